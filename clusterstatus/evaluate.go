@@ -196,7 +196,7 @@ type ObjectEvent struct {
 // Query is the input of Evaluate.
 type Query struct {
 	Cluster string
-	Desired []fleet.Asked
+	Desired []fleet.DesiredInputs
 	Now     time.Time
 	// OfflineAfter is the time without a poll after which the states of a cluster are Unknown.
 	OfflineAfter time.Duration
@@ -248,7 +248,7 @@ type evaluation struct {
 	inputs  int
 	offline bool
 
-	desired fleet.Asked // the current list
+	desired fleet.DesiredInputs // the current list
 	name    unique.Handle[string]
 	list    ListStatus
 	index   int // of the current input
@@ -288,7 +288,7 @@ func (c *cluster) evaluate(q Query) Status {
 	return e.status
 }
 
-func (e *evaluation) addList(desired fleet.Asked) {
+func (e *evaluation) addList(desired fleet.DesiredInputs) {
 	e.desired, e.name, e.index, e.list, e.servedSet = desired, e.Names.of(desired.List), 0, e.cluster.listStatus(desired, e.Now), nil
 	if e.Details {
 		e.status.Lists = append(e.status.Lists, e.list)
@@ -334,7 +334,7 @@ func (e *evaluation) addInput(id string, enabled bool) bool {
 // listStatus returns the state of a list. A cluster polls each list by itself, so one list may be overdue while the cluster
 // polls the others: its time counts from the first evaluation that found it changed, since no record has the time at which the
 // desired list changed.
-func (c *cluster) listStatus(desired fleet.Asked, now time.Time) ListStatus {
+func (c *cluster) listStatus(desired fleet.DesiredInputs, now time.Time) ListStatus {
 	p := c.poll(desired.List)
 	if p == nil || p.etag == "" {
 		return ListStatus{List: desired.List, State: Never}

@@ -45,7 +45,7 @@ func TestStates(t *testing.T) {
 	cases := map[string]struct {
 		steps []step // a second apart
 		after time.Duration
-		want  []fleet.Asked
+		want  []fleet.DesiredInputs
 		state State
 	}{
 		"never polled":                                             {nil, 0, desiredLists("1", 1), Never},

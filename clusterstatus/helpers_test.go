@@ -13,7 +13,7 @@ func (t *Tracker) receive(id, list, input string, r fleet.Receipt, now time.Time
 	if t.RecordRepeatedReceipt(id, list, input, r, now) {
 		return 0
 	}
-	desired := fleet.Asked{List: list, Inputs: func(yield func(string, bool) bool) { yield(input, true) }}
+	desired := fleet.DesiredInputs{List: list, Inputs: func(yield func(string, bool) bool) { yield(input, true) }}
 	c := t.cluster(id)
 	c.mu.Lock()
 	if p := c.poll(list); p != nil && !p.served.known {

@@ -99,7 +99,7 @@ func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt,
 //	outdated                              | again: its clock or that of another process is off by a moment
 //
 // So a process stores at most one receipt for each desired input, whichever receipts a cluster sends.
-func (t *Tracker) RecordReceipt(id string, desired fleet.Asked, input string, r fleet.Receipt, now time.Time) (retryAfter time.Duration) {
+func (t *Tracker) RecordReceipt(id string, desired fleet.DesiredInputs, input string, r fleet.Receipt, now time.Time) (retryAfter time.Duration) {
 	c, key, at := t.cluster(id), newInputKey(desired.List, input), now.UnixMilli()
 	isDesired := false
 	for one := range desired.Inputs {

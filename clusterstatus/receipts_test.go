@@ -70,7 +70,7 @@ func TestReceiptAfterRestartCounts(t *testing.T) {
 	restarted = NewTracker(Config{Store: p.store})
 	restarted.Sync(t.Context(), p.at)
 	require.Zero(t, restarted.RecordReceipt("long", list, "c0", receipt(0), p.at.Add(time.Second)))
-	require.Equal(t, 1, restarted.Evaluate(Query{Cluster: "long", Desired: []fleet.Asked{list}, Now: p.at, OfflineAfter: OfflineAfter}).Counts[Confirmed])
+	require.Equal(t, 1, restarted.Evaluate(Query{Cluster: "long", Desired: []fleet.DesiredInputs{list}, Now: p.at, OfflineAfter: OfflineAfter}).Counts[Confirmed])
 }
 
 // TestLaterRemovalWins: an earlier removal that is learned late does not shorten the time for which receipts do not count.

@@ -25,7 +25,7 @@ type simulation struct {
 	told                        map[int]bool // versions that the cluster was served
 }
 
-func (s *simulation) asked(version int) fleet.Asked {
+func (s *simulation) asked(version int) fleet.DesiredInputs {
 	return desiredLists(fmt.Sprint(version), byte(version), 200)[0]
 }
 
@@ -113,7 +113,7 @@ func TestStaleReceiptsNeverCount(t *testing.T) {
 					continue
 				}
 				for i, tracker := range s.trackers {
-					confirmed := tracker.stateOf("x", s.now, []fleet.Asked{s.one()}) == Confirmed
+					confirmed := tracker.stateOf("x", s.now, []fleet.DesiredInputs{s.one()}) == Confirmed
 					require.False(t, confirmed && !s.live(), "process %d of %d confirms version %d at %s", i, len(s.trackers), s.given, s.now.Sub(noon))
 					if s.now.After(noon.Add(end - tick)) {
 						require.True(t, confirmed, "process %d of %d does not confirm version %d", i, len(s.trackers), s.given)
@@ -125,7 +125,7 @@ func TestStaleReceiptsNeverCount(t *testing.T) {
 }
 
 // one returns the list that the cluster was served last, with its one input.
-func (s *simulation) one() fleet.Asked {
+func (s *simulation) one() fleet.DesiredInputs {
 	list := s.asked(s.given)
 	list.Receipts = list.Receipts[:1]
 	list.Inputs = func(yield func(string, bool) bool) { yield("c0", true) }

@@ -97,7 +97,7 @@ func (w *removedInputs) blockedUntil(r receipt) (at int64) {
 
 // recordServed records the inputs of the list that the cluster was served last, or that it was served before another process
 // served a newer one.
-func (c *cluster) recordServed(list fleet.Asked, at int64) {
+func (c *cluster) recordServed(list fleet.DesiredInputs, at int64) {
 	p, now := c.poll(list.List), inputSet{list.Receipts, true}
 	switch {
 	case p == nil:

@@ -18,12 +18,12 @@ func (t *Tracker) early(id, list, input string, r fleet.Receipt, now time.Time) 
 }
 
 // longList returns a list of n inputs; lists of different turns have no input in common.
-func longList(turn, n int) (fleet.Asked, func(i int) fleet.Receipt) {
+func longList(turn, n int) (fleet.DesiredInputs, func(i int) fleet.Receipt) {
 	receipt := func(i int) (r fleet.Receipt) {
 		binary.BigEndian.PutUint64(r[:], uint64(turn)<<32|uint64(i+1))
 		return r
 	}
-	list := fleet.Asked{List: "components", ETag: fmt.Sprint(turn), Inputs: func(yield func(string, bool) bool) {
+	list := fleet.DesiredInputs{List: "components", ETag: fmt.Sprint(turn), Inputs: func(yield func(string, bool) bool) {
 		for i := range n {
 			if !yield(fmt.Sprint("c", i), true) {
 				return
@@ -168,7 +168,7 @@ func TestLongListRejectedByAllProcesses(t *testing.T) {
 	tracker := NewTracker(Config{Store: store})
 	first, receipt := longList(1, maxSharedInputs+1)
 	second, _ := longList(2, maxSharedInputs+1)
-	for i, list := range []fleet.Asked{first, second, first} {
+	for i, list := range []fleet.DesiredInputs{first, second, first} {
 		at := noon.Add(time.Duration(i) * time.Second)
 		require.True(t, tracker.RecordPoll("x", list.List, list.ETag, "", at))
 		tracker.RecordServed("x", list, at)

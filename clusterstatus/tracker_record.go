@@ -22,7 +22,7 @@ func (t *Tracker) RecordPoll(id, list, etag, agent string, now time.Time) (needS
 
 // RecordServed records the inputs of the list that a cluster was served. Receipts of inputs that are no longer in it do not
 // count from then on, also when the inputs are served again later: see receiptCounts.
-func (t *Tracker) RecordServed(id string, desired fleet.Asked, now time.Time) {
+func (t *Tracker) RecordServed(id string, desired fleet.DesiredInputs, now time.Time) {
 	c, at := t.cluster(id), now.UnixMilli()
 	c.mu.Lock()
 	c.recordServed(desired, at)

@@ -120,8 +120,8 @@ func (s *fakeStore) Close() error { return nil }
 func rcpt(n byte) fleet.Receipt { return fleet.Receipt{n} }
 
 // desiredLists returns a list of components with these receipts; 0 is a disabled component.
-func desiredLists(etag string, receipts ...byte) []fleet.Asked {
-	list := fleet.Asked{List: "components", ETag: etag}
+func desiredLists(etag string, receipts ...byte) []fleet.DesiredInputs {
+	list := fleet.DesiredInputs{List: "components", ETag: etag}
 	for _, n := range receipts {
 		list.Receipts = append(list.Receipts, rcpt(n))
 	}
@@ -132,10 +132,10 @@ func desiredLists(etag string, receipts ...byte) []fleet.Asked {
 			}
 		}
 	}
-	return []fleet.Asked{list}
+	return []fleet.DesiredInputs{list}
 }
 
-func (t *Tracker) stateOf(id string, now time.Time, a []fleet.Asked) State {
+func (t *Tracker) stateOf(id string, now time.Time, a []fleet.DesiredInputs) State {
 	return t.Evaluate(Query{Cluster: id, Desired: a, Now: now, OfflineAfter: OfflineAfter}).State
 }
 

@@ -32,7 +32,7 @@ type member struct {
 
 // adoptedList is what is adopted of one list.
 type adoptedList struct {
-	*assigned
+	*descriptor
 	entries []adoptedEntry
 	moved   map[string]bool // ids that leave the clusters' documents
 	left    int             // what stays only because of the order
@@ -71,11 +71,11 @@ func (b *Batch) adopt(layer string) ([]*Document, error) {
 		return nil, err
 	}
 	ad := &adoption{tx: b.tx, layer: doc, patches: map[string]map[string]bool{}}
-	if err := ad.survey(); err != nil {
+	if err := ad.openDocuments(); err != nil {
 		return nil, err
 	}
 	for _, a := range b.tx.kinds.lists {
-		list := &adoptedList{assigned: a, moved: map[string]bool{}}
+		list := &adoptedList{descriptor: a, moved: map[string]bool{}}
 		if err := ad.choose(list); err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (b *Batch) adopt(layer string) ([]*Document, error) {
 		}
 	}
 	ad.choosePatches()
-	after, err := b.tx.editLayer(layer, ad.intoLayer)
+	after, err := b.tx.editLayer(layer, ad.editLayer)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (b *Batch) adopt(layer string) ([]*Document, error) {
 	for i, m := range ad.clusters {
 		ids[i] = m.doc.ID
 	}
-	changed, err := b.edited(ids, ad.outOfCluster)
+	changed, err := b.tryEdit(ids, ad.editCluster)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (b *Batch) adopt(layer string) ([]*Document, error) {
 			return nil, o.err
 		}
 		if o.doc != o.before {
-			b.tx.keep(o.before, o.doc)
+			b.tx.recordEdited(o.before, o.doc)
 			docs = append(docs, o.doc)
 		}
 	}
@@ -119,7 +119,7 @@ func (b *Batch) adopt(layer string) ([]*Document, error) {
 }
 
 // survey finds the clusters and opens their documents.
-func (ad *adoption) survey() error {
+func (ad *adoption) openDocuments() error {
 	ad.tx.each(KindCluster, func(d *Document) {
 		if !d.Deleted() && ad.layer.layer().matches(d.Cluster()) {
 			ad.clusters = append(ad.clusters, member{doc: d})
@@ -138,7 +138,7 @@ func (ad *adoption) survey() error {
 }
 
 // intoLayer is what becomes of the layer.
-func (ad *adoption) intoLayer(obj map[string]any) error {
+func (ad *adoption) editLayer(obj map[string]any) error {
 	apart, _ := obj["overrides"].(map[string]any)
 	for _, list := range ad.lists {
 		entries := slices.Clone(list.entriesIn(obj))
@@ -154,7 +154,7 @@ func (ad *adoption) intoLayer(obj map[string]any) error {
 				if said, ok := apart[adopted.id].(map[string]any); ok && list.kind == KindComponent { // which one layer says once
 					maps.DeleteFunc(said, func(leaf string, _ any) bool { return hasKey(adopted.said, leaf) })
 				}
-			} else if overrides := list.leaves(adopted.said); len(overrides) > 0 {
+			} else if overrides := list.entrySettings(adopted.said); len(overrides) > 0 {
 				merged, _ := entry["overrides"].(map[string]any)
 				if merged == nil {
 					merged = map[string]any{}
@@ -178,7 +178,7 @@ func (ad *adoption) intoLayer(obj map[string]any) error {
 		for path := range paths {
 			value, err := ParseJSON(first.Patches[component][path])
 			if err != nil {
-				return unreadable(ad.clusters[0].doc, err)
+				return errUnreadable(ad.clusters[0].doc, err)
 			}
 			said[path] = value
 		}
@@ -187,17 +187,17 @@ func (ad *adoption) intoLayer(obj map[string]any) error {
 }
 
 // outOfCluster is what becomes of each cluster.
-func (ad *adoption) outOfCluster(before *Document, obj map[string]any) (changed bool, err error) {
+func (ad *adoption) editCluster(before *Document, obj map[string]any) (changed bool, err error) {
 	for _, list := range ad.lists {
 		if len(list.moved) == 0 {
 			continue
 		}
 		items, err := list.openList(obj)
 		if err != nil {
-			return false, unreadable(before, err)
+			return false, errUnreadable(before, err)
 		}
 		left := make([]any, 0, len(items))
-		for i, id := range list.ids(before.alone) {
+		for i, id := range list.ids(before.own) {
 			if !list.moved[id] {
 				left = append(left, items[i])
 			}
@@ -228,14 +228,14 @@ func (ad *adoption) verify() error {
 		}
 		is := ad.tx.effective(doc)
 		for _, list := range ad.lists {
-			differ, _ := list.reassigned(m.has, is)
+			differ, _ := list.changedEntries(m.has, is)
 			if len(differ) > 0 || !slices.Equal(list.ids(m.has), list.ids(is)) {
-				err = ad.wouldChange(list.field, m.doc.ID)
+				err = ad.checkDuplicates(list.field, m.doc.ID)
 			}
 		}
 		same := func(a, b api.PatchValues) bool { return maps.EqualFunc(a, b, jsontext.Same) }
 		if !maps.EqualFunc(m.has.cluster.Patches, is.cluster.Patches, same) {
-			err = ad.wouldChange("patches", m.doc.ID)
+			err = ad.checkDuplicates("patches", m.doc.ID)
 		}
 		return err
 	})
@@ -243,7 +243,7 @@ func (ad *adoption) verify() error {
 
 // wouldChange refuses to go on from documents that an operation before this one has left wrong: what a cluster has of an entry
 // that it lists twice, or lists and excludes, is not what it has once that is put right.
-func (ad *adoption) wouldChange(field, cluster string) error {
+func (ad *adoption) checkDuplicates(field, cluster string) error {
 	return Invalid([]Problem{{Detail: fmt.Sprintf("adopting what is alike into layer %q would change the %s of cluster %q, as an operation before this one leaves them",
 		ad.layer.ID, field, cluster)}})
 }

@@ -13,23 +13,23 @@ import (
 
 // choose decides which entries of a list are adopted.
 func (ad *adoption) choose(list *adoptedList) error {
-	common, err := ad.common(list)
+	common, err := ad.commonEntries(list)
 	if err != nil {
 		return err
 	}
 	// Moved entries come behind those of the layer and of those below it, and so must be what is there anyway.
-	given := map[*stack]map[string]bool{}
+	given := map[*layerChain]map[string]bool{}
 	tails := make([][]string, len(ad.clusters))
 	for i, m := range ad.clusters {
-		below := given[m.has.stack]
+		below := given[m.has.chain]
 		if below == nil {
-			below = ad.upTo(m.has.stack, list)
-			given[m.has.stack] = below
+			below = ad.assignedUpTo(m.has.chain, list)
+			given[m.has.chain] = below
 		}
 		tails[i] = slices.DeleteFunc(list.ids(m.has), func(id string) bool { return below[id] })
 	}
 	said := map[*Document]map[string]map[string]bool{}
-	for id := range list.each(ad.clusters[0].has) {
+	for id := range list.eachID(ad.clusters[0].has) {
 		entry, known := common[id]
 		if !known {
 			continue
@@ -40,7 +40,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 		next := func(i int) bool { return len(tails[i]) > 0 && tails[i][0] == id }
 		inOrder := true
 		for i, m := range ad.clusters {
-			inOrder = inOrder && (given[m.has.stack][id] || next(i))
+			inOrder = inOrder && (given[m.has.chain][id] || next(i))
 		}
 		if !inOrder {
 			list.left++
@@ -51,7 +51,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 				tails[i] = tails[i][1:]
 			}
 		}
-		if entry != nil && !ad.overruled(list, id, entry, said) {
+		if entry != nil && !ad.overriddenAbove(list, id, entry, said) {
 			list.moved[id] = true
 		} else {
 			entry = nil
@@ -62,10 +62,10 @@ func (ad *adoption) choose(list *adoptedList) error {
 }
 
 // upTo is what the layer and those below it give of a list.
-func (ad *adoption) upTo(st *stack, list *adoptedList) map[string]bool {
+func (ad *adoption) assignedUpTo(st *layerChain, list *adoptedList) map[string]bool {
 	given := map[string]bool{}
 	for _, d := range st.layers {
-		for _, id := range d.layer().entriesOf(list.assigned) {
+		for _, id := range d.layer().assignedIDs(list.descriptor) {
 			given[id] = true
 		}
 		if d.ID == ad.layer.ID {
@@ -77,7 +77,7 @@ func (ad *adoption) upTo(st *stack, list *adoptedList) map[string]bool {
 
 // common are the entries that all clusters have in their documents, switched on or off alike, by id: what they say, or nil where
 // they do not say the same.
-func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error) {
+func (ad *adoption) commonEntries(list *adoptedList) (map[string]map[string]any, error) {
 	type entry struct {
 		text  []byte
 		on    bool
@@ -88,9 +88,9 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 	for n, m := range ad.clusters {
 		items, err := list.openList(m.obj)
 		if err != nil {
-			return nil, unreadable(m.doc, err)
+			return nil, errUnreadable(m.doc, err)
 		}
-		for i, id := range list.ids(m.doc.alone) {
+		for i, id := range list.ids(m.doc.own) {
 			text, ok := items[i].(jsontext.Text)
 			on := list.kind != KindComponent || m.doc.Cluster().PlatformComponents[i].Enabled
 			e := entries[id]
@@ -119,7 +119,7 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 		if e.alike {
 			obj, err := unstructured.Decode(e.text)
 			if err != nil {
-				return nil, unreadable(ad.clusters[0].doc, err)
+				return nil, errUnreadable(ad.clusters[0].doc, err)
 			}
 			common[id] = obj
 		}
@@ -128,13 +128,13 @@ func (ad *adoption) common(list *adoptedList) (map[string]map[string]any, error)
 }
 
 // openList is a list in a cluster's opened object, with its entries as they are.
-func (a *assigned) openList(obj map[string]any) ([]any, error) {
+func (a *descriptor) openList(obj map[string]any) ([]any, error) {
 	if a.typed {
 		if _, err := unstructured.OpenField(obj, "resources"); err != nil {
 			return nil, err
 		}
 	}
-	if holder := a.holder(obj); holder != nil {
+	if holder := a.listParent(obj); holder != nil {
 		if _, err := unstructured.OpenField(holder, a.field); err != nil {
 			return nil, err
 		}
@@ -144,22 +144,22 @@ func (a *assigned) openList(obj map[string]any) ([]any, error) {
 
 // overruled tells whether a higher layer, over which the clusters have the last word, would have it over this one. What is
 // switched on need not be said, unless another layer switches it. What layers say is kept in said.
-func (ad *adoption) overruled(list *adoptedList, id string, entry map[string]any, said map[*Document]map[string]map[string]bool) bool {
-	says := list.leaves(entry)
+func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[string]any, said map[*Document]map[string]map[string]bool) bool {
+	says := list.entrySettings(entry)
 	on, _ := says["enabled"].(bool)
 	switches := !on
-	seen := map[*stack]bool{}
+	seen := map[*layerChain]bool{}
 	for _, m := range ad.clusters {
-		if seen[m.has.stack] {
+		if seen[m.has.chain] {
 			continue
 		}
-		seen[m.has.stack] = true
+		seen[m.has.chain] = true
 		above := false
-		for _, d := range m.has.stack.layers {
+		for _, d := range m.has.chain.layers {
 			here := d.ID == ad.layer.ID
 			above = above || here
 			if said[d] == nil {
-				said[d] = d.layer().leavesOf(list.assigned)
+				said[d] = d.layer().settingNames(list.descriptor)
 			}
 			for leaf := range said[d][id] {
 				if hasKey(says, leaf) && above && !here {
@@ -176,7 +176,7 @@ func (ad *adoption) overruled(list *adoptedList, id string, entry map[string]any
 }
 
 // leaves is what an entry says beside that it is there.
-func (a *assigned) leaves(entry map[string]any) map[string]any {
+func (a *descriptor) entrySettings(entry map[string]any) map[string]any {
 	if a.typed {
 		overrides, _ := entry["overrides"].(map[string]any)
 		return overrides
@@ -187,7 +187,7 @@ func (a *assigned) leaves(entry map[string]any) map[string]any {
 }
 
 // leavesOf are the names of what a layer says about definitions beside that it gives them, by id.
-func (l *layer) leavesOf(a *assigned) map[string]map[string]bool {
+func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 	leaves := map[string]map[string]bool{}
 	say := func(id, leaf string, said bool) {
 		if !said {
@@ -229,7 +229,7 @@ func (ad *adoption) choosePatches() {
 	for _, component := range sortedKeys(first.Patches) {
 		paths := map[string]bool{}
 		for path, value := range first.Patches[component] {
-			if !slices.ContainsFunc(ad.clusters, func(m member) bool { return !m.patchesAlike(ad.layer, component, path, value) }) {
+			if !slices.ContainsFunc(ad.clusters, func(m member) bool { return !m.canAdoptPatch(ad.layer, component, path, value) }) {
 				paths[path] = true
 			}
 		}
@@ -250,7 +250,7 @@ func (ad *adoption) choosePatches() {
 }
 
 // patchesAlike tells whether a cluster says a patch so that the layer can say it in its place.
-func (m member) patchesAlike(layer *Document, component, path string, value []byte) bool {
+func (m member) canAdoptPatch(layer *Document, component, path string, value []byte) bool {
 	c := m.doc.Cluster()
 	said, there := c.Patches[component][path]
 	if !there || !bytes.Equal(said, value) || !isAssigned(m.has.cluster, component) {
@@ -261,7 +261,7 @@ func (m member) patchesAlike(layer *Document, component, path string, value []by
 			return false
 		}
 	}
-	for _, d := range slices.Backward(m.has.stack.layers) {
+	for _, d := range slices.Backward(m.has.chain.layers) {
 		if d.ID == layer.ID {
 			return true
 		}

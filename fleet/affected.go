@@ -30,7 +30,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 			}
 			continue
 		}
-		if internal(ch.Kind) {
+		if isInternal(ch.Kind) {
 			continue
 		}
 		if changed[ch.Kind] == nil {
@@ -38,7 +38,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 		}
 		changed[ch.Kind][ch.ID] = true
 	}
-	r.State.addRetyped(r.base, changed)
+	r.State.addChangedTypes(r.base, changed)
 	redeployed := false
 	for _, a := range r.lists() {
 		for id := range changed[a.kind] {
@@ -48,10 +48,10 @@ func (r Result) affected(all bool) ([]affected, error) {
 	}
 	out := []affected{}
 	for name := range names {
-		before, after := r.base.answering(name), r.State.answering(name)
+		before, after := r.base.clusterByName(name), r.State.clusterByName(name)
 		out = append(out, affected{cmp.Or(after, before).id, name, before, after, changed, redeployed, nil})
 	}
-	for _, one := range r.relayered {
+	for _, one := range r.layerChanges {
 		edited[one.doc.ID] = true // it is affected, and need not be found again
 		out = append(out, affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed, nil})
 	}
@@ -65,18 +65,18 @@ func (r Result) affected(all bool) ([]affected, error) {
 			}
 		}
 	}
-	return r.addRevived(out, changed), nil
+	return r.addRecreated(out, changed), nil
 }
 
 // addRevived adds the clusters that have kept something of a resource type which is there again.
-func (r Result) addRevived(out []affected, changed map[Kind]map[string]bool) []affected {
-	revived := r.revived()
+func (r Result) addRecreated(out []affected, changed map[Kind]map[string]bool) []affected {
+	revived := r.recreatedTypes()
 	for i := range out {
 		out[i].kept = revived[out[i].name]
 		delete(revived, out[i].name)
 	}
 	for _, name := range sortedKeys(revived) {
-		if before, after := r.base.answering(name), r.State.answering(name); before != nil && after != nil {
+		if before, after := r.base.clusterByName(name), r.State.clusterByName(name); before != nil && after != nil {
 			out = append(out, affected{after.id, name, before, after, changed, false, revived[name]})
 		}
 	}
@@ -85,8 +85,8 @@ func (r Result) addRevived(out []affected, changed map[Kind]map[string]bool) []a
 
 // addRetyped adds the definitions of resource types that are not what they were to those that changed: what clusters are
 // sent of them follows from both.
-func (s *State) addRetyped(before *State, changed map[Kind]map[string]bool) {
-	for _, a := range s.kinds.lists[s.kinds.fixed:] {
+func (s *State) addChangedTypes(before *State, changed map[Kind]map[string]bool) {
+	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
 		if was := before.kinds.byKind[a.kind]; was == nil || was == a {
 			continue
 		}
@@ -119,7 +119,7 @@ func (ks *kindSet) refersTo(c *Effective, changed map[Kind]map[string]bool) bool
 }
 
 // answering is the cluster that answers polls by a name, or nil.
-func (s *State) answering(name string) *Effective {
+func (s *State) clusterByName(name string) *Effective {
 	d, ok := s.ByDNS(name)
 	if !ok {
 		return nil

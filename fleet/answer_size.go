@@ -44,7 +44,7 @@ type counter int
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
 
 func componentBound(p *api.PlatformComponent) int {
-	in, err := componentInput(p, api.ComponentAssignment{}, nil, &site{})
+	in, err := componentInput(p, api.ComponentAssignment{}, nil, &inputContext{})
 	if err != nil {
 		return 0 // patches that do not fit: the answer fails as a whole
 	}
@@ -58,8 +58,8 @@ func componentBound(p *api.PlatformComponent) int {
 // clusterBound is the sum over what a cluster says itself in each of its lists that are compiled in.
 func (ks *kindSet) clusterBound(value any) int {
 	n := 0
-	for _, a := range ks.lists[:ks.fixed] {
-		if a.own && !a.ofType {
+	for _, a := range ks.lists[:ks.compiledCount] {
+		if a.hasOverrides && !a.sizeFromType {
 			n += a.size(ks.cluster(value))
 		}
 	}
@@ -89,9 +89,9 @@ func overridesBound(c *api.Cluster) int {
 }
 
 // bound is at least the size of a cluster's answer.
-func (s *State) bound(d *Effective, a *assigned) int {
-	n := envelopeBytes + a.ownBound(d)
-	for id := range a.each(d) {
+func (s *State) bound(d *Effective, a *descriptor) int {
+	n := envelopeBytes + a.overrideBound(d)
+	for id := range a.eachID(d) {
 		if def, ok := s.docs[a.kind][id]; ok {
 			n += def.bound + d.block + receiptBytes
 		}
@@ -100,8 +100,8 @@ func (s *State) bound(d *Effective, a *assigned) int {
 }
 
 // checkSizes holds the answers of a cluster against Flux's limit.
-func checkSizes(c *checker, d *Effective, lists ...*assigned) {
-	if c.known {
+func checkSizes(c *checker, d *Effective, lists ...*descriptor) {
+	if c.alreadyValid {
 		return
 	}
 	for _, a := range lists {

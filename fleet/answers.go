@@ -41,12 +41,12 @@ func (a *Answer) Body() ([]byte, error) {
 // So no list can be answered with what another one, or the type as it was, has left here.
 type answers struct {
 	fixed []atomic.Pointer[Answer]
-	typed atomic.Pointer[map[*assigned]*Answer] // never changed, only replaced
+	typed atomic.Pointer[map[*descriptor]*Answer] // never changed, only replaced
 }
 
 func newAnswers(fixed int) *answers { return &answers{fixed: make([]atomic.Pointer[Answer], fixed)} }
 
-func (a *answers) load(list *assigned) *Answer {
+func (a *answers) load(list *descriptor) *Answer {
 	if list.slot >= 0 {
 		return a.fixed[list.slot].Load()
 	}
@@ -57,14 +57,14 @@ func (a *answers) load(list *assigned) *Answer {
 }
 
 // store keeps an answer, and lets go of those of lists that a State does not have.
-func (a *answers) store(ks *kindSet, list *assigned, answer *Answer) {
+func (a *answers) store(ks *kindSet, list *descriptor, answer *Answer) {
 	if list.slot >= 0 {
 		a.fixed[list.slot].Store(answer)
 		return
 	}
 	for {
 		old := a.typed.Load()
-		next := map[*assigned]*Answer{list: answer}
+		next := map[*descriptor]*Answer{list: answer}
 		if old != nil {
 			for other, kept := range *old {
 				if other != list && ks.byKind[other.kind] == other {
@@ -101,7 +101,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := sealedAnswer(inputs, d.incarnation())
+	a, err := answerWithReceipts(inputs, d.incarnation())
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 
 // sealedAnswer encodes inputs with their receipts. Where these make it more than Flux reads it is encoded without: such an
 // answer is of before there were receipts, and a cluster that Flux tells nothing new is worse off than one without receipts.
-func sealedAnswer(inputs []input, incarnation int) (*Answer, error) {
-	all, receipts, err := sealAll(inputs, incarnation)
+func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
+	all, receipts, err := withReceipts(inputs, incarnation)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func sealedAnswer(inputs []input, incarnation int) (*Answer, error) {
 // anything, see State.Answer for all others.
 func EmptyAnswer() (*Answer, error) { return emptyAnswer() }
 
-func (s *State) stillMadeOf(list *assigned, a *Answer) bool {
+func (s *State) stillMadeOf(list *descriptor, a *Answer) bool {
 	for _, dep := range a.deps {
 		if s.docs[list.kind][dep.ID] != dep {
 			return false
@@ -144,16 +144,16 @@ func (s *State) stillMadeOf(list *assigned, a *Answer) bool {
 // inputs merges a cluster with the definitions it is assigned, in the order of assignment; only says which inputs are
 // made, nil all. A mistake in here must not look like an empty list, so the list is only made once everything has been
 // resolved.
-func (s *State) inputs(d *Effective, list *assigned, only map[string]bool) ([]input, []*Document, error) {
+func (s *State) inputs(d *Effective, list *descriptor, only map[string]bool) ([]input, []*Document, error) {
 	var deps []*Document
-	for id := range list.each(d) {
+	for id := range list.eachID(d) {
 		def, ok := s.docs[list.kind][id]
 		if !ok {
 			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.id, list.rules.noun, id)
 		}
 		deps = append(deps, def)
 	}
-	inputs, err := list.inputs(&site{state: s, cluster: d}, deps, only)
+	inputs, err := list.buildInputs(&inputContext{state: s, cluster: d}, deps, only)
 	return inputs, deps, err
 }
 

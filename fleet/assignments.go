@@ -24,22 +24,22 @@ func (tx *Tx) editCluster(cluster string, edit clusterEdit) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := tx.edited(before, edit)
+	after, err := tx.applyEdit(before, edit)
 	if err == nil {
-		tx.keep(before, after)
+		tx.recordEdited(before, after)
 	}
 	return after, err
 }
 
 // keep makes what edited has made of a document the Tx's edit.
-func (tx *Tx) keep(before, after *Document) {
+func (tx *Tx) recordEdited(before, after *Document) {
 	if after != before {
 		tx.record(after.Kind, after.ID, after)
 	}
 }
 
 // edited is a cluster after an edit.
-func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
+func (tx *Tx) applyEdit(before *Document, edit clusterEdit) (*Document, error) {
 	obj, err := openDocument(before)
 	if err != nil {
 		return nil, err
@@ -55,12 +55,12 @@ func (tx *Tx) edited(before *Document, edit clusterEdit) (*Document, error) {
 func openDocument(d *Document) (map[string]any, error) {
 	obj, err := unstructured.Open(d.Body)
 	if err != nil {
-		return nil, unreadable(d, err)
+		return nil, errUnreadable(d, err)
 	}
 	return obj, nil
 }
 
-func unreadable(d *Document, err error) error {
+func errUnreadable(d *Document, err error) error {
 	return fmt.Errorf("the stored %s %q cannot be read: %w", d.rules.noun, d.ID, err)
 }
 
@@ -90,7 +90,7 @@ func setLabels(patch []byte) clusterEdit {
 		}
 		labels, err := unstructured.OpenField(obj, "labels")
 		if err != nil {
-			return false, unreadable(before, err)
+			return false, errUnreadable(before, err)
 		}
 		obj["labels"] = jsontext.MergePatch(labels, request)
 		return true, nil
@@ -102,7 +102,7 @@ func setLabels(patch []byte) clusterEdit {
 func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Document, error) {
 	doc, err := tx.editCluster(cluster, tx.assign(kind, id, settings))
 	if err == nil {
-		tx.did(onCluster("assign_"+tx.assigned(kind).stem(), cluster, kind, id, fieldsOf(settings)))
+		tx.did(onCluster("assign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, fieldsOf(settings)))
 	}
 	return doc, err
 }
@@ -113,21 +113,21 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 	if wrong == nil && len(bytes.TrimSpace(settings)) > 0 {
 		request, wrong = ParseObject(settings)
 	}
-	a := tx.kinds.assigned(kind)
+	a := tx.kinds.descriptor(kind)
 	return func(before *Document, obj map[string]any) (bool, error) {
 		if wrong != nil {
 			return false, wrong
 		}
 		entries, err := a.openEntries(obj, id)
 		if err != nil {
-			return false, unreadable(before, err)
+			return false, errUnreadable(before, err)
 		}
 		at := slices.IndexFunc(entries, unstructured.HasID(id))
 		if at < 0 {
 			at = len(entries)
 			entries = append(entries, tx.newEntry(before, a, id))
-			if err := a.include(obj, id); err != nil {
-				return false, unreadable(before, err)
+			if err := a.removeExclusion(obj, id); err != nil {
+				return false, errUnreadable(before, err)
 			}
 		}
 		entry, _, _ := unstructured.Entry(entries[at])
@@ -138,10 +138,10 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 }
 
 // newEntry is what a cluster says first about a definition: one that it has from a layer stays switched on or off.
-func (tx *Tx) newEntry(cluster *Document, a *assigned, id string) map[string]any {
+func (tx *Tx) newEntry(cluster *Document, a *descriptor, id string) map[string]any {
 	entry := map[string]any{"id": id}
-	if e := tx.effective(cluster); e.stack != nil {
-		if enabled, there := a.switched(e, id); there && !enabled {
+	if e := tx.effective(cluster); e.chain != nil {
+		if enabled, there := a.enabled(e, id); there && !enabled {
 			entry["enabled"] = false
 		}
 	}
@@ -149,7 +149,7 @@ func (tx *Tx) newEntry(cluster *Document, a *assigned, id string) map[string]any
 }
 
 // include ends that a cluster does not take a definition from its layers.
-func (a *assigned) include(obj map[string]any, id string) error {
+func (a *descriptor) removeExclusion(obj map[string]any, id string) error {
 	if obj["excludes"] == nil {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (a *assigned) include(obj map[string]any, id string) error {
 			return err
 		}
 	}
-	holder := a.holder(excludes)
+	holder := a.listParent(excludes)
 	if holder == nil {
 		return nil
 	}
@@ -180,21 +180,21 @@ func (a *assigned) include(obj map[string]any, id string) error {
 func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
 	doc, err := tx.editCluster(cluster, tx.unassign(kind, id))
 	if err == nil {
-		tx.did(onCluster("unassign_"+tx.assigned(kind).stem(), cluster, kind, id, nil))
+		tx.did(onCluster("unassign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, nil))
 	}
 	return doc, err
 }
 
 func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
-	a := tx.assigned(kind)
+	a := tx.descriptor(kind)
 	return func(before *Document, obj map[string]any) (bool, error) {
 		if a == nil {
 			return false, tx.notFound(KindResourceType, kind.Endpoint())
 		}
-		tx.noteGiven(before, a, id)
+		tx.warnFromLayer(before, a, id)
 		entries, err := a.openEntries(obj, id)
 		if err != nil {
-			return false, unreadable(before, err)
+			return false, errUnreadable(before, err)
 		}
 		left := slices.DeleteFunc(slices.Clone(entries), unstructured.HasID(id))
 		if len(left) == len(entries) {
@@ -209,16 +209,16 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 }
 
 // noteGiven warns that taking something off a cluster's own list leaves it on the cluster, because a layer gives it.
-func (tx *Tx) noteGiven(cluster *Document, a *assigned, id string) {
+func (tx *Tx) warnFromLayer(cluster *Document, a *descriptor, id string) {
 	e := tx.effective(cluster)
-	if e.stack == nil {
+	if e.chain == nil {
 		return
 	}
-	if _, there := a.switched(e, id); !there {
+	if _, there := a.enabled(e, id); !there {
 		return
 	}
-	for _, d := range slices.Backward(e.stack.layers) {
-		if !slices.Contains(d.layer().entriesOf(a), id) {
+	for _, d := range slices.Backward(e.chain.layers) {
+		if !slices.Contains(d.layer().assignedIDs(a), id) {
 			continue
 		}
 		how := fmt.Sprintf("list it in the cluster's excludes (%s)", strings.TrimPrefix(a.pointer(), "/"))
@@ -234,7 +234,7 @@ func (tx *Tx) noteGiven(cluster *Document, a *assigned, id string) {
 func setPatches(before *Document, obj map[string]any, component string, o *fieldmanagers.Patches) error {
 	for _, field := range []string{"patches", "patch_owners"} {
 		if _, err := unstructured.OpenField(obj, field); err != nil {
-			return unreadable(before, err)
+			return errUnreadable(before, err)
 		}
 	}
 	unstructured.SetNestedKey(obj, "patches", component, o.Values(), len(o.Values()))

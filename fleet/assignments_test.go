@@ -68,8 +68,8 @@ func TestAnEditLeavesTheRestAsItIs(t *testing.T) {
 		read, err := NewDocument(doc.Record)
 		require.NoError(t, err)
 		require.Equal(t, read.value, doc.value)
-		require.Equal(t, read.alone.bound, doc.alone.bound)
-		require.Equal(t, read.alone.block, doc.alone.block)
+		require.Equal(t, read.own.bound, doc.own.bound)
+		require.Equal(t, read.own.block, doc.own.block)
 	}
 	doc, err := state.Begin().Unassign("k", KindComponent, "b")
 	require.NoError(t, err)

@@ -66,7 +66,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 			return nil, err
 		}
 		b.tx.altered = map[docKey]bool{}
-		docs, clusters, err := b.one(op)
+		docs, clusters, err := b.runOne(op)
 		for _, d := range docs {
 			b.touched[docKey{d.Kind, d.ID}] = i
 		}
@@ -81,7 +81,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 		if !ok {
 			return nil, err
 		}
-		failed.add(e.Code, b.place(i, op, e)...)
+		failed.add(e.Code, b.locateProblems(i, op, e)...)
 	}
 	if len(failed.problems) > 0 {
 		// What the rules find in the operations that could be done is told along with what could not.
@@ -123,7 +123,7 @@ func (f *failures) err() error {
 }
 
 // place moves an operation's problems to where the operation stands in the request.
-func (b *Batch) place(i int, op api.Operation, e *Error) []Problem {
+func (b *Batch) locateProblems(i int, op api.Operation, e *Error) []Problem {
 	at := jsontext.Pointer("operations", i)
 	if len(e.Problems) == 0 {
 		return []Problem{{Pointer: at, Detail: e.Detail}}
@@ -162,7 +162,7 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 		if ops[i].Document == nil && ops[i].Patch == nil && !strings.HasPrefix(p.Detail, document) {
 			p = Problem{Detail: document + p.at(p.Pointer), Kind: p.Kind, ID: p.ID}
 		}
-		located.Problems = append(located.Problems, b.place(i, ops[i], &Error{Problems: []Problem{p}})...)
+		located.Problems = append(located.Problems, b.locateProblems(i, ops[i], &Error{Problems: []Problem{p}})...)
 	}
 	located.Detail = summarizeProblems(located.Problems)
 	return &located
@@ -172,7 +172,7 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 var documentOperations = []string{"create", "update", "patch", "delete"}
 
 // one runs one operation and returns the documents it touched and the number of clusters it was applied to.
-func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
+func (b *Batch) runOne(op api.Operation) ([]*Document, int, error) {
 	switch {
 	case op.Mode != "" && (op.Op != "delete" || Kind(op.Kind) != KindCluster): // whoever says orphan does not mean uninstall
 		return nil, 0, Invalid([]Problem{{Detail: "mode: is for delete of kind cluster"}})
@@ -217,7 +217,7 @@ func (b *Batch) one(op api.Operation) ([]*Document, int, error) {
 
 // edit runs an edit on clusters and returns those it was applied to.
 func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clusterEdit) ([]*Document, error) {
-	after, err := b.edited(targets, apply)
+	after, err := b.tryEdit(targets, apply)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clust
 		if err != nil {
 			return nil, err
 		}
-		b.tx.keep(after[i].before, after[i].doc)
+		b.tx.recordEdited(after[i].before, after[i].doc)
 		docs = append(docs, after[i].doc)
 	}
 	return docs, failed.err()
@@ -257,7 +257,7 @@ type outcome struct {
 }
 
 // edited runs an edit on clusters, on all processors, and keeps nothing of what it makes.
-func (b *Batch) edited(clusters []string, apply clusterEdit) ([]outcome, error) {
+func (b *Batch) tryEdit(clusters []string, apply clusterEdit) ([]outcome, error) {
 	out := make([]outcome, len(clusters))
 	parallel.Each(len(clusters), func(i int) {
 		if b.tx.work.stopped() != nil || b.grown.Load() > maxGrowth {
@@ -267,7 +267,7 @@ func (b *Batch) edited(clusters []string, apply clusterEdit) ([]outcome, error) 
 		if o.before, o.err = b.tx.Get(KindCluster, clusters[i]); o.err != nil {
 			return
 		}
-		if o.doc, o.err = b.tx.edited(o.before, apply); o.err == nil {
+		if o.doc, o.err = b.tx.applyEdit(o.before, apply); o.err == nil {
 			b.grown.Add(int64(len(o.doc.Body) - len(o.before.Body)))
 		}
 	})

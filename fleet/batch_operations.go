@@ -17,8 +17,8 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 	}
 	id := ""
 	if definition != nil {
-		if id = definition.operandOf(&op); id == "" {
-			return nil, Invalid([]Problem{{Detail: definition.operand + ": is required"}})
+		if id = definition.idFrom(&op); id == "" {
+			return nil, Invalid([]Problem{{Detail: definition.idField + ": is required"}})
 		}
 		if verb == "assign" || verb == "set" {
 			if _, err := b.tx.Get(definition.kind, id); err != nil {
@@ -85,12 +85,12 @@ func (tx *Tx) ifAssigned(component string, edit clusterEdit) clusterEdit {
 }
 
 // verb takes the name of an operation on clusters apart: what it does, and to which kind of definition.
-func (tx *Tx) verb(op api.Operation) (verb string, definition *assigned, err error) {
+func (tx *Tx) verb(op api.Operation) (verb string, definition *descriptor, err error) {
 	switch op.Op {
 	case "set_component":
-		return "set", tx.kinds.assigned(KindComponent), nil
+		return "set", tx.kinds.descriptor(KindComponent), nil
 	case "patch_values", "apply_values", "relinquish_values":
-		return "values", tx.kinds.assigned(KindComponent), nil
+		return "values", tx.kinds.descriptor(KindComponent), nil
 	case "set_labels":
 		return "labels", nil, nil
 	}
@@ -100,10 +100,10 @@ func (tx *Tx) verb(op api.Operation) (verb string, definition *assigned, err err
 	}
 	if stem == kindResource {
 		kind, err := tx.kindOf(api.Operation{Kind: kindResource, Type: op.Type})
-		return verb, tx.kinds.assigned(kind), err
+		return verb, tx.kinds.descriptor(kind), err
 	}
 	for _, a := range tx.kinds.lists {
-		if !a.typed && stem == a.stem() {
+		if !a.typed && stem == a.verbSuffix() {
 			return verb, a, nil
 		}
 	}

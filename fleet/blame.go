@@ -39,7 +39,7 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 		doc := s.docs[name.Kind][name.ID]
 		blame, err := explain.NewBlame(doc.Body, values)
 		if err != nil {
-			return unreadable(doc, err)
+			return errUnreadable(doc, err)
 		}
 		found[name] = blame
 	}

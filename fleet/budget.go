@@ -23,7 +23,7 @@ const budgetID = "removals"
 const budgetWindow = time.Hour
 
 // maxSpent is how many entries a budget has before those of one minute become one.
-const maxSpent = 100
+const maxBudgetEntries = 100
 
 var budgetKind = kindRules{
 	name:      KindBudget,
@@ -35,12 +35,12 @@ var budgetKind = kindRules{
 }
 
 type storedBudget struct {
-	ID    string  `json:"id"`
-	Spent []spent `json:"spent"` // in the order of revisions
+	ID    string        `json:"id"`
+	Spent []budgetEntry `json:"spent"` // in the order of revisions
 }
 
 // spent are the removals of a commit, or of some that were made in one minute.
-type spent struct {
+type budgetEntry struct {
 	// At is the commit's time, or that of an earlier one if a clock went back since: the budget of an hour must not be
 	// there twice because of that. It is no more than the window ahead of the clock of the newest commit.
 	At       time.Time `json:"at"`
@@ -51,20 +51,20 @@ type spent struct {
 
 // lately is what of the budget was spent less than an hour before now. What a clock that is wrong has put into the
 // future counts too, until the next commit draws it near.
-func (s *State) lately(now time.Time) []spent {
+func (s *State) recentRemovals(now time.Time) []budgetEntry {
 	doc := s.docs[KindBudget][budgetID]
 	if doc == nil {
 		return nil
 	}
 	entries := doc.value.(*storedBudget).Spent
-	at := slices.IndexFunc(entries, func(e spent) bool { return e.At.After(now.Add(-budgetWindow)) })
+	at := slices.IndexFunc(entries, func(e budgetEntry) bool { return e.At.After(now.Add(-budgetWindow)) })
 	if at < 0 {
 		return nil
 	}
 	return entries[at:]
 }
 
-func removalsIn(entries []spent) int {
+func removalsIn(entries []budgetEntry) int {
 	n := 0
 	for _, e := range entries {
 		n += e.Removals
@@ -75,8 +75,8 @@ func removalsIn(entries []spent) int {
 // spend is the budget after a commit that removes so much without confirmation; nil: it stays as it is. One commit by a
 // clock that is ahead must not use up the budget until that time comes, so any later one moves what lies further ahead of it
 // than the window to there.
-func (s *State) spend(c Commit, removals int) (*Document, error) {
-	entries, most := slices.Clone(s.lately(c.At)), c.At.Add(budgetWindow)
+func (s *State) charge(c Commit, removals int) (*Document, error) {
+	entries, most := slices.Clone(s.recentRemovals(c.At)), c.At.Add(budgetWindow)
 	moved := false
 	for i := range entries {
 		if entries[i].At.After(most) {
@@ -94,16 +94,16 @@ func (s *State) spend(c Commit, removals int) (*Document, error) {
 		if at.After(most) {
 			at = most
 		}
-		entries = append(entries, spent{At: at, Removals: removals, First: c.Revision, Last: c.Revision})
+		entries = append(entries, budgetEntry{At: at, Removals: removals, First: c.Revision, Last: c.Revision})
 	}
-	if len(entries) > maxSpent {
-		entries = byMinute(entries)
+	if len(entries) > maxBudgetEntries {
+		entries = mergeByMinute(entries)
 	}
-	return s.kinds.recordOf(KindBudget, budgetID, storedBudget{ID: budgetID, Spent: entries})
+	return s.kinds.newRecord(KindBudget, budgetID, storedBudget{ID: budgetID, Spent: entries})
 }
 
 // recordOf is a document made of a value of ours.
-func (ks *kindSet) recordOf(kind Kind, id string, value any) (*Document, error) {
+func (ks *kindSet) newRecord(kind Kind, id string, value any) (*Document, error) {
 	obj, err := unstructured.FromValue(value)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (ks *kindSet) recordOf(kind Kind, id string, value any) (*Document, error) 
 }
 
 // byMinute makes one entry of those of a minute. It counts until the last of them no longer would.
-func byMinute(entries []spent) []spent {
+func mergeByMinute(entries []budgetEntry) []budgetEntry {
 	out := entries[:1:1]
 	for _, e := range entries[1:] {
 		last := &out[len(out)-1]
@@ -131,7 +131,7 @@ func byMinute(entries []spent) []spent {
 }
 
 // spentBy says which revisions entries are about.
-func spentBy(entries []spent) string {
+func listRevisions(entries []budgetEntry) string {
 	const few = 8
 	var names []string
 	for i, e := range entries {
@@ -153,16 +153,16 @@ func spentBy(entries []spent) string {
 
 // account adds to a commit what has to be remembered of it: removals that nobody has confirmed, and what is installed
 // under names that are not answered any more.
-func (r Result) account(hit []affected, confirmed bool) (Result, error) {
-	edits, err := r.forgets(hit)
+func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result, error) {
+	edits, err := r.orphanEdits(affectedNames)
 	if err != nil {
 		return r, err
 	}
-	unconfirmed := r.lost.count
+	unconfirmed := r.removals.count
 	if confirmed {
 		unconfirmed = 0
 	}
-	budget, err := r.base.spend(r.Commit, unconfirmed)
+	budget, err := r.base.charge(r.Commit, unconfirmed)
 	if err != nil {
 		return r, err
 	}

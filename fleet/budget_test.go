@@ -342,9 +342,9 @@ func TestBudgetStaysSmall(t *testing.T) {
 		w.now = w.now.Add(3 * time.Second)
 		w.must(assign("c000", KindComponent, "grafana", fmt.Sprintf(`{"enabled":%t}`, i%2 == 1)))
 	}
-	spent := w.state.lately(w.now)
+	spent := w.state.recentRemovals(w.now)
 	require.Equal(t, 350, removalsIn(spent), "35 minutes of them")
-	require.LessOrEqual(t, len(spent), maxSpent)
+	require.LessOrEqual(t, len(spent), maxBudgetEntries)
 	require.Less(t, len(w.state.docs[KindBudget][budgetID].Body), 10_000)
 }
 

@@ -103,8 +103,8 @@ func (c Commit) Cause() (operations []api.RevisionOperation, more, unchanged int
 // those are not known. changed is the first of count documents.
 func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 	names := summary.Names(func(kind string) string {
-		if a := compiledIn.assigned(Kind(kind)); a != nil {
-			return a.stem()
+		if a := compiledIn.descriptor(Kind(kind)); a != nil {
+			return a.verbSuffix()
 		}
 		return kind
 	})
@@ -209,7 +209,7 @@ func (b *Batch) noted(op api.Operation, docs []*Document, clusters int) {
 		}
 	case err != nil:
 	case definition != nil:
-		out.Kind, out.ID = string(definition.kind), definition.operandOf(&op)
+		out.Kind, out.ID = string(definition.kind), definition.idFrom(&op)
 	}
 	switch verb {
 	case "assign", "set":

@@ -33,13 +33,13 @@ func (s *State) InputsChangedBy(ctx context.Context, changes []Change, later Doc
 	if err != nil {
 		return nil, err
 	}
-	r := Result{Commit: Commit{Changes: changes}, State: at, base: before, relayered: at.relayered(before, edits), work: newWork(ctx)}
-	hit, err := r.affected(true)
+	r := Result{Commit: Commit{Changes: changes}, State: at, base: before, layerChanges: at.layerChanges(before, edits), work: newWork(ctx)}
+	affectedNames, err := r.affected(true)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]ChangedInput{}
-	for _, a := range hit {
+	for _, a := range affectedNames {
 		runtime.Gosched() // polls go first
 		if err := r.work.stopped(); err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (s *State) withBodies(docs Documents) (*State, []edit, error) {
 	var edits []edit
 	for _, kind := range slices.Sorted(maps.Keys(docs)) {
 		for _, id := range sortedKeys(docs[kind]) {
-			if doc := s.docs[kind][id]; !internal(kind) && (doc != nil || docs[kind][id] != nil) {
+			if doc := s.docs[kind][id]; !isInternal(kind) && (doc != nil || docs[kind][id] != nil) {
 				c.Changes = append(c.Changes, Change{Kind: kind, ID: id, After: docs[kind][id]})
 				edits = append(edits, edit{kind: kind, id: id})
 			}
@@ -83,7 +83,7 @@ func (s *State) withBodies(docs Documents) (*State, []edit, error) {
 func (r Result) changedInputs(a affected) ([]ChangedInput, error) {
 	var out []ChangedInput
 	for _, list := range r.lists() {
-		look := a.interesting(r.State, list)
+		look := a.changedIDs(r.State, list)
 		if look != nil && len(look) == 0 && a.before == a.after {
 			continue
 		}
@@ -112,7 +112,7 @@ func (r Result) changedInputs(a affected) ([]ChangedInput, error) {
 
 // receiptsOf computes the receipts of some inputs of a list; only nil means all. It does not use the encoded answers of the
 // cluster, which polls of another State need. A list that could not be served has none.
-func (s *State) receiptsOf(e *Effective, list *assigned, only map[string]bool) (map[string]Receipt, error) {
+func (s *State) receiptsOf(e *Effective, list *descriptor, only map[string]bool) (map[string]Receipt, error) {
 	if list = s.kinds.byKind[list.kind]; e == nil || list == nil {
 		return nil, nil
 	}
@@ -123,7 +123,7 @@ func (s *State) receiptsOf(e *Effective, list *assigned, only map[string]bool) (
 	if err != nil {
 		return nil, err
 	}
-	_, receipts, err := sealAll(inputs, s.docs[KindCluster][e.id].incarnation())
+	_, receipts, err := withReceipts(inputs, s.docs[KindCluster][e.id].incarnation())
 	if err != nil {
 		return nil, err
 	}

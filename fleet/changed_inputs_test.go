@@ -26,7 +26,7 @@ func servedReceipts(t require.TestingT, s *State) map[string]map[string]Receipt 
 	out := map[string]map[string]Receipt{}
 	for _, doc := range s.All(KindCluster) {
 		out[doc.ID] = map[string]Receipt{}
-		asked, err := s.Asked(doc)
+		asked, err := s.DesiredInputs(doc)
 		require.NoError(t, err)
 		for _, list := range asked {
 			i := 0

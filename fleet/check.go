@@ -21,18 +21,18 @@ const (
 
 // checker collects what is wrong with one document of a State that is about to be committed.
 type checker struct {
-	next     *State    // the State as it would be
-	base     *State    // the one before; nil where it is the one that is checked
-	recalled *Document // what the document was once, where it is put back to that
-	known    bool      // what the document has in its lists was looked at before, and nothing refuses it
-	problems []Problem
-	limits   []Problem
-	warnings []string
-	warned   map[string]bool
+	next         *State    // the State as it would be
+	base         *State    // the one before; nil where it is the one that is checked
+	recalled     *Document // what the document was once, where it is put back to that
+	alreadyValid bool      // what the document has in its lists was looked at before, and nothing refuses it
+	problems     []Problem
+	limits       []Problem
+	warnings     []string
+	warned       map[string]bool
 	// most is how many problems are looked for: a request may hold hundreds of thousands of mistakes, and is looked at while
 	// everybody else's changes wait. 0: all that there are.
-	most int
-	work work // what the checks may take
+	limit int
+	work  work // what the checks may take
 }
 
 // maxProblems is how many problems of a document are looked for, and maxAllProblems how many of a commit are told.
@@ -42,7 +42,7 @@ const (
 )
 
 // full tells whether enough is wrong.
-func (c *checker) full() bool { return c.most > 0 && len(c.problems) >= c.most }
+func (c *checker) full() bool { return c.limit > 0 && len(c.problems) >= c.limit }
 
 // atMost reports too many of something; a document that has more already may keep them, or lose some.
 func (c *checker) atMost(at string, n, most int, what string) {
@@ -109,7 +109,7 @@ func (c *checker) dnsSubdomain(at, s string) {
 }
 
 func (c *checker) labels(at string, labels map[string]string) {
-	if c.atMost(at, len(labels), maxLabels, "labels"); c.most == maxProblems && len(labels) > maxLabels {
+	if c.atMost(at, len(labels), maxLabels, "labels"); c.limit == maxProblems && len(labels) > maxLabels {
 		return // nothing was wrong before, so this refuses it
 	}
 	for _, k := range sortedKeys(labels) {
@@ -144,7 +144,7 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 
 // check is what is wrong with a document as it stands in a State, up to so many problems.
 func check(s *State, d *Document, most int, work work) *checker {
-	c := &checker{next: s, most: most, work: work}
+	c := &checker{next: s, limit: most, work: work}
 	if !d.Deleted() {
 		d.rules.check(c, d)
 	}

@@ -93,10 +93,10 @@ func (r Result) leavesEnvironment(a affected) string {
 
 // departure notes that a cluster which stays in the fleet leaves a list by which it is provisioned, or a protected environment. It returns
 // what that counts as where nothing else is lost.
-func (l *losses) departure(r Result, a affected, loses bool) []installation {
+func (l *removals) addDeparture(r Result, a affected, loses bool) []installation {
 	environment, list := r.leavesEnvironment(a), r.leavesList(a.before)
 	if environment != "" {
-		l.always = append(l.always, fmt.Sprintf("cluster %q leaves the protected environment %q", a.before.id, environment))
+		l.mustConfirm = append(l.mustConfirm, fmt.Sprintf("cluster %q leaves the protected environment %q", a.before.id, environment))
 		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves the protected environment %q, whose protection ends for it", a.before.id, environment))
 	}
 	if list != "" {

@@ -78,7 +78,7 @@ func decommissioned(c *api.Cluster, at string) map[string]any {
 
 func checkCluster(c *checker, d *Document) {
 	cl, ks := d.Cluster(), c.next.kinds
-	on := &subject{own: cl, has: c.next.Effective(d)}
+	on := &clusterCheck{own: cl, effective: c.next.Effective(d)}
 	// Nothing on a cluster is called by its id, so it may have dots, as long as it can stand in a selector.
 	c.dnsSubdomain("/id", cl.ID)
 	if len(cl.ID) > 63 {
@@ -94,39 +94,39 @@ func checkCluster(c *checker, d *Document) {
 	}
 	c.required("/environment", cl.Environment)
 	c.labels("/labels", cl.Labels)
-	if c.known {
+	if c.alreadyValid {
 		return
 	}
 	for _, id := range sortedKeys(cl.Resources) {
-		if ks.assigned(ResourceKind(id)) == nil {
+		if ks.descriptor(ResourceKind(id)) == nil {
 			c.problem(jsontext.Pointer("resources", id), "there is no resource type %q", id)
 		}
 	}
 	for _, a := range ks.lists {
-		checkAmount(c, on.has, a)
-		checkIDs(c, a, a.ids(d.alone))
+		checkAmount(c, on.effective, a)
+		checkIDs(c, a, a.ids(d.own))
 	}
 	for _, a := range ks.lists {
-		if a.checkOn != nil {
-			a.checkOn(c, on)
+		if a.checkEntries != nil {
+			a.checkEntries(c, on)
 		}
 	}
 	checkExcludes(c, d)
 }
 
 // checkHas checks what has changed on a cluster whose document has not.
-func checkHas(c *checker, has *Effective) {
+func checkEffective(c *checker, has *Effective) {
 	for _, a := range c.next.kinds.lists {
 		checkAmount(c, has, a)
 	}
 	for _, a := range c.next.kinds.lists {
-		if a.checkOn != nil {
-			a.checkOn(c, &subject{has: has})
+		if a.checkEntries != nil {
+			a.checkEntries(c, &clusterCheck{effective: has})
 		}
 	}
 }
 
-func checkAmount(c *checker, has *Effective, a *assigned) {
+func checkAmount(c *checker, has *Effective, a *descriptor) {
 	n := a.count(has)
 	if n > MaxInputs {
 		c.limitOf(n, a.pointer(), "cluster %q would have %d %s; at most %d are served", has.id, n, a.field, MaxInputs)
@@ -137,7 +137,7 @@ func checkAmount(c *checker, has *Effective, a *assigned) {
 }
 
 // checkIDs checks that the definitions of a list are there, once.
-func checkIDs(c *checker, a *assigned, ids []string) {
+func checkIDs(c *checker, a *descriptor, ids []string) {
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
 		if c.full() {
@@ -154,7 +154,7 @@ func checkIDs(c *checker, a *assigned, ids []string) {
 }
 
 // warnOfLayers says that other layers match a cluster than before: its labels decide what is on it.
-func warnOfLayers(c *checker, before, after *Document) {
+func warnLayersChanged(c *checker, before, after *Document) {
 	if c.base == nil || after.Deleted() || before.Deleted() {
 		return
 	}
@@ -177,7 +177,7 @@ func warnOfLayers(c *checker, before, after *Document) {
 // changedCluster is about what a change of a cluster's document entails.
 func changedCluster(c *checker, before, after *Document) {
 	checkRename(c, before, after)
-	warnOfLayers(c, before, after)
+	warnLayersChanged(c, before, after)
 }
 
 // checkRename is about clusters that change their name.
@@ -235,8 +235,8 @@ func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]
 func (ks *kindSet) normalizeExcludes(obj map[string]any) {
 	excludes, ok := obj["excludes"].(map[string]any)
 	if ok {
-		for _, a := range ks.lists[:ks.fixed] {
-			if a.layering.excluded != nil {
+		for _, a := range ks.lists[:ks.compiledCount] {
+			if a.merger.excluded != nil {
 				unstructured.DropEmptyList(excludes, a.field)
 			}
 		}
@@ -261,7 +261,7 @@ func checkExcludes(c *checker, d *Document) {
 		return
 	}
 	for _, a := range c.next.kinds.lists {
-		excluded := a.excludedOn(d.alone)
+		excluded := a.excludedIDs(d.own)
 		if c.full() || len(excluded) == 0 {
 			continue
 		}
@@ -270,13 +270,13 @@ func checkExcludes(c *checker, d *Document) {
 			continue
 		}
 		has := map[string]bool{}
-		for id := range a.each(d.alone) {
+		for id := range a.eachID(d.own) {
 			has[id] = true
 		}
 		given := map[string]bool{}
-		if st := c.next.Effective(d).stack; st != nil {
+		if st := c.next.Effective(d).chain; st != nil {
 			for _, doc := range st.layers {
-				for _, id := range doc.layer().entriesOf(a) {
+				for _, id := range doc.layer().assignedIDs(a) {
 					given[id] = true
 				}
 			}

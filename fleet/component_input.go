@@ -36,11 +36,11 @@ func isAssigned(cl *api.Cluster, component string) bool {
 	return false
 }
 
-func checkComponentsOn(c *checker, on *subject) {
-	patched := on.has.cluster.Patches
+func checkComponentsOn(c *checker, on *clusterCheck) {
+	patched := on.effective.cluster.Patches
 	if on.own != nil {
 		checkOwnSettings(c, on.own)
-		if on.has.stack != nil && len(on.own.Patches) > 0 {
+		if on.effective.chain != nil && len(on.own.Patches) > 0 {
 			patched = maps.Clone(patched)
 			maps.Copy(patched, on.own.Patches)
 		}
@@ -50,38 +50,38 @@ func checkComponentsOn(c *checker, on *subject) {
 			return
 		}
 		switch {
-		case isAssigned(on.has.cluster, id):
-			checkClusterPatches(c, on.has, id)
+		case isAssigned(on.effective.cluster, id):
+			checkClusterPatches(c, on.effective, id)
 		case on.own != nil:
-			c.orphaned(on, id)
+			c.checkUnassignedPatches(on, id)
 		}
 	}
-	adviseComponentsOn(c, on.has)
+	adviseComponentsOn(c, on.effective)
 }
 
 // orphaned is about patches of a component that is not on the cluster. They are left where they were for something once: where a
 // layer or a label takes the component away, and where the document is put back to what it was. So they are in a document that is
 // created, which may be one that was exported, where some layer has the component. They come to life with it. Anything else is a
 // mistake.
-func (c *checker) orphaned(on *subject, id string) {
+func (c *checker) checkUnassignedPatches(on *clusterCheck, id string) {
 	same := func(was *Document) bool {
 		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], jsontext.Same)
 	}
-	switch was := c.before(on.has.id); {
+	switch was := c.before(on.effective.id); {
 	case was != nil && same(was) && isAssigned(c.base.Effective(was).cluster, id):
-		c.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, on.has.id)
-	case c.recalled != nil && same(c.recalled), c.base != nil && was == nil && c.next.givenByLayers(id):
-		c.warn("the patches of component %q on cluster %q do nothing: the component is not on it", id, on.has.id)
+		c.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, on.effective.id)
+	case c.recalled != nil && same(c.recalled), c.base != nil && was == nil && c.next.assignedByLayers(id):
+		c.warn("the patches of component %q on cluster %q do nothing: the component is not on it", id, on.effective.id)
 	default:
 		c.problem(jsontext.Pointer("patches", id), "component %q is not assigned to this cluster", id)
 	}
 }
 
 // givenByLayers tells whether some layer has a component in its list.
-func (s *State) givenByLayers(component string) bool {
-	a := s.kinds.assigned(KindComponent)
+func (s *State) assignedByLayers(component string) bool {
+	a := s.kinds.descriptor(KindComponent)
 	for _, d := range s.docs[KindLayer] {
-		if slices.Contains(d.layer().entriesOf(a), component) {
+		if slices.Contains(d.layer().assignedIDs(a), component) {
 			return true
 		}
 	}
@@ -135,20 +135,20 @@ func checkClusterPatches(c *checker, has *Effective, id string) {
 			problems = own
 		}
 	}
-	if has.stack != nil {
+	if has.chain != nil {
 		for i, p := range problems {
-			problems[i].Detail = has.places(id, p)
+			problems[i].Detail = has.withSources(id, p)
 		}
 	}
 	c.patches(at, patches, problems)
 }
 
 // places adds to what is wrong with a path who says it, and who says the one that it contradicts.
-func (e *Effective) places(component string, p Problem) string {
+func (e *Effective) withSources(component string, p Problem) string {
 	path := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(p.Pointer, "/"))
-	out := fmt.Sprintf("%s (%q is said by %s", p.Detail, path, e.saidBy(component, path))
+	out := fmt.Sprintf("%s (%q is said by %s", p.Detail, path, e.setBy(component, path))
 	if p.other != "" {
-		out += fmt.Sprintf(", %q by %s", p.other, e.saidBy(component, p.other))
+		out += fmt.Sprintf(", %q by %s", p.other, e.setBy(component, p.other))
 	}
 	return out + ")"
 }
@@ -204,7 +204,7 @@ func patchesInvalidated(was, is *api.PlatformComponent) bool {
 }
 
 // warnOfReinstall says what a change of a component does to what is installed.
-func warnOfReinstall(c *checker, was, is *api.PlatformComponent) {
+func warnReinstall(c *checker, was, is *api.PlatformComponent) {
 	if was.Type != is.Type {
 		c.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", is.ID, is.Type, was.Type)
 	}
@@ -215,7 +215,7 @@ func warnOfReinstall(c *checker, was, is *api.PlatformComponent) {
 
 // componentInput merges a catalog entry with one cluster's assignment and patches, as contract and docs/merge.md have
 // it. on tells which components are assigned and enabled on the cluster, with their type.
-func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches api.PatchValues, on *site) (api.FluxPlatformComponent, error) {
+func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches api.PatchValues, on *inputContext) (api.FluxPlatformComponent, error) {
 	in := api.FluxPlatformComponent{
 		ID: e.ID, Enabled: e.Enabled,
 		ComponentPath:     cmp.Or(e.ComponentPath, p.ComponentPath),

@@ -33,17 +33,17 @@ const (
 const KindComponent Kind = "platform_component"
 
 var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, api.FluxPlatformComponent]{
-	kind: KindComponent, noun: "platform component", field: "platform_components", endpoint: "platform-components", operand: "component_id",
+	kind: KindComponent, noun: "platform component", field: "platform_components", endpoint: "platform-components", idField: "component_id",
 	seedAlias: "components",
-	operandOf: func(op *api.Operation) string { return op.ComponentID },
+	idFrom:    func(op *api.Operation) string { return op.ComponentID },
 	list:      func(c *Effective) *[]api.ComponentAssignment { return &c.Cluster().PlatformComponents },
 	entryID:   func(e *api.ComponentAssignment) string { return e.ID },
-	stamp: func(p *api.PlatformComponent, revision int64, created, updated time.Time) {
+	setMetadata: func(p *api.PlatformComponent, revision int64, created, updated time.Time) {
 		p.Revision, p.CreatedAt, p.UpdatedAt = revision, created, updated
 	},
 	normalize: normalizeComponent,
 	check:     checkComponent,
-	input: func(on *site, p *api.PlatformComponent, e *api.ComponentAssignment) (api.FluxPlatformComponent, error) {
+	input: func(on *inputContext, p *api.PlatformComponent, e *api.ComponentAssignment) (api.FluxPlatformComponent, error) {
 		c := on.cluster.cluster
 		in, err := componentInput(p, *e, c.Patches[e.ID], on)
 		if err != nil {
@@ -54,20 +54,20 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	cluster: func(in *api.FluxPlatformComponent) *api.FluxCluster { return &in.Cluster },
 
 	bound:          componentBound,
-	checkOn:        checkComponentsOn,
+	checkEntries:   checkComponentsOn,
 	normalizeEntry: normalizeAssignment,
-	folding:        componentFolding,
-	overrides: &overrides[api.PlatformComponent]{
+	merge:          componentMerge,
+	overrides: &overrideRules[api.PlatformComponent]{
 		size: overridesBound,
 		differ: func(was, is *api.Cluster, id string) bool {
 			return !maps.EqualFunc(was.Patches[id], is.Patches[id], jsontext.Same)
 		},
-		on:          func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
-		invalidates: patchesInvalidated,
-		recheck:     checkClusterPatches,
+		overriddenOn: func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
+		invalidates:  patchesInvalidated,
+		recheck:      checkClusterPatches,
 	},
 	dependsOn: func(p *api.PlatformComponent) []string { return p.DependsOn },
-	changed:   warnOfReinstall,
+	changed:   warnReinstall,
 
 	enabled:    func(e *api.ComponentAssignment) bool { return e.Enabled },
 	deployment: deploymentOn,

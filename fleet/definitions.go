@@ -16,22 +16,22 @@ type definition[D, E, I any] struct {
 	noun     string // as messages call it
 	field    string // the collection: in paths, in seed files, and where a cluster has its list
 	endpoint string // the last part of the path that is polled
-	operand  string // the field of a batch's operation that names one; its verbs end like it: assign_namespace
+	idField  string // the field of a batch's operation that names one; its verbs end like it: assign_namespace
 
 	// typed: it is made by a resource type, of that document, which is nil where only documents by themselves are read. What
 	// clusters have of it is in their resources, under the type's id, or is not there.
-	typed bool
-	of    *Document
+	typed   bool
+	typeDoc *Document
 
 	// late: there may be clusters that were stored before this was a kind. They have none of it. For every other list, one
 	// that is missing is a document that cannot be read: an empty list in its place would uninstall what it should name.
-	late bool
+	addedLater bool
 
-	operandOf func(op *api.Operation) string
-	list      func(of *Effective) *[]E
-	entryID   func(entry *E) string
+	idFrom  func(op *api.Operation) string
+	list    func(of *Effective) *[]E
+	entryID func(entry *E) string
 	// stamp fills in what the API shows of a document beyond its content.
-	stamp func(model *D, revision int64, created, updated time.Time)
+	setMetadata func(model *D, revision int64, created, updated time.Time)
 	// normalize fills in defaults and brings values into the one form that is stored. It may meet values of any
 	// type, and leaves those that are wrong for check and the decoder to refuse.
 	normalize func(obj map[string]any)
@@ -39,7 +39,7 @@ type definition[D, E, I any] struct {
 	check func(c *checker, model *D)
 	// input is what a cluster polls, but for the block about the cluster itself, which cluster finds in it. Every field must
 	// always be there, since a template fails on a missing one, and nothing volatile may be in it.
-	input   func(on *site, model *D, entry *E) (I, error)
+	input   func(on *inputContext, model *D, entry *E) (I, error)
 	cluster func(in *I) *api.FluxCluster
 
 	// What follows may be left out.
@@ -50,10 +50,10 @@ type definition[D, E, I any] struct {
 	// bound is what an input adds at most to an answer where a cluster says nothing of its own: its size, if left out.
 	bound func(model *D) int
 	// checkOn reports what is wrong with what a cluster says about its entries, beyond that they are there once.
-	checkOn        func(c *checker, on *subject)
+	checkEntries   func(c *checker, on *clusterCheck)
 	normalizeEntry func(entry map[string]any)
-	folding        folding[E] // of what layers and the cluster say about one entry
-	overrides      *overrides[D]
+	merge          entryMerge[E] // of what layers and the cluster say about one entry
+	overrides      *overrideRules[D]
 	// dependsOn are the definitions of the same kind that one names in depends_on.
 	dependsOn func(model *D) []string
 	// changed warns of what a change of a definition does.
@@ -68,17 +68,17 @@ type definition[D, E, I any] struct {
 	redeployed func(was, is *D) bool      // the deployment has changed, on whatever cluster
 	uninstalls func(before, after I) bool // the input stays, and yet Flux removes what it has installed for it
 	// keeps: Flux leaves it in place where it is taken off a cluster.
-	keeps func(d *Document, now time.Time) bool
+	kept func(d *Document, now time.Time) bool
 }
 
 // overrides are what clusters say about a definition besides having it.
-type overrides[D any] struct {
-	size        func(cluster *api.Cluster) int             // at most, encoded, in the cluster's answer
-	ofType      bool                                       // the size depends on a resource type, so that no document can keep it
-	differ      func(was, is *api.Cluster, id string) bool // in what they say about one
-	on          func(cluster *api.Cluster, id string) bool // the cluster says something about it
-	invalidates func(was, is *D) bool                      // a change may make it wrong
-	recheck     func(c *checker, on *Effective, id string) // then
+type overrideRules[D any] struct {
+	size         func(cluster *api.Cluster) int             // at most, encoded, in the cluster's answer
+	sizeFromType bool                                       // the size depends on a resource type, so that no document can keep it
+	differ       func(was, is *api.Cluster, id string) bool // in what they say about one
+	overriddenOn func(cluster *api.Cluster, id string) bool // the cluster says something about it
+	invalidates  func(was, is *D) bool                      // a change may make it wrong
+	recheck      func(c *checker, on *Effective, id string) // then
 }
 
 // input is one input with its id.
@@ -88,14 +88,14 @@ type input struct {
 }
 
 // site is the cluster that inputs are made for.
-type site struct {
+type inputContext struct {
 	state   *State
 	cluster *Effective
 	types   map[string]string // see components
 }
 
 // components are the components that are enabled on the cluster, with their types.
-func (s *site) components() map[string]string {
+func (s *inputContext) components() map[string]string {
 	if s.types != nil || s.cluster == nil {
 		return s.types
 	}
@@ -109,26 +109,26 @@ func (s *site) components() map[string]string {
 }
 
 // assigned makes the definition one of a kindSet's.
-func (d definition[D, E, I]) assigned() *assigned {
-	a := &assigned{
-		kind: d.kind, field: d.field, endpoint: d.endpoint, operand: d.operand, seedAlias: d.seedAlias, late: d.late, typed: d.typed, of: d.of, slot: -1,
-		rules: d.rules(), operandOf: d.operandOf, normalizeEntry: d.normalizeEntry, checkOn: d.checkOn, lasting: d.keeps != nil, keeps: d.keeps,
-		each:   func(c *Effective) iter.Seq[string] { return d.ids(*d.list(c)) },
-		count:  func(c *Effective) int { return len(*d.list(c)) },
-		absent: func(c *Effective) bool { return *d.list(c) == nil },
+func (d definition[D, E, I]) descriptor() *descriptor {
+	a := &descriptor{
+		kind: d.kind, field: d.field, endpoint: d.endpoint, idField: d.idField, seedAlias: d.seedAlias, addedLater: d.addedLater, typed: d.typed, typeDoc: d.typeDoc, slot: -1,
+		rules: d.rules(), idFrom: d.idFrom, normalizeEntry: d.normalizeEntry, checkEntries: d.checkEntries, mayBeKept: d.kept != nil, kept: d.kept,
+		eachID:  func(c *Effective) iter.Seq[string] { return d.ids(*d.list(c)) },
+		count:   func(c *Effective) int { return len(*d.list(c)) },
+		missing: func(c *Effective) bool { return *d.list(c) == nil },
 		entries: func(c *Effective) iter.Seq2[string, bool] {
 			return func(yield func(string, bool) bool) {
 				all := *d.list(c)
 				for i := range all {
-					if !yield(d.entryID(&all[i]), d.isOn(&all[i])) {
+					if !yield(d.entryID(&all[i]), d.isEnabled(&all[i])) {
 						return
 					}
 				}
 			}
 		},
-		clear:  func(c *Effective) { *d.list(c) = []E{} },
-		inputs: d.inputs,
-		apart: func(in any) (any, api.FluxCluster) {
+		clear:       func(c *Effective) { *d.list(c) = []E{} },
+		buildInputs: d.buildInputs,
+		splitCluster: func(in any) (any, api.FluxCluster) {
 			own, ok := in.(I)
 			if !ok {
 				return in, api.FluxCluster{}
@@ -137,43 +137,43 @@ func (d definition[D, E, I]) assigned() *assigned {
 			*d.cluster(&own) = api.FluxCluster{}
 			return own, block
 		},
-		reassigned: d.reassigned,
-		installs: func(c *Effective) int {
+		changedEntries: d.changedEntries,
+		enabledCount: func(c *Effective) int {
 			n := 0
 			for i := range *d.list(c) {
-				if d.isOn(&(*d.list(c))[i]) {
+				if d.isEnabled(&(*d.list(c))[i]) {
 					n++
 				}
 			}
 			return n
 		},
-		wanted: d.wanted,
-		alike:  d.alike,
+		appendInstallations: d.appendInstallations,
+		sameDeployments:     d.sameDeployments,
 		identical: func(a, b *Effective) bool {
 			x, y := *d.list(a), *d.list(b)
 			return len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
 		},
-		switched: func(c *Effective, id string) (bool, bool) {
+		enabled: func(c *Effective, id string) (bool, bool) {
 			for i := range *d.list(c) {
 				if e := &(*d.list(c))[i]; d.entryID(e) == id {
-					return d.isOn(e), true
+					return d.isEnabled(e), true
 				}
 			}
 			return false, false
 		},
-		layering:    d.layering(),
-		dependsOn:   func(*Document) []string { return nil },
-		redeployed:  func(_, _ *Document) bool { return false },
-		uninstalls:  func(_, _ any) bool { return false },
-		invalidates: func(_, _ *Document) bool { return false },
-		on:          func(*api.Cluster, string) bool { return false },
+		merger:       d.merger(),
+		dependsOn:    func(*Document) []string { return nil },
+		redeployed:   func(_, _ *Document) bool { return false },
+		uninstalls:   func(_, _ any) bool { return false },
+		invalidates:  func(_, _ *Document) bool { return false },
+		overriddenOn: func(*api.Cluster, string) bool { return false },
 	}
-	d.options(a)
+	d.setOptional(a)
 	return a
 }
 
 // options takes over what may be left out.
-func (d definition[D, E, I]) options(a *assigned) {
+func (d definition[D, E, I]) setOptional(a *descriptor) {
 	if d.dependsOn != nil {
 		a.dependsOn = func(doc *Document) []string { return d.dependsOn(doc.value.(*D)) }
 	}
@@ -184,7 +184,7 @@ func (d definition[D, E, I]) options(a *assigned) {
 		a.uninstalls = func(before, after any) bool { return d.uninstalls(before.(I), after.(I)) }
 	}
 	if o := d.overrides; o != nil {
-		a.own, a.ofType, a.size, a.on, a.recheck = true, o.ofType, o.size, o.on, o.recheck
+		a.hasOverrides, a.sizeFromType, a.size, a.overriddenOn, a.recheck = true, o.sizeFromType, o.size, o.overriddenOn, o.recheck
 		a.invalidates = func(was, is *Document) bool { return o.invalidates(was.value.(*D), is.value.(*D)) }
 	}
 }
@@ -202,14 +202,14 @@ func (d definition[D, E, I]) rules() kindRules {
 		check: func(c *checker, doc *Document) { d.check(c, doc.value.(*D)) },
 		view: func(doc *Document) any {
 			model := *doc.value.(*D)
-			d.stamp(&model, int64(doc.Revision), doc.CreatedAt, doc.UpdatedAt)
+			d.setMetadata(&model, int64(doc.Revision), doc.CreatedAt, doc.UpdatedAt)
 			return &model
 		},
 		bound: func(value any) int {
 			if d.bound != nil {
 				return d.bound(value.(*D))
 			}
-			in, err := d.input(&site{}, value.(*D), new(E))
+			in, err := d.input(&inputContext{}, value.(*D), new(E))
 			if err != nil {
 				return 0 // there is no answer then
 			}
@@ -235,7 +235,7 @@ func (d definition[D, E, I]) ids(entries []E) iter.Seq[string] {
 	}
 }
 
-func (d definition[D, E, I]) inputs(on *site, definitions []*Document, only map[string]bool) ([]input, error) {
+func (d definition[D, E, I]) buildInputs(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error) {
 	entries := *d.list(on.cluster)
 	block := fluxCluster(on.cluster.cluster)
 	out := make([]input, 0, len(entries))
@@ -254,7 +254,7 @@ func (d definition[D, E, I]) inputs(on *site, definitions []*Document, only map[
 	return out, nil
 }
 
-func (d definition[D, E, I]) reassigned(was, is *Effective) (ids, toggled map[string]bool) {
+func (d definition[D, E, I]) changedEntries(was, is *Effective) (ids, toggled map[string]bool) {
 	ids, toggled = map[string]bool{}, map[string]bool{}
 	before := *d.list(was)
 	entries := make(map[string]*E, len(before))
@@ -269,22 +269,22 @@ func (d definition[D, E, I]) reassigned(was, is *Effective) (ids, toggled map[st
 		if old == nil || !reflect.DeepEqual(*old, *e) || d.overrides != nil && d.overrides.differ(was.cluster, is.cluster, id) {
 			ids[id] = true
 		}
-		if (old != nil && d.isOn(old)) != d.isOn(e) {
+		if (old != nil && d.isEnabled(old)) != d.isEnabled(e) {
 			toggled[id] = true
 		}
 	}
 	for id, e := range entries {
-		if ids[id] = true; d.isOn(e) {
+		if ids[id] = true; d.isEnabled(e) {
 			toggled[id] = true
 		}
 	}
 	return ids, toggled
 }
 
-func (d definition[D, E, I]) isOn(entry *E) bool { return d.enabled == nil || d.enabled(entry) }
+func (d definition[D, E, I]) isEnabled(entry *E) bool { return d.enabled == nil || d.enabled(entry) }
 
 // alike: in the same order, and deployed in the same way as far as two clusters of one environment say.
-func (d definition[D, E, I]) alike(a, b *Effective) bool {
+func (d definition[D, E, I]) sameDeployments(a, b *Effective) bool {
 	as, bs := *d.list(a), *d.list(b)
 	if len(as) != len(bs) {
 		return false
@@ -295,18 +295,18 @@ func (d definition[D, E, I]) alike(a, b *Effective) bool {
 		if d.same != nil && !d.same(x, y) {
 			return false
 		}
-		if d.entryID(x) != d.entryID(y) || d.isOn(x) != d.isOn(y) || d.deployment != nil && d.deployment(anyone, x, "") != d.deployment(anyone, y, "") {
+		if d.entryID(x) != d.entryID(y) || d.isEnabled(x) != d.isEnabled(y) || d.deployment != nil && d.deployment(anyone, x, "") != d.deployment(anyone, y, "") {
 			return false
 		}
 	}
 	return true
 }
 
-func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Effective) []installation {
+func (d definition[D, E, I]) appendInstallations(out []installation, s *State, cluster *Effective) []installation {
 	entries := *d.list(cluster)
 	for i := range entries {
 		e := &entries[i]
-		if !d.isOn(e) {
+		if !d.isEnabled(e) {
 			continue
 		}
 		one := installation{Kind: d.kind, ID: d.entryID(e)}
@@ -323,7 +323,7 @@ func (d definition[D, E, I]) wanted(out []installation, s *State, cluster *Effec
 }
 
 // subject is a cluster that is checked.
-type subject struct {
-	own *api.Cluster // what its document says; nil: that has not changed, and only what the cluster has is checked
-	has *Effective
+type clusterCheck struct {
+	own       *api.Cluster // what its document says; nil: that has not changed, and only what the cluster has is checked
+	effective *Effective
 }

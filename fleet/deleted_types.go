@@ -27,12 +27,12 @@ func (r Result) deletedTypes() ([]edit, error) {
 	if r.base.kinds == r.State.kinds {
 		return nil, nil
 	}
-	for _, list := range r.State.kinds.lists[r.State.kinds.fixed:] {
-		if r.base.docs[KindForgotten][keptID(list.kind)] != nil {
-			edits = append(edits, edit{KindForgotten, keptID(list.kind), nil})
+	for _, list := range r.State.kinds.lists[r.State.kinds.compiledCount:] {
+		if r.base.docs[KindOrphan][keptID(list.kind)] != nil {
+			edits = append(edits, edit{KindOrphan, keptID(list.kind), nil})
 		}
 	}
-	for _, list := range r.base.kinds.lists[r.base.kinds.fixed:] {
+	for _, list := range r.base.kinds.lists[r.base.kinds.compiledCount:] {
 		if r.State.kinds.byKind[list.kind] != nil {
 			continue
 		}
@@ -43,19 +43,19 @@ func (r Result) deletedTypes() ([]edit, error) {
 		if len(kept) == 0 {
 			continue
 		}
-		doc, err := r.base.kinds.recordOf(KindForgotten, keptID(list.kind), storedForgotten{
+		doc, err := r.base.kinds.newRecord(KindOrphan, keptID(list.kind), orphanRecord{
 			ID: keptID(list.kind), Installed: []installation{}, Kept: kept, At: later(r.Commit.At, r.base.newest),
 		})
 		if err != nil {
 			return nil, err
 		}
-		edits = append(edits, edit{KindForgotten, keptID(list.kind), doc})
+		edits = append(edits, edit{KindOrphan, keptID(list.kind), doc})
 	}
 	return edits, nil
 }
 
 // keptOf returns what clusters have of a resource type before it is deleted, those alike together, in a fixed order.
-func (r Result) keptOf(list *assigned) ([]keptOn, error) {
+func (r Result) keptOf(list *descriptor) ([]keptOn, error) {
 	groups := map[string]*keptOn{}
 	for id, doc := range r.base.docs[KindCluster] {
 		if err := r.work.stopped(); err != nil {
@@ -84,13 +84,13 @@ func (r Result) keptOf(list *assigned) ([]keptOn, error) {
 }
 
 // revived is what clusters have kept of resource types that were deleted and are there again, by the DNS name that they poll by.
-func (r Result) revived() map[string][]installation {
+func (r Result) recreatedTypes() map[string][]installation {
 	if r.base.kinds == r.State.kinds {
 		return nil
 	}
 	out := map[string][]installation{}
-	for _, list := range r.State.kinds.lists[r.State.kinds.fixed:] {
-		doc := r.base.docs[KindForgotten][keptID(list.kind)]
+	for _, list := range r.State.kinds.lists[r.State.kinds.compiledCount:] {
+		doc := r.base.docs[KindOrphan][keptID(list.kind)]
 		if doc == nil || r.base.kinds.byKind[list.kind] != nil {
 			continue
 		}
@@ -102,7 +102,7 @@ func (r Result) revived() map[string][]installation {
 // keptByName visits the names by which clusters poll that have kept something of a deleted resource type: those which they had then, and
 // those which clusters of their ids have now.
 func (s *State) keptByName(doc *Document, visit func(name string, installed []installation)) {
-	for _, kept := range doc.value.(*storedForgotten).Kept {
+	for _, kept := range doc.value.(*orphanRecord).Kept {
 		for id, name := range kept.Clusters {
 			visit(name, kept.Installed)
 			if now := s.docs[KindCluster][id]; now != nil && lowerName(now.Cluster()) != name {
@@ -115,7 +115,7 @@ func (s *State) keptByName(doc *Document, visit func(name string, installed []in
 // keptNow is what clusters have kept of resource types that are not there, by the DNS name that they poll by.
 func (r Result) keptNow() map[string][]installation {
 	out := map[string][]installation{}
-	for id, doc := range r.base.docs[KindForgotten] {
+	for id, doc := range r.base.docs[KindOrphan] {
 		if isKeptID(id) && r.base.kinds.byKind[Kind(id)] == nil {
 			r.base.keptByName(doc, func(name string, installed []installation) { out[name] = append(out[name], installed...) })
 		}
@@ -124,8 +124,8 @@ func (r Result) keptNow() map[string][]installation {
 }
 
 // revival returns why a change must be confirmed that creates a deleted resource type again; "" when nothing is uninstalled by that.
-func (r Result) revival(a affected, lost []installation) string {
-	for _, i := range lost {
+func (r Result) recreationReason(a affected, removed []installation) string {
+	for _, i := range removed {
 		if typeID, ok := i.Kind.ResourceType(); ok && r.base.kinds.byKind[i.Kind] == nil && a.before != nil {
 			return fmt.Sprintf("resource type %q is there again: cluster %q has kept objects of it since it was deleted, and Flux would uninstall them", typeID, a.before.id)
 		}

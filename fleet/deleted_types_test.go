@@ -63,7 +63,7 @@ func TestATypeThatIsThereAgain(t *testing.T) {
 			require.Equal(t, []string{"v"}, groupWith(t, plan, "c1").Effect["volumes"].Removed)
 			w.refused(CodeConfirm, c.edit)
 			w.must(confirmed(plan.PlanHash, c.edit))
-			require.Nil(t, w.state.docs[KindForgotten][keptID(kindVolume)])
+			require.Nil(t, w.state.docs[KindOrphan][keptID(kindVolume)])
 			if name == "with things named anew" {
 				return
 			}

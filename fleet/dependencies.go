@@ -28,7 +28,7 @@ func (s *State) catalog() *catalog {
 		c.dependsOn, c.collapsed = make(graph.Graph, len(docs)), make(map[string][]string, len(docs))
 		releases := make(map[string]bool, len(docs))
 		c.releases = map[string]bool{}
-		deps := s.kinds.assigned(KindComponent).dependsOn
+		deps := s.kinds.descriptor(KindComponent).dependsOn
 		for _, d := range docs {
 			c.dependsOn[d.ID] = deps(d)
 			c.collapsed[collapse(d.ID)] = append(c.collapsed[collapse(d.ID)], d.ID)

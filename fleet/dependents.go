@@ -10,7 +10,7 @@ import (
 
 // dependents checks, in documents that do not change themselves, only what a changed definition can break: a catalog
 // entry used by 10,000 clusters must stay cheap to change.
-func (v *verdict) dependents(edits []edit) {
+func (v *txValidation) checkDependents(edits []edit) {
 	changed := map[Kind]map[string]bool{}
 	edited := map[string]bool{}
 	for _, e := range edits {
@@ -18,7 +18,7 @@ func (v *verdict) dependents(edits []edit) {
 			edited[e.id] = true
 			continue
 		}
-		if internal(e.kind) {
+		if isInternal(e.kind) {
 			continue
 		}
 		if changed[e.kind] == nil {
@@ -26,15 +26,15 @@ func (v *verdict) dependents(edits []edit) {
 		}
 		changed[e.kind][e.id] = true
 	}
-	v.retyped(edits)
-	v.next.addRetyped(v.base, changed)
-	v.layers(edited)
+	v.checkRetyped(edits)
+	v.next.addChangedTypes(v.base, changed)
+	v.checkLayerChanges(edited)
 	if len(changed) == 0 {
 		return
 	}
 	redefined := v.redefined(changed)
 	if len(redefined) > 0 {
-		v.saidInLayers(changed[KindLayer], redefined)
+		v.checkLayerReferences(changed[KindLayer], redefined)
 	}
 	var candidates []*Effective
 	largest := v.next.largestBounds(changed)
@@ -45,7 +45,7 @@ func (v *verdict) dependents(edits []edit) {
 	}
 	slices.SortFunc(candidates, func(a, b *Effective) int { return strings.Compare(a.id, b.id) })
 	all := dependentsOf(candidates, redefined)
-	for i, f := range v.find(len(all), func(i int) finding { return v.dependent(all[i], changed) }) {
+	for i, f := range v.checkEach(len(all), func(i int) checkResult { return v.checkDependent(all[i], changed) }) {
 		if f.now != nil {
 			v.add(andLike(inCluster(f.now, all[i].has.id), all[i].like), andLike(inCluster(f.was, all[i].has.id), all[i].like))
 		}
@@ -62,17 +62,17 @@ type dependent struct {
 // dependentsOf groups clusters that say nothing themselves: what is wrong on one of them is so on all that have the same layers.
 func dependentsOf(clusters []*Effective, redefined map[Kind]map[string]bool) []*dependent {
 	out := make([]*dependent, len(clusters))
-	known := map[*stack]*dependent{}
+	known := map[*layerChain]*dependent{}
 	for i, has := range clusters {
 		out[i] = &dependent{has: has, redefined: redefined}
 		if !has.shared {
 			continue
 		}
-		if first := known[has.stack]; first != nil {
+		if first := known[has.chain]; first != nil {
 			first.like++
 			out[i].redefined = nil
 		} else {
-			known[has.stack] = out[i]
+			known[has.chain] = out[i]
 		}
 	}
 	return out
@@ -80,22 +80,22 @@ func dependentsOf(clusters []*Effective, redefined map[Kind]map[string]bool) []*
 
 // saidInLayers checks what layers that do not change themselves say about redefined definitions, on a cluster or not: a label
 // may bring it to one, and whoever sets that cannot mend it.
-func (v *verdict) saidInLayers(edited map[string]bool, redefined map[Kind]map[string]bool) {
+func (v *txValidation) checkLayerReferences(edited map[string]bool, redefined map[Kind]map[string]bool) {
 	for _, doc := range v.next.sorted(KindLayer, func(d *Document) bool { return !edited[d.ID] }) {
 		if v.work.stopped() != nil {
 			return
 		}
 		now, was := &checker{next: v.next, work: v.work}, &checker{next: v.base, work: v.work}
-		checkSaid(now, doc.layer(), redefined)
+		checkLayerReference(now, doc.layer(), redefined)
 		if len(now.problems)+len(now.warnings) > 0 {
-			checkSaid(was, doc.layer(), redefined)
+			checkLayerReference(was, doc.layer(), redefined)
 		}
 		v.add(inDocument(now, doc), inDocument(was, doc))
 	}
 }
 
 // checkSaid checks what a layer says about some definitions.
-func checkSaid(c *checker, l *layer, definitions map[Kind]map[string]bool) {
+func checkLayerReference(c *checker, l *layer, definitions map[Kind]map[string]bool) {
 	for _, id := range sortedKeys(definitions[KindComponent]) {
 		if len(l.Patches[id]) > 0 {
 			checkLayerPatches(c, l, id)
@@ -111,7 +111,7 @@ func checkSaid(c *checker, l *layer, definitions map[Kind]map[string]bool) {
 }
 
 // retyped checks the definitions of resource types that changed, where they do not change themselves.
-func (v *verdict) retyped(edits []edit) {
+func (v *txValidation) checkRetyped(edits []edit) {
 	edited := map[docKey]bool{}
 	for _, e := range edits {
 		edited[docKey{e.kind, e.id}] = true
@@ -142,7 +142,7 @@ func inDocument(c *checker, doc *Document) *checker {
 }
 
 // dependent checks a cluster that does not change itself.
-func (v *verdict) dependent(d *dependent, changed map[Kind]map[string]bool) finding {
+func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]bool) checkResult {
 	now, was := &checker{next: v.next, work: v.work}, &checker{next: v.base, work: v.work}
 	for _, a := range v.next.kinds.lists {
 		if a.hasAny(d.has, changed[a.kind]) {
@@ -154,7 +154,7 @@ func (v *verdict) dependent(d *dependent, changed map[Kind]map[string]bool) find
 	}
 	for _, a := range v.next.kinds.lists {
 		for _, id := range sortedKeys(d.redefined[a.kind]) {
-			if a.on(d.has.cluster, id) {
+			if a.overriddenOn(d.has.cluster, id) {
 				a.recheck(now, d.has, id)
 				if len(now.problems)+len(now.warnings) > 0 {
 					a.recheck(was, d.has, id)
@@ -162,17 +162,17 @@ func (v *verdict) dependent(d *dependent, changed map[Kind]map[string]bool) find
 			}
 		}
 	}
-	return finding{now, was}
+	return checkResult{now, was}
 }
 
 // redefined are the changed definitions whose change can make what clusters say about them wrong.
-func (v *verdict) redefined(changed map[Kind]map[string]bool) map[Kind]map[string]bool {
+func (v *txValidation) redefined(changed map[Kind]map[string]bool) map[Kind]map[string]bool {
 	out := map[Kind]map[string]bool{}
 	for _, a := range v.next.kinds.lists {
 		for id := range changed[a.kind] {
 			was, had := v.base.Get(a.kind, id)
 			is, has := v.next.Get(a.kind, id)
-			if a.own && (!had || !has || a.invalidates(was, is)) {
+			if a.hasOverrides && (!had || !has || a.invalidates(was, is)) {
 				if out[a.kind] == nil {
 					out[a.kind] = map[string]bool{}
 				}
@@ -186,14 +186,14 @@ func (v *verdict) redefined(changed map[Kind]map[string]bool) map[Kind]map[strin
 // candidate tells whether a changed definition can break anything on a cluster. Nearly always it cannot, and that must be
 // quick to see: there is no need to look for the definition on a cluster that says nothing about it and whose answers
 // would be small with the largest definitions there are.
-func (v *verdict) candidate(d *Effective, changed, redefined map[Kind]map[string]bool, largest map[Kind]int) bool {
+func (v *txValidation) candidate(d *Effective, changed, redefined map[Kind]map[string]bool, largest map[Kind]int) bool {
 	for _, a := range v.next.kinds.lists {
 		for _, id := range sortedKeys(redefined[a.kind]) {
-			if a.on(d.cluster, id) {
+			if a.overriddenOn(d.cluster, id) {
 				return true
 			}
 		}
-		if len(changed[a.kind]) > 0 && envelopeBytes+a.ownBound(d)+a.count(d)*(largest[a.kind]+d.block+receiptBytes) >= adviseAnswerBytes {
+		if len(changed[a.kind]) > 0 && envelopeBytes+a.overrideBound(d)+a.count(d)*(largest[a.kind]+d.block+receiptBytes) >= adviseAnswerBytes {
 			return true
 		}
 	}

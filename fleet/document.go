@@ -15,7 +15,7 @@ type Document struct {
 	value any // of its kind's model
 	rules *kindRules
 	bound int        // of a definition; see answer_size.go
-	alone *Effective // what a cluster's document says by itself; nil: it is none. What it has is [State.Effective]
+	own   *Effective // what a cluster's document says by itself; nil: it is none. What it has is [State.Effective]
 }
 
 // decodeModel reads the value of a document.
@@ -43,11 +43,11 @@ func (d *Document) ETag() string {
 
 // Deleted tells whether this is a decommissioned cluster.
 func (d *Document) Deleted() bool {
-	return d.alone != nil && (d.alone.Deleted() || pendingTombstone(d))
+	return d.own != nil && (d.own.Deleted() || pendingTombstone(d))
 }
 
 // Cluster is the document as a cluster, as somebody wrote it; it must be one. The result must not be changed.
-func (d *Document) Cluster() *api.Cluster { return d.alone.cluster }
+func (d *Document) Cluster() *api.Cluster { return d.own.cluster }
 
 // View is the document as the API shows it: a copy of the generated model with revision and times filled in.
 func (d *Document) View() any { return d.rules.view(d) }

@@ -13,16 +13,16 @@ import (
 // so that neither is taken for the other: an answer made of the document alone would lack what layers give, and Flux
 // uninstalls what an answer lacks. It never changes.
 type Effective struct {
-	id      string
-	value   any          // of the clusters' model
-	cluster *api.Cluster // the same
-	bound   int          // see answer_size.go
-	block   int          // size of the cluster's own block, which every input repeats
-	answers *answers
-	stack   *stack     // of the layers that match; nil: none does, and the document says it all
-	shared  bool       // the document says nothing: it has what all others like it have
-	laid    int        // see layer_limits.go
-	own     *Effective // what the document says by itself; nil where that is all
+	id            string
+	value         any          // of the clusters' model
+	cluster       *api.Cluster // the same
+	bound         int          // see answer_size.go
+	block         int          // size of the cluster's own block, which every input repeats
+	answers       *answers
+	chain         *layerChain // of the layers that match; nil: none does, and the document says it all
+	shared        bool        // the document says nothing: it has what all others like it have
+	mergedEntries int         // see layer_limits.go
+	own           *Effective  // what the document says by itself; nil where that is all
 
 	// checked are the definitions by which nothing refuses the lists, the patches and the size of the answers.
 	checked atomic.Pointer[definitionsID]
@@ -35,7 +35,7 @@ func (e *Effective) Cluster() *api.Cluster { return e.cluster }
 func (e *Effective) Deleted() bool { return e.cluster.DeletedAt != nil }
 
 // written is what the document says by itself.
-func (e *Effective) written() *Effective {
+func (e *Effective) withoutLayers() *Effective {
 	if e.own != nil {
 		return e.own
 	}
@@ -43,9 +43,9 @@ func (e *Effective) written() *Effective {
 }
 
 // alone is what a cluster's document says by itself: all it has where no layer matches it.
-func (ks *kindSet) alone(rec Record, value any, cluster *api.Cluster) *Effective {
+func (ks *kindSet) newOwn(rec Record, value any, cluster *api.Cluster) *Effective {
 	return &Effective{
-		id: rec.ID, value: value, cluster: cluster, answers: newAnswers(ks.fixed),
+		id: rec.ID, value: value, cluster: cluster, answers: newAnswers(ks.compiledCount),
 		bound: ks.clusterBound(value), block: encodedSize(fluxCluster(cluster)),
 	}
 }
@@ -53,42 +53,42 @@ func (ks *kindSet) alone(rec Record, value any, cluster *api.Cluster) *Effective
 // Effective is what a cluster of the State has.
 func (s *State) Effective(d *Document) *Effective {
 	if s.layers != nil {
-		if e := s.layers.of[d.ID]; e != nil {
+		if e := s.layers.effective[d.ID]; e != nil {
 			return e
 		}
 	}
-	return d.alone
+	return d.own
 }
 
 // HasComponent tells whether a component is on a cluster of the State, switched off or not.
 func (s *State) HasComponent(d *Document, component string) bool {
-	_, has := s.kinds.assigned(KindComponent).switched(s.Effective(d), component)
+	_, has := s.kinds.descriptor(KindComponent).enabled(s.Effective(d), component)
 	return has
 }
 
 // effective is what a cluster has by a document on a stack of layers.
-func (ks *kindSet) effective(d *Document, st *stack) *Effective {
-	own := d.alone
+func (ks *kindSet) effective(d *Document, st *layerChain) *Effective {
+	own := d.own
 	if st == nil || d.Deleted() {
 		return own
 	}
-	e := &Effective{id: own.id, value: ks.copied(own.value), block: own.block, answers: newAnswers(ks.fixed), stack: st, shared: ks.saysNothing(own), laid: ks.laid(own, st.layers), own: own}
+	e := &Effective{id: own.id, value: ks.copyValue(own.value), block: own.block, answers: newAnswers(ks.compiledCount), chain: st, shared: ks.hasNoSettings(own), mergedEntries: ks.mergedEntries(own, st.layers), own: own}
 	e.cluster = ks.cluster(e.value)
-	e.cluster.DeletionProtection = own.cluster.DeletionProtection || st.protects
+	e.cluster.DeletionProtection = own.cluster.DeletionProtection || st.deletionProtection
 	if e.shared {
-		for _, a := range ks.lists[:ks.fixed] {
-			a.layering.share(st.bare, e)
+		for _, a := range ks.lists[:ks.compiledCount] {
+			a.merger.copyList(st.base, e)
 		}
-		e.cluster.Patches, e.cluster.Resources, e.bound = st.bare.cluster.Patches, st.bare.cluster.Resources, st.bare.bound
+		e.cluster.Patches, e.cluster.Resources, e.bound = st.base.cluster.Patches, st.base.cluster.Resources, st.base.bound
 		return e
 	}
-	ks.fold(st, own, e)
+	ks.applyCluster(st, own, e)
 	return e
 }
 
 // saysNothing tells whether a cluster adds nothing to its layers: it shares what they amount to with all others like it.
-func (ks *kindSet) saysNothing(own *Effective) bool {
-	for _, a := range ks.lists[:ks.fixed] {
+func (ks *kindSet) hasNoSettings(own *Effective) bool {
+	for _, a := range ks.lists[:ks.compiledCount] {
 		if a.count(own) > 0 {
 			return false
 		}
@@ -97,19 +97,19 @@ func (ks *kindSet) saysNothing(own *Effective) bool {
 }
 
 // fold lays what a document says over a stack of layers.
-func (ks *kindSet) fold(st *stack, own, e *Effective) {
-	for _, a := range ks.lists[:ks.fixed] {
-		a.layering.lay(st.lists[a.kind], own, e)
+func (ks *kindSet) applyCluster(st *layerChain, own, e *Effective) {
+	for _, a := range ks.lists[:ks.compiledCount] {
+		a.merger.apply(st.lists[a.kind], own, e)
 	}
-	e.cluster.Resources = st.resourcesUnder(own.cluster)
+	e.cluster.Resources = st.resourcesOver(own.cluster)
 	e.cluster.Patches = ks.patchesOf(st, own, e)
 	e.bound = ks.clusterBound(e.value)
 }
 
 // patchesOf are the patches of the components that a cluster has: per path, the highest who says it.
-func (ks *kindSet) patchesOf(st *stack, own, e *Effective) api.Patches {
+func (ks *kindSet) patchesOf(st *layerChain, own, e *Effective) api.Patches {
 	out := api.Patches{}
-	for id := range ks.byKind[KindComponent].each(e) {
+	for id := range ks.byKind[KindComponent].eachID(e) {
 		below, above := st.patches[id], own.cluster.Patches[id]
 		switch {
 		case len(below) == 0 && len(above) == 0:
@@ -140,11 +140,11 @@ func (ks *kindSet) sameContent(a, b *Effective) bool {
 	if a == b {
 		return true
 	}
-	if a.stack != b.stack || fluxCluster(a.cluster) != fluxCluster(b.cluster) {
+	if a.chain != b.chain || fluxCluster(a.cluster) != fluxCluster(b.cluster) {
 		return false
 	}
-	x, y := a.written(), b.written()
-	for _, list := range ks.lists[:ks.fixed] {
+	x, y := a.withoutLayers(), b.withoutLayers()
+	for _, list := range ks.lists[:ks.compiledCount] {
 		if !list.identical(x, y) {
 			return false
 		}
@@ -174,10 +174,10 @@ func (s *State) EffectiveView(d *Document) any {
 
 // layerIDs are the layers that match, by rising priority.
 func (e *Effective) layerIDs() []string {
-	if e.stack == nil {
+	if e.chain == nil {
 		return nil
 	}
-	return idsOf(e.stack.layers)
+	return idsOf(e.chain.layers)
 }
 
 func fluxCluster(c *api.Cluster) api.FluxCluster {

@@ -21,11 +21,11 @@ import (
 // them, so the difference between two inputs is computed once for all clusters where they are equal but for the cluster.
 type effects struct {
 	base, next *State
-	lost       losses
+	removed    removals
 	now        time.Time
 	known      map[Kind]map[string][]*difference // by the input's id
 	size       int                               // bytes of the differences there are
-	alike      map[likeness]effect               // of clusters that share all they have, before and after
+	alike      map[groupKey]effect               // of clusters that share all they have, before and after
 }
 
 // maxKnown is how many differences are remembered for one input: beyond it every cluster has its own, and searching
@@ -60,14 +60,14 @@ func (e *effects) on(a affected) (effect, error) {
 	if a.before != nil && len(a.kept) == 0 && e.next.sameAnswers(e.base, a.before, a.after) {
 		return out, nil
 	}
-	like, shared := a.likeness()
+	like, shared := a.groupKey()
 	if shared = shared && fluxCluster(a.before.cluster) == fluxCluster(a.after.cluster); shared {
 		if known, there := e.alike[like]; there {
 			return known, nil
 		}
 	}
 	key := sha256.New() // the texts themselves may be long, and different on each of 10,000 clusters
-	for _, list := range e.next.kinds.listsSince(e.base.kinds) {
+	for _, list := range e.next.kinds.listsWithRemoved(e.base.kinds) {
 		endpoint, text, err := e.endpoint(a, list)
 		if err != nil {
 			return out, err
@@ -82,7 +82,7 @@ func (e *effects) on(a affected) (effect, error) {
 	}
 	if shared {
 		if e.alike == nil {
-			e.alike = map[likeness]effect{}
+			e.alike = map[groupKey]effect{}
 		}
 		e.alike[like] = out
 	}
@@ -91,9 +91,9 @@ func (e *effects) on(a affected) (effect, error) {
 
 // endpoint compares what one endpoint of a cluster answers before and after. The text tells it from other effects;
 // empty: nothing changes.
-func (e *effects) endpoint(a affected, list *assigned) (api.EndpointEffect, string, error) {
+func (e *effects) endpoint(a affected, list *descriptor) (api.EndpointEffect, string, error) {
 	out := api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}}
-	look := a.interesting(e.next, list)
+	look := a.changedIDs(e.next, list)
 	if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
 		return out, "", nil
 	}
@@ -109,7 +109,7 @@ func (e *effects) endpoint(a affected, list *assigned) (api.EndpointEffect, stri
 		return out, "", err
 	}
 	var text strings.Builder
-	for _, id := range e.lost.removedUnder(a, list.kind, e.base) {
+	for _, id := range e.removed.hiddenRemovals(a, list.kind, e.base) {
 		out.Removed = append(out.Removed, id)
 		fmt.Fprintf(&text, "-%q", id)
 	}
@@ -141,9 +141,9 @@ func (e *effects) endpoint(a affected, list *assigned) (api.EndpointEffect, stri
 }
 
 // difference compares an input before, nil when there was none, and after.
-func (e *effects) difference(list *assigned, id string, before, after any) (*difference, error) {
-	was, wasOn := list.apart(before)
-	is, isOn := list.apart(after)
+func (e *effects) difference(list *descriptor, id string, before, after any) (*difference, error) {
+	was, wasOn := list.splitCluster(before)
+	is, isOn := list.splitCluster(after)
 	shared := before == nil || wasOn == isOn
 	if shared {
 		for _, d := range e.known[list.kind][id] {
@@ -174,20 +174,20 @@ func (e *effects) difference(list *assigned, id string, before, after any) (*dif
 }
 
 // uninstalls reports whether Flux removes what it has installed for an input that stays.
-func (e *effects) uninstalls(list *assigned, id string, before, after any) bool {
+func (e *effects) uninstalls(list *descriptor, id string, before, after any) bool {
 	if !list.typed {
 		return list.uninstalls(before, after)
 	}
 	base := e.base.kinds.byKind[list.kind]
 	doc, ok := e.base.Get(list.kind, id)
 	was, isInput := before.(resourceInput)
-	if base == nil || !ok || !isInput || base.keeps(doc, e.now) {
+	if base == nil || !ok || !isInput || base.kept(doc, e.now) {
 		return false
 	}
-	return renames(namingOf(base), namingOf(list), was, after.(resourceInput))
+	return renamesObjects(namingOf(base), namingOf(list), was, after.(resourceInput))
 }
 
-func (e *effects) compare(list *assigned, id string, before, after any) (*difference, error) {
+func (e *effects) compare(list *descriptor, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
 		obj, err := unstructured.FromValue(after)
@@ -213,7 +213,7 @@ func (e *effects) compare(list *assigned, id string, before, after any) (*differ
 }
 
 // interesting are the ids whose inputs can differ; nil means any.
-func (a affected) interesting(next *State, list *assigned) map[string]bool {
+func (a affected) changedIDs(next *State, list *descriptor) map[string]bool {
 	if a.before == nil || a.before.Deleted() != a.after.Deleted() {
 		return nil
 	}
@@ -223,13 +223,13 @@ func (a affected) interesting(next *State, list *assigned) map[string]bool {
 	look := map[string]bool{}
 	toggled := map[string]bool{}
 	if a.before != a.after {
-		look, toggled = list.reassigned(a.before, a.after)
+		look, toggled = list.changedEntries(a.before, a.after)
 	}
 	changed := a.changed[list.kind]
 	if len(changed) == 0 && len(toggled) == 0 {
 		return look
 	}
-	for id := range list.each(a.after) {
+	for id := range list.eachID(a.after) {
 		doc, ok := next.Get(list.kind, id)
 		if changed[id] || ok && slices.ContainsFunc(list.dependsOn(doc), func(dep string) bool { return changed[dep] || toggled[dep] }) {
 			look[id] = true
@@ -243,7 +243,7 @@ type inputList struct {
 	byID map[string]any
 }
 
-func inputsByID(s *State, d *Effective, list *assigned, look map[string]bool) (inputList, error) {
+func inputsByID(s *State, d *Effective, list *descriptor, look map[string]bool) (inputList, error) {
 	out := inputList{byID: map[string]any{}}
 	// What clusters get is by the list as it is in that State.
 	if list = s.kinds.byKind[list.kind]; d == nil || list == nil {

@@ -23,11 +23,11 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 	}
 	lists := s.kinds.lists
 	if list != "" {
-		a := s.kinds.polled[list]
+		a := s.kinds.byEndpoint[list]
 		if a == nil {
 			return out, errorf(CodeNotFound, "there is no list %q", list)
 		}
-		lists = []*assigned{a}
+		lists = []*descriptor{a}
 	}
 	var only map[string]bool
 	if id != "" {
@@ -41,7 +41,7 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 		if id != "" && len(inputs) == 0 {
 			return out, errorf(CodeNotFound, "cluster %q has no %s %q", d.ID, a.rules.noun, id)
 		}
-		of, err := a.explained()
+		of, err := a.explainList()
 		if err != nil {
 			return out, err
 		}
@@ -64,7 +64,7 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 // places are the documents that say what a cluster has: its own, then its layers, the highest first.
 func (s *State) places(d *Document) ([]explain.Place, error) {
 	docs := []*Document{d}
-	if st := s.Effective(d).stack; st != nil {
+	if st := s.Effective(d).chain; st != nil {
 		for _, l := range slices.Backward(st.layers) {
 			docs = append(docs, l)
 		}
@@ -82,16 +82,16 @@ func (s *State) places(d *Document) ([]explain.Place, error) {
 func (d *Document) place() (explain.Place, error) {
 	obj, err := unstructured.Decode(d.Body)
 	if err != nil {
-		return explain.Place{}, unreadable(d, err)
+		return explain.Place{}, errUnreadable(d, err)
 	}
 	return explain.Place{Kind: string(d.Kind), ID: d.ID, Object: obj, Layer: d.Kind == KindLayer}, nil
 }
 
 // explained is the list to those who explain its inputs.
-func (a *assigned) explained() (explain.List, error) {
+func (a *descriptor) explainList() (explain.List, error) {
 	out := explain.List{Field: a.field, Components: a.kind == KindComponent}
 	if a.typed {
-		of, err := a.of.place()
+		of, err := a.typeDoc.place()
 		if err != nil {
 			return out, err
 		}
@@ -100,7 +100,7 @@ func (a *assigned) explained() (explain.List, error) {
 	return out, nil
 }
 
-func (s *State) explain(of explain.List, a *assigned, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
+func (s *State) explain(of explain.List, a *descriptor, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
 	obj, err := unstructured.FromValue(in.value)
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func checkIdentity(c *checker, t *resourceType) {
 }
 
 // renames reports whether an object of one input is another object after a change of the input or of the type.
-func renames(was, is naming, before, after resourceInput) bool {
+func renamesObjects(was, is naming, before, after resourceInput) bool {
 	if was.names != "" && was.names != is.names {
 		return true
 	}
@@ -146,7 +146,7 @@ func (s *State) typedInputs(cluster *Effective, kind Kind) map[string]resourceIn
 // renamed returns those of the things installed on a cluster that stay on its lists and whose objects become others.
 func (r Result) renamed(before, after *Effective, was []installation) []installation {
 	var out []installation
-	for _, list := range r.State.kinds.lists[r.State.kinds.fixed:] {
+	for _, list := range r.State.kinds.lists[r.State.kinds.compiledCount:] {
 		base := r.base.kinds.byKind[list.kind]
 		if !slices.ContainsFunc(was, func(i installation) bool { return i.Kind == list.kind }) {
 			continue
@@ -165,7 +165,7 @@ func (r Result) renamed(before, after *Effective, was []installation) []installa
 			old, known := had[i.ID]
 			renamed := i.Identity != in.identity(naming)
 			if known && i.Identity == "" {
-				renamed = renames(namingOf(base), naming, old, in)
+				renamed = renamesObjects(namingOf(base), naming, old, in)
 			}
 			if renamed {
 				out = append(out, i)
@@ -175,7 +175,7 @@ func (r Result) renamed(before, after *Effective, was []installation) []installa
 	return out
 }
 
-func namingOf(list *assigned) naming { return list.of.value.(*resourceType).naming() }
+func namingOf(list *descriptor) naming { return list.typeDoc.value.(*resourceType).naming() }
 
 // identity is a digest of what an input's objects are named after.
 func (in *resourceInput) identity(by naming) string {
@@ -195,7 +195,7 @@ func (s *State) identified(cluster *Effective, installed []installation) []insta
 	inputs := map[Kind]map[string]resourceInput{}
 	for n := range installed {
 		i := &installed[n]
-		list := s.kinds.assigned(i.Kind)
+		list := s.kinds.descriptor(i.Kind)
 		if list == nil || !list.typed {
 			continue
 		}

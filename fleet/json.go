@@ -60,7 +60,7 @@ func mergePut(stored, request map[string]any) map[string]any {
 
 // released are the overrides that a PUT releases by leaving them out of an entry, as the reference's clients do: they do
 // not send null. What those clients do not know they must not erase.
-var released = []string{"oci_tag", "component_path"}
+var clearedByPut = []string{"oci_tag", "component_path"}
 
 func mergePutList(stored, list any) any {
 	if items, ok := list.([]any); ok {
@@ -86,7 +86,7 @@ func mergePutEntries(stored any, items []any) []any {
 		}
 		merged := make(map[string]any, len(entry))
 		maps.Copy(merged, before[id])
-		for _, pin := range released {
+		for _, pin := range clearedByPut {
 			delete(merged, pin)
 		}
 		maps.Copy(merged, entry)

@@ -14,65 +14,65 @@ import (
 )
 
 // assigned is a definition whatever its models are.
-type assigned struct {
+type descriptor struct {
 	kind           Kind
 	field          string
 	endpoint       string
-	operand        string
+	idField        string
 	seedAlias      string
-	late           bool
+	addedLater     bool
 	typed          bool
-	of             *Document
+	typeDoc        *Document
 	slot           int // of its answers in a cluster's document; -1: they are found by this very value
 	rules          kindRules
-	operandOf      func(op *api.Operation) string
+	idFrom         func(op *api.Operation) string
 	normalizeEntry func(entry map[string]any)
-	checkOn        func(c *checker, on *subject)
+	checkEntries   func(c *checker, on *clusterCheck)
 
-	each   func(of *Effective) iter.Seq[string] // the ids of a cluster's list, in order
-	count  func(of *Effective) int
-	absent func(of *Effective) bool // the list is not there
+	eachID  func(of *Effective) iter.Seq[string] // the ids of a cluster's list, in order
+	count   func(of *Effective) int
+	missing func(of *Effective) bool // the list is not there
 	// entries are the ids of a cluster's list, in order, and whether each is enabled.
 	entries func(of *Effective) iter.Seq2[string, bool]
 	clear   func(of *Effective) // makes it empty
 	// switched is whether an entry is enabled, and whether it is there.
-	switched func(of *Effective, id string) (enabled, there bool)
-	layering listLayering
+	enabled func(of *Effective, id string) (enabled, there bool)
+	merger  listMerger
 
 	// inputs are those of a cluster's list that only names, all when it is nil, made of the list's definitions.
-	inputs func(on *site, definitions []*Document, only map[string]bool) ([]input, error)
+	buildInputs func(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error)
 	// apart is what an input is on any cluster, and the cluster.
-	apart func(in any) (any, api.FluxCluster)
+	splitCluster func(in any) (any, api.FluxCluster)
 	// reassigned are the ids of entries that differ, and those that came, went, or were switched on or off.
-	reassigned func(was, is *Effective) (ids, toggled map[string]bool)
+	changedEntries func(was, is *Effective) (ids, toggled map[string]bool)
 	// installs is how many entries a cluster is told to have.
-	installs func(of *Effective) int
+	enabledCount func(of *Effective) int
 	// wanted adds what a cluster is told to have.
-	wanted func(out []installation, s *State, of *Effective) []installation
+	appendInstallations func(out []installation, s *State, of *Effective) []installation
 	// identical: the list is the same one in memory, or both are empty.
 	identical func(a, b *Effective) bool
 	// alike: two clusters of one environment are told to have the same, deployed in the same way as far as they say.
-	alike func(a, b *Effective) bool
+	sameDeployments func(a, b *Effective) bool
 
 	dependsOn  func(d *Document) []string
 	redeployed func(was, is *Document) bool
 	uninstalls func(before, after any) bool
-	lasting    bool // Flux may keep one that is taken off
-	keeps      func(d *Document, now time.Time) bool
+	mayBeKept  bool // Flux may keep one that is taken off
+	kept       func(d *Document, now time.Time) bool
 
-	own         bool // clusters add to the size of an input
-	ofType      bool
-	size        func(cluster *api.Cluster) int
-	on          func(cluster *api.Cluster, id string) bool
-	invalidates func(was, is *Document) bool
-	recheck     func(c *checker, on *Effective, id string)
+	hasOverrides bool // clusters add to the size of an input
+	sizeFromType bool
+	size         func(cluster *api.Cluster) int
+	overriddenOn func(cluster *api.Cluster, id string) bool
+	invalidates  func(was, is *Document) bool
+	recheck      func(c *checker, on *Effective, id string)
 }
 
 // stem is what its verbs end with.
-func (a *assigned) stem() string { return strings.TrimSuffix(a.operand, "_id") }
+func (a *descriptor) verbSuffix() string { return strings.TrimSuffix(a.idField, "_id") }
 
 // pointer leads to the list in a cluster's document, or to something in it.
-func (a *assigned) pointer(parts ...any) string {
+func (a *descriptor) pointer(parts ...any) string {
 	if a.typed {
 		return jsontext.Pointer("resources", a.field) + jsontext.Pointer(parts...)
 	}
@@ -80,7 +80,7 @@ func (a *assigned) pointer(parts ...any) string {
 }
 
 // holder is what has the list in a cluster's object; nil when there is no such thing, or it is of a wrong shape.
-func (a *assigned) holder(obj map[string]any) map[string]any {
+func (a *descriptor) listParent(obj map[string]any) map[string]any {
 	if a.typed {
 		obj, _ = obj["resources"].(map[string]any)
 	}
@@ -88,20 +88,20 @@ func (a *assigned) holder(obj map[string]any) map[string]any {
 }
 
 // entriesIn is the list in a cluster's object.
-func (a *assigned) entriesIn(obj map[string]any) []any {
-	entries, _ := a.holder(obj)[a.field].([]any)
+func (a *descriptor) entriesIn(obj map[string]any) []any {
+	entries, _ := a.listParent(obj)[a.field].([]any)
 	return entries
 }
 
 // openEntries is the list in a cluster's opened object. Of its entries that are objects only those are taken apart which may
 // have the id: all others stay Text.
-func (a *assigned) openEntries(obj map[string]any, id string) ([]any, error) {
+func (a *descriptor) openEntries(obj map[string]any, id string) ([]any, error) {
 	if a.typed {
 		if _, err := unstructured.OpenField(obj, "resources"); err != nil {
 			return nil, err
 		}
 	}
-	if holder := a.holder(obj); holder != nil {
+	if holder := a.listParent(obj); holder != nil {
 		if _, err := unstructured.OpenField(holder, a.field); err != nil {
 			return nil, err
 		}
@@ -126,35 +126,35 @@ func (a *assigned) openEntries(obj map[string]any, id string) ([]any, error) {
 }
 
 // setEntries puts a list into a cluster's object.
-func (a *assigned) setEntries(obj map[string]any, entries []any) {
-	if a.typed && a.holder(obj) == nil {
+func (a *descriptor) setEntries(obj map[string]any, entries []any) {
+	if a.typed && a.listParent(obj) == nil {
 		obj["resources"] = map[string]any{}
 	}
-	a.holder(obj)[a.field] = entries
+	a.listParent(obj)[a.field] = entries
 }
 
 // ownBound is what a cluster's own words add at most to its answer.
-func (a *assigned) ownBound(d *Effective) int {
+func (a *descriptor) overrideBound(d *Effective) int {
 	switch {
-	case !a.own:
+	case !a.hasOverrides:
 		return 0
-	case a.ofType:
+	case a.sizeFromType:
 		return a.size(d.cluster)
 	}
 	return d.bound
 }
 
 // ids is each as a list.
-func (a *assigned) ids(c *Effective) []string {
-	return slices.AppendSeq(make([]string, 0, a.count(c)), a.each(c))
+func (a *descriptor) ids(c *Effective) []string {
+	return slices.AppendSeq(make([]string, 0, a.count(c)), a.eachID(c))
 }
 
 // hasAny tells whether a cluster is assigned one of some definitions.
-func (a *assigned) hasAny(c *Effective, ids map[string]bool) bool {
+func (a *descriptor) hasAny(c *Effective, ids map[string]bool) bool {
 	if len(ids) == 0 {
 		return false
 	}
-	for have := range a.each(c) {
+	for have := range a.eachID(c) {
 		if ids[have] {
 			return true
 		}
@@ -163,20 +163,20 @@ func (a *assigned) hasAny(c *Effective, ids map[string]bool) bool {
 }
 
 // excludedOn are the ids that a cluster's document refuses of its layers.
-func (a *assigned) excludedOn(own *Effective) []string {
+func (a *descriptor) excludedIDs(own *Effective) []string {
 	switch {
 	case own.cluster.Excludes == nil:
 		return nil
 	case a.typed:
 		return own.cluster.Excludes.Resources[a.field]
-	case a.layering.excluded != nil:
-		return a.layering.excluded(own)
+	case a.merger.excluded != nil:
+		return a.merger.excluded(own)
 	}
 	return nil
 }
 
 // forgottenBy takes all that a layer's object says about a definition out of it.
-func (a *assigned) forgottenBy(obj map[string]any, id string) map[string]any {
+func (a *descriptor) removeFromLayer(obj map[string]any, id string) map[string]any {
 	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), unstructured.HasID(id)))
 	if a.kind == KindComponent {
 		for _, field := range []string{"overrides", "patches"} {

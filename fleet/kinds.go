@@ -33,42 +33,42 @@ type kindRules struct {
 // does for those of that set: those that are compiled in, then one for each resource type. A test has one more than
 // anybody else.
 type kindSet struct {
-	lists  []*assigned // the definitions, in the order of everything that names them all
-	kinds  []*kindRules
-	byName map[Kind]*kindRules // internal ones as well
-	byKind map[Kind]*assigned
-	polled map[string]*assigned // by endpoint
-	fixed  int                  // how many of the lists are compiled in: the first
+	lists         []*descriptor // the definitions, in the order of everything that names them all
+	kinds         []*kindRules
+	byName        map[Kind]*kindRules // internal ones as well
+	byKind        map[Kind]*descriptor
+	byEndpoint    map[string]*descriptor // by endpoint
+	compiledCount int                    // how many of the lists are compiled in: the first
 	// cluster is the value of a cluster's document as what clusters have in every set; nil when it is another kind's.
 	cluster func(value any) *api.Cluster
 	// takeOver makes some fields of a cluster's value, by their names in JSON, what they are in another.
-	takeOver func(value, from any, fields []string)
-	copied   func(value any) any // such a value, to be changed
-	blank    func() *Effective   // a cluster that says nothing
+	copyFields   func(value, from any, fields []string)
+	copyValue    func(value any) any // such a value, to be changed
+	emptyCluster func() *Effective   // a cluster that says nothing
 }
 
 // compiledIn are the kinds that this program is built with.
 var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
-	componentKind.assigned(),
-	namespaceKind.assigned(),
-	roleBindingKind.assigned(),
+	componentKind.descriptor(),
+	namespaceKind.descriptor(),
+	roleBindingKind.descriptor(),
 )
 
 // newKindSet is the kinds of a fleet without resource types whose clusters have the model M and lists of some
 // definitions.
-func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*assigned) *kindSet {
-	ks := &kindSet{fixed: len(lists), takeOver: takesOver[M]()}
+func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*descriptor) *kindSet {
+	ks := &kindSet{compiledCount: len(lists), copyFields: fieldCopier[M]()}
 	ks.cluster = func(value any) *api.Cluster {
 		if model, ok := value.(*M); ok {
 			return cluster(model)
 		}
 		return nil
 	}
-	ks.copied = func(value any) any {
+	ks.copyValue = func(value any) any {
 		model := *value.(*M)
 		return &model
 	}
-	ks.blank = func() *Effective {
+	ks.emptyCluster = func() *Effective {
 		model := new(M)
 		return &Effective{value: model, cluster: cluster(model)}
 	}
@@ -85,37 +85,37 @@ func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*assigned) *kindS
 	for slot, list := range lists {
 		list.slot = slot
 	}
-	ks.fill(lists, layerRules(ks), clusters)
+	ks.setLists(lists, layerRules(ks), clusters)
 	return ks
 }
 
 // viewOf is a cluster as the API shows it: what its document says, or what it has.
 func (ks *kindSet) viewOf(d *Document, value any) any {
-	view := ks.copied(value)
+	view := ks.copyValue(value)
 	c := ks.cluster(view)
 	c.Revision, c.CreatedAt, c.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
 	return view
 }
 
 // fill makes the set that of some lists.
-func (ks *kindSet) fill(lists []*assigned, layers, clusters *kindRules) {
+func (ks *kindSet) setLists(lists []*descriptor, layers, clusters *kindRules) {
 	ks.lists = lists
-	ks.byName, ks.byKind, ks.polled = map[Kind]*kindRules{}, map[Kind]*assigned{}, map[string]*assigned{}
+	ks.byName, ks.byKind, ks.byEndpoint = map[Kind]*kindRules{}, map[Kind]*descriptor{}, map[string]*descriptor{}
 	for i, list := range lists {
-		if i == ks.fixed {
+		if i == ks.compiledCount {
 			ks.kinds = append(ks.kinds, &typeKind)
 		}
 		ks.kinds = append(ks.kinds, &list.rules)
 		ks.byKind[list.kind] = list
-		if ks.polled[list.endpoint] == nil { // a type that is about to be refused takes nobody's place
-			ks.polled[list.endpoint] = list
+		if ks.byEndpoint[list.endpoint] == nil { // a type that is about to be refused takes nobody's place
+			ks.byEndpoint[list.endpoint] = list
 		}
 	}
-	if len(lists) == ks.fixed {
+	if len(lists) == ks.compiledCount {
 		ks.kinds = append(ks.kinds, &typeKind)
 	}
 	ks.kinds = append(ks.kinds, layers, clusters)
-	for _, k := range slices.Concat(ks.kinds, []*kindRules{&tokenKind, &budgetKind, &forgottenKind}) {
+	for _, k := range slices.Concat(ks.kinds, []*kindRules{&tokenKind, &budgetKind, &orphanKind}) {
 		ks.byName[k.name] = k
 	}
 }
@@ -123,10 +123,10 @@ func (ks *kindSet) fill(lists []*assigned, layers, clusters *kindRules) {
 // withTypes is the set with the kinds that resource types make, in the order of their ids. Those of a type's document that
 // has not changed are the same values as before, and so is the set if that is true of all.
 func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
-	lists := slices.Clone(ks.lists[:ks.fixed])
+	lists := slices.Clone(ks.lists[:ks.compiledCount])
 	for _, id := range sortedKeys(types) {
 		a := ks.byKind[ResourceKind(id)]
-		if a == nil || a.of != types[id] {
+		if a == nil || a.typeDoc != types[id] {
 			a = resourceKind(id, types[id])
 		}
 		lists = append(lists, a)
@@ -134,16 +134,16 @@ func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
 	if slices.Equal(lists, ks.lists) {
 		return ks
 	}
-	next := &kindSet{fixed: ks.fixed, cluster: ks.cluster, takeOver: ks.takeOver, copied: ks.copied, blank: ks.blank}
-	next.fill(lists, ks.byName[KindLayer], ks.byName[KindCluster])
+	next := &kindSet{compiledCount: ks.compiledCount, cluster: ks.cluster, copyFields: ks.copyFields, copyValue: ks.copyValue, emptyCluster: ks.emptyCluster}
+	next.setLists(lists, ks.byName[KindLayer], ks.byName[KindCluster])
 	return next
 }
 
 // clash refuses a committed resource type whose list is polled where a kind that is compiled in has its own. Its clusters would
 // be answered with that one, and remove all that the type gives.
-func (ks *kindSet) clash() error {
-	for _, a := range ks.lists[ks.fixed:] {
-		if other := ks.polled[a.endpoint]; other != a {
+func (ks *kindSet) checkEndpoints() error {
+	for _, a := range ks.lists[ks.compiledCount:] {
+		if other := ks.byEndpoint[a.endpoint]; other != a {
 			return fmt.Errorf("resource type %q cannot be read: this version has the list of each %s in its place", a.endpoint, other.rules.noun)
 		}
 	}
@@ -153,8 +153,8 @@ func (ks *kindSet) clash() error {
 // withType is the set with a resource type changed, or without it when the document is nil.
 func (ks *kindSet) withType(id string, doc *Document) *kindSet {
 	types := map[string]*Document{}
-	for _, a := range ks.lists[ks.fixed:] {
-		types[a.of.ID] = a.of
+	for _, a := range ks.lists[ks.compiledCount:] {
+		types[a.typeDoc.ID] = a.typeDoc
 	}
 	if types[id] = doc; doc == nil {
 		delete(types, id)
@@ -163,7 +163,7 @@ func (ks *kindSet) withType(id string, doc *Document) *kindSet {
 }
 
 // listsSince are the lists, and those that an older set has besides.
-func (ks *kindSet) listsSince(before *kindSet) []*assigned {
+func (ks *kindSet) listsWithRemoved(before *kindSet) []*descriptor {
 	if ks == before {
 		return ks.lists
 	}
@@ -193,7 +193,7 @@ func (ks *kindSet) noun(kind Kind) string {
 }
 
 // assigned is a kind of definition; nil when it is none.
-func (ks *kindSet) assigned(kind Kind) *assigned { return ks.byKind[kind] }
+func (ks *kindSet) descriptor(kind Kind) *descriptor { return ks.byKind[kind] }
 
 // document reads a document as a store keeps it.
 func (ks *kindSet) document(rec Record) (*Document, error) {
@@ -205,18 +205,18 @@ func (ks *kindSet) document(rec Record) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ks.completed(kind, rec, value)
+	return ks.newDocument(kind, rec, value)
 }
 
 // completed is the document of a value that was decoded.
-func (ks *kindSet) completed(kind *kindRules, rec Record, value any) (*Document, error) {
+func (ks *kindSet) newDocument(kind *kindRules, rec Record, value any) (*Document, error) {
 	if kind.complete != nil {
 		if err := kind.complete(value); err != nil {
 			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
 		}
 	}
 	if l, ok := value.(*layer); ok {
-		if err := ks.completeLayer(l, rec.Body); err != nil {
+		if err := ks.decodeLayer(l, rec.Body); err != nil {
 			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
 		}
 	}
@@ -229,17 +229,17 @@ func (ks *kindSet) completed(kind *kindRules, rec Record, value any) (*Document,
 	if err := ks.completeLists(rec.ID, &Effective{value: value, cluster: cluster}); err != nil {
 		return nil, err
 	}
-	doc.alone = ks.alone(rec, value, cluster)
+	doc.own = ks.newOwn(rec, value, cluster)
 	return doc, nil
 }
 
 // completeLists makes the lists of a cluster empty that were no lists yet when it was stored.
 func (ks *kindSet) completeLists(id string, cluster *Effective) error {
-	for _, a := range ks.lists[:ks.fixed] {
-		if !a.absent(cluster) {
+	for _, a := range ks.lists[:ks.compiledCount] {
+		if !a.missing(cluster) {
 			continue
 		}
-		if !a.late {
+		if !a.addedLater {
 			return fmt.Errorf("cluster %q cannot be read: one of its lists is missing", id)
 		}
 		a.clear(cluster)
@@ -288,11 +288,11 @@ func (ks *kindSet) rewrite(before *Document, obj map[string]any) (*Document, err
 	if err != nil {
 		return nil, Invalid([]Problem{decodeProblem(err)})
 	}
-	ks.takeOver(value, before.value, as)
+	ks.copyFields(value, before.value, as)
 	if rec.Body, err = jsontext.Canonical(obj); err != nil {
 		return nil, err
 	}
-	doc, err := ks.completed(kind, rec, value)
+	doc, err := ks.newDocument(kind, rec, value)
 	if err != nil {
 		return nil, Invalid([]Problem{decodeProblem(err)})
 	}
@@ -300,7 +300,7 @@ func (ks *kindSet) rewrite(before *Document, obj map[string]any) (*Document, err
 }
 
 // takesOver is a kindSet's takeOver for clusters of the model M.
-func takesOver[M any]() func(value, from any, fields []string) {
+func fieldCopier[M any]() func(value, from any, fields []string) {
 	index := map[string][]int{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[M]()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -348,7 +348,7 @@ func (k Kind) collection(field string) string {
 
 // Endpoint is the last part of the path at which clusters poll their list of a kind of definition; empty when it is none.
 func (k Kind) Endpoint() string {
-	if a := compiledIn.assigned(k); a != nil {
+	if a := compiledIn.descriptor(k); a != nil {
 		return a.endpoint
 	}
 	id, _ := k.ResourceType()
@@ -357,7 +357,7 @@ func (k Kind) Endpoint() string {
 
 // PolledAt is the kind of definition that clusters poll at an endpoint.
 func (s *State) PolledAt(endpoint string) (Kind, bool) {
-	a := s.kinds.polled[endpoint]
+	a := s.kinds.byEndpoint[endpoint]
 	if a == nil {
 		return "", false
 	}

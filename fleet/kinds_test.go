@@ -46,20 +46,20 @@ type (
 )
 
 var quotaKind = definition[quota, quotaRef, fluxQuota]{
-	kind: kindQuota, noun: "quota", field: "quotas", endpoint: "the-quotas", operand: "quota_id", late: true,
-	operandOf: func(op *api.Operation) string { return op.ID },
-	list:      func(c *Effective) *[]quotaRef { return &c.value.(*clusterWithQuotas).Quotas },
-	entryID:   func(e *quotaRef) string { return e.ID },
-	stamp: func(q *quota, revision int64, created, updated time.Time) {
+	kind: kindQuota, noun: "quota", field: "quotas", endpoint: "the-quotas", idField: "quota_id", addedLater: true,
+	idFrom:  func(op *api.Operation) string { return op.ID },
+	list:    func(c *Effective) *[]quotaRef { return &c.value.(*clusterWithQuotas).Quotas },
+	entryID: func(e *quotaRef) string { return e.ID },
+	setMetadata: func(q *quota, revision int64, created, updated time.Time) {
 		q.Revision, q.CreatedAt, q.UpdatedAt = revision, created, updated
 	},
 	normalize: func(obj map[string]any) { unstructured.SetDefault(obj, "text", "") },
 	check:     func(c *checker, q *quota) { c.dnsLabel("/id", q.ID) },
-	input: func(_ *site, q *quota, _ *quotaRef) (fluxQuota, error) {
+	input: func(_ *inputContext, q *quota, _ *quotaRef) (fluxQuota, error) {
 		return fluxQuota{ID: q.ID, Text: q.Text}, nil
 	},
 	cluster: func(in *fluxQuota) *api.FluxCluster { return &in.Cluster },
-	folding: folding[quotaRef]{excluded: func(own *Effective) []string { return own.value.(*clusterWithQuotas).Excludes.Quotas }},
+	merge:   entryMerge[quotaRef]{excluded: func(own *Effective) []string { return own.value.(*clusterWithQuotas).Excludes.Quotas }},
 }
 
 func modelWithQuotas(c *clusterWithQuotas) *api.Cluster {
@@ -69,7 +69,7 @@ func modelWithQuotas(c *clusterWithQuotas) *api.Cluster {
 	return &c.Cluster
 }
 
-var withQuotas = newKindSet(modelWithQuotas, componentKind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned(), quotaKind.assigned())
+var withQuotas = newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
 
 const quotaDNS = "k0.example.com"
 
@@ -100,7 +100,7 @@ func TestAnyKindIsPolled(t *testing.T) {
 	doc, _ := w.state.Get(kindQuota, "a")
 	require.EqualValues(t, 2, doc.View().(*quota).Revision)
 	cluster, _ := w.state.Get(KindCluster, "k0")
-	require.Equal(t, 2, w.state.Installs(cluster))
+	require.Equal(t, 2, w.state.InstallCount(cluster))
 	shown, err := json.Marshal(cluster.View())
 	require.NoError(t, err)
 	require.Contains(t, string(shown), `"quotas":[{"id":"b"},{"id":"a"}]`)
@@ -152,7 +152,7 @@ func TestEveryListCanBeExcluded(t *testing.T) {
 		}
 		var c api.Cluster
 		require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"excludes":{%q:["x"]}}`, a.field), &c))
-		require.Equal(t, []string{"x"}, a.excludedOn(&Effective{value: &c, cluster: &c}), a.field)
+		require.Equal(t, []string{"x"}, a.excludedIDs(&Effective{value: &c, cluster: &c}), a.field)
 	}
 }
 
@@ -175,8 +175,8 @@ func TestClustersStoredBeforeAKind(t *testing.T) {
 	require.Equal(t, []string{"a"}, ids(inputsOf(t, w.state, quotaDNS, kindQuota)))
 
 	asOld := quotaKind
-	asOld.late = false
-	_, err = newKindSet(modelWithQuotas, asOld.assigned()).state(testRules, Head{}, time.Time{}, []Record{before})
+	asOld.addedLater = false
+	_, err = newKindSet(modelWithQuotas, asOld.descriptor()).state(testRules, Head{}, time.Time{}, []Record{before})
 	require.ErrorContains(t, err, "one of its lists is missing")
 }
 
@@ -298,10 +298,10 @@ func TestSeedsKnowAnyKind(t *testing.T) {
 // TestKindsAreToldApart: what names a kind from outside names one.
 func TestKindsAreToldApart(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]func(*assigned) string{
-		"kind": func(a *assigned) string { return string(a.kind) }, "noun": func(a *assigned) string { return a.rules.noun },
-		"field": func(a *assigned) string { return a.field }, "endpoint": func(a *assigned) string { return a.endpoint },
-		"operand": func(a *assigned) string { return a.operand },
+	for name, of := range map[string]func(*descriptor) string{
+		"kind": func(a *descriptor) string { return string(a.kind) }, "noun": func(a *descriptor) string { return a.rules.noun },
+		"field": func(a *descriptor) string { return a.field }, "endpoint": func(a *descriptor) string { return a.endpoint },
+		"operand": func(a *descriptor) string { return a.idField },
 	} {
 		seen := map[string]bool{}
 		for _, a := range compiledIn.lists {
@@ -317,16 +317,16 @@ func TestKindsAreToldApart(t *testing.T) {
 func TestLayersStoredBeforeTheKind(t *testing.T) {
 	t.Parallel()
 	late := roleBindingKind
-	late.late = true
-	ks := newKindSet(func(c *api.Cluster) *api.Cluster { return c }, componentKind.assigned(), namespaceKind.assigned(), late.assigned())
+	late.addedLater = true
+	ks := newKindSet(func(c *api.Cluster) *api.Cluster { return c }, componentKind.descriptor(), namespaceKind.descriptor(), late.descriptor())
 	layer := func(lists string) (*Document, error) {
 		body := `{"id":"l","description":"","priority":1,"all":true,"overrides":{},"patches":{},` + lists + `}`
 		return ks.document(Record{Kind: KindLayer, ID: "l", Body: json.RawMessage(body)})
 	}
 	doc, err := layer(`"platform_components":[],"namespaces":[{"id":"n"}]`)
 	require.NoError(t, err)
-	require.Empty(t, doc.layer().entriesOf(ks.byKind[KindRoleBinding]))
-	require.Equal(t, []string{"n"}, doc.layer().entriesOf(ks.byKind[KindNamespace]))
+	require.Empty(t, doc.layer().assignedIDs(ks.byKind[KindRoleBinding]))
+	require.Equal(t, []string{"n"}, doc.layer().assignedIDs(ks.byKind[KindNamespace]))
 	shown, err := json.Marshal(doc.View())
 	require.NoError(t, err)
 	require.Contains(t, string(shown), `"rolebindings":[]`)
@@ -339,7 +339,7 @@ func TestLayersStoredBeforeTheKind(t *testing.T) {
 // TestATypeInTheWayOfAKind: clusters that poll a resource type are never answered with the list of a kind that came later.
 func TestATypeInTheWayOfAKind(t *testing.T) {
 	t.Parallel()
-	ks := newKindSet(modelWithQuotas, componentKind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned(), quotaKind.assigned())
+	ks := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
 	of := json.RawMessage(`{"id":"` + quotaKind.endpoint + `","description":"","overridable":[],"removal":"delete"}`)
 	_, err := ks.state(Rules{}, Head{}, time.Time{}, []Record{{Kind: KindResourceType, ID: quotaKind.endpoint, Body: of}})
 	require.ErrorContains(t, err, `the list of each quota in its place`)

@@ -23,7 +23,7 @@ func (tx *Tx) editLayer(id string, edit layerEdit) (*Document, error) {
 	}
 	obj, err := unstructured.Decode(before.Body)
 	if err != nil {
-		return nil, unreadable(before, err)
+		return nil, errUnreadable(before, err)
 	}
 	if err := edit(obj); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (tx *Tx) AssignToLayer(layer string, kind Kind, id string, settings []byte)
 }
 
 func (tx *Tx) layerEntry(kind Kind, id string, settings []byte) layerEdit {
-	a := tx.assigned(kind)
+	a := tx.descriptor(kind)
 	return func(obj map[string]any) error {
 		request, err := settingsObject(settings)
 		if err != nil {
@@ -69,7 +69,7 @@ func settingsObject(settings []byte) (map[string]any, error) {
 // UnassignFromLayer removes a definition from what a layer gives. What the layer says about it apart from that stays: it is
 // for clusters that have it otherwise.
 func (tx *Tx) UnassignFromLayer(layer string, kind Kind, id string) (*Document, error) {
-	a := tx.assigned(kind)
+	a := tx.descriptor(kind)
 	if a == nil {
 		return nil, tx.notFound(KindResourceType, kind.Endpoint())
 	}
@@ -84,7 +84,7 @@ func (tx *Tx) UnassignFromLayer(layer string, kind Kind, id string) (*Document, 
 // setOnLayer says something about a component on a layer: in its entry where the layer gives it, else apart.
 func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 	entry := tx.layerEntry(KindComponent, component, settings)
-	a := tx.assigned(KindComponent)
+	a := tx.descriptor(KindComponent)
 	return func(obj map[string]any) error {
 		if slices.ContainsFunc(a.entriesIn(obj), unstructured.HasID(component)) {
 			return entry(obj)
@@ -131,9 +131,9 @@ func (b *Batch) onLayers(op api.Operation) ([]*Document, error) {
 		var doc *Document
 		switch {
 		case verb == "assign":
-			doc, err = b.tx.AssignToLayer(layer, definition.kind, definition.operandOf(&op), settings)
+			doc, err = b.tx.AssignToLayer(layer, definition.kind, definition.idFrom(&op), settings)
 		case verb == "unassign":
-			doc, err = b.tx.UnassignFromLayer(layer, definition.kind, definition.operandOf(&op))
+			doc, err = b.tx.UnassignFromLayer(layer, definition.kind, definition.idFrom(&op))
 		case verb == "set":
 			doc, err = b.tx.editLayer(layer, b.tx.setOnLayer(op.ComponentID, settings))
 		case op.Op == "patch_values" && op.FieldManager == "":

@@ -5,69 +5,69 @@ package fleet
 const (
 	// maxStacked is how many entries and patch paths layers may say, summed over the combinations that clusters match. Each
 	// takes some 300 bytes, twice while a layer changes.
-	maxStacked = 500_000
+	maxChainEntries = 500_000
 	// maxLaid is how many of those may be laid under what clusters say themselves in the same lists. Each takes up to 100 bytes
 	// for each of these clusters.
-	maxLaid = 4_000_000
+	maxMergedEntries = 4_000_000
 )
 
 // extent is what layers come to by the labels of clusters.
-type extent struct {
-	stacked int // of all stacks
-	laid    int // of the clusters that share less than all
+type layerCost struct {
+	chainEntries  int // of all stacks
+	mergedEntries int // of the clusters that share less than all
 }
 
 // matched is what a cluster is matched by.
-type matched struct {
-	layers []*Document
-	key    string // see stackKey
-	laid   int
+type layerMatch struct {
+	layers        []*Document
+	key           string // see stackKey
+	mergedEntries int
 }
 
 // surveyor adds up an extent before anything is folded.
-type surveyor struct {
-	extent
-	stacks map[string][]*Document
+type costCounter struct {
+	layerCost
+	chains map[string][]*Document
 }
 
-func (s *surveyor) add(layers []*Document, key string, laid int) {
+func (s *costCounter) add(layers []*Document, key string, laid int) {
 	if len(layers) == 0 {
 		return
 	}
-	s.laid += laid
-	if s.stacks[key] != nil {
+	s.mergedEntries += laid
+	if s.chains[key] != nil {
 		return
 	}
-	s.stacks[key] = layers
+	s.chains[key] = layers
 	for _, d := range layers {
-		s.stacked += d.layer().says()
+		s.chainEntries += d.layer().entryCount()
 	}
 }
 
 // within refuses an extent that is too large, unless it was no smaller before.
-func (s *surveyor) within(was extent) error {
+func (s *costCounter) check(was layerCost) error {
 	switch {
-	case s.stacked > maxStacked && s.stacked > was.stacked:
-		says, on := s.most()
+	case s.chainEntries > maxChainEntries && s.chainEntries > was.chainEntries:
+		says, on := s.largest()
 		return errorf(CodeLimitExceeded, "clusters match %s of layers, which would say %d entries and patch paths in all (before: %d); at most %d are possible. Most of it is layer %q, with %d in %d of them: "+
-			"say less in it, or have it or other layers match by fewer different labels", plural(len(s.stacks), "combination"), s.stacked, was.stacked, maxStacked, says.ID, says.layer().says(), on)
-	case s.laid > maxLaid && s.laid > was.laid:
+			"say less in it, or have it or other layers match by fewer different labels", plural(len(s.chains), "combination"), s.chainEntries, was.chainEntries, maxChainEntries, says.ID, says.layer().entryCount(), on)
+	case s.mergedEntries > maxMergedEntries && s.mergedEntries > was.mergedEntries:
 		return errorf(CodeLimitExceeded, "clusters would have %d entries of layers in lists in which they say something themselves (before: %d); at most %d are possible: "+
-			"say less in layers that match such clusters, or in the clusters", s.laid, was.laid, maxLaid)
+			"say less in layers that match such clusters, or in the clusters", s.mergedEntries, was.mergedEntries, maxMergedEntries)
 	}
 	return nil
 }
 
 // most is the layer that most comes from, and in how many stacks it is.
-func (s *surveyor) most() (most *Document, on int) {
+func (s *costCounter) largest() (most *Document, on int) {
 	in := map[*Document]int{}
-	for _, layers := range s.stacks {
+	for _, layers := range s.chains {
 		for _, d := range layers {
 			in[d]++
 		}
 	}
 	for d, n := range in {
-		if most == nil || n*d.layer().says() > on*most.layer().says() || n*d.layer().says() == on*most.layer().says() && d.ID < most.ID {
+		if most == nil || n*d.layer().entryCount() > on*most.layer().entryCount() || n*d.layer().entryCount() == on*most.layer().entryCount() && d.ID < most.ID {
 			most, on = d, n
 		}
 	}
@@ -75,9 +75,9 @@ func (s *surveyor) most() (most *Document, on int) {
 }
 
 // says is how many entries and patch paths a layer has.
-func (l *layer) says() int {
-	n := len(l.settings)
-	for _, entries := range l.counts {
+func (l *layer) entryCount() int {
+	n := len(l.componentDefaults)
+	for _, entries := range l.entryCounts {
 		n += entries
 	}
 	for _, paths := range l.Patches {
@@ -87,17 +87,17 @@ func (l *layer) says() int {
 }
 
 // laid is how many entries of layers are laid under what a cluster says itself.
-func (ks *kindSet) laid(own *Effective, layers []*Document) int {
-	if len(layers) == 0 || ks.saysNothing(own) {
+func (ks *kindSet) mergedEntries(own *Effective, layers []*Document) int {
+	if len(layers) == 0 || ks.hasNoSettings(own) {
 		return 0
 	}
 	all, n := own.cluster.Excludes != nil, 0
-	for _, a := range ks.lists[:ks.fixed] {
+	for _, a := range ks.lists[:ks.compiledCount] {
 		if !all && a.count(own) == 0 {
 			continue
 		}
 		for _, d := range layers {
-			n += d.layer().counts[a.kind]
+			n += d.layer().entryCounts[a.kind]
 		}
 	}
 	for _, d := range layers {

@@ -89,7 +89,7 @@ func TestMoreThanIsPossibleIsServed(t *testing.T) {
 	var err error
 	w.state, err = NewState(w.state.rules, w.state.Head(), w.state.at, records)
 	require.NoError(t, err)
-	require.Equal(t, 300*1_000+300*1_500, w.state.layers.extent.stacked)
+	require.Equal(t, 300*1_000+300*1_500, w.state.layers.cost.chainEntries)
 	require.Len(t, inputsOf(t, w.state, "k1.example.com", KindNamespace), 1_500)
 
 	w.takes(patch(KindLayer, "wide", `{"description":"no worse"}`))
@@ -98,8 +98,8 @@ func TestMoreThanIsPossibleIsServed(t *testing.T) {
 	w.takes(patch(KindLayer, "b1", `{"namespaces":[{"id":"n3"}]}`))
 	w.takes(func(tx *Tx) error { _, err := tx.SetLabels("k3", []byte(`{"b0":null}`)); return err })
 	w.takes(patch(KindLayer, "b0", `{"namespaces":[]}`))
-	require.Less(t, w.state.layers.extent.stacked, maxStacked)
-	require.Len(t, w.state.layers.stacks, 299, "what nobody has is not kept")
+	require.Less(t, w.state.layers.cost.chainEntries, maxChainEntries)
+	require.Len(t, w.state.layers.chains, 299, "what nobody has is not kept")
 }
 
 // takes runs an edit that nobody has to confirm and keeps it.
@@ -140,24 +140,24 @@ func TestWhatClustersSayOverLayersIsNotWithoutEnd(t *testing.T) {
 	w.takes(patch(KindCluster, "k1", `{"labels":{"wide":""}}`))
 	w.takes(create(KindComponent, `{"id":"c","component_path":"c","oci_url":"https://charts.example.com"}`))
 	w.takes(patch(KindCluster, "k0", `{"platform_components":[{"id":"c"}]}`))
-	require.Equal(t, extent{5_000, 5_000}, w.state.layers.extent)
+	require.Equal(t, layerCost{5_000, 5_000}, w.state.layers.cost)
 }
 
 // TestPatchesOverLayersAreCounted by their paths: where a cluster patches what a layer patches, all of them are copied.
 func TestPatchesOverLayersAreCounted(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana"},{"id":"loki"}],"patches":{"grafana":{"a":1,"b":2,"c":3},"loki":{"a":1}}}`)
-	require.Zero(t, w.state.layers.extent.laid)
+	require.Zero(t, w.state.layers.cost.mergedEntries)
 	w.takes(patch(KindCluster, "c2", `{"patches":{"grafana":{"d":"4"}}}`))
-	require.Equal(t, 2+3, w.state.layers.extent.laid, "the components that are patched, and grafana's paths")
+	require.Equal(t, 2+3, w.state.layers.cost.mergedEntries, "the components that are patched, and grafana's paths")
 }
 
 // TestFleetsAsTheyAreFit: the extents of a large fleet are far below the bounds.
 func TestFleetsAsTheyAreFit(t *testing.T) {
 	t.Parallel()
 	s := loadShared(t, sharedFleet(t, 1_000, 5))
-	require.Less(t, s.layers.extent.stacked, 100)
-	require.Zero(t, s.layers.extent.laid)
+	require.Less(t, s.layers.cost.chainEntries, 100)
+	require.Zero(t, s.layers.cost.mergedEntries)
 }
 
 // TestEnoughThatIsTooLarge: a change that makes all answers too large is refused after the first hundred.

@@ -12,47 +12,47 @@ import (
 )
 
 // folding is what the entries of a list are folded by, and where layers and clusters have them.
-type folding[E any] struct {
+type entryMerge[E any] struct {
 	overlay.Rules[E]
-	apart    func(l *layer) map[string]overlay.Entry[E] // what a layer says about entries that it does not assign
+	defaults func(l *layer) map[string]overlay.Entry[E] // what a layer says about entries that it does not assign
 	excluded func(own *Effective) []string              // ids that a cluster refuses of its layers; nil: the kind cannot be excluded
 	set      func(e *Effective, entries []E)            // makes it a cluster's list
 	get      func(e *Effective) []E                     // a cluster's list
 }
 
 // pile is what layers say about a list together, the lowest first.
-func (f *folding[E]) pile(layers []*layer, entries func(*layer) []overlay.Entry[E]) *overlay.Merged[E] {
+func (f *entryMerge[E]) merge(layers []*layer, entries func(*layer) []overlay.Entry[E]) *overlay.Merged[E] {
 	says := make([]overlay.Layer[E], len(layers))
 	for i, l := range layers {
-		if says[i].Entries = entries(l); f.apart != nil {
-			says[i].Defaults = f.apart(l)
+		if says[i].Entries = entries(l); f.defaults != nil {
+			says[i].Defaults = f.defaults(l)
 		}
 	}
 	return f.Merge(says)
 }
 
 // listLayering is a folding whatever its entries are.
-type listLayering struct {
+type listMerger struct {
 	read     func(list json.RawMessage) (any, error) // a layer's entries
 	ids      func(entries any) []string
-	pile     func(layers []*layer) any
-	lay      func(p any, own, e *Effective) // what the cluster says itself over a pile
-	share    func(from, e *Effective)       // the list of another cluster
+	merge    func(layers []*layer) any
+	apply    func(p any, own, e *Effective) // what the cluster says itself over a pile
+	copyList func(from, e *Effective)       // the list of another cluster
 	excluded func(own *Effective) []string
 }
 
-func (d definition[D, E, I]) layering() listLayering {
-	f := d.folding
+func (d definition[D, E, I]) merger() listMerger {
+	f := d.merge
 	f.ID = d.entryID
 	if f.get == nil {
 		f.get = func(e *Effective) []E { return *d.list(e) }
 		f.set = func(e *Effective, entries []E) { *d.list(e) = entries }
 	}
-	return f.layering(d.kind)
+	return f.forKind(d.kind)
 }
 
-func (f folding[E]) layering(kind Kind) listLayering {
-	return listLayering{
+func (f entryMerge[E]) forKind(kind Kind) listMerger {
+	return listMerger{
 		read: func(list json.RawMessage) (any, error) { return overlay.Read[E](list) },
 		ids: func(entries any) []string {
 			of := entries.([]overlay.Entry[E])
@@ -62,30 +62,30 @@ func (f folding[E]) layering(kind Kind) listLayering {
 			}
 			return ids
 		},
-		pile: func(layers []*layer) any {
-			return f.pile(layers, func(l *layer) []overlay.Entry[E] {
+		merge: func(layers []*layer) any {
+			return f.merge(layers, func(l *layer) []overlay.Entry[E] {
 				return l.lists[kind].([]overlay.Entry[E])
 			})
 		},
-		lay: func(p any, own, e *Effective) {
+		apply: func(p any, own, e *Effective) {
 			var excluded []string
 			if own.cluster.Excludes != nil && f.excluded != nil {
 				excluded = f.excluded(own)
 			}
 			f.set(e, f.Over(p.(*overlay.Merged[E]), f.get(own), excluded))
 		},
-		share:    func(from, e *Effective) { f.set(e, f.get(from)) },
+		copyList: func(from, e *Effective) { f.set(e, f.get(from)) },
 		excluded: f.excluded,
 	}
 }
 
-var componentFolding = folding[api.ComponentAssignment]{
-	Rules: overlay.Rules[api.ComponentAssignment]{Apply: layComponent, Finalize: settleComponent},
-	apart: func(l *layer) map[string]overlay.Entry[api.ComponentAssignment] { return l.settings },
+var componentMerge = entryMerge[api.ComponentAssignment]{
+	Rules:    overlay.Rules[api.ComponentAssignment]{Apply: applyComponent, Finalize: finalizeComponent},
+	defaults: func(l *layer) map[string]overlay.Entry[api.ComponentAssignment] { return l.componentDefaults },
 }
 
 // layComponent: each setting by itself; the highest who says it.
-func layComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.Entry[api.ComponentAssignment] {
+func applyComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.Entry[api.ComponentAssignment] {
 	b, a := below.Value, above.Value
 	out := overlay.Entry[api.ComponentAssignment]{Value: api.ComponentAssignment{
 		ID: a.ID, Enabled: a.Enabled, OCITag: cmp.Or(a.OCITag, b.OCITag), ComponentPath: cmp.Or(a.ComponentPath, b.ComponentPath),
@@ -100,19 +100,19 @@ func layComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.E
 	return out
 }
 
-func settleComponent(s overlay.Entry[api.ComponentAssignment]) api.ComponentAssignment {
+func finalizeComponent(s overlay.Entry[api.ComponentAssignment]) api.ComponentAssignment {
 	if s.EnabledUnset {
 		s.Value.Enabled = true
 	}
 	return s.Value
 }
 
-var resourceFolding = folding[api.ResourceAssignment]{Rules: overlay.Rules[api.ResourceAssignment]{
-	ID: func(e *api.ResourceAssignment) string { return e.ID }, Apply: layResource,
+var resourceMerge = entryMerge[api.ResourceAssignment]{Rules: overlay.Rules[api.ResourceAssignment]{
+	ID: func(e *api.ResourceAssignment) string { return e.ID }, Apply: applyResource,
 }}
 
 // layResource: each property that is overridden by itself.
-func layResource(below, above overlay.Entry[api.ResourceAssignment]) overlay.Entry[api.ResourceAssignment] {
+func applyResource(below, above overlay.Entry[api.ResourceAssignment]) overlay.Entry[api.ResourceAssignment] {
 	switch {
 	case len(below.Value.Overrides) == 0:
 		return above
@@ -126,7 +126,7 @@ func layResource(below, above overlay.Entry[api.ResourceAssignment]) overlay.Ent
 }
 
 // resourcesUnder is what a cluster has of resource types.
-func (st *stack) resourcesUnder(own *api.Cluster) map[string][]api.ResourceAssignment {
+func (st *layerChain) resourcesOver(own *api.Cluster) map[string][]api.ResourceAssignment {
 	if len(st.resources) == 0 && own.Excludes == nil {
 		return own.Resources
 	}
@@ -137,7 +137,7 @@ func (st *stack) resourcesUnder(own *api.Cluster) map[string][]api.ResourceAssig
 		if own.Excludes != nil {
 			excluded = own.Excludes.Resources[id]
 		}
-		if out[id] = resourceFolding.Over(p, own.Resources[id], excluded); len(out[id]) == 0 {
+		if out[id] = resourceMerge.Over(p, own.Resources[id], excluded); len(out[id]) == 0 {
 			delete(out, id)
 		}
 	}
@@ -148,30 +148,30 @@ func (st *stack) resourcesUnder(own *api.Cluster) map[string][]api.ResourceAssig
 }
 
 // stack is what some layers amount to, for all clusters that are matched by just these.
-type stack struct {
-	layers    []*Document // by rising priority
-	key       string      // see stackKey
-	lists     map[Kind]any
-	resources map[string]*overlay.Merged[api.ResourceAssignment] // by type
-	patches   api.Patches                                        // nil for a path: nobody below says it
-	protects  bool
-	bare      *Effective // what a cluster has that says nothing itself
+type layerChain struct {
+	layers             []*Document // by rising priority
+	key                string      // see stackKey
+	lists              map[Kind]any
+	resources          map[string]*overlay.Merged[api.ResourceAssignment] // by type
+	patches            api.Patches                                        // nil for a path: nobody below says it
+	deletionProtection bool
+	base               *Effective // what a cluster has that says nothing itself
 }
 
 // stackOf folds layers, which are sorted by rising priority.
-func (ks *kindSet) stackOf(docs []*Document) *stack {
+func (ks *kindSet) newChain(docs []*Document) *layerChain {
 	layers := make([]*layer, len(docs))
 	for i, d := range docs {
 		layers[i] = d.layer()
 	}
-	st := &stack{layers: docs, key: stackKey(docs), lists: map[Kind]any{}, resources: map[string]*overlay.Merged[api.ResourceAssignment]{}, patches: api.Patches{}}
-	for _, a := range ks.lists[:ks.fixed] {
-		st.lists[a.kind] = a.layering.pile(layers)
+	st := &layerChain{layers: docs, key: chainKey(docs), lists: map[Kind]any{}, resources: map[string]*overlay.Merged[api.ResourceAssignment]{}, patches: api.Patches{}}
+	for _, a := range ks.lists[:ks.compiledCount] {
+		st.lists[a.kind] = a.merger.merge(layers)
 	}
 	for _, l := range layers {
 		for typeID := range l.resources {
 			if st.resources[typeID] == nil {
-				st.resources[typeID] = resourceFolding.pile(layers, func(l *layer) []overlay.Entry[api.ResourceAssignment] { return l.resources[typeID] })
+				st.resources[typeID] = resourceMerge.merge(layers, func(l *layer) []overlay.Entry[api.ResourceAssignment] { return l.resources[typeID] })
 			}
 		}
 		for component, values := range l.Patches {
@@ -185,18 +185,18 @@ func (ks *kindSet) stackOf(docs []*Document) *stack {
 			}
 		}
 		if l.DeletionProtection != nil {
-			st.protects = *l.DeletionProtection
+			st.deletionProtection = *l.DeletionProtection
 		}
 	}
-	nothing := ks.blank()
-	st.bare = &Effective{value: ks.copied(nothing.value)}
-	st.bare.cluster = ks.cluster(st.bare.value)
-	ks.fold(st, nothing, st.bare)
+	nothing := ks.emptyCluster()
+	st.base = &Effective{value: ks.copyValue(nothing.value)}
+	st.base.cluster = ks.cluster(st.base.value)
+	ks.applyCluster(st, nothing, st.base)
 	return st
 }
 
 // stackKey names a stack among those of the same layers.
-func stackKey(layers []*Document) string {
+func chainKey(layers []*Document) string {
 	var key strings.Builder
 	for _, d := range layers {
 		key.WriteString(d.ID)

@@ -28,13 +28,13 @@ const (
 // layer is the value of a layer's document.
 type layer struct {
 	api.Layer
-	unranked  bool // no priority is said: it is not 0
-	selector  Selector
-	wrong     error // the selector cannot be read: it matches nothing
-	lists     map[Kind]any
-	resources map[string][]overlay.Entry[api.ResourceAssignment]
-	settings  map[string]overlay.Entry[api.ComponentAssignment] // of components, whoever assigned them
-	counts    map[Kind]int                                      // of entries
+	noPriority        bool // no priority is said: it is not 0
+	selector          Selector
+	selectorErr       error // the selector cannot be read: it matches nothing
+	lists             map[Kind]any
+	resources         map[string][]overlay.Entry[api.ResourceAssignment]
+	componentDefaults map[string]overlay.Entry[api.ComponentAssignment] // of components, whoever assigned them
+	entryCounts       map[Kind]int                                      // of entries
 }
 
 func (d *Document) layer() *layer { return d.value.(*layer) }
@@ -62,7 +62,7 @@ func (ks *kindSet) normalizeLayer(obj map[string]any) {
 	if all, isBool := obj["all"].(bool); obj["all"] == nil || isBool && !all {
 		delete(obj, "all")
 	}
-	for _, a := range ks.lists[:ks.fixed] {
+	for _, a := range ks.lists[:ks.compiledCount] {
 		unstructured.SetDefault(obj, a.field, []any{})
 		normalizeEntries(a.entriesIn(obj), normalizeLayerEntry)
 	}
@@ -86,7 +86,7 @@ func (ks *kindSet) normalizeLayer(obj map[string]any) {
 }
 
 // dropOtherSelection is about a PUT that says in another way which clusters a layer matches: one replaces the other.
-func dropOtherSelection(stored, request map[string]any) {
+func replaceSelection(stored, request map[string]any) {
 	if request["selector"] != nil && request["all"] == nil {
 		delete(stored, "all")
 	}
@@ -102,35 +102,35 @@ func normalizeLayerEntry(entry map[string]any) {
 }
 
 // completeLayer reads what is folded.
-func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
-	l.selector, l.wrong = ParseSelector(l.Selector)
+func (ks *kindSet) decodeLayer(l *layer, body json.RawMessage) error {
+	l.selector, l.selectorErr = ParseSelector(l.Selector)
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return typeError(err)
 	}
-	l.unranked = fields["priority"] == nil
-	fillLists(&l.Layer)
-	l.lists, l.counts = map[Kind]any{}, map[Kind]int{}
-	for _, a := range ks.lists[:ks.fixed] {
-		if text := fields[a.field]; !a.late && (text == nil || string(text) == "null") {
+	l.noPriority = fields["priority"] == nil
+	initNilLists(&l.Layer)
+	l.lists, l.entryCounts = map[Kind]any{}, map[Kind]int{}
+	for _, a := range ks.lists[:ks.compiledCount] {
+		if text := fields[a.field]; !a.addedLater && (text == nil || string(text) == "null") {
 			return errors.New("one of its lists is missing")
 		}
-		entries, err := a.layering.read(fields[a.field])
+		entries, err := a.merger.read(fields[a.field])
 		if err != nil {
 			return typeError(err)
 		}
-		l.lists[a.kind], l.counts[a.kind] = entries, len(a.layering.ids(entries))
+		l.lists[a.kind], l.entryCounts[a.kind] = entries, len(a.merger.ids(entries))
 	}
 	l.resources = map[string][]overlay.Entry[api.ResourceAssignment]{}
 	for typeID, entries := range l.Resources {
 		for _, e := range entries {
 			l.resources[typeID] = append(l.resources[typeID], overlay.Entry[api.ResourceAssignment]{Value: e})
 		}
-		l.counts[ResourceKind(typeID)] = len(entries)
+		l.entryCounts[ResourceKind(typeID)] = len(entries)
 	}
-	l.settings = make(map[string]overlay.Entry[api.ComponentAssignment], len(l.Overrides))
+	l.componentDefaults = make(map[string]overlay.Entry[api.ComponentAssignment], len(l.Overrides))
 	for id, o := range l.Overrides {
-		l.settings[id] = overlay.Entry[api.ComponentAssignment]{EnabledUnset: true, Value: api.ComponentAssignment{
+		l.componentDefaults[id] = overlay.Entry[api.ComponentAssignment]{EnabledUnset: true, Value: api.ComponentAssignment{
 			ID: id, OCITag: o.OCITag, ComponentPath: o.ComponentPath, ComponentVersion: o.ComponentVersion, ValuesFrom: o.ValuesFrom,
 		}}
 	}
@@ -138,7 +138,7 @@ func (ks *kindSet) completeLayer(l *layer, body json.RawMessage) error {
 }
 
 // fillLists makes those lists of a layer empty that were no lists yet when it was stored: what the API shows has them all.
-func fillLists(l *api.Layer) {
+func initNilLists(l *api.Layer) {
 	v := reflect.ValueOf(l).Elem()
 	for i := range v.NumField() {
 		omitted := strings.HasSuffix(v.Type().Field(i).Tag.Get("json"), ",omitempty")
@@ -150,13 +150,13 @@ func fillLists(l *api.Layer) {
 
 // readable refuses committed layers of which nobody can tell which clusters they match. Taken for none, they would leave clusters
 // with valid answers that lack what the layers give.
-func readable(layers map[string]*Document) error {
+func checkSelectors(layers map[string]*Document) error {
 	for _, id := range sortedKeys(layers) {
 		l := layers[id].layer()
 		switch {
 		case l.All:
-		case l.wrong != nil:
-			return fmt.Errorf("layer %q cannot be read: %w", id, l.wrong)
+		case l.selectorErr != nil:
+			return fmt.Errorf("layer %q cannot be read: %w", id, l.selectorErr)
 		case strings.TrimSpace(l.Selector) == "":
 			return fmt.Errorf("layer %q cannot be read: it says neither all nor a selector", id)
 		}
@@ -166,13 +166,13 @@ func readable(layers map[string]*Document) error {
 
 // matches tells whether the layer is one of a cluster's.
 func (l *layer) matches(c *api.Cluster) bool {
-	return l.All || l.Selector != "" && l.wrong == nil && l.selector.Matches(c)
+	return l.All || l.Selector != "" && l.selectorErr == nil && l.selector.Matches(c)
 }
 
 // entriesOf are the ids that the layer assigns of a kind.
-func (l *layer) entriesOf(a *assigned) []string {
+func (l *layer) assignedIDs(a *descriptor) []string {
 	if !a.typed {
-		return a.layering.ids(l.lists[a.kind])
+		return a.merger.ids(l.lists[a.kind])
 	}
 	var ids []string
 	for _, s := range l.resources[a.field] {
@@ -182,8 +182,8 @@ func (l *layer) entriesOf(a *assigned) []string {
 }
 
 // refersTo are the definitions of a kind that the layer says anything about.
-func (l *layer) refersTo(a *assigned) []string {
-	ids := l.entriesOf(a)
+func (l *layer) referencedIDs(a *descriptor) []string {
+	ids := l.assignedIDs(a)
 	if a.kind == KindComponent {
 		ids = append(append(ids, sortedKeys(l.Overrides)...), sortedKeys(l.Patches)...)
 	}
@@ -194,19 +194,19 @@ func checkLayer(c *checker, l *layer) {
 	c.dnsLabel("/id", l.ID)
 	c.text("/description", l.Description, 1024)
 	switch {
-	case l.unranked:
+	case l.noPriority:
 		c.problem("/priority", "is required")
 	case l.Priority < 0 || l.Priority > maxPriority:
 		c.problem("/priority", "must be 0 to %d", maxPriority)
 	}
 	checkLayerSelector(c, l)
 	for _, typeID := range sortedKeys(l.Resources) {
-		if c.next.kinds.assigned(ResourceKind(typeID)) == nil {
+		if c.next.kinds.descriptor(ResourceKind(typeID)) == nil {
 			c.problem(jsontext.Pointer("resources", typeID), "there is no resource type %q", typeID)
 		}
 	}
 	for _, a := range c.next.kinds.lists {
-		checkIDs(c, a, l.entriesOf(a))
+		checkIDs(c, a, l.assignedIDs(a))
 	}
 	for i, e := range l.PlatformComponents {
 		if c.full() {
@@ -214,7 +214,7 @@ func checkLayer(c *checker, l *layer) {
 		}
 		at := jsontext.Pointer("platform_components", i)
 		c.settings(at, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
-		checkSaidTwice(c, at, e, l.Overrides[e.ID])
+		checkDuplicateSettings(c, at, e, l.Overrides[e.ID])
 	}
 	checkLayerComponents(c, l)
 	for _, typeID := range sortedKeys(l.Resources) {
@@ -233,12 +233,12 @@ func checkLayerSelector(c *checker, l *layer) {
 	case l.All && l.Selector != "":
 		c.problem("/selector", "either selector or all says which clusters; not both")
 	case l.All:
-	case strings.TrimSpace(l.Selector) == "" || l.wrong == nil && l.selector.selector.Empty():
+	case strings.TrimSpace(l.Selector) == "" || l.selectorErr == nil && l.selector.selector.Empty():
 		c.problem("/selector", "is required and must not be empty; say all for every cluster")
-	case l.wrong != nil:
-		c.problem("/selector", "%v", l.wrong)
+	case l.selectorErr != nil:
+		c.problem("/selector", "%v", l.selectorErr)
 	}
-	if c.next.layers != nil && len(c.problems) == 0 && !c.next.layers.anyOf(l.ID) {
+	if c.next.layers != nil && len(c.problems) == 0 && !c.next.layers.matchesAny(l.ID) {
 		c.warn("layer %q matches no cluster", l.ID)
 	}
 }
@@ -252,7 +252,7 @@ func (c *checker) settings(at string, o api.LayerOverride) {
 }
 
 // checkSaidTwice: one layer says each thing in one place.
-func checkSaidTwice(c *checker, at string, e api.LayerComponent, o api.LayerOverride) {
+func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.LayerOverride) {
 	for _, said := range []struct {
 		field string
 		twice bool
@@ -313,15 +313,15 @@ func checkLayerPatches(c *checker, l *layer, id string) {
 }
 
 // farTooManyLayers ends a change that creates one layer after the other: it only becomes slower until Finish refuses it.
-func (tx *Tx) farTooManyLayers() error {
-	if n := len(tx.layers.rising); n > 2*maxLayers {
+func (tx *Tx) checkLayerCountEarly() error {
+	if n := len(tx.layers.ascending); n > 2*maxLayers {
 		return errorf(CodeLimitExceeded, "there would be %d layers or more; at most %d are possible", n, maxLayers)
 	}
 	return nil
 }
 
 // tooManyLayers is asked first: everything else takes longer the more there are.
-func (tx *Tx) tooManyLayers() error {
+func (tx *Tx) checkLayerCount() error {
 	n := 0
 	tx.each(KindLayer, func(*Document) { n++ })
 	if n > maxLayers && n > len(tx.base.docs[KindLayer]) {
@@ -331,13 +331,13 @@ func (tx *Tx) tooManyLayers() error {
 }
 
 // samePriority refuses layers between which nobody could tell who wins.
-func (s *State) samePriority(edits []edit) error {
+func (s *State) checkPriorities(edits []edit) error {
 	if s.layers == nil || !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindLayer && e.doc != nil }) {
 		return nil
 	}
-	for i, d := range s.layers.rising[1:] {
-		other := s.layers.rising[i]
-		if d.layer().unranked || other.layer().unranked {
+	for i, d := range s.layers.ascending[1:] {
+		other := s.layers.ascending[i]
+		if d.layer().noPriority || other.layer().noPriority {
 			continue // which is refused as such
 		}
 		if other.layer().Priority == d.layer().Priority {
@@ -354,11 +354,11 @@ func (s *State) samePriority(edits []edit) error {
 }
 
 // saidBy names who says a path of a component's patches on a cluster, for messages.
-func (e *Effective) saidBy(component, path string) string {
+func (e *Effective) setBy(component, path string) string {
 	if e.own == nil || hasKey(e.own.cluster.Patches[component], path) {
 		return fmt.Sprintf("cluster %q", e.id)
 	}
-	for _, d := range slices.Backward(e.stack.layers) {
+	for _, d := range slices.Backward(e.chain.layers) {
 		if hasKey(d.layer().Patches[component], path) {
 			return fmt.Sprintf("layer %q", d.ID)
 		}
@@ -370,8 +370,8 @@ func (e *Effective) saidBy(component, path string) string {
 func (s *State) LayerView(d *Document) any {
 	l := *d.View().(*api.Layer)
 	l.Clusters = []string{}
-	for id, e := range s.layers.of {
-		if slices.Contains(e.stack.layers, d) {
+	for id, e := range s.layers.effective {
+		if slices.Contains(e.chain.layers, d) {
 			l.Clusters = append(l.Clusters, id)
 		}
 	}

@@ -69,7 +69,7 @@ func TestLayersByAnyWay(t *testing.T) {
 					require.GreaterOrEqual(rt, res.State.bound(e, a), answer.Size, what)
 					require.Equal(rt, a.ids(flat.Effective(flat.docs[KindCluster][doc.ID])), a.ids(e))
 				}
-				require.Equal(rt, flat.Installs(flat.docs[KindCluster][doc.ID]), res.State.Installs(doc))
+				require.Equal(rt, flat.InstallCount(flat.docs[KindCluster][doc.ID]), res.State.InstallCount(doc))
 				for _, other := range []*State{followed, loaded} {
 					require.Equal(rt, res.State.Effective(doc).bound, other.Effective(other.docs[KindCluster][doc.ID]).bound)
 					require.Equal(rt, res.State.Effective(doc).cluster, other.Effective(other.docs[KindCluster][doc.ID]).cluster)
@@ -194,7 +194,7 @@ func flattened(t require.TestingT, s *State, doc *Document) *State {
 		flat[name] = fold(func(m map[string]any) []map[string]any { return objects(m[name]) }, none, excluded(name), shallow)
 	}
 	resources := map[string]any{}
-	for _, a := range s.kinds.lists[s.kinds.fixed:] {
+	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
 		resources[a.field] = fold(func(m map[string]any) []map[string]any { return objects(field(m["resources"], a.field)) }, none, excluded("resources", a.field), deep)
 	}
 	flat["resources"] = resources
@@ -220,7 +220,7 @@ func flattened(t require.TestingT, s *State, doc *Document) *State {
 	var records []Record
 	for rec := range s.Records() {
 		switch {
-		case rec.Kind == KindLayer || internal(rec.Kind) || rec.Kind == KindCluster && rec.ID != doc.ID:
+		case rec.Kind == KindLayer || isInternal(rec.Kind) || rec.Kind == KindCluster && rec.ID != doc.ID:
 			continue
 		case rec.Kind == KindCluster:
 			if rec.Body, err = jsontext.Canonical(flat); err != nil {

@@ -74,7 +74,7 @@ func TestClustersHaveWhatTheirLayersSay(t *testing.T) {
 	require.Equal(t, []string{"grafana", "loki"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)))
 	doc, _ := w.state.Get(KindCluster, "c2")
 	require.Len(t, doc.Cluster().PlatformComponents, 1, "the document is what was written")
-	require.Equal(t, 5, w.state.Installs(doc))
+	require.Equal(t, 5, w.state.InstallCount(doc))
 }
 
 // TestNullInALayerIsNobodyBelow: what the catalog and lower layers say about a path is not there, and who is above may say it.
@@ -438,13 +438,13 @@ func TestClustersThatSayNothingShareWhatTheyHave(t *testing.T) {
 	w := tiers(t, baseLayer, prodLayer)
 	c2, c3 := w.state.Effective(w.state.docs[KindCluster]["c2"]), w.state.Effective(w.state.docs[KindCluster]["c3"])
 	require.NotSame(t, c2, c3)
-	require.Same(t, c2.stack, c3.stack)
+	require.Same(t, c2.chain, c3.chain)
 	require.Same(t, &c2.cluster.PlatformComponents[0], &c3.cluster.PlatformComponents[0])
 	before := w.state
 	w.must(patch(KindCluster, "c3", `{"labels":{"tier":"prod","x":"y"}}`))
 	require.Same(t, c2, w.state.Effective(w.state.docs[KindCluster]["c2"]))
 	require.NotSame(t, c3, w.state.Effective(w.state.docs[KindCluster]["c3"]))
-	require.Same(t, c2.stack, w.state.Effective(w.state.docs[KindCluster]["c3"]).stack)
+	require.Same(t, c2.chain, w.state.Effective(w.state.docs[KindCluster]["c3"]).chain)
 	w.must(patch(KindComponent, "loki", `{"component_version":"2"}`))
 	require.Same(t, c2, w.state.Effective(w.state.docs[KindCluster]["c2"]))
 	w.must(create(KindLayer, `{"id":"other","priority":3,"selector":"tier=dev"}`))
@@ -496,7 +496,7 @@ func TestSeedsHaveLayers(t *testing.T) {
 func TestAProcessThatDoesNotKnowLayers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindLayer), `{"id":"base","priority":1,"all":true}`)
-	old := newKindSet(modelWithQuotas, componentKind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned(), quotaKind.assigned())
+	old := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
 	delete(old.byName, KindLayer)
 	_, err := old.state(testRules, w.state.head, w.state.at, slices.Collect(w.state.Records()))
 	require.ErrorContains(t, err, `a document of kind "layer", which this version does not know`)
@@ -625,7 +625,7 @@ func TestOverridesOfALayerAreNamedAsSuch(t *testing.T) {
 	doc, err := w.state.kinds.document(Record{Kind: KindLayer, ID: "bad", Revision: body.Revision, Body: []byte(strings.Replace(string(body.Body), `"cpu":1`, `"cpu":"many"`, 1))})
 	require.NoError(t, err)
 	w.state.docs[KindLayer]["bad"] = doc
-	require.NoError(t, w.state.relayer(nil, nil, true))
+	require.NoError(t, w.state.recomputeLayers(nil, nil, true))
 	refused = w.refused(CodeInvalid, patch(KindCluster, "c1", `{"labels":{"stray":"1"}}`))
 	require.Empty(t, refused.Problems[0].Pointer)
 	require.Contains(t, refused.Detail, `quotas "small": overrides/cpu: `)

@@ -75,7 +75,7 @@ func counting() (*kindSet, *atomic.Int64) {
 	var asked atomic.Int64
 	kind := componentKind
 	kind.dependsOn = func(p *api.PlatformComponent) []string { asked.Add(1); return p.DependsOn }
-	return newKindSet(func(c *api.Cluster) *api.Cluster { return c }, kind.assigned(), namespaceKind.assigned(), roleBindingKind.assigned()), &asked
+	return newKindSet(func(c *api.Cluster) *api.Cluster { return c }, kind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor()), &asked
 }
 
 // TestDependenciesAreFollowedOncePerCommit, however many components a commit changes.

@@ -89,7 +89,7 @@ func TestBoundCountsTheClustersBlock(t *testing.T) {
 	answer, err := w.state.Answer(doc, KindNamespace)
 	require.NoError(t, err)
 	require.Greater(t, answer.Size, n*250, "the block is most of it")
-	require.GreaterOrEqual(t, w.state.bound(w.state.Effective(doc), w.state.kinds.assigned(KindNamespace)), answer.Size)
+	require.GreaterOrEqual(t, w.state.bound(w.state.Effective(doc), w.state.kinds.descriptor(KindNamespace)), answer.Size)
 }
 
 // TestByteOrderMarkIsRefused wherever text comes in: YAML takes it for the start of a stream, wherever it stands.

@@ -26,11 +26,11 @@ const settleTime = 15 * time.Minute
 const KindNamespace Kind = "namespace"
 
 var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespace]{
-	kind: KindNamespace, noun: "namespace", field: "namespaces", endpoint: "namespaces", operand: "namespace_id",
-	operandOf: func(op *api.Operation) string { return op.NamespaceID },
-	list:      func(c *Effective) *[]api.NamespaceRef { return &c.Cluster().Namespaces },
-	entryID:   func(e *api.NamespaceRef) string { return e.ID },
-	stamp: func(n *api.Namespace, revision int64, created, updated time.Time) {
+	kind: KindNamespace, noun: "namespace", field: "namespaces", endpoint: "namespaces", idField: "namespace_id",
+	idFrom:  func(op *api.Operation) string { return op.NamespaceID },
+	list:    func(c *Effective) *[]api.NamespaceRef { return &c.Cluster().Namespaces },
+	entryID: func(e *api.NamespaceRef) string { return e.ID },
+	setMetadata: func(n *api.Namespace, revision int64, created, updated time.Time) {
 		n.Revision, n.CreatedAt, n.UpdatedAt = revision, created, updated
 	},
 	normalize: func(obj map[string]any) {
@@ -39,13 +39,13 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 		unstructured.SetDefault(obj, "deletion_policy", policyDelete)
 	},
 	check: checkNamespace,
-	input: func(_ *site, n *api.Namespace, _ *api.NamespaceRef) (api.FluxNamespace, error) {
+	input: func(_ *inputContext, n *api.Namespace, _ *api.NamespaceRef) (api.FluxNamespace, error) {
 		return api.FluxNamespace{ID: n.ID, Labels: n.Labels, Annotations: n.Annotations, DeletionPolicy: n.DeletionPolicy}, nil
 	},
-	cluster: func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
-	checkOn: adviseNamespaces,
-	folding: folding[api.NamespaceRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Namespaces }},
-	keeps: func(d *Document, now time.Time) bool {
+	cluster:      func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
+	checkEntries: adviseNamespaces,
+	merge:        entryMerge[api.NamespaceRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Namespaces }},
+	kept: func(d *Document, now time.Time) bool {
 		return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)
 	},
 }
@@ -78,8 +78,8 @@ func systemNamespace(id string) bool {
 }
 
 // adviseNamespaces warns of namespaces that a cluster is likely to have already.
-func adviseNamespaces(c *checker, on *subject) {
-	for _, ref := range on.has.cluster.Namespaces {
+func adviseNamespaces(c *checker, on *clusterCheck) {
+	for _, ref := range on.effective.cluster.Namespaces {
 		// Whoever keeps a namespace that is taken off, or names one of Kubernetes' own, means one that is there already.
 		if doc, ok := c.next.Get(KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
 			c.warn("namespace %q is adopted where it exists: Flux removes labels and annotations that kubectl, helm or kustomize set on it and its definition does not list, those of pod security and istio too; list what must stay", ref.ID)
@@ -89,7 +89,7 @@ func adviseNamespaces(c *checker, on *subject) {
 
 // policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it
 // applied last, so the policy has to arrive before the namespace leaves the list.
-func (v *verdict) policies(edits []edit, now time.Time) {
+func (v *txValidation) checkPolicies(edits []edit, now time.Time) {
 	for _, e := range edits {
 		if e.kind != KindCluster {
 			continue
@@ -104,13 +104,13 @@ func (v *verdict) policies(edits []edit, now time.Time) {
 		}
 		v.namespacesLeft(e.id, v.base.Effective(before).cluster.Namespaces, left, now)
 	}
-	for _, r := range v.relayered {
+	for _, r := range v.layerChanges {
 		v.namespacesLeft(r.doc.ID, r.was.cluster.Namespaces, r.is.cluster.Namespaces, now)
 	}
 }
 
 // namespacesLeft looks at those that leave a cluster.
-func (v *verdict) namespacesLeft(cluster string, before, after []api.NamespaceRef, now time.Time) {
+func (v *txValidation) namespacesLeft(cluster string, before, after []api.NamespaceRef, now time.Time) {
 	if slices.Equal(before, after) || len(v.problems) >= maxAllProblems {
 		return
 	}
@@ -125,7 +125,7 @@ func (v *verdict) namespacesLeft(cluster string, before, after []api.NamespaceRe
 	}
 }
 
-func (v *verdict) removed(cluster, namespace string, now time.Time) {
+func (v *txValidation) removed(cluster, namespace string, now time.Time) {
 	was, ok := v.base.Get(KindNamespace, namespace)
 	if !ok {
 		return

@@ -10,18 +10,18 @@ import (
 // KindForgotten is the kind of documents that remember, by its DNS name, what is installed on a cluster whose polls are
 // answered with 404: Flux keeps that. Should the name be registered again, with less, it is uninstalled then. They are
 // as internal as the budget, but for the history, which shows them.
-const KindForgotten Kind = "forgotten"
+const KindOrphan Kind = "forgotten"
 
-var forgottenKind = kindRules{
-	name:      KindForgotten,
+var orphanKind = kindRules{
+	name:      KindOrphan,
 	noun:      "forgotten cluster",
-	empty:     func() any { return new(storedForgotten) },
+	empty:     func() any { return new(orphanRecord) },
 	normalize: func(map[string]any) {},
 	check:     func(*checker, *Document) {},
 	bound:     func(any) int { return 0 },
 }
 
-type storedForgotten struct {
+type orphanRecord struct {
 	ID        string         `json:"id"` // the DNS name, in lower case
 	Installed []installation `json:"installed"`
 	// At is when that was, or the newest time of any commit before. Those of earlier versions have none.
@@ -34,14 +34,14 @@ type storedForgotten struct {
 
 // forgottenFor is how long a name is remembered: clusters that live for a day, each with a name of its own, would otherwise
 // leave one each for ever.
-const forgottenFor = 90 * 24 * time.Hour
+const orphanRetention = 90 * 24 * time.Hour
 
 // maxExpired is how many names one commit ends at most.
 const maxExpired = 100
 
 // internal tells whether a kind is no part of what clusters get.
-func internal(kind Kind) bool {
-	return kind == KindToken || kind == KindBudget || kind == KindForgotten
+func isInternal(kind Kind) bool {
+	return kind == KindToken || kind == KindBudget || kind == KindOrphan
 }
 
 // installation is one thing that Flux has on a cluster because of us, and would remove if it was no longer told of it.
@@ -65,68 +65,68 @@ type deployment struct {
 
 // forgets are the edits that remember what is installed under names that are no longer answered, and that end this for
 // names that are answered again.
-func (r Result) forgets(hit []affected) ([]edit, error) {
+func (r Result) orphanEdits(affectedNames []affected) ([]edit, error) {
 	var edits []edit
 	kept := sync.OnceValue(r.keptNow)
-	for _, a := range hit {
+	for _, a := range affectedNames {
 		switch {
-		case a.after != nil && r.base.docs[KindForgotten][a.name] != nil:
-			edits = append(edits, edit{KindForgotten, a.name, nil})
+		case a.after != nil && r.base.docs[KindOrphan][a.name] != nil:
+			edits = append(edits, edit{KindOrphan, a.name, nil})
 		case a.after == nil && a.before != nil && !a.before.Deleted():
 			installed := append(r.base.identified(a.before, r.base.installed(a.before, r.Commit.At)), kept()[a.name]...)
-			doc, err := r.base.kinds.recordOf(KindForgotten, a.name, storedForgotten{
+			doc, err := r.base.kinds.newRecord(KindOrphan, a.name, orphanRecord{
 				ID: a.name, Installed: installed, At: later(r.Commit.At, r.base.newest),
 				Incarnation: r.base.docs[KindCluster][a.before.id].incarnation(),
 			})
 			if err != nil {
 				return nil, err
 			}
-			edits = append(edits, edit{KindForgotten, a.name, doc})
+			edits = append(edits, edit{KindOrphan, a.name, doc})
 		}
 	}
 	types, err := r.deletedTypes()
-	return append(append(edits, types...), r.expired(hit)...), err
+	return append(append(edits, types...), r.expiredOrphans(affectedNames)...), err
 }
 
 // expired are the edits that end names which were forgotten long ago. A commit before this one has to say that it was: a
 // name that ends is no longer guarded, and that is not for a single clock to decide.
-func (r Result) expired(hit []affected) []edit {
+func (r Result) expiredOrphans(affectedNames []affected) []edit {
 	now := r.Commit.At
 	if r.base.at.Before(now) {
 		now = r.base.at
 	}
 	here := map[string]bool{}
-	for _, a := range hit {
+	for _, a := range affectedNames {
 		here[a.name] = true
 	}
 	var old []*Document
-	for name, doc := range r.base.docs[KindForgotten] {
-		at := doc.value.(*storedForgotten).At
+	for name, doc := range r.base.docs[KindOrphan] {
+		at := doc.value.(*orphanRecord).At
 		if at.IsZero() {
 			at = doc.UpdatedAt
 		}
-		if !here[name] && !isKeptID(name) && now.Sub(at) >= forgottenFor {
+		if !here[name] && !isKeptID(name) && now.Sub(at) >= orphanRetention {
 			old = append(old, doc)
 		}
 	}
 	sortDocuments(old)
 	var edits []edit
 	for _, doc := range old[:min(len(old), maxExpired)] {
-		edits = append(edits, edit{KindForgotten, doc.ID, nil})
+		edits = append(edits, edit{KindOrphan, doc.ID, nil})
 	}
 	return edits
 }
 
 // installedUnder is what Flux has installed on the cluster that polls by a name.
-func (r Result) installedUnder(a affected) []installation {
+func (r Result) installedBefore(a affected) []installation {
 	if a.before != nil {
 		if a.before.Deleted() {
 			return a.kept
 		}
 		return append(r.base.installed(a.before, r.Commit.At), a.kept...)
 	}
-	if doc := r.base.docs[KindForgotten][a.name]; doc != nil {
-		return doc.value.(*storedForgotten).Installed
+	if doc := r.base.docs[KindOrphan][a.name]; doc != nil {
+		return doc.value.(*orphanRecord).Installed
 	}
 	return nil
 }

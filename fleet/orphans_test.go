@@ -14,7 +14,7 @@ func touch(w *world) {
 	w.must(patch(KindNamespace, "team", fmt.Sprintf(`{"labels":{"revision":"%d"}}`, w.state.Revision())))
 }
 
-func forgottenNames(s *State) int { return len(s.docs[KindForgotten]) }
+func forgottenNames(s *State) int { return len(s.docs[KindOrphan]) }
 
 // TestForgottenNamesExpire: every short-lived cluster with a name of its own would otherwise leave one for ever.
 func TestForgottenNamesExpire(t *testing.T) {
@@ -28,11 +28,11 @@ func TestForgottenNamesExpire(t *testing.T) {
 	w.must(remove(KindCluster, fmt.Sprintf("c%03d", n-1), DeleteOptions{Orphan: true}))
 	require.Equal(t, n, forgottenNames(w.state))
 
-	w.now = start.Add(forgottenFor - time.Microsecond)
+	w.now = start.Add(orphanRetention - time.Microsecond)
 	touch(w)
 	touch(w)
 	require.Equal(t, n, forgottenNames(w.state))
-	w.now = start.Add(forgottenFor)
+	w.now = start.Add(orphanRetention)
 	touch(w)
 	require.Equal(t, n, forgottenNames(w.state), "not by one clock alone")
 	touch(w)
@@ -78,7 +78,7 @@ func TestForgottenNamesAreKeptWhateverAClockSays(t *testing.T) {
 		w := fleetOf(t, 1)
 		right := w.now
 		w.must(orphan)
-		w.now = right.Add(2 * forgottenFor)
+		w.now = right.Add(2 * orphanRetention)
 		touch(w)
 		w.now = right.Add(time.Hour)
 		touch(w)
@@ -89,12 +89,12 @@ func TestForgottenNamesAreKeptWhateverAClockSays(t *testing.T) {
 		t.Parallel()
 		w := fleetOf(t, 1)
 		w.must(orphan)
-		w.now = w.now.Add(forgottenFor)
+		w.now = w.now.Add(orphanRetention)
 		touch(w) // from now on any commit would end it
 		w.refusedAt0(heir)
 		ended := 0
 		for _, ch := range w.must(confirmedBy(w, heir)).Commit.Changes {
-			if ch.Kind == KindForgotten {
+			if ch.Kind == KindOrphan {
 				ended++
 			}
 		}

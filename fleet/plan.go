@@ -15,21 +15,21 @@ import (
 // Plan is the effect of the change on every cluster's polls, as the API shows it. It is computed with the functions
 // that answer polls.
 func (r Result) Plan() (api.Plan, error) {
-	why := r.confirmation()
+	why := r.confirmationReason()
 	plan := api.Plan{
 		BaseRevision: int64(r.base.Revision()), ConfirmationRequired: why != "", ConfirmationReason: why,
 		Changes: changeRefs(r.Commit.Changes), Groups: []api.EffectGroup{}, Ownership: r.ownership(),
 		Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
 	}
-	plan.Totals.Removals, plan.Protected = r.lost.count, r.lost.tiers()
-	plan.Totals.Leaving = r.lost.unlisted + r.lost.moving
+	plan.Totals.Removals, plan.Protected = r.removals.count, r.removals.protectedEnvironments()
+	plan.Totals.Leaving = r.removals.unlisted + r.removals.moving
 	groups := map[string]int{}
 	clusters, err := r.affected(true)
 	if err != nil {
 		return plan, err
 	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
-	effects := &effects{base: r.base, next: r.State, lost: r.lost, now: r.Commit.At}
+	effects := &effects{base: r.base, next: r.State, removed: r.removals, now: r.Commit.At}
 	taken := &takeovers{base: r.base, next: r.State, work: r.work}
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
@@ -72,7 +72,7 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 		if err := r.work.stopped(); err != nil {
 			return "", err
 		}
-		if internal(ch.Kind) {
+		if isInternal(ch.Kind) {
 			continue // tokens of clusters that are forgotten: a rotation meanwhile changes nothing about that
 		}
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
@@ -91,8 +91,8 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	if err := r.encodeList(sum, enc, len(groups), func(i int) any { return groups[i] }); err != nil {
 		return "", err
 	}
-	clusters := sortedKeys(r.lost.on)
-	if err := r.encodeList(sum, enc, len(clusters), func(i int) any { return append(r.lost.idsOn(clusters[i]), clusters[i]) }); err != nil {
+	clusters := sortedKeys(r.removals.byName)
+	if err := r.encodeList(sum, enc, len(clusters), func(i int) any { return append(r.removals.idsFor(clusters[i]), clusters[i]) }); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
@@ -147,7 +147,7 @@ func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) 
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {
-		if ch.Kind != KindBudget && ch.Kind != KindForgotten {
+		if ch.Kind != KindBudget && ch.Kind != KindOrphan {
 			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 		}
 	}

@@ -34,8 +34,8 @@ func (t *takeovers) add(a affected, effect map[string]api.EndpointEffect) {
 		return
 	}
 	for _, endpoint := range sortedKeys(effect) {
-		list := t.next.kinds.polled[endpoint]
-		if list == nil || !list.templated() {
+		list := t.next.kinds.byEndpoint[endpoint]
+		if list == nil || !list.hasTemplate() {
 			continue
 		}
 		for _, in := range effect[endpoint].Added {
@@ -43,17 +43,17 @@ func (t *takeovers) add(a affected, effect map[string]api.EndpointEffect) {
 				ID string `json:"id"`
 			}
 			if json.Unmarshal(in, &input) == nil {
-				t.look(a, list, input.ID)
+				t.compare(a, list, input.ID)
 			}
 		}
 		for _, change := range effect[endpoint].Changed {
-			t.look(a, list, change.ID)
+			t.compare(a, list, change.ID)
 		}
 	}
 }
 
 // look compares what a definition makes on a cluster before and after.
-func (t *takeovers) look(a affected, list *assigned, id string) {
+func (t *takeovers) compare(a affected, list *descriptor, id string) {
 	wasOverrides, was := t.base.entryOn(a.before, list.kind, id)
 	overrides, is := t.next.entryOn(a.after, list.kind, id)
 	if is == nil {
@@ -88,7 +88,7 @@ func (t *takeovers) look(a affected, list *assigned, id string) {
 	}
 }
 
-func (t *takeovers) warning(a affected, list *assigned, id string, begun []objectRef, after *rendered) string {
+func (t *takeovers) warning(a affected, list *descriptor, id string, begun []objectRef, after *rendered) string {
 	var names, deleted []string
 	more := ""
 	removed := after.deleted()
@@ -128,7 +128,7 @@ func (t *takeovers) all() []string {
 // entryOn is a definition of a resource type and the overrides of a cluster that has it; nil when the cluster does not have it.
 func (s *State) entryOn(has *Effective, kind Kind, id string) (map[string]json.RawMessage, *resource) {
 	list, doc := s.kinds.byKind[kind], s.docs[kind][id]
-	if has == nil || doc == nil || list == nil || !list.templated() {
+	if has == nil || doc == nil || list == nil || !list.hasTemplate() {
 		return nil, nil
 	}
 	for _, e := range has.cluster.Resources[list.field] {
@@ -147,7 +147,7 @@ func (t *takeovers) makerOn(has *Effective, o objectRef) (docKey, bool) {
 	}
 	for _, list := range s.kinds.lists {
 		switch {
-		case list.templated():
+		case list.hasTemplate():
 			for _, e := range has.cluster.Resources[list.field] {
 				doc := s.docs[list.kind][e.ID]
 				if doc != nil && slices.Contains(doc.value.(*resource).rendered(e.Overrides, t.work).objects, o) {

@@ -210,14 +210,14 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 			for _, in := range decodeInputs(t, before, was, r) {
 				expected = append(expected, in["id"].(string))
 			}
-			if forgotten := before.docs[KindForgotten][lowerName(doc.Cluster())]; was == nil && forgotten != nil {
+			if forgotten := before.docs[KindOrphan][lowerName(doc.Cluster())]; was == nil && forgotten != nil {
 				var served []string
 				for _, in := range decodeInputs(t, after, doc, r) {
 					if enabled, set := in["enabled"].(bool); !set || enabled {
 						served = append(served, in["id"].(string))
 					}
 				}
-				for _, one := range forgotten.value.(*storedForgotten).Installed {
+				for _, one := range forgotten.value.(*orphanRecord).Installed {
 					if one.Kind == r && !slices.Contains(served, one.ID) { // the cluster has it still
 						expected = append(expected, one.ID)
 					}

@@ -45,7 +45,7 @@ func TestAnyAcceptedChangeLeavesAFleetThatAnswers(t *testing.T) {
 				for _, r := range Definitions() {
 					a, err := w.state.Answer(doc, r)
 					require.NoError(rt, err, what)
-					require.GreaterOrEqual(rt, w.state.bound(w.state.Effective(doc), w.state.kinds.assigned(r)), a.Size, "%s: %s of %s", what, r, doc.ID)
+					require.GreaterOrEqual(rt, w.state.bound(w.state.Effective(doc), w.state.kinds.descriptor(r)), a.Size, "%s: %s of %s", what, r, doc.ID)
 				}
 			}
 		}
@@ -64,8 +64,8 @@ func sameDocuments(rt *rapid.T, res Result, followed *State, what string) {
 		}
 		require.Equal(rt, read.value, made.value, what)
 		require.Equal(rt, read.bound, made.bound, what)
-		if read.alone != nil {
-			require.Equal(rt, []int{read.alone.bound, read.alone.block}, []int{made.alone.bound, made.alone.block}, what)
+		if read.own != nil {
+			require.Equal(rt, []int{read.own.bound, read.own.block}, []int{made.own.bound, made.own.block}, what)
 		}
 		stored, err := unstructured.Decode(made.Body)
 		require.NoError(rt, err, what)
@@ -94,7 +94,7 @@ func TestBoundHoldsForAnyPatches(t *testing.T) {
 		doc, _ := res.State.Get(KindCluster, "k")
 		a, err := res.State.Answer(doc, KindComponent)
 		require.NoError(rt, err)
-		require.GreaterOrEqual(rt, res.State.bound(res.State.Effective(doc), res.State.kinds.assigned(KindComponent)), a.Size)
+		require.GreaterOrEqual(rt, res.State.bound(res.State.Effective(doc), res.State.kinds.descriptor(KindComponent)), a.Size)
 	})
 }
 

@@ -15,7 +15,7 @@ func TestTypesWithoutReceipts(t *testing.T) {
 	w.must(create(KindCluster, `{"id":"k","cluster_dns":"k.example.com","environment":"dev"}`))
 	declared := func() bool {
 		doc, _ := w.state.Get(KindCluster, "k")
-		asked, err := w.state.Asked(doc)
+		asked, err := w.state.DesiredInputs(doc)
 		require.NoError(t, err)
 		return asked[len(asked)-1].NoReceipts
 	}

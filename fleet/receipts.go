@@ -57,11 +57,11 @@ func (tx *Tx) incarnation(id, dns string) (n int) {
 	if old, ok := tx.base.ByDNS(dns); ok && (old.ID != id || old.Deleted()) {
 		n = old.incarnation() + 1
 	}
-	doc := tx.base.docs[KindForgotten][lowerASCII(dns)]
+	doc := tx.base.docs[KindOrphan][lowerASCII(dns)]
 	if doc == nil {
 		return n
 	}
-	previous := doc.value.(*storedForgotten)
+	previous := doc.value.(*orphanRecord)
 	if len(previous.Installed) > 0 { // else nothing on the cluster sends receipts of before
 		return max(n, previous.Incarnation+1)
 	}
@@ -85,7 +85,7 @@ func receiptOf(body []byte, incarnation int) (r Receipt, err error) {
 
 // sealed is an input as it is served: as it was made, with its receipt behind it. Plans and guards see inputs without, since
 // a receipt says nothing that the input does not.
-func sealed(value any, incarnation int) (json.RawMessage, Receipt, error) {
+func withReceipt(value any, incarnation int) (json.RawMessage, Receipt, error) {
 	body, err := jsontext.Canonical(value)
 	if err != nil {
 		return nil, Receipt{}, err
@@ -101,11 +101,11 @@ func sealed(value any, incarnation int) (json.RawMessage, Receipt, error) {
 }
 
 // sealAll seals inputs, in their order.
-func sealAll(inputs []input, incarnation int) ([]any, []Receipt, error) {
+func withReceipts(inputs []input, incarnation int) ([]any, []Receipt, error) {
 	out, receipts := make([]any, len(inputs)), make([]Receipt, len(inputs))
 	for i, in := range inputs {
 		var err error
-		if out[i], receipts[i], err = sealed(in.value, incarnation); err != nil {
+		if out[i], receipts[i], err = withReceipt(in.value, incarnation); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -7,10 +7,10 @@ import (
 )
 
 // clustersWith is how many clusters have a definition, or something of a resource type: of a layer or their own.
-func (tx *Tx) clustersWith(kind Kind, id string) (n int) {
-	a, whole := tx.assigned(kind), kind == KindResourceType
+func (tx *Tx) countClustersWith(kind Kind, id string) (n int) {
+	a, whole := tx.descriptor(kind), kind == KindResourceType
 	if whole {
-		a = tx.assigned(ResourceKind(id))
+		a = tx.descriptor(ResourceKind(id))
 	}
 	if a == nil {
 		return 0
@@ -20,7 +20,7 @@ func (tx *Tx) clustersWith(kind Kind, id string) (n int) {
 			return
 		}
 		e := tx.effective(d)
-		if _, has := a.switched(e, id); has || whole && a.count(e) > 0 {
+		if _, has := a.enabled(e, id); has || whole && a.count(e) > 0 {
 			n++
 		}
 	})
@@ -31,12 +31,12 @@ func (tx *Tx) clustersWith(kind Kind, id string) (n int) {
 func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {
 	tx.within++ // it is a part of the deletion
 	defer func() { tx.within-- }()
-	for _, user := range tx.users(kind, id) {
+	for _, user := range tx.referrers(kind, id) {
 		switch user.Kind {
 		case KindCluster:
 			_, err = tx.Unassign(user.ID, kind, id)
 		case KindLayer:
-			_, err = tx.edit(user, func(obj map[string]any) map[string]any { return tx.assigned(kind).forgottenBy(obj, id) })
+			_, err = tx.edit(user, func(obj map[string]any) map[string]any { return tx.descriptor(kind).removeFromLayer(obj, id) })
 		default:
 			_, err = tx.edit(user, func(obj map[string]any) map[string]any {
 				deps, _ := obj["depends_on"].([]any)
@@ -65,9 +65,9 @@ func (tx *Tx) unlistedPatches(component string) []*Document {
 
 // forgetPatches removes the patches of a deleted component from the clusters that do not list it. Otherwise a new component
 // with the same id would receive them.
-func (tx *Tx) forgetPatches(component string) error {
+func (tx *Tx) dropPatches(component string) error {
 	for _, d := range tx.unlistedPatches(component) {
-		doc, err := tx.edited(d, func(before *Document, obj map[string]any) (bool, error) {
+		doc, err := tx.applyEdit(d, func(before *Document, obj map[string]any) (bool, error) {
 			o := patchesOn(before.Cluster(), component)
 			for path := range before.Cluster().Patches[component] {
 				o.Remove(path)
@@ -84,24 +84,24 @@ func (tx *Tx) forgetPatches(component string) error {
 
 // deleteResources deletes the definitions of a resource type, and takes them off every cluster that has any.
 func (tx *Tx) deleteResources(typeID string) error {
-	a := tx.assigned(ResourceKind(typeID))
+	a := tx.descriptor(ResourceKind(typeID))
 	if a == nil {
 		return nil
 	}
-	for _, doc := range tx.users(KindResourceType, typeID) {
+	for _, doc := range tx.referrers(KindResourceType, typeID) {
 		tx.record(doc.Kind, doc.ID, nil)
 	}
 	var clusters []*Document
 	tx.each(KindCluster, func(d *Document) {
-		if !d.Deleted() && a.count(d.alone) > 0 {
+		if !d.Deleted() && a.count(d.own) > 0 {
 			clusters = append(clusters, d)
 		}
 	})
 	after := make([]*Document, len(clusters))
 	failed := parallel.Errors(len(clusters), func(i int) (err error) {
-		after[i], err = tx.edited(clusters[i], func(before *Document, obj map[string]any) (bool, error) {
+		after[i], err = tx.applyEdit(clusters[i], func(before *Document, obj map[string]any) (bool, error) {
 			if _, err := a.openEntries(obj, ""); err != nil {
-				return false, unreadable(before, err)
+				return false, errUnreadable(before, err)
 			}
 			a.setEntries(obj, nil)
 			return true, nil
@@ -113,8 +113,8 @@ func (tx *Tx) deleteResources(typeID string) error {
 			tx.record(KindCluster, doc.ID, doc)
 		}
 	}
-	for _, d := range tx.layers.rising {
-		if len(d.layer().entriesOf(a)) == 0 {
+	for _, d := range tx.layers.ascending {
+		if len(d.layer().assignedIDs(a)) == 0 {
 			continue
 		}
 		if _, err := tx.edit(d, func(obj map[string]any) map[string]any { a.setEntries(obj, nil); return obj }); err != nil {
@@ -125,20 +125,20 @@ func (tx *Tx) deleteResources(typeID string) error {
 }
 
 // users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.
-func (tx *Tx) users(kind Kind, id string) []*Document {
+func (tx *Tx) referrers(kind Kind, id string) []*Document {
 	if kind == KindResourceType {
 		var out []*Document
 		tx.each(ResourceKind(id), func(d *Document) { out = append(out, d) })
 		sortDocuments(out)
 		return out
 	}
-	return tx.usersOf(kind, map[string]bool{id: true})[id]
+	return tx.referrersOf(kind, map[string]bool{id: true})[id]
 }
 
 // usersOf are the documents that refer to each of some definitions.
-func (tx *Tx) usersOf(kind Kind, ids map[string]bool) map[string][]*Document {
+func (tx *Tx) referrersOf(kind Kind, ids map[string]bool) map[string][]*Document {
 	out := map[string][]*Document{}
-	a := tx.assigned(kind)
+	a := tx.descriptor(kind)
 	if a == nil {
 		return out
 	}
@@ -151,12 +151,12 @@ func (tx *Tx) usersOf(kind Kind, ids map[string]bool) map[string][]*Document {
 		if d.Deleted() {
 			return
 		}
-		for id := range a.each(d.alone) {
+		for id := range a.eachID(d.own) {
 			add(id, d)
 		}
 	})
-	for _, d := range tx.layers.rising {
-		for _, id := range d.layer().refersTo(a) {
+	for _, d := range tx.layers.ascending {
+		for _, id := range d.layer().referencedIDs(a) {
 			add(id, d)
 		}
 	}

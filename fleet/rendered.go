@@ -291,7 +291,7 @@ func checkTemplate(c *checker, t *resourceType) {
 		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"})
 		text, _ := jsontext.Canonical(spec) // what was decoded encodes
 		if made.problem() != "" {
-			c.misfit("/template", t, made, fmt.Sprintf("with the spec %.300s", text))
+			c.checkRenders("/template", t, made, fmt.Sprintf("with the spec %.300s", text))
 			return
 		}
 		if wrong := t.wrongRemoval(&made); wrong != "" {
@@ -303,7 +303,7 @@ func checkTemplate(c *checker, t *resourceType) {
 
 // misfit refuses a template that fails on an input. If the template reads settings or the environment of the cluster, which
 // have placeholders here, it may still succeed on a cluster: then misfit only warns.
-func (c *checker) misfit(at string, t *resourceType, made rendered, about string) {
+func (c *checker) checkRenders(at string, t *resourceType, made rendered, about string) {
 	if t.readsCluster() && !errors.Is(made.err, resourceset.ErrBudget) {
 		c.warn("the template of resource type %q fails with placeholders for the settings and the environment of a cluster: %s: %s", t.ID, about, made.problem())
 		return
@@ -337,7 +337,7 @@ type renderings struct {
 const maxRenderings = 64
 
 // anywhere stands for the cluster where the objects of a definition are looked at for all clusters.
-var anywhere = api.FluxCluster{Name: "cluster", DNS: "cluster.example.com", Environment: "environment"}
+var placeholderCluster = api.FluxCluster{Name: "cluster", DNS: "cluster.example.com", Environment: "environment"}
 
 // unitsPerStep is how many units of an execution are one step of work. A unit takes 0.1 µs.
 const unitsPerStep = 4
@@ -356,7 +356,7 @@ func (r *resource) rendered(overrides map[string]json.RawMessage, work work) ren
 	if known {
 		return made
 	}
-	made = r.renderOn(anywhere, overrides)
+	made = r.renderOn(placeholderCluster, overrides)
 	if r.renderings.made == nil {
 		r.renderings.made = map[string]rendered{}
 	}

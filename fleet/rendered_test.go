@@ -187,7 +187,7 @@ func TestTemplatesThatStall(t *testing.T) {
 			rt := resourceType{ResourceType: api.ResourceType{ID: "stall", Template: c.template}}
 			rt.compile()
 			require.NoError(t, rt.uncompiled)
-			made := rt.render("x", map[string]any{"name": "x"}, anywhere)
+			made := rt.render("x", map[string]any{"name": "x"}, placeholderCluster)
 			require.ErrorContains(t, made.err, c.want)
 		})
 	}

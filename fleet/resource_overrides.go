@@ -36,11 +36,11 @@ func checkOverrides(c *checker, has *Effective, typeID string, at int) {
 		return
 	}
 	e := &has.cluster.Resources[typeID][at]
-	if has.stack == nil {
+	if has.chain == nil {
 		checkOverridesOf(c, typeID, e, jsontext.Pointer("resources", typeID, at, "overrides"))
 		return
 	}
-	found := &checker{next: c.next, most: c.most, work: c.work}
+	found := &checker{next: c.next, limit: c.limit, work: c.work}
 	checkOverridesOf(found, typeID, e, "")
 	for _, p := range found.problems {
 		c.problems = append(c.problems, has.inOverrides(typeID, e.ID, p))
@@ -67,7 +67,7 @@ func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 		p.Pointer = ""
 	}
 	var by []string
-	for _, d := range slices.Backward(e.stack.layers) {
+	for _, d := range slices.Backward(e.chain.layers) {
 		if says(d.layer().Resources[typeID]) {
 			by = append(by, fmt.Sprintf("layer %q", d.ID))
 		}

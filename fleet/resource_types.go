@@ -104,7 +104,7 @@ func checkResourceType(c *checker, t *resourceType) {
 	if len(t.ID) > maxTypeID {
 		c.problem("/id", "must be at most %d characters", maxTypeID)
 	}
-	if a := c.next.kinds.polled[t.ID]; a != nil && a.kind != ResourceKind(t.ID) || slices.Contains(reservedTypes, t.ID) {
+	if a := c.next.kinds.byEndpoint[t.ID]; a != nil && a.kind != ResourceKind(t.ID) || slices.Contains(reservedTypes, t.ID) {
 		c.problem("/id", "%q is the name of another list that clusters poll, or may become one", t.ID)
 	}
 	for _, prefix := range reservedPrefixes {
@@ -257,23 +257,23 @@ func (in resourceInput) MarshalJSON() ([]byte, error) {
 }
 
 // resourceKind is the kind of definition that a resource type makes. Every version of the type makes another one.
-func resourceKind(id string, of *Document) *assigned {
+func resourceKind(id string, of *Document) *descriptor {
 	d := definition[resource, api.ResourceAssignment, resourceInput]{
-		kind: ResourceKind(id), noun: id + " resource", field: id, endpoint: id, operand: "resource_id", of: of, typed: true,
-		operandOf: func(op *api.Operation) string { return op.ResourceID },
+		kind: ResourceKind(id), noun: id + " resource", field: id, endpoint: id, idField: "resource_id", typeDoc: of, typed: true,
+		idFrom: func(op *api.Operation) string { return op.ResourceID },
 		list: func(c *Effective) *[]api.ResourceAssignment {
 			entries := c.Cluster().Resources[id]
 			return &entries
 		},
 		entryID: func(e *api.ResourceAssignment) string { return e.ID },
-		stamp: func(r *resource, revision int64, created, updated time.Time) {
+		setMetadata: func(r *resource, revision int64, created, updated time.Time) {
 			r.Revision, r.CreatedAt, r.UpdatedAt = revision, created, updated
 		},
 		make:      func() *resource { return &resource{of: of} },
 		complete:  (*resource).complete,
 		normalize: func(obj map[string]any) { normalizeResource(id, of, obj) },
 		check:     checkResource,
-		input: func(_ *site, r *resource, e *api.ResourceAssignment) (resourceInput, error) {
+		input: func(_ *inputContext, r *resource, e *api.ResourceAssignment) (resourceInput, error) {
 			fields, err := r.overlaid(e.Overrides)
 			return resourceInput{id: r.ID, fields: fields}, err
 		},
@@ -282,33 +282,33 @@ func resourceKind(id string, of *Document) *assigned {
 		same: func(a, b *api.ResourceAssignment) bool {
 			return maps.EqualFunc(a.Overrides, b.Overrides, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 		},
-		keeps: func(d *Document, now time.Time) bool {
+		kept: func(d *Document, now time.Time) bool {
 			of := d.value.(*resource).of
 			return of != nil && of.value.(*resourceType).Removal == removalKeep && !of.unsettled(now)
 		},
 	}
-	d.checkOn = func(c *checker, on *subject) {
-		for i := range on.has.cluster.Resources[id] {
+	d.checkEntries = func(c *checker, on *clusterCheck) {
+		for i := range on.effective.cluster.Resources[id] {
 			if c.full() {
 				return
 			}
-			checkOverrides(c, on.has, id, i)
+			checkOverrides(c, on.effective, id, i)
 		}
 	}
-	d.overrides = &overrides[resource]{
-		size:        func(c *api.Cluster) int { return overridesSize(of, c.Resources[id]) },
-		ofType:      true,
-		differ:      func(_, _ *api.Cluster, _ string) bool { return false }, // they are in the entry
-		on:          func(c *api.Cluster, resource string) bool { return entryOf(c, id, resource) >= 0 },
-		invalidates: func(was, is *resource) bool { return was.of != is.of || !slices.Equal(was.Spec, is.Spec) },
+	d.overrides = &overrideRules[resource]{
+		size:         func(c *api.Cluster) int { return overridesSize(of, c.Resources[id]) },
+		sizeFromType: true,
+		differ:       func(_, _ *api.Cluster, _ string) bool { return false }, // they are in the entry
+		overriddenOn: func(c *api.Cluster, resource string) bool { return entryOf(c, id, resource) >= 0 },
+		invalidates:  func(was, is *resource) bool { return was.of != is.of || !slices.Equal(was.Spec, is.Spec) },
 		recheck: func(c *checker, has *Effective, resource string) {
 			checkOverrides(c, has, id, entryOf(has.cluster, id, resource))
 		},
 	}
-	a := d.assigned()
+	a := d.descriptor()
 	a.redeployed = func(was, is *Document) bool {
 		before, after := was.value.(*resource), is.value.(*resource)
-		return renames(before.typ().naming(), after.typ().naming(), resourceInput{fields: before.fields}, resourceInput{fields: after.fields})
+		return renamesObjects(before.typ().naming(), after.typ().naming(), resourceInput{fields: before.fields}, resourceInput{fields: after.fields})
 	}
 	a.count = func(c *Effective) int { return len(c.Cluster().Resources[id]) } // polls ask: it allocates nothing
 	return a
@@ -361,7 +361,7 @@ func checkResource(c *checker, r *resource) {
 		return // rendering an unchecked spec could take long
 	}
 	if made := r.rendered(nil, c.work); made.problem() != "" {
-		c.misfit("/spec", r.typ(), made, "the template of the type does not fit it")
+		c.checkRenders("/spec", r.typ(), made, "the template of the type does not fit it")
 	} else if wrong := r.typ().wrongRemoval(&made); wrong != "" {
 		c.problem("/spec", "%s", wrong)
 	}

@@ -95,10 +95,10 @@ func sameTypes(t require.TestingT, a, b *State) {
 	require.Equal(t, names(a), names(b))
 	require.ElementsMatch(t, slices.Collect(maps.Keys(a.docs)), slices.Collect(maps.Keys(b.docs)))
 	for _, s := range []*State{a, b} {
-		for _, list := range s.kinds.lists[s.kinds.fixed:] {
-			require.Same(t, s.docs[KindResourceType][list.of.ID], list.of)
+		for _, list := range s.kinds.lists[s.kinds.compiledCount:] {
+			require.Same(t, s.docs[KindResourceType][list.typeDoc.ID], list.typeDoc)
 			for _, doc := range s.docs[list.kind] {
-				require.Same(t, list.of, doc.value.(*resource).of)
+				require.Same(t, list.typeDoc, doc.value.(*resource).of)
 			}
 		}
 	}
@@ -150,14 +150,14 @@ func TestAnswersAreOfTheirOwnList(t *testing.T) {
 		readers.Go(func() {
 			for s := range states {
 				cluster, _ := s.ByDNS(quotaDNS)
-				for _, list := range s.kinds.lists[s.kinds.fixed:] {
+				for _, list := range s.kinds.lists[s.kinds.compiledCount:] {
 					answer, err := s.Answer(cluster, list.kind)
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					body, err := answer.Body()
-					want := string(list.of.value.(*resourceType).Schema)
+					want := string(list.typeDoc.value.(*resourceType).Schema)
 					in := string(body)
 					if err != nil || list.count(s.Effective(cluster)) > 0 && !containsDefault(in, want) {
 						t.Errorf("%s is answered with %s, %v", list.kind, in, err)

@@ -397,7 +397,7 @@ func TestResourcesAreLikeNamespaces(t *testing.T) {
 			dns := c + ".example.com"
 			require.JSONEq(t, poll(t, w.state, dns, KindNamespace), poll(t, w.state, dns, kind), what)
 			doc, _ := w.state.Get(KindCluster, c)
-			require.Equal(t, w.state.bound(w.state.Effective(doc), w.state.kinds.assigned(KindNamespace)), w.state.bound(w.state.Effective(doc), w.state.kinds.assigned(kind)), what)
+			require.Equal(t, w.state.bound(w.state.Effective(doc), w.state.kinds.descriptor(KindNamespace)), w.state.bound(w.state.Effective(doc), w.state.kinds.descriptor(kind)), what)
 		}
 	}
 	document := func(rest string, edit func(Kind, string) func(*Tx) error) func(Kind) func(*Tx) error {
@@ -444,7 +444,7 @@ func TestNoAnswerOfAResourceTypeGrowsTooLarge(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat("{},", 10_000), ",")
 	w.must(assign("k", kind, "b", `{"overrides":{"more":[`+many+`]}}`))
 	doc, _ := w.state.Get(KindCluster, "k")
-	require.GreaterOrEqual(t, w.state.bound(w.state.Effective(doc), w.state.kinds.assigned(kind)), len(pollSealed(t, w.state, "k.example.com", kind)))
+	require.GreaterOrEqual(t, w.state.bound(w.state.Effective(doc), w.state.kinds.descriptor(kind)), len(pollSealed(t, w.state, "k.example.com", kind)))
 	w.refused(CodeLimitExceeded, patch(KindResourceType, "blobs", `{"schema":{"properties":{"more":{"items":{"properties":{"x":{"default":"`+strings.Repeat("y", 40)+`"}}}}}}}`))
 	require.NotContains(t, poll(t, w.state, "k.example.com", kind), "y")
 	w.must(patch(kind, "a", text(800<<10)))

@@ -68,7 +68,7 @@ func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]
 		switch {
 		case ch.Kind == KindToken:
 			tokens++
-		case internal(ch.Kind), id != "" && (ch.Kind != kind || ch.ID != id):
+		case isInternal(ch.Kind), id != "" && (ch.Kind != kind || ch.ID != id):
 		default:
 			kept = append(kept, ch)
 		}
@@ -176,7 +176,7 @@ func (r *reverting) removePatches() error {
 		}
 		r.docs = append(r.docs, component)
 		if r.prefer == jsontext.Theirs {
-			if err := tx.forgetPatches(component.ID); err != nil {
+			if err := tx.dropPatches(component.ID); err != nil {
 				return err
 			}
 			continue
@@ -256,7 +256,7 @@ func (tx *Tx) reversal(ch Change, now json.RawMessage, prefer jsontext.Side) (re
 func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
 	opt := threeway.Options{Prefer: prefer}
 	if ch.Kind == KindCluster { // a layer says something about components that it does not give
-		opt.Given = tx.gives
+		opt.Given = tx.componentsFromLayers
 	}
 	merged, conflicts, err := threeway.Merge(threeway.Versions{Made: ch.After, Now: now, Before: ch.Before}, opt)
 	if err != nil {

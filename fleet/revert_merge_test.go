@@ -185,7 +185,7 @@ func (w *world) mergeBack(rt *rapid.T, changes []Change, prefer jsontext.Side, r
 			body = nil
 		}
 		switch {
-		case internal(ch.Kind):
+		case isInternal(ch.Kind):
 		case string(body) == string(ch.After):
 			want[key] = string(ch.Before)
 		case string(body) == string(ch.Before), !ch.live(body) && !ch.live(ch.Before):

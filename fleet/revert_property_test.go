@@ -49,7 +49,7 @@ func (w *world) drift(rt *rapid.T, most int) {
 func bodies(s *State) map[docKey]string {
 	out := map[docKey]string{}
 	for rec := range s.Records() {
-		if !internal(rec.Kind) {
+		if !isInternal(rec.Kind) {
 			out[docKey{rec.Kind, rec.ID}] = string(rec.Body)
 		}
 	}

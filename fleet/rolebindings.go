@@ -21,16 +21,16 @@ const (
 const KindRoleBinding Kind = "rolebinding"
 
 var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRoleBinding]{
-	kind: KindRoleBinding, noun: "role binding", field: "rolebindings", endpoint: "rolebindings", operand: "rolebinding_id",
-	operandOf: func(op *api.Operation) string { return op.RolebindingID },
-	list:      func(c *Effective) *[]api.RoleBindingRef { return &c.Cluster().Rolebindings },
-	entryID:   func(e *api.RoleBindingRef) string { return e.ID },
-	stamp: func(b *api.RoleBinding, revision int64, created, updated time.Time) {
+	kind: KindRoleBinding, noun: "role binding", field: "rolebindings", endpoint: "rolebindings", idField: "rolebinding_id",
+	idFrom:  func(op *api.Operation) string { return op.RolebindingID },
+	list:    func(c *Effective) *[]api.RoleBindingRef { return &c.Cluster().Rolebindings },
+	entryID: func(e *api.RoleBindingRef) string { return e.ID },
+	setMetadata: func(b *api.RoleBinding, revision int64, created, updated time.Time) {
 		b.Revision, b.CreatedAt, b.UpdatedAt = revision, created, updated
 	},
 	normalize: normalizeRoleBinding,
 	check:     checkRoleBinding,
-	input: func(_ *site, b *api.RoleBinding, _ *api.RoleBindingRef) (api.FluxRoleBinding, error) {
+	input: func(_ *inputContext, b *api.RoleBinding, _ *api.RoleBindingRef) (api.FluxRoleBinding, error) {
 		subjects := make([]api.FluxSubject, len(b.Subjects))
 		for i, s := range b.Subjects {
 			subjects[i] = api.FluxSubject(s)
@@ -38,7 +38,7 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 		return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects}, nil
 	},
 	cluster: func(in *api.FluxRoleBinding) *api.FluxCluster { return &in.Cluster },
-	folding: folding[api.RoleBindingRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings }},
+	merge:   entryMerge[api.RoleBindingRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings }},
 }
 
 func normalizeRoleBinding(obj map[string]any) {

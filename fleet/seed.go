@@ -47,7 +47,7 @@ func (ks *kindSet) seedLists() []seedList {
 			lists = append(lists, seedList{key: resourcesList})
 		}
 		lists = append(lists, seedList{k.collection, k.name})
-		if a := ks.assigned(k.name); a != nil && a.seedAlias != "" {
+		if a := ks.descriptor(k.name); a != nil && a.seedAlias != "" {
 			lists = append(lists, seedList{a.seedAlias, k.name})
 		}
 	}
@@ -94,7 +94,7 @@ func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 func (ks *kindSet) collections() string {
 	var names []string
 	for _, list := range ks.seedLists() {
-		if a := ks.assigned(list.kind); list.kind != KindCluster && (a == nil || a.field == list.key) {
+		if a := ks.descriptor(list.kind); list.kind != KindCluster && (a == nil || a.field == list.key) {
 			names = append(names, list.key)
 		}
 	}
@@ -239,7 +239,7 @@ func (s Seed) Check(rules Rules, shape Shape) error {
 func (s Seed) Checked() bool { return len(s) == 0 || s[len(s)-1].under != nil }
 
 // settles tells whether a Tx does nothing but create what Check has found valid.
-func (s Seed) settles(tx *Tx) bool {
+func (s Seed) covers(tx *Tx) bool {
 	if len(s) == 0 || tx.base.Revision() != 0 || len(tx.edits) != len(s) || s[0].under == nil || !slices.Equal(s[0].under.Environments, tx.base.rules.Environments) {
 		return false
 	}

@@ -21,7 +21,7 @@ func TestCheckedSeedsAreNotCheckedAgain(t *testing.T) {
 	}
 	plainTx := begin(rules)
 	require.NoError(t, seed.Create(plainTx))
-	require.False(t, seed.settles(plainTx), "nobody has checked it")
+	require.False(t, seed.covers(plainTx), "nobody has checked it")
 	want, err := plainTx.Finish(Commit{})
 	require.NoError(t, err)
 
@@ -29,7 +29,7 @@ func TestCheckedSeedsAreNotCheckedAgain(t *testing.T) {
 	for range 2 { // an update that lost a race runs again
 		tx := begin(rules)
 		require.NoError(t, seed.Create(tx))
-		require.True(t, seed.settles(tx))
+		require.True(t, seed.covers(tx))
 		require.Same(t, seed[1].doc, tx.raw(KindCluster, "a"))
 		got, err := tx.Finish(Commit{})
 		require.NoError(t, err)

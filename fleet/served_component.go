@@ -16,7 +16,7 @@ const maxServedChanges = 10
 // componentPast is the past of the documents that the input of one component is made of, on every cluster.
 type componentPast struct {
 	component string
-	list      *assigned
+	list      *descriptor
 	work      work
 	// view is the fleet at a revision. Of the clusters in pending it may be too new: a revision that changes nothing but clusters
 	// is compared without a State of its own.
@@ -61,9 +61,9 @@ func (p *componentPast) back(changes []DocumentChange) (servedStep, error) {
 
 // backOverClusters goes back over a revision that changed only clusters.
 func (p *componentPast) backOverClusters(changes []DocumentChange, c *componentChange) error {
-	var layers *layering
+	var layers *layerResolution
 	if p.view.layers != nil {
-		layers = &layering{rising: p.view.layers.rising, stacks: map[string]*stack{}}
+		layers = &layerResolution{ascending: p.view.layers.ascending, chains: map[string]*layerChain{}}
 	}
 	for _, ch := range changes {
 		was, err := p.cluster(layers, ch.ID, ch.Before)
@@ -83,7 +83,7 @@ func (p *componentPast) backOverClusters(changes []DocumentChange, c *componentC
 }
 
 // cluster is a cluster with everything that it has by a document and the layers of the view; nil: there was none.
-func (p *componentPast) cluster(layers *layering, id string, body []byte) (*Effective, error) {
+func (p *componentPast) cluster(layers *layerResolution, id string, body []byte) (*Effective, error) {
 	if body == nil {
 		return nil, nil //nolint:nilnil // there was no such cluster
 	}
@@ -92,13 +92,13 @@ func (p *componentPast) cluster(layers *layering, id string, body []byte) (*Effe
 	case err != nil:
 		return nil, err
 	case layers == nil:
-		return doc.alone, nil
+		return doc.own, nil
 	}
-	matched := layers.match(p.view.kinds, doc, nil, &layering{}, nil)
+	matched := layers.match(p.view.kinds, doc, nil, &layerResolution{}, nil)
 	if len(matched.layers) == 0 {
-		return doc.alone, nil
+		return doc.own, nil
 	}
-	return p.view.kinds.effective(doc, layers.stack(p.view.kinds, matched, p.view.layers)), nil
+	return p.view.kinds.effective(doc, layers.chain(p.view.kinds, matched, p.view.layers)), nil
 }
 
 // backOverAll goes back over any revision.
@@ -128,12 +128,12 @@ func (p *componentPast) backOverAll(changes []DocumentChange, c *componentChange
 			return err
 		}
 	}
-	r := Result{Commit: others, State: next, base: older, relayered: next.relayered(older, edits), work: p.work}
-	hit, err := r.affected(true)
+	r := Result{Commit: others, State: next, base: older, layerChanges: next.layerChanges(older, edits), work: p.work}
+	affectedNames, err := r.affected(true)
 	if err != nil {
 		return err
 	}
-	for _, a := range hit {
+	for _, a := range affectedNames {
 		if _, edited := previous[KindCluster][a.id]; edited {
 			continue
 		}
@@ -180,7 +180,7 @@ func (p *componentPast) concerned(older, next *State, changes []DocumentChange) 
 // componentChange collects what one revision changed in the component's input.
 type componentChange struct {
 	component string
-	list      *assigned
+	list      *descriptor
 	effects   *effects
 	effect    api.EndpointEffect
 	shown     map[string]bool // the texts of the changes in effect
@@ -226,7 +226,7 @@ func (c *componentChange) input(s *State, e *Effective) (any, error) {
 	if e == nil {
 		return nil, nil //nolint:nilnil // see above
 	}
-	if _, has := c.list.switched(e, c.component); !has {
+	if _, has := c.list.enabled(e, c.component); !has {
 		return nil, nil //nolint:nilnil // see above
 	}
 	found, err := inputsByID(s, e, c.list, map[string]bool{c.component: true})

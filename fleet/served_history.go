@@ -105,7 +105,7 @@ func (s *State) servedPast(ctx context.Context, of DocumentName, at Revision, hi
 		p := &clusterPast{newest: s, history: history, cluster: of.ID, watched: map[DocumentName]bool{}}
 		return p, p.start(at)
 	case KindComponent:
-		p := &componentPast{component: of.ID, list: s.kinds.assigned(KindComponent), view: s, pending: Documents{}, work: newWork(ctx)}
+		p := &componentPast{component: of.ID, list: s.kinds.descriptor(KindComponent), view: s, pending: Documents{}, work: newWork(ctx)}
 		return p, p.start(at, history)
 	}
 	return nil, errorf(CodeInvalid, "there is no history of what clusters are served of a %s", of.Kind)
@@ -167,7 +167,7 @@ func (p *clusterPast) missing(view *State) []DocumentName {
 		return nil
 	}
 	for _, a := range view.kinds.lists {
-		for id := range a.each(e) {
+		for id := range a.eachID(e) {
 			if name := (DocumentName{a.kind, id}); !p.watched[name] {
 				p.watched[name] = true
 				names = append(names, name)
@@ -240,7 +240,7 @@ func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[
 		}
 		a.changed[ch.Kind][ch.ID] = true
 	}
-	next.addRetyped(base, a.changed)
+	next.addChangedTypes(base, a.changed)
 	effects := &effects{base: base, next: next}
 	effect, err := effects.on(a)
 	return effect.Effect, effects.size, err

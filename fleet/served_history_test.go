@@ -196,7 +196,7 @@ func inputText(t require.TestingT, s *State, cluster, component string) string {
 	if s == nil || s.docs[KindCluster][cluster] == nil {
 		return ""
 	}
-	inputs, _, err := s.inputs(s.servedTo(cluster), s.kinds.assigned(KindComponent), map[string]bool{component: true})
+	inputs, _, err := s.inputs(s.servedTo(cluster), s.kinds.descriptor(KindComponent), map[string]bool{component: true})
 	require.NoError(t, err)
 	if len(inputs) == 0 {
 		return ""

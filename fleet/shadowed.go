@@ -8,13 +8,13 @@ import (
 )
 
 // maxOverruling is of how many clusters with the same layers it is found out whether all say the same themselves.
-const maxOverruling = 1_000
+const maxShadowCheck = 1_000
 
 // saying is one thing that a layer says.
-type saying struct {
-	what  string
-	above func(higher *layer) bool // a higher layer says it
-	own   func(c *api.Cluster) bool
+type layerSetting struct {
+	name         string
+	setByHigher  func(higher *layer) bool // a higher layer says it
+	setByCluster func(c *api.Cluster) bool
 }
 
 // adviseShadowed warns of what a layer says to no effect: on all clusters that it matches, a higher layer or the cluster itself
@@ -23,53 +23,53 @@ func adviseShadowed(c *checker, l *layer) {
 	if c.next.layers == nil {
 		return
 	}
-	places := c.next.layers.placesOf(l.ID)
+	places := c.next.layers.chainsWith(l.ID)
 	if len(places) == 0 {
 		return // it matches nothing, which is said
 	}
-	for _, s := range l.sayings(c.next.kinds) {
+	for _, s := range l.layerSettings(c.next.kinds) {
 		if c.full() {
 			return
 		}
-		switch overruled, byClusters := s.overruled(places); {
+		switch overruled, byClusters := s.overridden(places); {
 		case overruled && byClusters:
-			c.warn("%s does nothing in layer %q: all its clusters say it themselves, or a higher layer does", s.what, l.ID)
+			c.warn("%s does nothing in layer %q: all its clusters say it themselves, or a higher layer does", s.name, l.ID)
 		case overruled:
-			c.warn("%s does nothing in layer %q: on all its clusters a higher layer says it", s.what, l.ID)
+			c.warn("%s does nothing in layer %q: on all its clusters a higher layer says it", s.name, l.ID)
 		}
 	}
 }
 
 // sayings is what a layer says beside what it gives.
-func (l *layer) sayings(ks *kindSet) []saying {
-	var out []saying
+func (l *layer) layerSettings(ks *kindSet) []layerSetting {
+	var out []layerSetting
 	for _, a := range ks.lists {
 		if a.kind != KindComponent && !a.typed {
 			continue
 		}
 		said := map[*layer]map[string]map[string]bool{}
-		leaves := l.leavesOf(a)
+		leaves := l.settingNames(a)
 		for _, id := range sortedKeys(leaves) {
 			for _, leaf := range sortedKeys(leaves[id]) {
-				out = append(out, saying{
-					what: fmt.Sprintf("%s of %s %q", leaf, a.rules.noun, id),
-					above: func(higher *layer) bool {
+				out = append(out, layerSetting{
+					name: fmt.Sprintf("%s of %s %q", leaf, a.rules.noun, id),
+					setByHigher: func(higher *layer) bool {
 						if said[higher] == nil {
-							said[higher] = higher.leavesOf(a)
+							said[higher] = higher.settingNames(a)
 						}
 						return said[higher][id][leaf]
 					},
-					own: func(c *api.Cluster) bool { return a.saysOf(c, id, leaf) },
+					setByCluster: func(c *api.Cluster) bool { return a.setByCluster(c, id, leaf) },
 				})
 			}
 		}
 	}
 	for _, id := range sortedKeys(l.Patches) {
 		for _, path := range sortedKeys(l.Patches[id]) {
-			out = append(out, saying{
-				what:  fmt.Sprintf("the patch %q of component %q", path, id),
-				above: func(higher *layer) bool { return hasKey(higher.Patches[id], path) },
-				own:   func(c *api.Cluster) bool { return hasKey(c.Patches[id], path) },
+			out = append(out, layerSetting{
+				name:         fmt.Sprintf("the patch %q of component %q", path, id),
+				setByHigher:  func(higher *layer) bool { return hasKey(higher.Patches[id], path) },
+				setByCluster: func(c *api.Cluster) bool { return hasKey(c.Patches[id], path) },
 			})
 		}
 	}
@@ -77,7 +77,7 @@ func (l *layer) sayings(ks *kindSet) []saying {
 }
 
 // saysOf tells whether a cluster says something of a definition itself. That a component is enabled is in each of its entries.
-func (a *assigned) saysOf(c *api.Cluster, id, leaf string) bool {
+func (a *descriptor) setByCluster(c *api.Cluster, id, leaf string) bool {
 	if a.typed {
 		return slices.ContainsFunc(c.Resources[a.field], func(e api.ResourceAssignment) bool { return e.ID == id && hasKey(e.Overrides, leaf) })
 	}
@@ -88,12 +88,12 @@ func (a *assigned) saysOf(c *api.Cluster, id, leaf string) bool {
 }
 
 // overruled tells whether others have the word in all places, and whether clusters are among them.
-func (s saying) overruled(places []*layerPlace) (overruled, byClusters bool) {
+func (s layerSetting) overridden(places []*chainUse) (overruled, byClusters bool) {
 	for _, p := range places {
-		if slices.ContainsFunc(p.higher, s.above) {
+		if slices.ContainsFunc(p.higher, s.setByHigher) {
 			continue
 		}
-		if p.shared || len(p.clusters) > maxOverruling || slices.ContainsFunc(p.clusters, func(c *api.Cluster) bool { return !s.own(c) }) {
+		if p.shared || len(p.clusters) > maxShadowCheck || slices.ContainsFunc(p.clusters, func(c *api.Cluster) bool { return !s.setByCluster(c) }) {
 			return false, false
 		}
 		byClusters = true
@@ -102,27 +102,27 @@ func (s saying) overruled(places []*layerPlace) (overruled, byClusters bool) {
 }
 
 // layerPlace is a combination of layers in which clusters have one.
-type layerPlace struct {
+type chainUse struct {
 	higher   []*layer
 	clusters []*api.Cluster // what those say themselves that say something
 	shared   bool           // some say nothing
 }
 
 // placesOf are the combinations in which clusters have a layer.
-func (l *layering) placesOf(id string) []*layerPlace {
-	places := map[*stack]*layerPlace{}
-	var out []*layerPlace
-	for _, e := range l.of {
-		p, known := places[e.stack]
+func (l *layerResolution) chainsWith(id string) []*chainUse {
+	places := map[*layerChain]*chainUse{}
+	var out []*chainUse
+	for _, e := range l.effective {
+		p, known := places[e.chain]
 		if !known {
-			if at := slices.IndexFunc(e.stack.layers, func(d *Document) bool { return d.ID == id }); at >= 0 {
-				p = &layerPlace{}
-				for _, d := range e.stack.layers[at+1:] {
+			if at := slices.IndexFunc(e.chain.layers, func(d *Document) bool { return d.ID == id }); at >= 0 {
+				p = &chainUse{}
+				for _, d := range e.chain.layers[at+1:] {
 					p.higher = append(p.higher, d.layer())
 				}
 				out = append(out, p)
 			}
-			places[e.stack] = p
+			places[e.chain] = p
 		}
 		switch {
 		case p == nil:

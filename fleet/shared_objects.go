@@ -23,17 +23,17 @@ func (s *State) definitionsDiffer(changed map[Kind]bool) bool {
 	if changed[KindResourceType] {
 		return true
 	}
-	return slices.ContainsFunc(s.kinds.lists, func(a *assigned) bool { return changed[a.kind] })
+	return slices.ContainsFunc(s.kinds.lists, func(a *descriptor) bool { return changed[a.kind] })
 }
 
 // templated tells whether the kind's definitions are rendered by a template that the fleet knows.
-func (a *assigned) templated() bool {
-	return a.typed && a.of != nil && a.of.value.(*resourceType).compiled != nil
+func (a *descriptor) hasTemplate() bool {
+	return a.typed && a.typeDoc != nil && a.typeDoc.value.(*resourceType).compiled != nil
 }
 
 // shares returns the shared objects of the State. In a new process it executes the templates of all definitions, so it ends with
 // the work, and what it returns then is not used. The next call goes on, because each definition remembers what it makes.
-func (s *State) shares(work work) map[docKey][]objectRef {
+func (s *State) sharedByDefinitions(work work) map[docKey][]objectRef {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	if s.shared.by != nil {
@@ -46,8 +46,8 @@ func (s *State) shares(work work) map[docKey][]objectRef {
 			by[key] = append(by[key], o)
 		}
 	}
-	for _, a := range s.kinds.lists[s.kinds.fixed:] {
-		if !a.templated() {
+	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
+		if !a.hasTemplate() {
 			continue
 		}
 		for id, doc := range s.docs[a.kind] {
@@ -77,7 +77,7 @@ func (s *State) shares(work work) map[docKey][]objectRef {
 
 // makerOf is the definition of a kind that is compiled in whose object that is, as the shipped templates name it.
 func (s *State) makerOf(o objectRef) (docKey, bool) {
-	for _, a := range s.kinds.lists[:s.kinds.fixed] {
+	for _, a := range s.kinds.lists[:s.kinds.compiledCount] {
 		for id := range idsBy(o, a.kind) {
 			if s.docs[a.kind][id] != nil {
 				return docKey{a.kind, id}, true
@@ -130,11 +130,11 @@ func madeBy(kind Kind, id string) (objects []objectRef) {
 }
 
 // sharedObjects refuses clusters on which two definitions make the same object, unless they did before.
-func (v *verdict) sharedObjects(edits []edit) {
-	if !slices.ContainsFunc(v.next.kinds.lists, (*assigned).templated) {
+func (v *txValidation) checkSharedObjects(edits []edit) {
+	if !slices.ContainsFunc(v.next.kinds.lists, (*descriptor).hasTemplate) {
 		return
 	}
-	for _, has := range v.mayShare(edits) {
+	for _, has := range v.sharingCandidates(edits) {
 		if v.work.stopped() != nil || len(v.conflicts) >= maxProblems {
 			return
 		}
@@ -146,12 +146,12 @@ func (v *verdict) sharedObjects(edits []edit) {
 		if was, ok := v.base.Get(KindCluster, has.id); ok {
 			before = v.base.objectConflicts(v.base.Effective(was), v.work)
 		}
-		v.conflicts = append(v.conflicts, v.fresh(found, before)...)
+		v.conflicts = append(v.conflicts, v.newProblems(found, before)...)
 	}
 }
 
 // mayShare are the clusters on which something has changed that decides who makes an object.
-func (v *verdict) mayShare(edits []edit) []*Effective {
+func (v *txValidation) sharingCandidates(edits []edit) []*Effective {
 	var out []*Effective
 	looked := map[string]bool{}
 	add := func(doc *Document) {
@@ -164,7 +164,7 @@ func (v *verdict) mayShare(edits []edit) []*Effective {
 		_, typed := e.kind.ResourceType()
 		return typed || e.kind == KindResourceType
 	})
-	if shared := len(v.next.shares(v.work)) > 0; retyped || shared && v.next.shared != v.base.shared {
+	if shared := len(v.next.sharedByDefinitions(v.work)) > 0; retyped || shared && v.next.shared != v.base.shared {
 		for _, doc := range v.next.All(KindCluster) {
 			if shared || len(v.next.Effective(doc).cluster.Resources) > 0 {
 				add(doc)
@@ -177,7 +177,7 @@ func (v *verdict) mayShare(edits []edit) []*Effective {
 			add(v.next.docs[KindCluster][e.id])
 		}
 	}
-	for _, r := range v.relayered {
+	for _, r := range v.layerChanges {
 		add(v.next.docs[KindCluster][r.doc.ID])
 	}
 	return out
@@ -185,8 +185,8 @@ func (v *verdict) mayShare(edits []edit) []*Effective {
 
 // objectConflicts are the objects that two definitions on a cluster make.
 func (s *State) objectConflicts(has *Effective, work work) []Problem {
-	shares := s.shares(work)
-	elsewhere := s.elsewhere(has, work)
+	shares := s.sharedByDefinitions(work)
+	elsewhere := s.overriddenObjects(has, work)
 	if len(shares) == 0 && len(elsewhere) == 0 {
 		return nil
 	}
@@ -205,8 +205,8 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 				case !on:
 				case !taken:
 					makers[o] = key
-				case other == key || !s.makes(has, key, o, work): // most objects are of one definition, and need not be rendered for the cluster
-				case !s.makes(has, other, o, work):
+				case other == key || !s.makesObject(has, key, o, work): // most objects are of one definition, and need not be rendered for the cluster
+				case !s.makesObject(has, other, o, work):
 					makers[o] = key
 				default:
 					found = append(found, s.conflict(has, o, other, key))
@@ -232,10 +232,10 @@ func compareKeys(a, b docKey) int {
 }
 
 // elsewhere are the definitions that make other objects on a cluster than by themselves, because it overrides something.
-func (s *State) elsewhere(has *Effective, work work) map[docKey][]objectRef {
+func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]objectRef {
 	var out map[docKey][]objectRef
-	for _, a := range s.kinds.lists[s.kinds.fixed:] {
-		if !a.templated() {
+	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
+		if !a.hasTemplate() {
 			continue
 		}
 		for _, e := range has.cluster.Resources[a.field] {
@@ -274,7 +274,7 @@ func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef, work wor
 }
 
 // makes tells whether a definition makes an object on this very cluster: a template may look at the cluster's name or environment.
-func (s *State) makes(has *Effective, key docKey, o objectRef, work work) bool {
+func (s *State) makesObject(has *Effective, key docKey, o objectRef, work work) bool {
 	doc := s.docs[key.kind][key.id]
 	if doc == nil {
 		return false
@@ -296,7 +296,7 @@ func (s *State) makes(has *Effective, key docKey, o objectRef, work work) bool {
 // checkOwnSet refuses a definition that makes the ResourceSet or the provider of a list that clusters poll.
 func checkOwnSet(c *checker, r *resource) {
 	for _, o := range r.rendered(nil, c.work).objects {
-		if o.ownSet() && c.next.kinds.polled[o.name] != nil {
+		if o.ownSet() && c.next.kinds.byEndpoint[o.name] != nil {
 			c.problem("/spec", "the template makes %s, which is that of the list %q itself", o, o.name)
 		}
 	}
@@ -304,8 +304,8 @@ func checkOwnSet(c *checker, r *resource) {
 
 // checkSetTaken refuses a resource type whose ResourceSet and provider would be called as those that a definition makes.
 func checkSetTaken(c *checker, id string) {
-	for _, a := range c.next.kinds.lists[c.next.kinds.fixed:] {
-		if !a.templated() {
+	for _, a := range c.next.kinds.lists[c.next.kinds.compiledCount:] {
+		if !a.hasTemplate() {
 			continue
 		}
 		for _, doc := range c.next.docs[a.kind] {

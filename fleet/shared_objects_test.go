@@ -168,9 +168,9 @@ func TestSharedObjectsEndWithTheWork(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Nil(t, started.shares(newWork(ctx)))
+	require.Nil(t, started.sharedByDefinitions(newWork(ctx)))
 	require.Zero(t, made())
-	require.NotNil(t, started.shares(newWork(t.Context())))
+	require.NotNil(t, started.sharedByDefinitions(newWork(t.Context())))
 	require.NotZero(t, made())
 }
 

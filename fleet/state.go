@@ -35,7 +35,7 @@ type State struct {
 	docs   map[Kind]map[string]*Document
 	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
 	live   int               // clusters that are not decommissioned
-	layers *layering         // nil when there are no layers
+	layers *layerResolution  // nil when there are no layers
 	id     *stateID
 	shared *sharedObjects
 	// definitions stays the same until a definition or a resource type changes.
@@ -70,7 +70,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	ks = ks.withTypes(types)
-	if err := ks.clash(); err != nil {
+	if err := ks.checkEndpoints(); err != nil {
 		return nil, err
 	}
 	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}, shared: &sharedObjects{}, definitions: &definitionsID{}}
@@ -95,7 +95,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	s.indexTokens()
-	return s, s.relayer(nil, nil, true) // what is there is served
+	return s, s.recomputeLayers(nil, nil, true) // what is there is served
 }
 
 // types takes the resource types out of records: the rest is read by what they say.
@@ -190,7 +190,7 @@ func (s *State) Find(kind Kind, id string) (*Document, error) {
 }
 
 // Known is the cluster of that id, decommissioned or not. CodeNotFound when there is none.
-func (s *State) Known(cluster string) (*Document, error) {
+func (s *State) FindIncludingDeleted(cluster string) (*Document, error) {
 	if doc, ok := s.docs[KindCluster][cluster]; ok {
 		return doc, nil
 	}
@@ -266,10 +266,10 @@ func (s *State) Apply(c Commit) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := next.kinds.clash(); err != nil {
+	if err := next.kinds.checkEndpoints(); err != nil {
 		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
 	}
-	if orphans := next.orphans(); len(orphans) > 0 {
+	if orphans := next.unknownTypeKinds(); len(orphans) > 0 {
 		return nil, fmt.Errorf("revision %d has documents of kind %q, which this version does not know", c.Revision, orphans[0])
 	}
 	return next, nil
@@ -296,7 +296,7 @@ func (s *State) kindsAfter(c Commit) (*kindSet, []edit, error) {
 }
 
 // orphans are the kinds of definitions of resource types that there are not.
-func (s *State) orphans() (kinds []Kind) {
+func (s *State) unknownTypeKinds() (kinds []Kind) {
 	for kind, docs := range s.docs {
 		if len(docs) > 0 && s.kinds.byName[kind] == nil {
 			kinds = append(kinds, kind)
@@ -354,7 +354,7 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	if next.shared, next.definitions = s.shared, s.definitions; next.definitionsDiffer(copied) {
 		next.shared, next.definitions = &sharedObjects{}, &definitionsID{}
 	}
-	if err := next.relayer(s, edits, committed); err != nil {
+	if err := next.recomputeLayers(s, edits, committed); err != nil {
 		return nil, err
 	}
 	if copied[KindToken] {
@@ -377,7 +377,7 @@ func (s *State) rereadResources(before *State, copied map[Kind]bool) error {
 			delete(s.docs, kind)
 		}
 	}
-	for _, a := range s.kinds.lists[s.kinds.fixed:] {
+	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
 		if before.kinds.byKind[a.kind] == a && !copied[a.kind] {
 			continue
 		}

@@ -7,12 +7,12 @@ import (
 
 // LaterTokens are managed tokens, by id, as a later revision has them than some State: what each secret stands for by
 // then, nothing for a token that is gone. They only ever take away: what a secret may do is what both say.
-type LaterTokens map[string]map[Digest]*Holder
+type TokenRevocations map[string]map[Digest]*Holder
 
 // With adds tokens to a copy. A nil body is a token that is gone, and so is one that cannot be read: it may have been
 // revoked in a way that only a newer version knows.
-func (l LaterTokens) With(tokens map[string]json.RawMessage) LaterTokens {
-	next := make(LaterTokens, len(l)+len(tokens))
+func (l TokenRevocations) With(tokens map[string]json.RawMessage) TokenRevocations {
+	next := make(TokenRevocations, len(l)+len(tokens))
 	maps.Copy(next, l)
 	for id, body := range tokens {
 		next[id] = nil
@@ -26,7 +26,7 @@ func (l LaterTokens) With(tokens map[string]json.RawMessage) LaterTokens {
 
 // Restrict returns the holder of a secret by what is known later, nil when that is nobody any more. A token that stands
 // for something else by then is nobody's until the State says so, too. It does not allocate.
-func (l LaterTokens) Restrict(secret Digest, h *Holder) *Holder {
+func (l TokenRevocations) Restrict(secret Digest, h *Holder) *Holder {
 	secrets, changed := l[h.ID]
 	if !changed {
 		return h

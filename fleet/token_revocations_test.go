@@ -40,10 +40,10 @@ func TestLaterTokensOnlyTakeAway(t *testing.T) {
 		for d := range st.holders {
 			secret = d
 		}
-		none := LaterTokens(nil)
+		none := TokenRevocations(nil)
 		require.Same(t, st.Holder(secret), none.Restrict(secret, st.Holder(secret)), name)
 		first := none.With(map[string]json.RawMessage{"x": tc.is})
-		for _, later := range []LaterTokens{first, first.With(map[string]json.RawMessage{"other": nil})} {
+		for _, later := range []TokenRevocations{first, first.With(map[string]json.RawMessage{"other": nil})} {
 			h := later.Restrict(secret, st.Holder(secret))
 			if tc.until == "-" {
 				require.Nil(t, h, name)

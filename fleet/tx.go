@@ -30,7 +30,7 @@ type Tx struct {
 	filters ClusterFilters
 	notesMu sync.Mutex
 	notes   []string // what is to be said with the warnings
-	layers  *layersInTx
+	layers  *txLayers
 	byLabel labelIndex
 	// recalled are documents that are put back to what they were, which was valid then.
 	recalled map[docKey]*Document
@@ -59,19 +59,19 @@ type Result struct {
 	State    *State // after the commit
 	Warnings []string
 	// Stored is how many problems of the documents looked at were in the store before, and so do not refuse the change.
-	Stored    int
-	base      *State
-	relayered []relayering // clusters that layers change
-	lost      losses
-	work      work
-	filters   ClusterFilters
+	Stored       int
+	base         *State
+	layerChanges []layerChange // clusters that layers change
+	removals     removals
+	work         work
+	filters      ClusterFilters
 }
 
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx {
-	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &layersInTx{}, work: newWork(context.Background())}
+	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &txLayers{}, work: newWork(context.Background())}
 	if s.layers != nil {
-		tx.layers.rising = s.layers.rising
+		tx.layers.ascending = s.layers.ascending
 	}
 	return tx
 }
@@ -116,14 +116,14 @@ func (tx *Tx) record(kind Kind, id string, doc *Document) {
 		tx.kinds = tx.kinds.withType(id, doc)
 	}
 	if kind == KindLayer {
-		tx.relayer()
+		tx.recomputeLayers()
 	}
 }
 
 // assigned is a kind of definition as the Tx has it, or as it was before the Tx deleted its type: what is left of it on
 // clusters can still be taken off. Nil when there is none.
-func (tx *Tx) assigned(kind Kind) *assigned {
-	return cmp.Or(tx.kinds.assigned(kind), tx.base.kinds.assigned(kind))
+func (tx *Tx) descriptor(kind Kind) *descriptor {
+	return cmp.Or(tx.kinds.descriptor(kind), tx.base.kinds.descriptor(kind))
 }
 
 func (tx *Tx) raw(kind Kind, id string) *Document {
@@ -194,7 +194,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	}
 	doc, err := tx.put(kind, id, nil, obj)
 	if err == nil && kind == KindLayer {
-		err = tx.farTooManyLayers()
+		err = tx.checkLayerCountEarly()
 	}
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 	before := tx.raw(kind, id)
 	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
 		if kind == KindLayer {
-			dropOtherSelection(stored, request)
+			replaceSelection(stored, request)
 		}
 		return mergePut(stored, request)
 	})
@@ -268,7 +268,7 @@ func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, requ
 func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
 	stored, err := unstructured.Decode(before.Body)
 	if err != nil {
-		return nil, unreadable(before, err)
+		return nil, errUnreadable(before, err)
 	}
 	return tx.put(before.Kind, before.ID, before, change(stored))
 }
@@ -288,11 +288,11 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 		var was *api.Cluster
 		if before != nil {
 			was = before.Cluster()
-			if err := dropOrphanedPatches(was, obj, tx.gives(obj)); err != nil {
+			if err := dropOrphanedPatches(was, obj, tx.componentsFromLayers(obj)); err != nil {
 				return nil, err
 			}
 		}
-		if err := reconcileOwners(was, obj, tx.gives, tx.force); err != nil {
+		if err := reconcileOwners(was, obj, tx.componentsFromLayers, tx.force); err != nil {
 			return nil, err
 		}
 	}
@@ -331,7 +331,7 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 	}
 	if kind != KindCluster {
 		if opt.Cascade {
-			clusters = tx.clustersWith(kind, id)
+			clusters = tx.countClustersWith(kind, id)
 		}
 		tx.record(kind, id, nil)
 		switch {
@@ -342,24 +342,24 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 			err = tx.unassignEverywhere(kind, id)
 		}
 		if err == nil && kind == KindComponent {
-			err = tx.forgetPatches(id)
+			err = tx.dropPatches(id)
 		}
 		return doc, clusters, err
 	}
 	// Protection is not lifted in the commit that deletes, and what layers say by now was not so before.
 	stored, exists := tx.base.Get(kind, id)
-	if doc.alone.cluster.DeletionProtection {
-		return nil, 0, doc.alone.protectedFrom()
+	if doc.own.cluster.DeletionProtection {
+		return nil, 0, doc.own.protectedError()
 	}
 	if exists && tx.base.Effective(stored).cluster.DeletionProtection {
-		return nil, 0, tx.base.Effective(stored).protectedFrom()
+		return nil, 0, tx.base.Effective(stored).protectedError()
 	}
 	if opt.Orphan {
 		tx.record(kind, id, nil)
 		return doc, 0, nil
 	}
 	// Completed by Finish, which knows the time.
-	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, alone: doc.alone})
+	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, own: doc.own})
 	return doc, 0, nil
 }
 

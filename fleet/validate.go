@@ -24,7 +24,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, work: tx.work}
 		return res, tx.guard.check(res)
 	}
-	if err := tx.tooManyLayers(); err != nil {
+	if err := tx.checkLayerCount(); err != nil {
 		return Result{}, err
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
@@ -36,36 +36,36 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil && (next == nil || len(duplicates) == 0) {
 		return Result{}, err
 	}
-	if err := next.samePriority(edits); err != nil {
+	if err := next.checkPriorities(edits); err != nil {
 		return Result{}, err
 	}
-	v := &verdict{base: tx.base, next: next, relayered: next.relayered(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
-	if !tx.seed.settles(tx) {
-		if err := v.inUse(tx, edits); err != nil {
+	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
+	if !tx.seed.covers(tx) {
+		if err := v.checkInUse(tx, edits); err != nil {
 			return Result{}, err
 		}
-		v.documents(edits)
-		v.dependents(edits)
-		v.sharedObjects(edits)
+		v.checkDocuments(edits)
+		v.checkDependents(edits)
+		v.checkSharedObjects(edits)
 		if err := tx.work.stopped(); err != nil {
 			return Result{}, err // it was not looked at as a whole
 		}
-		v.policies(edits, c.At)
+		v.checkPolicies(edits, c.At)
 	}
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, relayered: v.relayered, filters: tx.filters, work: tx.work}
-	hit, err := res.affected(false)
+	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.layerChanges, filters: tx.filters, work: tx.work}
+	affectedNames, err := res.affected(false)
 	if err != nil {
 		return Result{}, err
 	}
-	res.lost = res.losses(hit)
-	res.Warnings = append(res.Warnings, res.lost.warnings...)
+	res.removals = res.computeRemovals(affectedNames)
+	res.Warnings = append(res.Warnings, res.removals.warnings...)
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
-	return res.account(hit, tx.guard.PlanHash != "")
+	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "")
 }
 
 // changes are the edits that really change something, sorted, and the same as the log's changes.
@@ -174,22 +174,22 @@ func editOf(edits []edit, cluster string) (*Document, bool) {
 }
 
 // verdict is what validation of a whole commit found.
-type verdict struct {
-	base, next *State
-	relayered  []relayering // clusters that layers change
-	problems   []Problem
-	limits     []Problem
-	conflicts  []Problem // of objects; the next State's
-	warnings   []string
-	stored     int             // problems that were there before
-	tooLarge   atomic.Int32    // clusters whose answers are, and were not before
-	wrong      atomic.Int32    // problems that are, and were not before
-	warned     map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
-	work       work
-	recalled   map[docKey]*Document
+type txValidation struct {
+	base, next   *State
+	layerChanges []layerChange // clusters that layers change
+	problems     []Problem
+	limits       []Problem
+	conflicts    []Problem // of objects; the next State's
+	warnings     []string
+	stored       int             // problems that were there before
+	tooLarge     atomic.Int32    // clusters whose answers are, and were not before
+	wrong        atomic.Int32    // problems that are, and were not before
+	warned       map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
+	work         work
+	recalled     map[docKey]*Document
 }
 
-func (v *verdict) warn(w string) {
+func (v *txValidation) warn(w string) {
 	if v.warned == nil {
 		v.warned = map[string]bool{}
 	}
@@ -199,7 +199,7 @@ func (v *verdict) warn(w string) {
 	}
 }
 
-func (v *verdict) err() error {
+func (v *txValidation) err() error {
 	if len(v.problems) > 0 {
 		return Invalid(append(v.problems, v.limits...))
 	}
@@ -213,12 +213,12 @@ func (v *verdict) err() error {
 }
 
 // add takes over what a check of the next State found, less what a check of the base had found already.
-func (v *verdict) add(now, before *checker) {
+func (v *txValidation) add(now, before *checker) {
 	if len(v.problems) >= maxAllProblems {
 		return // it is refused
 	}
-	v.problems = append(v.problems, v.fresh(now.problems, before.problems)...)
-	v.limits = append(v.limits, v.fresh(now.limits, before.limits)...)
+	v.problems = append(v.problems, v.newProblems(now.problems, before.problems)...)
+	v.limits = append(v.limits, v.newProblems(now.limits, before.limits)...)
 	for _, w := range now.warnings {
 		if !before.warned[w] {
 			v.warn(w)
@@ -226,7 +226,7 @@ func (v *verdict) add(now, before *checker) {
 	}
 }
 
-func (v *verdict) fresh(now, before []Problem) []Problem {
+func (v *txValidation) newProblems(now, before []Problem) []Problem {
 	var out []Problem
 	for _, p := range now {
 		if slices.ContainsFunc(before, p.noWorseThan) {
@@ -250,13 +250,13 @@ func (p Problem) noWorseThan(before Problem) bool {
 var indices = regexp.MustCompile(`/[0-9]+`)
 
 // documents checks those that change.
-func (v *verdict) documents(edits []edit) {
-	found := v.find(len(edits), func(i int) finding {
+func (v *txValidation) checkDocuments(edits []edit) {
+	found := v.checkEach(len(edits), func(i int) checkResult {
 		if edits[i].doc == nil {
-			return finding{}
+			return checkResult{}
 		}
-		now, was := v.document(edits[i])
-		return finding{now, was}
+		now, was := v.checkDocument(edits[i])
+		return checkResult{now, was}
 	})
 	for _, f := range found {
 		if f.now != nil {
@@ -266,28 +266,28 @@ func (v *verdict) documents(edits []edit) {
 }
 
 // finding is what is wrong with something as it would be, and as it is; nothing: it was not looked at.
-type finding struct{ now, was *checker }
+type checkResult struct{ now, was *checker }
 
 // find looks at many things at once, until enough is wrong.
-func (v *verdict) find(n int, look func(i int) finding) []finding {
-	found := make([]finding, n)
+func (v *txValidation) checkEach(n int, look func(i int) checkResult) []checkResult {
+	found := make([]checkResult, n)
 	parallel.Each(n, func(i int) {
-		if v.enough() {
+		if v.done() {
 			return
 		}
 		if found[i] = look(i); found[i].now != nil {
-			v.count(found[i])
+			v.countNew(found[i])
 		}
 	})
 	return found
 }
 
 // enough tells whether no more is looked at: a change may make thousands of answers too large, and each has to be made to know.
-func (v *verdict) enough() bool {
+func (v *txValidation) done() bool {
 	return v.work.stopped() != nil || v.tooLarge.Load() >= maxProblems || v.wrong.Load() >= maxAllProblems
 }
 
-func (v *verdict) count(f finding) {
+func (v *txValidation) countNew(f checkResult) {
 	if len(f.now.limits) > 0 && len(f.was.limits) == 0 {
 		v.tooLarge.Add(1)
 	}
@@ -297,8 +297,8 @@ func (v *verdict) count(f finding) {
 }
 
 // check is what is wrong with a document as it would be.
-func (v *verdict) check(doc *Document, most int, known bool) *checker {
-	c := &checker{next: v.next, base: v.base, most: most, known: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
+func (v *txValidation) check(doc *Document, most int, known bool) *checker {
+	c := &checker{next: v.next, base: v.base, limit: most, alreadyValid: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
 	if !doc.Deleted() {
 		doc.rules.check(c, doc)
 	}
@@ -306,16 +306,16 @@ func (v *verdict) check(doc *Document, most int, known bool) *checker {
 }
 
 // document checks one document as it would be, and as it is if that matters.
-func (v *verdict) document(e edit) (now, was *checker) {
+func (v *txValidation) checkDocument(e edit) (now, was *checker) {
 	doc := v.next.docs[e.kind][e.id]
 	before := v.base.docs[e.kind][e.id]
-	known := v.known(before, doc)
+	known := v.alreadyValid(before, doc)
 	now, was = v.check(doc, maxProblems, known), &checker{next: v.base, work: v.work}
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		was = check(v.base, before, 0, v.work)
 		if n := len(was.problems); n > 0 { // they are excused, and what comes after them is not
 			if now = v.check(doc, maxProblems+n, known); now.full() {
-				now.problem("", "there are %d problems or more; %d of them were stored before", now.most, n)
+				now.problem("", "there are %d problems or more; %d of them were stored before", now.limit, n)
 			}
 		}
 	}
@@ -325,7 +325,7 @@ func (v *verdict) document(e edit) (now, was *checker) {
 			checkSizes(was, v.base.Effective(before), v.base.kinds.lists...)
 		}
 		if len(now.problems)+len(now.limits) == 0 && v.work.stopped() == nil {
-			v.remember(before, doc)
+			v.markChecked(before, doc)
 		}
 	}
 	if before != nil && doc.rules.changed != nil {
@@ -341,17 +341,17 @@ func (v *verdict) document(e edit) (now, was *checker) {
 
 // known reports whether a cluster has what it had in the base, and nothing refuses that. What a check would warn of was true before,
 // too, so that nothing new would be found.
-func (v *verdict) known(before, doc *Document) bool {
+func (v *txValidation) alreadyValid(before, doc *Document) bool {
 	return v.unchanged(before, doc) && v.base.Effective(before).checked.Load() == v.next.definitions
 }
 
-func (v *verdict) unchanged(before, doc *Document) bool {
+func (v *txValidation) unchanged(before, doc *Document) bool {
 	return doc.Kind == KindCluster && before != nil && !before.Deleted() && !doc.Deleted() &&
 		v.next.sameAnswers(v.base, v.base.Effective(before), v.next.Effective(doc))
 }
 
 // remember makes what a cluster has known, also as it is in the base: the next plan is of that again.
-func (v *verdict) remember(before, doc *Document) {
+func (v *txValidation) markChecked(before, doc *Document) {
 	v.next.Effective(doc).checked.Store(v.next.definitions)
 	if v.unchanged(before, doc) {
 		v.base.Effective(before).checked.Store(v.next.definitions)
@@ -359,7 +359,7 @@ func (v *verdict) remember(before, doc *Document) {
 }
 
 // inUse refuses to delete a definition that something would still refer to.
-func (v *verdict) inUse(tx *Tx, edits []edit) error {
+func (v *txValidation) checkInUse(tx *Tx, edits []edit) error {
 	deleted := map[Kind]map[string]bool{}
 	for _, e := range edits {
 		if e.doc == nil && e.kind != KindCluster && e.kind != KindResourceType {
@@ -371,10 +371,10 @@ func (v *verdict) inUse(tx *Tx, edits []edit) error {
 	}
 	usersOf := map[Kind]map[string][]*Document{}
 	for kind, ids := range deleted {
-		usersOf[kind] = tx.usersOf(kind, ids)
+		usersOf[kind] = tx.referrersOf(kind, ids)
 	}
 	var used []string
-	for _, kind := range v.next.orphans() {
+	for _, kind := range v.next.unknownTypeKinds() {
 		users := v.next.sorted(kind, func(*Document) bool { return true })
 		used = append(used, fmt.Sprintf("the resource type %q is used by %s: %s", kind.Endpoint(), plural(len(users), "resource"), list(idsOf(users))))
 	}

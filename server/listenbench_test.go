@@ -45,7 +45,7 @@ func confirmedFleet(b *testing.B, clusters, components int, table clusterstatus.
 	})
 	require.NoError(b, err)
 	for _, doc := range replica.State().All(fleet.KindCluster) {
-		asked, err := replica.State().Asked(doc)
+		asked, err := replica.State().DesiredInputs(doc)
 		require.NoError(b, err)
 		for _, list := range asked {
 			if tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now()) {
@@ -174,7 +174,7 @@ func listening(b *testing.B, replica *store.Replica, keepAlive bool) (requests, 
 		}
 		cluster, ok := replica.State().Get(fleet.KindCluster, fmt.Sprint("c", i))
 		require.True(b, ok)
-		asked, err := replica.State().Asked(cluster)
+		asked, err := replica.State().DesiredInputs(cluster)
 		require.NoError(b, err)
 		n := i % len(asked[0].Receipts)
 		requests = append(requests, pollRequest(fmt.Sprintf("/api/v2/flux/clusters/c%d.k8s.example.com/receipts/platform-components/component-%d?input=%s",

@@ -125,7 +125,7 @@ func (m *metrics) committed(changes []fleet.Change) {
 	kinds := map[fleet.Kind]bool{}
 	for _, ch := range changes {
 		kind := ch.Kind
-		if kind == fleet.KindBudget || kind == fleet.KindForgotten {
+		if kind == fleet.KindBudget || kind == fleet.KindOrphan {
 			continue // they come with others
 		}
 		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {

@@ -59,7 +59,7 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 		s.tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
 		if s.tracker.RecordPoll(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
 			s.tracker.RecordRevision(cluster.ID, kind.Endpoint(), int64(st.Revision()))
-			s.tracker.RecordServed(cluster.ID, st.AskedIn(cluster, kind, answer), now)
+			s.tracker.RecordServed(cluster.ID, st.DesiredInputsIn(cluster, kind, answer), now)
 		}
 	}
 	return s.outgoing(r, answer, st)

@@ -90,7 +90,7 @@ func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, said re
 	if err != nil {
 		return err
 	}
-	if again := s.tracker.RecordReceipt(cluster.ID, st.AskedIn(cluster, kind, desired), said.id, said.input, now); again > 0 {
+	if again := s.tracker.RecordReceipt(cluster.ID, st.DesiredInputsIn(cluster, kind, desired), said.id, said.input, now); again > 0 {
 		return errEarlyReceipt(again)
 	}
 	return nil

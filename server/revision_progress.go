@@ -96,7 +96,7 @@ type inputName struct{ list, id string }
 // progressOf evaluates a cluster by those of its inputs that a revision changed and that are still as it left them. Where none is, the
 // cluster is superseded.
 func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names clusterstatus.NameCache) (clusterstatus.Status, error) {
-	asked, err := st.Asked(cluster)
+	asked, err := st.DesiredInputs(cluster)
 	if err != nil {
 		return clusterstatus.Status{}, err
 	}

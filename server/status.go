@@ -20,7 +20,7 @@ import (
 
 // statusOf says what is known of a cluster. What cannot be served to it is an error here as it is there.
 func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component string, detail bool, names clusterstatus.NameCache) (clusterstatus.Status, error) {
-	asked, err := st.Asked(cluster)
+	asked, err := st.DesiredInputs(cluster)
 	if err != nil {
 		return clusterstatus.Status{}, err
 	}
@@ -33,7 +33,7 @@ func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component st
 }
 
 // question is about all inputs of a cluster.
-func (s *Server) question(cluster *fleet.Document, asked []fleet.Asked, names clusterstatus.NameCache) clusterstatus.Query {
+func (s *Server) question(cluster *fleet.Document, asked []fleet.DesiredInputs, names clusterstatus.NameCache) clusterstatus.Query {
 	s.tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
 	return clusterstatus.Query{Cluster: cluster.ID, Desired: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names}
 }
@@ -43,7 +43,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	if err != nil {
 		return err
 	}
-	doc, err := st.Known(id)
+	doc, err := st.FindIncludingDeleted(id)
 	if err != nil {
 		return err
 	}

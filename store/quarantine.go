@@ -57,7 +57,7 @@ func NewQuarantine(served *fleet.State, at time.Time) Quarantine {
 func Installs(s *fleet.State) map[string]int {
 	all := map[string]int{}
 	for _, doc := range s.All(fleet.KindCluster) {
-		all[doc.ID] = s.Installs(doc)
+		all[doc.ID] = s.InstallCount(doc)
 	}
 	return all
 }

@@ -12,7 +12,7 @@ import (
 // laterTokens is the store's state of managed tokens at a head newer than the State.
 type laterTokens struct {
 	head   fleet.Head
-	tokens fleet.LaterTokens
+	tokens fleet.TokenRevocations
 }
 
 // Holder returns the holder of a secret in a State of this Replica, as [fleet.State.Holder] does, or nil if the store has

@@ -228,7 +228,7 @@ var failures = []struct{ reason, message string }{
 }
 
 func (w *world) hear(i int, doc *fleet.Document, now time.Time) {
-	asked, err := w.replica.State().Asked(doc)
+	asked, err := w.replica.State().DesiredInputs(doc)
 	if err != nil {
 		panic(err)
 	}

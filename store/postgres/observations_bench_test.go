@@ -40,8 +40,8 @@ func BenchmarkObservations(b *testing.B) {
 		table := &counting{Store: o}
 		return clusterstatus.NewTracker(clusterstatus.Config{Store: table}), table
 	}
-	list := func(etag string, receipts ...fleet.Receipt) fleet.Asked {
-		return fleet.Asked{List: "platform-components", ETag: etag, Receipts: receipts, Inputs: func(yield func(string, bool) bool) {
+	list := func(etag string, receipts ...fleet.Receipt) fleet.DesiredInputs {
+		return fleet.DesiredInputs{List: "platform-components", ETag: etag, Receipts: receipts, Inputs: func(yield func(string, bool) bool) {
 			for i := range receipts {
 				if !yield(fmt.Sprint("c", i), true) {
 					return
@@ -49,12 +49,12 @@ func BenchmarkObservations(b *testing.B) {
 			}
 		}}
 	}
-	poll := func(book *clusterstatus.Tracker, id string, served fleet.Asked, now time.Time) {
+	poll := func(book *clusterstatus.Tracker, id string, served fleet.DesiredInputs, now time.Time) {
 		if book.RecordPoll(id, served.List, served.ETag, "flux-operator/v0.58.1", now) {
 			book.RecordServed(id, served, now)
 		}
 	}
-	send := func(book *clusterstatus.Tracker, id string, served fleet.Asked, i int, now time.Time) {
+	send := func(book *clusterstatus.Tracker, id string, served fleet.DesiredInputs, i int, now time.Time) {
 		if input := fmt.Sprint("c", i); !book.RecordRepeatedReceipt(id, served.List, input, served.Receipts[i], now) {
 			require.Zero(b, book.RecordReceipt(id, served, input, served.Receipts[i], now))
 		}
@@ -112,7 +112,7 @@ func BenchmarkObservations(b *testing.B) {
 		began := time.Now()
 		poll(first, "cluster-7", want, began)
 		send(first, "cluster-7", want, 0, began)
-		for second.Evaluate(clusterstatus.Query{Cluster: "cluster-7", Desired: []fleet.Asked{want}, Now: began, OfflineAfter: time.Hour}).Counts[clusterstatus.Confirmed] == 0 {
+		for second.Evaluate(clusterstatus.Query{Cluster: "cluster-7", Desired: []fleet.DesiredInputs{want}, Now: began, OfflineAfter: time.Hour}).Counts[clusterstatus.Confirmed] == 0 {
 			require.Less(b, time.Since(began), time.Minute)
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -164,7 +164,7 @@ func Internals(t *testing.T, open func() store.Store, down func(), check func(),
 	b := &bench{t: t}
 	b.Store = open()
 	kept := create(fleet.KindNamespace, "a", body(`{"id":"a"}`))
-	b.commit(kept, create(fleet.KindForgotten, "c.example.com", body(`{"id":"c.example.com","installed":[]}`)))
+	b.commit(kept, create(fleet.KindOrphan, "c.example.com", body(`{"id":"c.example.com","installed":[]}`)))
 	b.commit(create(fleet.KindBudget, "removals", body(`{"id":"removals","spent":[]}`)), update(fleet.KindNamespace, "a", kept.After, body(`{"id":"a","labels":{}}`)))
 	head := b.load().Head
 	require.Len(t, b.load().Records, 3)
