@@ -1,5 +1,5 @@
-// Package diff is how two inputs differ, field by field: what a plan shows of each cluster, and hashes. It is asked for each
-// input of thousands of clusters, and knows nothing of them.
+// Package diff lists the fields in which two inputs differ, for plans and their hashes. It compares the inputs of thousands
+// of clusters, and has no notion of clusters itself.
 package diff
 
 import (

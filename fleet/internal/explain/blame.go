@@ -22,11 +22,11 @@ type blameNode struct {
 	value    any // [jsontext.Text], a scalar, or absent{}
 	below    map[blameStep]*blameNode
 	wanted   bool
-	revision int64 // that set the value; 0: not known
+	revision int64 // the revision that set the value; 0: unknown
 }
 
-// blameStep leads from an object or a list to what is in it. Entries of lists are found by their id: an entry that only moves is
-// the same entry.
+// blameStep leads from an object or a list to a value in it. Entries of lists are found by their id: an entry that only
+// moves is the same entry.
 type blameStep struct {
 	key   string
 	index int
@@ -43,8 +43,8 @@ const (
 
 type absent struct{}
 
-// NewBlame prepares to find the revisions of the values at JSON pointers into a document, which is its canonical JSON. A pointer
-// at which there is nothing has the revision that removed it.
+// NewBlame prepares to find the revisions of the values at JSON pointers into a document, which is its canonical JSON. For a
+// pointer without a value it finds the revision that removed the value.
 func NewBlame(body []byte, pointers []string) (*Blame, error) {
 	b := &Blame{root: &blameNode{value: version(body)}, values: make(map[string]*blameNode, len(pointers))}
 	for _, pointer := range pointers {
@@ -60,18 +60,18 @@ func NewBlame(body []byte, pointers []string) (*Blame, error) {
 	return b, nil
 }
 
-// Done tells whether the revisions of all values are known.
+// Done reports whether the revisions of all values are known.
 func (b *Blame) Done() bool { return b.open == 0 }
 
-// Step compares with what the document was before a revision, which is canonical JSON; nil: it did not exist.
+// Step compares with the document before a revision, as canonical JSON; nil: it did not exist.
 func (b *Blame) Step(revision int64, before []byte) error {
 	return b.visit(b.root, version(before), revision)
 }
 
-// Revision returns the revision that set the value at a pointer, which NewBlame was given; 0: none of the steps did.
+// Revision returns the revision that set the value at a pointer that NewBlame received; 0: none of the steps did.
 func (b *Blame) Revision(pointer string) int64 { return b.values[pointer].revision }
 
-// find returns the node of a pointer, and adds those that are missing on the way to it.
+// find returns the node of a pointer, and adds the missing nodes on the way to it.
 func (b *Blame) find(pointer string) (*blameNode, error) {
 	n := b.root
 	if pointer == "" {
@@ -106,7 +106,7 @@ func listIndex(key string, n int) (int, bool) {
 	return index, err == nil && index >= 0 && index < n
 }
 
-// step is where a key of a pointer leads to.
+// step returns the step for one key of a pointer.
 func (n *blameNode) step(key string) (blameStep, error) {
 	opened, err := open(n.value)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *Blame) visit(n *blameNode, was any, revision int64) error {
 	return nil
 }
 
-// version is a document as a value.
+// version parses a document.
 func version(body []byte) any {
 	if body == nil {
 		return absent{}
@@ -163,7 +163,7 @@ func version(body []byte) any {
 	return jsontext.Text(body)
 }
 
-// open takes an object or a list apart by one level, unless it is opened already.
+// open parses one level of an object or a list, unless it is parsed already.
 func open(value any) (any, error) {
 	if text, ok := value.(jsontext.Text); ok {
 		return jsontext.Open(text)
@@ -171,7 +171,7 @@ func open(value any) (any, error) {
 	return value, nil
 }
 
-// child is what is at a step below a value.
+// child returns the value at a step below a value.
 func child(value any, step blameStep) (any, error) {
 	value, err := open(value)
 	if err != nil {
@@ -199,7 +199,7 @@ func child(value any, step blameStep) (any, error) {
 	return absent{}, nil
 }
 
-// same tells whether two values are equal, which have been written canonically.
+// same reports whether two canonical values are equal.
 func same(a, b any) bool {
 	x, isText := a.(jsontext.Text)
 	y, alsoText := b.(jsontext.Text)

@@ -10,38 +10,38 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// explainValues explains the values of a component: one for each path that somebody patches, and for each that a layer takes
-// away from those below it.
+// explainValues explains the values of a component: one for each patched path, and one for each path that a layer removes
+// from the layers below it.
 func (of *input) explainValues(paths map[string]any) {
 	values := unstructured.NestedObject(of.Value, "values")
-	if len(paths) == 0 { // nobody says any
-		of.told("/patches", paths, sayings{})
-		of.told("/values", of.Value["values"], sayings{})
+	if len(paths) == 0 { // no document sets any
+		of.add("/patches", paths, sources{})
+		of.add("/values", of.Value["values"], sources{})
 	}
 	for _, path := range of.patched(paths) {
-		var who sayings
+		var found sources
 		for _, p := range of.places {
-			who.add(p, "patches", of.ID, path)
+			found.add(p, "patches", of.ID, path)
 		}
-		who.add(of.Definition, "patches", path)
+		found.add(of.Definition, "patches", path)
 		value, served := paths[path]
-		if !served && !slices.ContainsFunc(who.all, func(s api.Saying) bool { return !s.Value.IsNull() }) {
-			continue // there was nothing to take away
+		if !served && !slices.ContainsFunc(found.all, func(s api.Saying) bool { return !s.Value.IsNull() }) {
+			continue // there was nothing to remove
 		}
-		of.told(jsontext.Pointer("patches", path), value, who)
+		of.add(jsontext.Pointer("patches", path), value, found)
 		keys, err := of.Keys(path)
 		if err != nil {
 			of.err = err
 			return
 		}
 		if value, _ = at(values, keys); !served && value != nil {
-			continue // others say it by paths of their own
+			continue // others set it by paths of their own
 		}
-		of.told(jsontext.Pointer(append([]any{"values"}, keys...)...), value, who)
+		of.add(jsontext.Pointer(append([]any{"values"}, keys...)...), value, found)
 	}
 }
 
-// patched are the paths that anybody says anything about, served or not, sorted.
+// patched returns the sorted paths that any document sets or removes, served or not.
 func (of *input) patched(served map[string]any) []string {
 	all := maps.Clone(served)
 	for _, p := range of.places {
@@ -50,14 +50,14 @@ func (of *input) patched(served map[string]any) []string {
 	return sorted(all)
 }
 
-// sayings collects who says a value, the highest first.
-type sayings struct {
+// sources collects the documents that set a value, the highest first.
+type sources struct {
 	all []api.Saying
 	err error
 }
 
-func (o *sayings) add(p Place, keys ...any) {
-	one, there, err := p.saying(keys...)
+func (o *sources) add(p Place, keys ...any) {
+	one, there, err := p.valueAt(keys...)
 	if err != nil {
 		o.err = err
 	}
@@ -66,9 +66,9 @@ func (o *sayings) add(p Place, keys ...any) {
 	}
 }
 
-// saying is what a document says at a pointer, by the keys on the way there, and whether it says anything.
-func (p Place) saying(keys ...any) (api.Saying, bool, error) {
-	out := p.silent(keys...)
+// valueAt returns the value that a document sets at a pointer, given as keys, and false if it sets none.
+func (p Place) valueAt(keys ...any) (api.Saying, bool, error) {
+	out := p.source(keys...)
 	v, there := at(p.Object, keys)
 	if !there {
 		return out, false, nil
@@ -78,12 +78,12 @@ func (p Place) saying(keys ...any) (api.Saying, bool, error) {
 	return out, true, err
 }
 
-// silent is a saying without what is said.
-func (p Place) silent(keys ...any) api.Saying {
+// source returns a saying without its value.
+func (p Place) source(keys ...any) api.Saying {
 	return api.Saying{Kind: p.Kind, ID: p.ID, Pointer: jsontext.Pointer(keys...)}
 }
 
-// at is what is in a value, by the keys on the way there.
+// at returns the value at a path of keys.
 func at(v any, keys []any) (found any, there bool) {
 	for _, key := range keys {
 		switch key := key.(type) {

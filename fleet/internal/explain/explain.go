@@ -1,6 +1,6 @@
-// Package explain says of every value of an input who says it, and what that won over. It reads the texts of the documents that
-// may say something, by another way than answers are made: what it finds can be held against what is served. So it knows what
-// documents look like, and neither a fleet nor how layers are folded.
+// Package explain finds, for every value of an input, the document that sets it and the documents that it overrides. It
+// reads the text of the documents and shares no code with the answers to polls, so that tests can compare the two. It knows
+// the structure of documents, but neither a fleet nor the code that merges layers.
 package explain
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// Place is a document that may say something.
+// Place is a document that may set values.
 type Place struct {
 	Kind, ID string
 	Object   map[string]any
-	// Layer: it may also say something about components that it does not assign.
+	// Layer: it may also set values of components that it does not assign.
 	Layer bool
 }
 
 // List is the list of a cluster that an input is of.
 type List struct {
-	Field string // where documents have it; of a resource type: below their resources
-	// Type is the document of the resource type, for its definitions; nil for all others.
+	Field string // the field in documents; for a resource type, below their resources
+	// Type is the document of the resource type that the definitions belong to; nil for all other lists.
 	Type *Place
-	// Components have values, which go by paths.
+	// Components have values, which are addressed by paths.
 	Components bool
 }
 
@@ -37,12 +37,12 @@ type Input struct {
 	ID         string
 	Value      map[string]any
 	Definition Place
-	// Keys are those that lead to what a path of a component's patches sets in its values.
+	// Keys returns the keys that lead to the value that a path of a component's patches sets.
 	Keys func(path string) ([]any, error)
 }
 
-// Values explains those of an input that are at or below a pointer, or all when it is empty, sorted by their pointers. places
-// are the cluster's own document, then its layers, the highest first.
+// Values explains the values of an input at or below a pointer, or all values if it is empty, sorted by pointer. places are
+// the cluster's own document, then its layers, the highest first.
 func Values(in Input, places []Place, pointer string) ([]api.ExplainedValue, error) {
 	of := &input{Input: in, places: places}
 	if paths, ok := in.Value["patches"].(map[string]any); ok && in.Components {
@@ -70,7 +70,7 @@ type input struct {
 	err    error
 }
 
-// leaves explains all below an object but the values of components.
+// leaves explains all values below an object except the values of components.
 func (of *input) leaves(at string, obj map[string]any, keys ...string) {
 	for _, key := range sorted(obj) {
 		if at == "" && of.Components && (key == "values" || key == "patches") {
@@ -90,69 +90,69 @@ func (of *input) leaves(at string, obj map[string]any, keys ...string) {
 
 // explain explains one value.
 func (of *input) explain(at string, value any, path []string) {
-	var who sayings
+	var found sources
 	def := make([]any, len(path))
 	for i, key := range path {
 		def[i] = key
 	}
 	switch {
 	case path[0] == "cluster":
-		who.add(of.places[0], map[string]string{"name": "cluster_name", "dns": "cluster_dns", "environment": "environment"}[path[1]])
+		found.add(of.places[0], map[string]string{"name": "cluster_name", "dns": "cluster_dns", "environment": "environment"}[path[1]])
 	case path[0] == "id":
-		of.entries(&who, "id")
+		of.entries(&found, "id")
 	case of.Type != nil:
-		of.entries(&who, "overrides", path[0])
-		who.add(of.Definition, "spec", path[0])
-		who.add(*of.Type, "schema", "properties", path[0], "default")
+		of.entries(&found, "overrides", path[0])
+		found.add(of.Definition, "spec", path[0])
+		found.add(*of.Type, "schema", "properties", path[0], "default")
 	case of.Components:
-		of.component(&who, at, path)
+		of.component(&found, at, path)
 	default:
-		who.add(of.Definition, def...)
+		found.add(of.Definition, def...)
 	}
-	of.told(at, value, who)
+	of.add(at, value, found)
 }
 
-// component is about a component's fields but its values.
-func (of *input) component(who *sayings, at string, path []string) {
+// component explains the fields of a component, except its values.
+func (of *input) component(found *sources, at string, path []string) {
 	last := path[len(path)-1]
 	switch at {
 	case "/enabled":
-		if of.entries(who, "enabled"); len(who.all) == 0 { // true where nobody says it
-			of.entries(who, "id")
-			for i := range who.all {
-				who.all[i].Pointer, who.all[i].Value = strings.TrimSuffix(who.all[i].Pointer, "/id"), nil
+		if of.entries(found, "enabled"); len(found.all) == 0 { // true if no document sets it
+			of.entries(found, "id")
+			for i := range found.all {
+				found.all[i].Pointer, found.all[i].Value = strings.TrimSuffix(found.all[i].Pointer, "/id"), nil
 			}
 		}
 	case "/component_path", "/component_version", "/source/oci_tag", "/values_from":
-		of.entries(who, last)
-		who.add(of.Definition, last)
+		of.entries(found, last)
+		found.add(of.Definition, last)
 	case "/dependencies":
-		who.add(of.Definition, "depends_on")
+		found.add(of.Definition, "depends_on")
 	default:
-		who.add(of.Definition, last)
+		found.add(of.Definition, last)
 	}
 }
 
-// entries adds what places say about the definition in their lists, and layers apart from that.
-func (of *input) entries(who *sayings, keys ...any) {
+// entries adds the settings of the definition: from the lists of all places, and from the overrides of layers.
+func (of *input) entries(found *sources, keys ...any) {
 	for _, p := range of.places {
 		if at := of.entry(p); at >= 0 {
 			path := append([]any{of.Field, at}, keys...)
 			if of.Type != nil {
 				path = append([]any{"resources"}, path...)
 			}
-			if _, said, _ := p.saying(path...); said {
-				who.add(p, path...)
+			if _, said, _ := p.valueAt(path...); said {
+				found.add(p, path...)
 				continue
 			}
 		}
 		if p.Layer && of.Components {
-			who.add(p, append([]any{"overrides", of.ID}, keys...)...)
+			found.add(p, append([]any{"overrides", of.ID}, keys...)...)
 		}
 	}
 }
 
-// entry is where a place assigns the definition, or -1.
+// entry returns the index at which a place assigns the definition, or -1.
 func (of *input) entry(p Place) int {
 	holder := p.Object
 	if of.Type != nil {
@@ -162,19 +162,19 @@ func (of *input) entry(p Place) int {
 	return slices.IndexFunc(entries, unstructured.HasID(of.ID))
 }
 
-// told keeps an explanation. A value that nobody says is a default of the definition.
-func (of *input) told(at string, value any, who sayings) {
+// add adds an explanation. A value that no document sets is a default of the definition.
+func (of *input) add(at string, value any, found sources) {
 	encoded, err := jsontext.Canonical(value)
-	if who.err != nil {
-		err = who.err
+	if found.err != nil {
+		err = found.err
 	}
 	if err != nil {
 		of.err = fmt.Errorf("%s: %w", at, err)
 		return
 	}
-	if len(who.all) == 0 {
-		who.all = []api.Saying{of.Definition.silent()}
+	if len(found.all) == 0 {
+		found.all = []api.Saying{of.Definition.source()}
 	}
-	instead := slices.DeleteFunc(slices.Clone(who.all[1:]), func(s api.Saying) bool { return s.Value.IsNull() })
-	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: jsontext.Nullable(encoded), SaidBy: who.all[0], InsteadOf: append([]api.Saying{}, instead...)})
+	instead := slices.DeleteFunc(slices.Clone(found.all[1:]), func(s api.Saying) bool { return s.Value.IsNull() })
+	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: jsontext.Nullable(encoded), SaidBy: found.all[0], InsteadOf: append([]api.Saying{}, instead...)})
 }

@@ -1,7 +1,7 @@
-// Package owned is the patches of one component on one cluster with the field managers who own them, as in Kubernetes'
-// server-side apply: several may want the same value, and whoever wants another one is refused, or takes the path over by
-// force. What a write takes away is decided here alone, so it stands apart from how documents are read and written. It knows
-// nothing of clusters.
+// Package fieldmanagers tracks which field managers own the patches of one component on one cluster, as in Kubernetes'
+// server-side apply: several managers may set the same value; a manager that sets another value is refused, or takes over
+// the path by force. Only this package decides which patches a write removes. It has no notion of clusters, nor of the
+// documents that hold the patches.
 package fieldmanagers
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// Anonymous is the manager of whoever does not name one. It conflicts with nobody, and nobody conflicts with it.
+// Anonymous is the manager of a write that names none. It conflicts with no other manager.
 const Anonymous = ""
 
 // Values are patches, by their paths.
 type Values = map[string]json.RawMessage
 
-// Patches are values with their owners, while they are edited. Every path has at least one owner: what no named manager owns
-// is the anonymous one's.
+// Patches are values with their owners, while they are edited. Every path has at least one owner: the anonymous manager owns
+// every path without a named one.
 type Patches struct {
 	values Values
 	owners map[string][]string // path -> managers, sorted
 }
 
-// Read takes patches as they are stored, and copies what it takes. Stored are only the named managers with their paths, and
+// Read makes Patches of stored values and managers, and copies both. Only named managers are stored with their paths, and
 // the anonymous one where it owns a path together with a named one.
 func Read(values Values, managers map[string][]string) *Patches {
 	p := &Patches{values: Values{}, owners: map[string][]string{}}
@@ -48,10 +48,10 @@ func Read(values Values, managers map[string][]string) *Patches {
 	return p
 }
 
-// Values are what there is, whoever owns it. They must not be changed.
+// Values returns all values, whoever owns them. The result must not be changed.
 func (p *Patches) Values() Values { return p.values }
 
-// Managers is who owns what, as the API shows it.
+// Managers returns the paths of each manager, for the API.
 func (p *Patches) Managers() map[string][]string {
 	out := map[string][]string{}
 	for _, path := range p.paths() {
@@ -62,7 +62,7 @@ func (p *Patches) Managers() map[string][]string {
 	return out
 }
 
-// Stored is who owns what, as it is stored; see Read.
+// Stored returns the paths of each manager in the form that is stored; see Read.
 func (p *Patches) Stored() map[string][]string {
 	out := map[string][]string{}
 	for manager, paths := range p.Managers() {
@@ -79,14 +79,14 @@ func (p *Patches) Stored() map[string][]string {
 	return out
 }
 
-// Writer is who writes values, and whether over those of others.
+// Writer is the manager that writes values. Force overwrites values of other managers.
 type Writer struct {
 	Manager string
 	Force   bool
 }
 
-// Set gives paths values, of which nil removes one, and reports each path for which another named manager wants a different
-// one. After a conflict the patches are good for nothing.
+// Set sets values, and removes those that are nil. It returns one problem for each path that another named manager owns with
+// a different value. After a conflict the Patches must not be used.
 func (p *Patches) Set(values Values, by Writer) (conflicts []jsontext.Problem) {
 	for _, path := range slices.Sorted(maps.Keys(values)) {
 		conflicts = append(conflicts, p.set(path, values[path], by)...)
@@ -94,7 +94,8 @@ func (p *Patches) Set(values Values, by Writer) (conflicts []jsontext.Problem) {
 	return conflicts
 }
 
-// Apply is Set with all that a manager wants: what it owned and no longer lists is given up.
+// Apply is Set with the complete set of a manager's values: the manager gives up each path that it owned and no longer
+// lists.
 func (p *Patches) Apply(values Values, by Writer) (conflicts []jsontext.Problem) {
 	for _, path := range p.paths() {
 		if _, listed := values[path]; !listed {
@@ -104,14 +105,15 @@ func (p *Patches) Apply(values Values, by Writer) (conflicts []jsontext.Problem)
 	return p.Set(values, by)
 }
 
-// Relinquish gives up all that a manager owns. What nobody else owns is removed, or retained for the anonymous manager.
+// Relinquish ends the ownership of a manager. Values without another owner are removed, or with retain left to the anonymous
+// manager.
 func (p *Patches) Relinquish(manager string, retain bool) {
 	for _, path := range p.paths() {
 		p.removeOwner(path, manager, retain)
 	}
 }
 
-// Overwrite makes values all there is, which is a write by the anonymous manager. What stays the same keeps its owners.
+// Overwrite replaces all values, as a write by the anonymous manager. Unchanged values keep their owners.
 func (p *Patches) Overwrite(values Values, force bool) (conflicts []jsontext.Problem) {
 	for _, path := range p.paths() {
 		if v, ok := values[path]; ok && equalValues(v, p.values[path]) {
@@ -122,7 +124,7 @@ func (p *Patches) Overwrite(values Values, force bool) (conflicts []jsontext.Pro
 	return conflicts
 }
 
-// Remove takes a path away, whoever owns it.
+// Remove removes a path and its owners.
 func (p *Patches) Remove(path string) {
 	delete(p.values, path)
 	delete(p.owners, path)
@@ -156,7 +158,7 @@ func (p *Patches) set(path string, value json.RawMessage, by Writer) []jsontext.
 	return nil
 }
 
-// others are the named managers of a path but one.
+// otherManagers returns the named managers of a path except one.
 func (p *Patches) otherManagers(path, manager string) []string {
 	var out []string
 	for _, m := range p.owners[path] {
@@ -167,7 +169,7 @@ func (p *Patches) otherManagers(path, manager string) []string {
 	return out
 }
 
-// giveUp ends a manager's ownership of a path, if it has that. A value that nobody owns any more is removed, or left to the
+// removeOwner ends a manager's ownership of a path. A value without an owner is removed, or with retain left to the
 // anonymous manager.
 func (p *Patches) removeOwner(path, manager string, retain bool) {
 	if !slices.Contains(p.owners[path], manager) {
@@ -192,7 +194,7 @@ func quoted(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// same compares values that may be written differently.
+// equalValues compares JSON values regardless of their formatting.
 func equalValues(a, b json.RawMessage) bool {
 	x, wrongX := jsontext.Parse(a)
 	y, wrongY := jsontext.Parse(b)

@@ -25,7 +25,7 @@ func TestWriters(t *testing.T) {
 		return Read(values("both", `1`, "ci", `2`, "free", `3`), map[string][]string{"ci": {"both", "ci"}, "ops": {"both"}})
 	}
 	tests := map[string]struct {
-		do        func(*Patches) int // how many conflicts
+		do        func(*Patches) int // number of conflicts
 		conflicts int
 		values    Values
 		stored    map[string][]string
@@ -80,8 +80,8 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestEveryPathHasAnOwner: whatever is done, each value is somebody's and nobody owns what is not there; and what is stored
-// is read back as it was.
+// TestEveryPathHasAnOwner: after any operation each value has an owner, each owned path has a value, and Read restores the
+// stored form.
 func TestEveryPathHasAnOwner(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

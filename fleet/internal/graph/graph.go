@@ -1,13 +1,13 @@
-// Package graph finds what depends on itself by way of others. It knows neither components nor why they depend on each other.
+// Package graph finds dependency cycles. It knows neither components nor the reasons for dependencies.
 package graph
 
 import "slices"
 
-// Graph is nodes, each with those that it depends on. What is no node itself is not looked at.
+// Graph maps nodes to their dependencies. Dependencies that are no nodes are ignored.
 type Graph map[string][]string
 
-// Knots are the strongly connected components of more than one node, by each of their nodes (Tarjan): each edge is looked at
-// once, and nodes in the given order, so that the answer is always the same.
+// Knots returns the strongly connected components of more than one node, by each of their nodes (Tarjan's algorithm). It
+// visits each edge once, and nodes in the given order, so that the result is deterministic.
 func (g Graph) Knots(order []string) map[string][]string {
 	found := map[string][]string{}
 	seen, low, open := map[string]int{}, map[string]int{}, map[string]bool{}
@@ -51,14 +51,14 @@ func (g Graph) Knots(order []string) map[string][]string {
 	return found
 }
 
-// Cycle is the shortest way from a node back to itself by way of others of its knot, with the node at both ends; nil when
-// there is none.
+// Cycle returns the shortest cycle through a node and other nodes of its knot, with the node at both ends; nil if there is
+// none.
 func (g Graph) Cycle(start string, knot []string) []string {
 	from := map[string]string{}
 	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
 		for _, dep := range g[queue[0]] {
 			if dep == start && queue[0] == start || !slices.Contains(knot, dep) {
-				continue // depending on oneself is no cycle of several
+				continue // a dependency on itself is no cycle of several nodes
 			}
 			if dep == start {
 				trail := []string{start}

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/graph"
 )
 
-// TestCycles: a node is in a knot if it can be reached from itself, and its cycle is a way that short.
+// TestCycles: a node is in a knot if it can be reached from itself, and its cycle is a shortest way back.
 func TestCycles(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -39,7 +39,7 @@ func TestCycles(t *testing.T) {
 	})
 }
 
-// stepsBack is how far it is from a node to itself by way of others; 0: it does not go there.
+// stepsBack returns the length of the shortest cycle through a node and other nodes; 0: there is none.
 func stepsBack(g graph.Graph, start string) int {
 	reached := map[string]bool{start: true}
 	for steps := 1; steps <= len(g); steps++ {

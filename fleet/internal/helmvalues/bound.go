@@ -8,15 +8,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// Bound is at least what patches add to an answer: as they are, as substitutions, where numbers gain quotes, and as
-// nested values, where each step of a path may have an object of its own, an index may stand for a list of nulls, and
-// encoding may double what a string takes. It is worked out for every cluster of a batch, so nothing is put together.
+// Bound returns an upper bound, in bytes, of the size that patches add to an answer: as patches; as substitutions, where
+// numbers gain quotes; and as nested values, where each step of a path may have an object of its own, an index may stand for
+// a list of nulls, and encoding may double the length of a string. It is computed for every cluster of a batch, so it builds
+// no values.
 func Bound(patches map[string]json.RawMessage) int {
 	n := 3 * len(`{}`)
 	for path, raw := range patches {
 		name := len(path) + len(`"":`)
 		if !jsontext.Plain(path) {
-			text, _ := jsontext.Canonical(path) // of a string: it cannot fail
+			text, _ := jsontext.Canonical(path) // encoding a string cannot fail
 			name = len(text) + len(`:`)
 		}
 		n += 2*(name+len(raw)+len(`,""`)) + len(`{}`)

@@ -1,4 +1,4 @@
-// Package helmvalues is the grammar of patches: flat paths and values, as in `helm --set PATH=VALUE`, and what they become in
-// a chart's values or in Flux's substitution of variables. It is Helm's own grammar, a little stricter, and held against
-// Helm's parser by tests; Helm itself cannot be asked to check a path without a chart. It knows nothing of the fleet.
+// Package helmvalues implements the syntax of patches: flat paths and values, as in `helm --set PATH=VALUE`, and expands
+// them into the values of a chart or into Flux's variable substitution. The grammar is Helm's, slightly stricter; tests
+// compare it with Helm's parser. Helm itself cannot check a path without a chart. It does not depend on the fleet.
 package helmvalues

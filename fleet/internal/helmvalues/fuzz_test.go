@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// FuzzPath: whatever path is accepted, Helm accepts, and puts the value at the same place.
+// FuzzPath: Helm accepts every accepted path, and puts the value at the same place.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{
 		"a", "ui.color", "hosts[0].name", `nodeSelector.kubernetes\.io/os`, "m[1][0]", "a[65536]", "a..b", "[0]", "a[0]b", `a\`,
@@ -42,7 +42,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzTyped: a string gets the type that `helm --set` gives it, when what is syntax there is escaped.
+// FuzzTyped: a string gets the type that `helm --set` gives it, if its syntax characters are escaped.
 func FuzzTyped(f *testing.F) {
 	for _, value := range []string{
 		"", "x", "true", "False", "null", "0", "00", "-0", "+5", "12", "-7", "0x1", "1e3", "1.5", "9007199254740992", "9007199254740993",
@@ -72,8 +72,8 @@ func FuzzTyped(f *testing.F) {
 	})
 }
 
-// FuzzExpand: any patches are refused or become values in which every path leads to its value, and nothing else does;
-// the values arrive on the cluster, through YAML, as they are.
+// FuzzExpand: patches are refused, or become values in which every path leads to its value and no other value exists; the
+// values survive YAML unchanged.
 func FuzzExpand(f *testing.F) {
 	for _, patches := range []string{
 		`{}`, `{"ui.color":"red","ui.message":"hi","replicaCount":"2"}`, `{"hosts[0].name":"a","hosts[2].port":80}`, `{"a":{"b":[1,null,"x"]}}`,
@@ -118,7 +118,7 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// requireSubstitutable pastes each variable where Flux's substitution does, unquoted and quoted: YAML reads the same.
+// requireSubstitutable inserts each variable where Flux's substitution does, unquoted and quoted: YAML reads the same.
 func requireSubstitutable(t *testing.T, vars map[string]string) {
 	t.Helper()
 	for name, value := range vars {
@@ -162,7 +162,7 @@ func at(t *testing.T, v any, steps []step) any {
 	return v
 }
 
-// encoded is a value as JSON, which Helm's integers and ours have in common.
+// encoded returns a value as JSON, in which Helm's integers and ours are equal.
 func encoded(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)

@@ -22,9 +22,9 @@ type step struct {
 
 func (s step) isIndex() bool { return s.index >= 0 }
 
-// parsePath reads a Helm value path, as in `helm --set PATH=...`: names separated by dots, list indices in brackets,
-// a backslash before a character that is meant literally (`nodeSelector.kubernetes\.io/os`). Stricter than Helm in
-// one point: an empty name is refused, because nobody means it.
+// parsePath parses a Helm value path, as in `helm --set PATH=...`: names separated by dots, list indices in brackets, a
+// backslash before a literal character (`nodeSelector.kubernetes\.io/os`). It is stricter than Helm in one point: it refuses
+// an empty name, which is always a mistake.
 func parsePath(path string) ([]step, error) {
 	if path == "" {
 		return nil, errors.New("a value path must not be empty")
@@ -68,9 +68,9 @@ func parsePath(path string) ([]step, error) {
 	}
 }
 
-// scanName reads up to the next unescaped `.` or `[`, which it returns (0 at the end) with what follows.
+// scanName reads up to the next unescaped `.` or `[`. It returns that character (0 at the end) and the text after it.
 func scanName(s string) (name string, stop rune, tail string, err error) {
-	var before []byte // what comes before s[from:], without its backslashes
+	var before []byte // the text before s[from:], without its backslashes
 	from := 0
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -98,7 +98,7 @@ func scanName(s string) (name string, stop rune, tail string, err error) {
 	return joined(before, s[from:]), 0, "", nil
 }
 
-// joined copies nothing where there was no backslash, as in nearly every path.
+// joined returns before followed by s. It copies nothing for names without a backslash, which are the common case.
 func joined(before []byte, s string) string {
 	if before == nil {
 		return s
@@ -121,7 +121,7 @@ func scanIndex(s string) (index int, tail string, err error) {
 	return index, tail, nil
 }
 
-// Keys are the names and list indices on the way to the value at a path, as strings and ints.
+// Keys returns the keys on the way to the value at a path: names as strings, list indices as ints.
 func Keys(path string) ([]any, error) {
 	steps, err := parsePath(path)
 	if err != nil {

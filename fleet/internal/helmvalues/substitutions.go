@@ -40,7 +40,7 @@ func Substitutions(patches map[string]json.RawMessage) (map[string]string, []jso
 	return out, nil
 }
 
-// scalar is a JSON string, number or boolean as the text it is.
+// scalar returns a JSON string, number or boolean as text.
 func scalar(raw json.RawMessage) (string, error) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":

@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// Expand turns patches of a helm component into the nested values they mean. The problems' pointers are relative to
-// the patches object. Paths are taken in sorted order, so the result is the same for the same patches.
+// Expand returns the nested values that the patches of a helm component stand for. The problems' pointers are relative to
+// the patches object. Paths are processed in sorted order, so that the result is deterministic.
 func Expand(patches map[string]json.RawMessage) (map[string]any, []jsontext.Problem) {
 	root, problems := plant(patches)
 	if len(problems) > 0 {
@@ -25,13 +25,13 @@ func Expand(patches map[string]json.RawMessage) (map[string]any, []jsontext.Prob
 	return values, nil
 }
 
-// Check is what is wrong with patches of a helm component.
+// Check returns the problems of the patches of a helm component.
 func Check(patches map[string]json.RawMessage) []jsontext.Problem {
 	_, problems := plant(patches)
 	return problems
 }
 
-// plant puts patches into a tree. That is all there is to checking them: the values need not be made.
+// plant inserts patches into a tree. This finds all problems, so checking needs no values.
 func plant(patches map[string]json.RawMessage) (root *node, problems []jsontext.Problem) {
 	root = &node{}
 	for _, path := range slices.Sorted(maps.Keys(patches)) {
@@ -55,13 +55,13 @@ func plant(patches map[string]json.RawMessage) (root *node, problems []jsontext.
 	return root, problems
 }
 
-// node is a values tree while it is built: a leaf, or else a map or a list by its first child.
+// node is a node of a values tree under construction: a leaf, a map or a list, as its first child decides.
 type node struct {
 	path     string // of the patch that set this leaf, or the first one below
 	leaf     bool
 	val      any
 	children []child
-	index    map[step]*node // of the children, when there are many
+	index    map[step]*node // of the children, if there are many
 }
 
 type child struct {
@@ -69,10 +69,10 @@ type child struct {
 	*node
 }
 
-// fewChildren is up to how many children it is not worth having an index of them.
+// fewChildren is the number of children up to which a linear search beats an index.
 const fewChildren = 8
 
-// insert adds a leaf. When it cannot stand beside a path that is there already, that path is returned.
+// insert adds a leaf. If an existing path excludes it, insert returns that path.
 func (n *node) insert(steps []step, path string, value any) (other string, clash bool) {
 	if n.leaf {
 		return n.path, true
@@ -93,10 +93,10 @@ func (n *node) insert(steps []step, path string, value any) (other string, clash
 	return n.child(steps[0]).insert(steps[1:], path, value)
 }
 
-// isList tells whether it is a list, of a node with children.
+// isList reports whether a node with children is a list.
 func (n *node) isList() bool { return n.children[0].at.isIndex() }
 
-// child is the one at a step, made if need be.
+// child returns the child at a step, and creates it if necessary.
 func (n *node) child(at step) *node {
 	if n.index != nil {
 		if found := n.index[at]; found != nil {
@@ -123,7 +123,7 @@ func (n *node) child(at step) *node {
 	return made.node
 }
 
-// slots is how many entries the lists of the tree have in all, gaps included.
+// slots returns the total length of the lists in the tree, gaps included.
 func (n *node) slots() int {
 	total, last := 0, -1
 	for _, c := range n.children {
@@ -144,7 +144,7 @@ func (n *node) value() any {
 		for _, c := range n.children {
 			last = max(last, c.at.index)
 		}
-		items := make([]any, last+1) // a gap is null, as Helm has it
+		items := make([]any, last+1) // a gap is null, as in Helm
 		for _, c := range n.children {
 			items[c.at.index] = c.value()
 		}
@@ -157,8 +157,8 @@ func (n *node) value() any {
 	return m
 }
 
-// typed gives a patch's value the type it has in the chart. A string is typed as `helm --set` types it; one that is
-// wrapped in quotes is the string between them, as in Flux's targetPath. Everything else passes through.
+// typed returns a patch's value with the type that it has in the chart. A string is typed as `helm --set` types it; a quoted
+// string is the string between the quotes, as in Flux's targetPath. All other values are unchanged.
 func typed(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, fmt.Errorf("null is not a value; remove the path instead")
@@ -166,7 +166,7 @@ func typed(raw json.RawMessage) (any, error) {
 	if raw[0] != '"' {
 		return raw, nil
 	}
-	s := string(raw[1:max(1, len(raw)-1)]) // what is between the quotes, nearly always as it stands
+	s := string(raw[1:max(1, len(raw)-1)]) // the text between the quotes, which rarely needs decoding
 	if !jsontext.Plain(s) || len(raw) != len(s)+2 || raw[len(raw)-1] != '"' {
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return nil, fmt.Errorf("not a JSON string")
@@ -189,7 +189,7 @@ func typed(raw json.RawMessage) (any, error) {
 	}
 	i, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		return s, nil //nolint:nilerr // not an integer: it stays the string it is
+		return s, nil //nolint:nilerr // not an integer: it remains a string
 	}
 	if i > jsontext.MaxSafeInteger || i < -jsontext.MaxSafeInteger {
 		return nil, fmt.Errorf(`would become an integer above 2^53, which Flux cannot carry; wrap it in quotes ("\"%s\"") to keep it a string`, s)

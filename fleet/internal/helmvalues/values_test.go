@@ -76,8 +76,8 @@ func TestExpandRefuses(t *testing.T) {
 	}
 }
 
-// TestExpandAgreesWithHelm holds expand against Helm's own parser, for paths and values that mean the same to both:
-// values without the syntax that only `helm --set` gives a meaning.
+// TestExpandAgreesWithHelm compares expand with Helm's own parser, for paths and values that mean the same to both: values
+// without the syntax that only `helm --set` interprets.
 func TestExpandAgreesWithHelm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,7 +94,7 @@ func TestExpandAgreesWithHelm(t *testing.T) {
 		}
 		value := rapid.OneOf(
 			rapid.SampledFrom([]string{"true", "False", "null", "NULL", "0", "00", "-0", "+5", "12", "-7", "0x1", "1e3", "1.5", "yes", "~"}),
-			rapid.StringMatching(`[a-zA-Z0-9 .:/#_-]{1,8}`), // Helm drops an empty value below a list; ours arrives
+			rapid.StringMatching(`[a-zA-Z0-9 .:/#_-]{1,8}`), // Helm drops an empty value below a list; ours keeps it
 		).Draw(t, "value")
 
 		helm := map[string]any{}
@@ -141,7 +141,7 @@ func TestSubstitutions(t *testing.T) {
 	}
 }
 
-// TestBoundOfOddPatches: those whose nested form is much larger than what was patched.
+// TestBoundOfOddPatches covers patches whose nested form is much larger than the patches.
 func TestBoundOfOddPatches(t *testing.T) {
 	t.Parallel()
 	type patches = map[string]json.RawMessage

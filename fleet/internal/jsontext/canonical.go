@@ -7,24 +7,24 @@ import (
 	"strconv"
 )
 
-// Text is an object or a list that is not taken apart. Canonical writes it as it is.
+// Text is an object or a list that is not parsed. Canonical writes it unchanged.
 type Text []byte
 
-// Canonical writes a document as it is stored and compared: compact, keys sorted, numbers as they were written.
+// Canonical writes a document in the form that is stored and compared: compact, keys sorted, numbers as they were written.
 func Canonical(v any) (json.RawMessage, error) {
 	var w writer
 	err := w.value(v)
 	return w.text, err
 }
 
-// Same tells whether two texts are the same, byte by byte.
+// Same reports whether two texts are equal byte by byte.
 func Same(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
 
-// writer writes what parsed JSON is made of by itself, since a change of many documents does little else, and leaves
-// everything else to the encoder.
+// writer writes the types that the parser produces, since a change of many documents does little else, and leaves all other
+// types to encoding/json.
 type writer struct {
 	text []byte
-	keys []string // of the objects that are being written, the innermost one's last
+	keys []string // of the objects being written, the innermost one's last
 }
 
 func (w *writer) value(v any) error {
@@ -106,7 +106,7 @@ func (w *writer) encode(v any) error {
 	return err
 }
 
-// Plain tells whether a string needs no escape in JSON.
+// Plain reports whether a string needs no escaping in JSON.
 func Plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

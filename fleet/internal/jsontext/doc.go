@@ -1,4 +1,4 @@
-// Package jsontext reads and writes JSON as this service needs it. Documents go from the caller to Flux and on into YAML, so
-// what a typed decoder would quietly repair or round is refused, with a pointer to it; and documents are compared and hashed
-// as text, so there is one way to write each of them. It knows nothing of the fleet.
+// Package jsontext parses and writes JSON strictly. Documents go from the caller to Flux and on into YAML, so it refuses
+// input that a typed decoder would silently repair or round, and points to the problem. Documents are compared and hashed as
+// text, so each has exactly one canonical form. It does not depend on the fleet.
 package jsontext

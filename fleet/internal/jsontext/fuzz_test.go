@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseJSON: what is accepted is JSON, is the same after it is written canonically, and any body around it that
-// has a duplicate key, an integer above 2^53 or too many levels is refused.
+// FuzzParseJSON: accepted text is JSON and survives canonical writing; any body around it that has a duplicate key, an
+// integer above 2^53 or too many levels is refused.
 func FuzzParseJSON(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `[]`, `null`, `{"a":[1,-2,3.5,1e3,"x",true,null]}`, `9007199254740992`, `9007199254740993`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `"\u0000"`, `"\ud800"`,
@@ -47,7 +47,7 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
-// FuzzMergePatch holds mergePatch against what RFC 7396 promises, for any two JSON values.
+// FuzzMergePatch checks MergePatch against the definition in RFC 7396, for any two JSON values.
 func FuzzMergePatch(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"a":"b"}`, `{"a":"c"}`},
@@ -111,7 +111,7 @@ func requireMerged(t *testing.T, target, patch, result any) {
 	}
 }
 
-// encoded is a value as JSON, which Helm's integers and ours have in common.
+// encoded returns a value as JSON, in which Helm's integers and ours are equal.
 func encoded(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)

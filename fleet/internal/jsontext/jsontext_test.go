@@ -75,7 +75,7 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
-// Canonical writes most values by itself, and must write what the encoder would.
+// Canonical writes most values itself, and must write the same as encoding/json.
 func TestCanonicalIsWhatTheEncoderWrites(t *testing.T) {
 	t.Parallel()
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "plain", "\"", "\\", "\u2028<&>", "\xff", "\x7f", "\n"}))
@@ -99,7 +99,7 @@ func TestCanonicalIsWhatTheEncoderWrites(t *testing.T) {
 	})
 }
 
-// TestDecode reads what encoding/json would, in the form that is stored and in one that somebody formatted.
+// TestDecode reads the same as encoding/json, from the stored form and from formatted text.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -119,7 +119,7 @@ func TestDecode(t *testing.T) {
 	})
 }
 
-// TestDecodeOfWhatIsNoObject must not panic, whatever somebody wrote into the database.
+// TestDecodeOfWhatIsNoObject: a manipulated database must not cause a panic.
 func TestDecodeOfWhatIsNoObject(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " ", `"`, `"a`, `{`, `{"a`, `{"a"`, `{"a":`, `[1]`, `{1:2}`, `{"a":1`, `{,}`, `{"\`, `}`, `1`, `{} {}`} {
@@ -128,7 +128,7 @@ func TestDecodeOfWhatIsNoObject(t *testing.T) {
 	}
 }
 
-// TestOpen takes one level apart, whoever formatted the text, and what is put together again says the same.
+// TestOpen parses one level of any formatting, and writing restores an equal text.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

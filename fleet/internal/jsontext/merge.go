@@ -5,38 +5,38 @@ import (
 	"slices"
 )
 
-// Side is one of the two that a [Merge] brings together.
+// Side is one of the two versions that a [Merge] combines.
 type Side string
 
-// The sides: what there is, and what is brought to it.
+// The sides: the current version, and the version merged into it.
 const (
 	Ours   Side = "ours"
 	Theirs Side = "theirs"
 )
 
-// Merge brings what is different between a base and theirs to ours, which has gone on from that base as well: a three-way
-// merge of parsed JSON. Objects are merged by key, lists whose entries all have an id by that, and everything else is one
-// value. What both have changed, and not to the same, is a conflict.
+// Merge is a three-way merge of parsed JSON: it applies the difference between base and theirs to ours, which has changed
+// since base as well. Objects are merged by key, lists whose entries all have an id by that, and everything else is one
+// value. A value that both sides have changed differently is a conflict.
 type Merge struct {
-	// Prefer decides conflicts. Empty: ours stays, and somebody has to look.
+	// Prefer decides conflicts. Empty: ours stays, and the conflict is reported.
 	Prefer Side
 	// Sets are pointers to lists of strings that are merged string by string.
 	Sets []string
-	// Conflicts are what both have changed, also those that Prefer has decided. Entries of lists are named by their ids,
-	// since each side may have them in another place.
+	// Conflicts are the values that both sides have changed, including those that Prefer has decided. Entries of lists are
+	// named by their ids, since their index may differ between the sides.
 	Conflicts []MergeConflict
 }
 
-// MergeConflict is one thing that both sides have changed. What is absent is nil, as null is, which no document holds.
+// MergeConflict is one value that both sides have changed. An absent value is nil, and so is null, which no document holds.
 type MergeConflict struct {
 	Pointer            string
 	Base, Ours, Theirs any
 }
 
-// absent is the value of what is not there.
+// absent stands for a missing value.
 type absent struct{}
 
-// Objects merges objects. It changes none of them, and the result shares parts with them.
+// Objects merges objects. It does not change them, and the result shares parts with them.
 func (m *Merge) Objects(base, ours, theirs map[string]any) map[string]any {
 	return m.objects("", base, ours, theirs)
 }
@@ -58,7 +58,7 @@ func (m *Merge) objects(at string, base, ours, theirs map[string]any) map[string
 	for k := range keys {
 		sorted = append(sorted, k)
 	}
-	slices.Sort(sorted) // so that conflicts are in order
+	slices.Sort(sorted) // for a deterministic order of conflicts
 	out := make(map[string]any, len(keys))
 	for _, k := range sorted {
 		if v := m.value(at+Pointer(k), get(base, k), get(ours, k), get(theirs, k)); v != any(absent{}) {

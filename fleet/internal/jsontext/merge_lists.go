@@ -22,7 +22,7 @@ func (e entries) has(name string) bool {
 	return ok
 }
 
-// entries names what is in three lists; not ok when something there has no name, or one has a name twice.
+// entries indexes three lists by the names of their entries; not ok if an entry has no name or a name occurs twice.
 func (m *Merge) entries(at string, lists ...[]any) (base, ours, theirs entries, ok bool) {
 	var sides [3]entries
 	for i, list := range lists {
@@ -55,8 +55,8 @@ func (m *Merge) list(at string, base, ours, theirs entries) any {
 	return out
 }
 
-// order is that of ours, with what theirs has besides after what it follows there, and in the order of theirs where that is
-// not the base's.
+// order returns the order of ours, with each additional entry of theirs after its predecessor there; in the order of theirs
+// where that differs from the base.
 func (m *Merge) order(at string, base, ours, theirs entries) []string {
 	common := func(e entries) []string {
 		return slices.DeleteFunc(slices.Clone(e.names), func(n string) bool { return !base.has(n) || !ours.has(n) || !theirs.has(n) })
@@ -83,7 +83,7 @@ func (m *Merge) order(at string, base, ours, theirs entries) []string {
 	return order
 }
 
-// place is where the name at i of theirs belongs in an order: after what it follows, or else before what follows it.
+// place returns the index in an order for the entry at i of theirs: after its predecessor, or else before its successor.
 func place(order, theirs []string, i int) int {
 	for j := i - 1; j >= 0; j-- {
 		if at := slices.Index(order, theirs[j]); at >= 0 {
@@ -95,5 +95,5 @@ func place(order, theirs []string, i int) int {
 			return at
 		}
 	}
-	return 0 // what ours has besides came later
+	return 0 // an additional entry of ours came later
 }

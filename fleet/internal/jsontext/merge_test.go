@@ -21,7 +21,7 @@ func TestMerge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		base, ours, theirs string
 		merged             string
-		byTheirs           string // where it is another thing
+		byTheirs           string // where it differs
 		conflicts          []string
 	}{
 		"only theirs":             {`{"a":1}`, `{"a":1}`, `{"a":2}`, `{"a":2}`, "", nil},
@@ -66,7 +66,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// leaves are the values of a document by where they are, with entries of lists by their ids.
+// leaves collects the values of a document by path, with entries of lists by their ids.
 func leaves(at string, v any, out map[string]any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -82,7 +82,7 @@ func leaves(at string, v any, out map[string]any) {
 	}
 }
 
-// TestMergeTakesEachLeafFromWhoChangedIt compares the merge with one that knows nothing of objects and lists.
+// TestMergeTakesEachLeafFromWhoChangedIt compares the merge with one that ignores the structure of objects and lists.
 func TestMergeTakesEachLeafFromWhoChangedIt(t *testing.T) {
 	t.Parallel()
 	draw := func(rt *rapid.T, what string) map[string]any {
@@ -126,7 +126,7 @@ func TestMergeTakesEachLeafFromWhoChangedIt(t *testing.T) {
 			}
 		}
 		require.Equal(rt, want, got)
-		// And what one side has not touched is the other's, to the letter.
+		// And a part that one side has not touched is the other side's, byte for byte.
 		again := (&Merge{}).Objects(base, base, theirs)
 		require.Equal(rt, theirs, again)
 		require.Equal(rt, ours, (&Merge{}).Objects(base, ours, base))

@@ -11,21 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep JSON from outside may be nested.
+// maxDepth is the maximum nesting depth of untrusted JSON.
 const maxDepth = 64
 
-// MaxSafeInteger is 2^53. Flux Operator reads numbers as 64-bit floats, which cannot tell larger integers apart.
+// MaxSafeInteger is 2^53. Flux Operator reads numbers as 64-bit floats, which cannot distinguish larger integers.
 const MaxSafeInteger = 1 << 53
 
-// Problem is something wrong with a text: where (a JSON pointer) and what.
+// Problem is one problem of a text: its place (a JSON pointer) and a description.
 type Problem struct {
 	Pointer, Detail string
-	Other           string // another key of the object that it is about, if any
+	Other           string // another key of the object that is involved, if any
 }
 
-// Parse reads JSON from outside into maps, slices, strings, booleans and json.Number. It reports what a typed
-// decoder would silently repair or round: invalid UTF-8, halves of surrogate pairs, duplicate keys, \u0000, integers
-// above 2^53, and nesting deeper than 64.
+// Parse parses untrusted JSON into maps, slices, strings, booleans and json.Number. It reports input that a typed decoder
+// would silently repair or round: invalid UTF-8, halves of surrogate pairs, duplicate keys, \u0000, integers above 2^53, and
+// nesting deeper than 64.
 func Parse(body []byte) (any, []Problem) {
 	if problem := malformed(body); problem != nil {
 		return nil, []Problem{*problem}
@@ -33,8 +33,8 @@ func Parse(body []byte) (any, []Problem) {
 	return (&parser{body: body}).all()
 }
 
-// Split is Parse of an object with lists, down to their items: objects and lists in those stay Text. So a text of any size
-// can be read with little of it in memory as values.
+// Split parses an object with lists like Parse, but leaves objects and lists inside list items as Text. So a text of any
+// size can be processed with few parsed values in memory.
 func Split(body []byte) (any, []Problem) {
 	if problem := malformed(body); problem != nil {
 		return nil, []Problem{*problem}
@@ -42,10 +42,10 @@ func Split(body []byte) (any, []Problem) {
 	return (&parser{body: body, cut: 3}).all()
 }
 
-// Parse reads what Split has left.
+// Parse parses a Text of Split.
 func (t Text) Parse() (any, []Problem) { return (&parser{body: t}).all() }
 
-// malformed tells why a text is no JSON. What is in it is looked at when it is parsed.
+// malformed returns the reason if a text is no JSON. Its values are checked when they are parsed.
 func malformed(body []byte) *Problem {
 	if !utf8.Valid(body) {
 		return &Problem{Detail: "the body is not valid UTF-8"}
@@ -96,7 +96,7 @@ func loneSurrogate(body []byte) int {
 		r := unit(i)
 		switch {
 		case !utf16.IsSurrogate(r):
-			i++ // whatever is escaped
+			i++ // the escaped character
 		case utf16.DecodeRune(r, unit(i+6)) == utf8.RuneError:
 			return i
 		default:
@@ -106,7 +106,7 @@ func loneSurrogate(body []byte) int {
 	return -1
 }
 
-// syntaxError says what is wrong with a text that is no JSON.
+// syntaxError describes a syntax error of a text.
 func syntaxError(body []byte) string {
 	var syntax *json.SyntaxError
 	var value json.RawMessage

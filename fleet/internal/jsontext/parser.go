@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on JSON from outside, beyond which nobody means well.
+// Limits of untrusted JSON, far above legitimate use.
 const (
 	maxJSONProblems = 100
 	maxKeyBytes     = 4096
@@ -19,18 +19,18 @@ const (
 
 var errManyProblems = errors.New("it has more problems than are worth listing")
 
-// parser takes a text apart that is known to be valid JSON, so it need not look for anything but where a value ends.
+// parser parses valid JSON only, so it only has to find the ends of values.
 type parser struct {
 	body     []byte
-	at       int   // in the body
-	path     []any // keys and indices on the way to where we are; a pointer is only written when one is needed
+	at       int   // offset in the body
+	path     []any // keys and indices on the way to the current place; a pointer is written only for a problem
 	problems []Problem
-	ours     bool // written by Canonical: nothing is checked
-	twice    bool // a key is there twice
-	cut      int  // from this depth on, objects and lists are not taken apart; 0: all are
+	ours     bool // written by Canonical: no checks
+	twice    bool // a key occurs twice
+	cut      int  // from this depth on, objects and lists are not parsed; 0: all are
 }
 
-// problem notes what is wrong at the present place.
+// problem records a problem at the current place.
 func (p *parser) problem(detail string) error {
 	p.problems = append(p.problems, Problem{Pointer: Pointer(p.path...), Detail: detail})
 	if len(p.problems) >= maxJSONProblems {
@@ -69,7 +69,7 @@ func (p *parser) value(depth int) (any, error) {
 	}
 }
 
-// next skips space and answers the character that follows.
+// next skips white space and returns the following character.
 func (p *parser) next() byte {
 	for {
 		switch c := p.body[p.at]; c {
@@ -81,7 +81,7 @@ func (p *parser) next() byte {
 	}
 }
 
-// word reads up to what ends a number or a literal.
+// word reads a number or a literal.
 func (p *parser) word() string {
 	end := p.at
 	for end < len(p.body) && p.body[end] > ' ' && p.body[end] != ',' && p.body[end] != ']' && p.body[end] != '}' {
@@ -103,7 +103,7 @@ func (p *parser) string() (string, error) {
 	return s, err
 }
 
-// whole reads an object or a list as the text that it is.
+// whole reads an object or a list without parsing it.
 func (p *parser) whole() Text {
 	start := p.at
 	for depth := 0; ; p.at++ {
@@ -121,7 +121,7 @@ func (p *parser) whole() Text {
 	}
 }
 
-// stringEnd is where the string that a text begins with ends.
+// stringEnd returns the end of the string at the start of a text.
 func stringEnd(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -134,7 +134,7 @@ func stringEnd(text []byte) int {
 	return len(text)
 }
 
-// more steps to the next item of an object or list, or behind its end.
+// more advances to the next item of an object or list, or past its end.
 func (p *parser) more(end byte) bool {
 	c := p.next()
 	if c == ',' {
@@ -147,7 +147,7 @@ func (p *parser) more(end byte) bool {
 	return c != end
 }
 
-// text refuses characters that YAML, which everything becomes on the cluster, cannot carry or would change.
+// text refuses characters that YAML, the format of everything on the cluster, cannot carry or would change.
 func (p *parser) text(s string) error {
 	if p.ours || Plain(s) {
 		return nil
@@ -259,8 +259,8 @@ func (p *parser) number(n json.Number) error {
 	return nil
 }
 
-// Decode reads an object that Canonical wrote: Parse without the checks that only JSON from outside needs. It tells
-// whether somebody else has written it, with a key that is there twice.
+// Decode parses an object that Canonical wrote: Parse without the checks that only untrusted JSON needs. It reports a
+// duplicate key, which Canonical never writes.
 func Decode(body []byte) (obj map[string]any, twice bool, err error) {
 	if !json.Valid(body) {
 		return nil, false, errors.New(syntaxError(body))
@@ -277,8 +277,8 @@ func Decode(body []byte) (obj map[string]any, twice bool, err error) {
 	return obj, p.twice, nil
 }
 
-// Open takes an object or a list apart that Canonical wrote, which is valid JSON: by one level, so that the objects and
-// lists in it stay Text. It fails where a key is there twice.
+// Open parses one level of an object or a list that Canonical wrote: nested objects and lists remain Text. It fails on a
+// duplicate key.
 func Open(text Text) (any, error) {
 	p := &parser{body: text, ours: true, cut: 2}
 	v, err := p.value(1)

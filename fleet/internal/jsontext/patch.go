@@ -2,7 +2,7 @@ package jsontext
 
 import "maps"
 
-// MergePatch is RFC 7396: null removes, objects are merged, anything else replaces.
+// MergePatch applies an RFC 7396 merge patch: null removes, objects are merged, anything else replaces.
 func MergePatch(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Sorted is Canonical of what Decode reads, for text that our encoder wrote: nearly all of it stays as it is, so only the fields of
-// objects are put in order.
+// Sorted returns the same as Canonical after Decode, for text that our encoder wrote: nearly all of it is unchanged, so only
+// the fields of objects are sorted.
 func Sorted(body []byte) ([]byte, error) {
 	s := sorter{p: parser{body: body, ours: true}, text: make([]byte, 0, len(body)), fields: make([]field, 0, usualFields)}
 	if s.peek() == '{' && s.object() && s.p.at == len(body) {
@@ -19,17 +19,17 @@ func Sorted(body []byte) ([]byte, error) {
 	return Canonical(obj)
 }
 
-// usualFields is how many fields there are nearly always at most, of an object and those around it.
+// usualFields is a capacity that the fields of an object and of those around it rarely exceed.
 const usualFields = 24
 
-// sorter writes a text anew. It gives up, by returning false, at anything that a decoder would have to look at.
+// sorter rewrites a text. It gives up, by returning false, at anything that needs a decoder.
 type sorter struct {
 	p      parser
 	text   []byte
-	fields []field // of the objects that are being written, the innermost one's last
+	fields []field // of the objects being written, the innermost one's last
 }
 
-// field is one of an object: its name with quotes, and where in the text its value begins and ends.
+// field is a field of an object: its name with quotes, and the offsets of its value in the text.
 type field struct {
 	name       []byte
 	start, end int
@@ -54,7 +54,7 @@ func (s *sorter) value() bool {
 	}
 }
 
-// peek is the next character; 0 where the text ends, or has a space that ours has not.
+// peek returns the next character; 0 at the end of the text, or at white space, which our encoder does not write.
 func (s *sorter) peek() byte {
 	if s.p.at >= len(s.p.body) || s.p.body[s.p.at] <= ' ' {
 		return 0
@@ -62,7 +62,7 @@ func (s *sorter) peek() byte {
 	return s.p.body[s.p.at]
 }
 
-// plain is the string that comes next, with its quotes, if it is written as Canonical writes it.
+// plain returns the next string, with its quotes, if it has the form that Canonical writes.
 func (s *sorter) plain() ([]byte, bool) {
 	text := s.p.body[s.p.at:]
 	text = text[:stringEnd(text)]

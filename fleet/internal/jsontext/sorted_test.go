@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSorted: it is what decoding and writing anew makes of the same text, whoever wrote that.
+// TestSorted: the result equals decoding and writing the same text, for any formatting.
 func TestSorted(t *testing.T) {
 	t.Parallel()
 	name := rapid.OneOf(rapid.StringMatching(`[a-c]{0,2}`), rapid.String(), rapid.SampledFrom([]string{"\"", "\\", "\u2028", "<", "\x7f", " "}))
@@ -53,7 +53,7 @@ func TestSorted(t *testing.T) {
 	}
 }
 
-// anyOrder writes an object whose fields are in any order.
+// anyOrder writes an object with its fields in any order.
 func anyOrder(rt *rapid.T, value *rapid.Generator[string], name *rapid.Generator[string]) string {
 	fields := rapid.MapOfN(name, value, 0, 4).Draw(rt, "fields")
 	var texts []string

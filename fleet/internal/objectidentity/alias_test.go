@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAliases: a name that is written as a YAML alias is an identity all the same.
+// TestAliases: a name that is written as a YAML alias is an identity like any other.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	for _, metadata := range []string{"{name: x, namespace: *n}", "*m"} {

@@ -1,7 +1,9 @@
-// Package objectidentity finds out which fields of an input name the Kubernetes objects that a ResourceSet's template makes of it. Flux
-// deletes an object whose apiVersion, kind, name or namespace changes and creates another one, so a change of these fields is a removal.
+// Package objectidentity finds the fields of an input that determine the names of the Kubernetes objects which a
+// ResourceSet's template renders. Flux deletes an object whose apiVersion, kind, name or namespace changes and creates
+// another one, so a change of these fields is a removal.
 //
-// The template is analysed and never executed. Where the analysis is not sure, it names too many fields rather than too few.
+// The template is analyzed and never executed. Where the analysis is uncertain, it returns too many fields rather than too
+// few.
 package objectidentity
 
 import (
@@ -17,24 +19,25 @@ const Whole = ""
 
 // Identity describes how a template names its objects.
 type Identity struct {
-	// Fields are the paths of the fields that can change which objects there are, sorted: "namespace", "object.name", "cluster.environment".
+	// Fields are the paths of the fields that can change the set of objects, sorted: "namespace", "object.name",
+	// "cluster.environment".
 	Fields []string
-	// Direct are those of them whose values certainly become part of a name. The others decide whether an object is there at all, or are
-	// in a place that the analysis does not understand.
+	// Direct are the paths in Fields whose values certainly become part of a name. The others decide whether an object
+	// exists at all, or occur in a place that the analysis does not understand.
 	Direct []string
-	// Presence are other paths of which only matters whether the value is empty: in conditions.
+	// Presence are other paths, used in conditions, of which it matters only whether the value is empty.
 	Presence []string
-	// Names is a digest of how the template writes the identities: two templates with the same one name their objects alike.
+	// Names is a digest of the expressions for the identities: two templates with the same digest name their objects alike.
 	Names string
 }
 
-// Unknown is the identity of objects of which no template is known.
+// Unknown returns the identity for an unknown template.
 func Unknown() Identity { return Identity{Fields: []string{Whole}} }
 
-// maxSteps is how many parts of a template are visited: templates that call each other can come to any number.
+// maxSteps limits the visited parts of a template: templates that call each other can expand to any number.
 const maxSteps = 20_000
 
-// maxText is how long the text of a template may become with the templates that it calls.
+// maxText is the maximum size, in bytes, of a template with the templates that it calls.
 const maxText = 256 << 10
 
 // Of analyses a ResourceSet's resourcesTemplate.
@@ -64,12 +67,12 @@ func Covers(paths []string, path string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return p == path || p == Whole || strings.HasPrefix(path, p+".") })
 }
 
-// value is what is known about an expression's value.
+// value describes the value of an expression.
 type value struct {
 	fields []string // paths of the input that it depends on
-	path   string   // with exact: it is the value at this path of the input, and depends on nothing else
+	path   string   // with exact: it is the value at this path of the input, and depends on no other field
 	exact  bool
-	source string // digest of how it is made
+	source string // digest of the expression
 }
 
 func (v value) under(names ...string) value {
@@ -85,7 +88,7 @@ func (v value) under(names ...string) value {
 	return next
 }
 
-// combined is a value made of others in a way that is written like that.
+// combined returns a value computed from others; how is the text of the expression.
 func combined(how string, of ...value) value {
 	out := value{source: how}
 	for _, v := range of {
@@ -96,7 +99,7 @@ func combined(how string, of ...value) value {
 	return out
 }
 
-// normal is a sorted list of paths without those that others lead to.
+// normal returns sorted paths, without those below another one.
 func normal(paths []string) []string {
 	paths = slices.Compact(slices.Sorted(slices.Values(paths)))
 	var out []string
@@ -108,7 +111,8 @@ func normal(paths []string) []string {
 	return out
 }
 
-// served removes what the service does not serve, or what never differs for one id. The receipt is a digest of the whole input.
+// served removes fields that the service does not serve or that never differ for one id. The receipt is a digest of the
+// whole input.
 func served(paths []string) []string {
 	var out []string
 	for _, p := range paths {

@@ -9,17 +9,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// names is what the analysis collects about the objects of a skeleton.
+// names collects the objects of a skeleton.
 type names struct {
 	*skeleton
 	direct, others []string // paths
 	presence       []string
-	written        []string // how identities are written
-	lines          []int    // on which something is said about which objects there are
-	offset         int      // of the present document's lines
+	written        []string // expressions of identities
+	lines          []int    // lines that affect the set of objects
+	offset         int      // of the current document's lines
 }
 
-// makers are kinds of objects that make other objects: parts of their spec that name those.
+// makers are kinds of objects that create other objects: the parts of their spec that name them.
 var makers = map[string][]string{
 	"HelmRelease":   {"releaseName", "targetNamespace", "storageNamespace", "chart", "chartRef"},
 	"Kustomization": {"path", "targetNamespace", "namePrefix", "nameSuffix", "sourceRef"},
@@ -64,7 +64,7 @@ func (s *skeleton) identity() Identity {
 	return all
 }
 
-// document reads one YAML document of the skeleton.
+// document analyzes one YAML document of the skeleton.
 func (n *names) document(lines []string) {
 	text := strings.Join(lines, "\n")
 	var root yaml.Node
@@ -78,12 +78,12 @@ func (n *names) document(lines []string) {
 	}
 }
 
-// hasAlias reports whether a node holds an alias: what an alias stands for is elsewhere in the document, so the whole of it counts.
+// hasAlias reports whether a node holds an alias: its anchor is elsewhere in the document, so the whole document counts.
 func hasAlias(node *yaml.Node) bool {
 	return node.Kind == yaml.AliasNode || slices.ContainsFunc(node.Content, hasAlias)
 }
 
-// unclear is about a text of which it is not known what it says: anything in it may name an object.
+// unclear handles text that the analysis does not understand: any output in it may name an object.
 func (n *names) unclear(text string) {
 	n.written = append(n.written, anonymous(text))
 	for _, v := range n.in(text) {
@@ -94,12 +94,12 @@ func (n *names) unclear(text string) {
 
 var placeholder = regexp.MustCompile(string(open) + `([0-9]+)` + string(shut))
 
-// anonymous is a text without the numbers of its outputs.
+// anonymous returns a text without the numbers of its outputs.
 func anonymous(text string) string {
 	return placeholder.ReplaceAllString(text, string(open)+string(shut))
 }
 
-// in are the outputs in a text.
+// in returns the outputs in a text.
 func (n *names) in(text string) []value {
 	var out []value
 	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
@@ -110,7 +110,7 @@ func (n *names) in(text string) []value {
 	return out
 }
 
-// all are the scalars in a node, keys included, one after the other.
+// all returns the scalars in a node, keys included, joined.
 func all(node *yaml.Node) string {
 	if node.Kind == yaml.ScalarNode {
 		return node.Value + "\n"
@@ -170,7 +170,7 @@ func (n *names) metadata(node *yaml.Node) {
 	}
 }
 
-// name is about a value that is a part of an object's identity.
+// name handles a value that is part of an object's identity.
 func (n *names) name(key string, node *yaml.Node) {
 	text := all(node)
 	n.lines = append(n.lines, n.offset+node.Line-1)
@@ -181,7 +181,7 @@ func (n *names) name(key string, node *yaml.Node) {
 	}
 }
 
-// spec is about objects that make others.
+// spec handles objects that create others.
 func (n *names) spec(kinds []string, node *yaml.Node) {
 	for _, kind := range kinds {
 		parts, known := makers[kind]

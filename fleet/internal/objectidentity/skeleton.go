@@ -22,10 +22,10 @@ type skeleton struct {
 	outputs []value
 	vars    []variable
 	blocks  []block
-	around  []value // what decides whether the present place is reached
+	around  []value // values that decide whether the current place is reached
 	calls   []string
 	steps   int
-	loops   int // around the present place
+	loops   int // around the current place
 }
 
 type variable struct {
@@ -37,13 +37,13 @@ type variable struct {
 type block struct {
 	value
 	first, last int
-	empty       bool // it writes nothing
-	presence    bool // it only matters whether the value is empty
+	empty       bool // it writes no text
+	presence    bool // it matters only whether the value is empty
 }
 
 func (s *skeleton) write(text string) {
 	if len(s.text)+len(text) > maxText {
-		s.steps = maxSteps // it is not worked out
+		s.steps = maxSteps // it cannot be resolved
 		return
 	}
 	s.text = append(s.text, text...)
@@ -89,7 +89,7 @@ func (s *skeleton) output(v value, newLine string) {
 	s.outputs = append(s.outputs, v)
 }
 
-// indentOf is the line break and the spaces that sprig's nindent or indent puts before a value.
+// indentOf returns the line break and the spaces that sprig's nindent or indent puts before a value.
 func indentOf(pipe *parse.PipeNode) string {
 	last := pipe.Cmds[len(pipe.Cmds)-1].Args
 	name, ok := last[0].(*parse.IdentifierNode)
@@ -141,7 +141,7 @@ func (s *skeleton) branch(n *parse.BranchNode, dot value, inside func(value) val
 	}
 }
 
-// onlyEmpty reports whether a condition only asks which fields of the input are empty.
+// onlyEmpty reports whether a condition only tests which fields of the input are empty.
 func (s *skeleton) onlyEmpty(node parse.Node, dot value) bool {
 	switch n := node.(type) {
 	case *parse.FieldNode, *parse.ChainNode, *parse.VariableNode:
@@ -159,7 +159,7 @@ func (s *skeleton) onlyEmpty(node parse.Node, dot value) bool {
 	return false
 }
 
-// rehearse walks the body of a loop for what it does to variables alone: in the next round they have these values.
+// rehearse walks the body of a loop only to find the variables that it sets: in the next iteration they have these values.
 func (s *skeleton) rehearse(body *parse.ListNode, item value) {
 	const deepest = 3
 	if s.loops >= deepest {
@@ -172,7 +172,8 @@ func (s *skeleton) rehearse(body *parse.ListNode, item value) {
 	s.text, s.lines, s.outputs, s.blocks, s.vars = s.text[:text], lines, s.outputs[:outputs], s.blocks[:blocks], s.vars[:vars]
 }
 
-// receipt is the template that the chart and bootstrap put before those of resource types. What it makes follows the input, and holds nothing.
+// receipt is the template that the chart and bootstrap put before the templates of resource types. Its objects follow the
+// input, and hold no data.
 const receipt = "receipt"
 
 func (s *skeleton) call(n *parse.TemplateNode, dot value) {
@@ -257,7 +258,7 @@ func (s *skeleton) command(cmd *parse.CommandNode, dot value, piped []value) val
 	return combined(name.Ident, args...)
 }
 
-// lookup is about functions that take a value out of a map by a name that is written in the template.
+// lookup handles functions that take a value from a map by a literal name.
 func lookup(function string, nodes []parse.Node, args []value) (value, bool) {
 	text := func(i int) (string, bool) {
 		if i >= len(nodes) {

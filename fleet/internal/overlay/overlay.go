@@ -1,6 +1,6 @@
-// Package fold is who wins: lists of which several say something, one above the other, become the list that counts. Nothing here
-// knows layers or clusters, or what an entry is; that the highest who says something has the last word, and that entries come in
-// the order of first mention, is decided here once for every kind.
+// Package overlay merges the lists of several layers into one. For each entry the highest layer that sets a field wins, and
+// entries keep the order of their first occurrence: these two rules are implemented here once for every kind. The package
+// knows neither layers nor clusters, nor the type of an entry.
 package overlay
 
 import (
@@ -8,36 +8,36 @@ import (
 	"slices"
 )
 
-// Said is an entry of a list as somebody says it: what it leaves empty is not said.
+// Entry is an entry of a layer's list. Its empty fields are unset.
 type Entry[E any] struct {
 	Value        E
-	EnabledUnset bool // about whether it is enabled
+	EnabledUnset bool // the entry does not set enabled
 }
 
-// Rules are what the entries of a list are folded by.
+// Rules define how entries are merged.
 type Rules[E any] struct {
 	ID       func(*E) string
-	Apply    func(below, above Entry[E]) Entry[E] // leaf by leaf; nil: entries say nothing but the id
-	Finalize func(Entry[E]) E                     // where nobody is above; nil: the entry
+	Apply    func(below, above Entry[E]) Entry[E] // merges field by field; nil: above replaces below
+	Finalize func(Entry[E]) E                     // fills in defaults after the merge; nil: none
 }
 
-// Layer is what one of several says about a list.
+// Layer is the contribution of one layer to a list.
 type Layer[E any] struct {
 	Entries  []Entry[E]
-	Defaults map[string]Entry[E] // about entries that it does not have itself
+	Defaults map[string]Entry[E] // settings, by id, for entries that the layer does not list itself
 }
 
-// Pile is what several say about a list together.
+// Merged is the merged list of several layers.
 type Merged[E any] struct {
-	order   []string            // of those that they have
-	entries map[string]Entry[E] // by id; also about entries that nobody of them has
+	order   []string            // ids of the listed entries
+	entries map[string]Entry[E] // by id; also settings of entries that no layer lists
 	final   []E
 }
 
-// Settled is the list where nobody else says anything. It must not be changed.
+// Final returns the list for a cluster without settings of its own. It must not be changed.
 func (p *Merged[E]) Final() []E { return p.final }
 
-// Pile folds what several say, the lowest first.
+// Merge merges layers, the lowest first.
 func (r *Rules[E]) Merge(layers []Layer[E]) *Merged[E] {
 	p := &Merged[E]{entries: map[string]Entry[E]{}}
 	add := func(id string, s Entry[E]) {
@@ -80,8 +80,8 @@ func (r *Rules[E]) finalize(s Entry[E]) E {
 	return r.Finalize(s)
 }
 
-// Under is the list of somebody above a pile, with entries of their own and without some of the pile's: entries in the order of
-// first mention, the own ones last.
+// Over merges the own entries of a cluster over a merged list, without the excluded ids: entries in the order of first
+// occurrence, own ones last. An own entry overrules its exclusion.
 func (r *Rules[E]) Over(p *Merged[E], own []E, excluded []string) []E {
 	if len(own) == 0 && len(excluded) == 0 {
 		return p.final
@@ -118,7 +118,7 @@ func (r *Rules[E]) Over(p *Merged[E], own []E, excluded []string) []E {
 	return out
 }
 
-// Read reads a list in which entries may leave out whether they are enabled; nil: there is none.
+// Read parses a list in which entries may omit enabled; a nil list has no entries.
 func Read[E any](list json.RawMessage) ([]Entry[E], error) {
 	if list == nil {
 		return nil, nil

@@ -26,8 +26,8 @@ var rules = overlay.Rules[entry]{
 	},
 }
 
-// TestOver: whatever layers and a cluster say, each entry is there once, unless it is excluded and not said again; in the order of first
-// mention; and the highest who says something has the last word.
+// TestOver: for any layers and any cluster, each entry occurs once, unless it is excluded and not listed by the cluster;
+// entries are in the order of first occurrence; and the highest one that sets a field wins.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,5 +1,5 @@
-// Package parallel spreads work that is done while others wait, for each of thousands of clusters, over the processors. It
-// knows nothing of the fleet.
+// Package parallel distributes work on thousands of clusters over all processors while other requests wait. It knows nothing
+// of the fleet.
 package parallel
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Each calls f for 0 to n-1, on all processors when there is enough to do. Polls go first: the calls give way to
-// them. A panic in f becomes one of the caller, who knows what to do about it; its value says where it was.
+// Each calls f for 0 to n-1, on all processors if there is enough work. The calls yield to polls. A panic in f is raised
+// again in the caller, and its value contains the stack of f.
 func Each(n int, f func(i int)) {
 	const few = 64 // not worth a goroutine
 	workers := min(runtime.GOMAXPROCS(0), (n+few-1)/few)
@@ -44,8 +44,8 @@ func Each(n int, f func(i int)) {
 	}
 }
 
-// Errors is Each for what can fail. All calls are made, and the answer is the first error in the order of their numbers: it
-// does not depend on how many processors there are.
+// Errors is Each for calls that can fail. It makes all calls and returns the first error in the order of their numbers, so
+// that the result does not depend on the number of processors.
 func Errors(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	Each(n, func(i int) { errs[i] = f(i) })

@@ -35,7 +35,7 @@ func TestEachPanicsInItsCaller(t *testing.T) {
 	}
 }
 
-// TestErrors: the answer is the same on any machine.
+// TestErrors: the result is the same on any machine.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 1000} {

@@ -1,5 +1,5 @@
-// Package wording says in words what a commit was asked for, or did: a line of history, for people. The log keeps operations and
-// names; which words they become is decided here, and nothing else depends on it.
+// Package summary describes commits in one line of text for people. The log keeps operations and names; only this package
+// decides on the wording, and nothing else depends on it.
 package summary
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// maxPhrases is how many operations are told one by one.
+// maxPhrases is the number of operations or documents that are named one by one.
 const maxPhrases = 3
 
-// Names is what words are made with: what people call a kind of document, by the kind's name.
+// Names returns the word that people use for a kind of document.
 type Names func(kind string) string
 
-// Operations says what somebody asked for: some operations, and so many more.
+// Operations describes requested operations; more is the number of further ones.
 func (n Names) Operations(ops []api.RevisionOperation, more int) string {
 	if sameOperation(ops) && len(ops)+more > 1 {
 		var names []string
@@ -35,7 +35,7 @@ func (n Names) Operations(ops []api.RevisionOperation, more int) string {
 	return strings.Join(phrases, "; ")
 }
 
-// Changes says what was changed: these are the first of so many documents.
+// Changes describes a change of count documents; changed are the first of them.
 func (n Names) Changes(changed []api.ChangeRef, count int) string {
 	var names []string
 	for i, ch := range changed {
@@ -48,7 +48,7 @@ func (n Names) Changes(changed []api.ChangeRef, count int) string {
 	return listNames(names, count)
 }
 
-// alike tells whether operations do the same to one document each.
+// sameOperation reports whether all operations do the same, each to one document.
 func sameOperation(ops []api.RevisionOperation) bool {
 	switch ops[0].Op {
 	case "create", "update", "patch", "delete":
@@ -57,10 +57,10 @@ func sameOperation(ops []api.RevisionOperation) bool {
 	return false
 }
 
-// document is a document as messages to people name it: component/podinfo.
+// document returns a document as messages name it: component/podinfo.
 func (n Names) document(kind, id string) string { return n(kind) + "/" + id }
 
-// plural is a number of things.
+// plural returns a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -68,7 +68,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// someOf lists the first of so many names.
+// listNames lists the first of count names.
 func listNames(names []string, count int) string {
 	shown := names[:min(len(names), maxPhrases)]
 	text := strings.Join(shown, ", ")
@@ -88,7 +88,7 @@ func pastTense(action string) string {
 	return "changed"
 }
 
-// phrase says what one operation did.
+// phrase describes one operation.
 func (n Names) phrase(op api.RevisionOperation) string {
 	name := n.document(op.Kind, op.ID)
 	if op.Kind == "token" {
@@ -140,7 +140,7 @@ func (n Names) phrase(op api.RevisionOperation) string {
 	return strings.TrimSuffix(op.Op+" "+name, " /")
 }
 
-// where names the clusters or layers that an operation changed, and of how many.
+// targets names the clusters or layers that an operation changed, and of how many.
 func (n Names) targets(op api.RevisionOperation) string {
 	changed := op.Clusters - op.Unchanged
 	clusters := plural(op.Clusters, "cluster")

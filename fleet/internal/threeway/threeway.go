@@ -1,7 +1,7 @@
-// Package threeway is what becomes of one document when what a revision made of it is taken back: a three-way merge by key and
-// by the ids of entries, which beyond that knows what hangs together in documents that assign components. A patch and its
-// managers are one thing, and a component that goes takes its patches with it: merged apart, each of them would be valid, and
-// on the cluster they would mean something else. It knows no fleet.
+// Package threeway reverts one change of a document and keeps later changes: a three-way merge by key and by the ids of
+// entries. Beyond that it keeps parts of cluster documents consistent: a patch and its managers are one value, and a removed
+// component takes its patches with it. Merged separately, each part would be valid, but the cluster would get another
+// configuration. The package knows no fleet.
 package threeway
 
 import (
@@ -12,21 +12,21 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// Versions are the three that a merge is made of: what the revision had made of a document, what it is now, and what it was
-// before that revision.
+// Versions are the inputs of the merge: the document as the revision made it, as it is now, and as it was before that
+// revision.
 type Versions struct{ Made, Now, Before []byte }
 
-// Options say how a document is merged.
+// Options control the merge.
 type Options struct {
-	// Prefer decides conflicts. Empty: nothing is merged when there are any.
+	// Prefer decides conflicts. Empty: a conflict prevents the merge.
 	Prefer jsontext.Side
-	// Given are the components that a cluster has without listing them, by its merged object; nil: it is no cluster, and may say
-	// something about components that it does not list.
+	// Given returns the components that a cluster has from layers, computed from its merged object; nil: the document is not
+	// a cluster, and may have settings of components that it does not list.
 	Given func(merged map[string]any) map[string]bool
 }
 
-// Merge brings what a document was before to what it is now. The object is to be normalized before it is stored; it is nil
-// where conflicts are left.
+// Merge merges the version before the revision into the current one. The object must be normalized before it is stored; it
+// is nil if there are conflicts.
 func Merge(v Versions, opt Options) (map[string]any, []jsontext.MergeConflict, error) {
 	sides := make([]map[string]any, 3)
 	for i, body := range [][]byte{v.Made, v.Now, v.Before} {
@@ -57,8 +57,8 @@ func Merge(v Versions, opt Options) (map[string]any, []jsontext.MergeConflict, e
 	return merged, nil, nil
 }
 
-// fillAlike gives all versions of a document the sets of patches, and the lists of resources, that one of them has: they are
-// left out where there is nothing in them, which is another thing than that somebody has deleted them.
+// fillAlike adds to all versions of a document the sets of patches, and the lists of resources, that one of them has:
+// documents omit empty ones, which is not the same as a deletion.
 func fillAlike(sides []map[string]any) {
 	for field, empty := range map[string]func() any{
 		"patches":   func() any { return map[string]any{} },
@@ -83,17 +83,17 @@ func fillAlike(sides []map[string]any) {
 	}
 }
 
-// ownedValue is the value of a patch with its managers, as they are stored: one thing, since whoever has taken a value over
-// has changed it even when it says the same.
+// ownedValue is the value of a patch with its stored managers. They are one unit: a manager that takes over a value changes
+// it even if the value is equal.
 type ownedValue struct {
 	value  any
 	owners []string // sorted
 }
 
-// MarshalJSON is how a conflict shows it.
+// MarshalJSON returns the value alone, as conflicts show it.
 func (v ownedValue) MarshalJSON() ([]byte, error) { return jsontext.Canonical(v.value) }
 
-// joinOwners makes a document's patches ownedValues.
+// joinOwners replaces a document's patches by ownedValues.
 func joinOwners(obj map[string]any) {
 	owners := unstructured.NestedObject(obj, "patch_owners")
 	for component, patches := range unstructured.NestedObject(obj, "patches") {
@@ -119,7 +119,7 @@ func joinOwners(obj map[string]any) {
 	delete(obj, "patch_owners")
 }
 
-// partOwners undoes joinOwners, and leaves out what is empty, as documents do.
+// partOwners reverses joinOwners, and omits empty parts, as documents do.
 func partOwners(obj map[string]any) {
 	patches, owners := unstructured.NestedObject(obj, "patches"), map[string]any{}
 	for component := range patches {
@@ -147,8 +147,8 @@ func partOwners(obj map[string]any) {
 	}
 }
 
-// keepTogether finds patches that were added since to a component which goes, with the assignment that the revision made. Those
-// that layers give stay.
+// keepTogether reports patches that were added later to a component which is removed with the assignment that the revision
+// made. Components that layers assign stay.
 func keepTogether(m *jsontext.Merge, sides []map[string]any, merged map[string]any, given map[string]bool) {
 	base, ours, patches := sides[0], sides[1], unstructured.NestedObject(merged, "patches")
 	entries, _ := merged["platform_components"].([]any)

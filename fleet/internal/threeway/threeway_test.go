@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/threeway"
 )
 
-// TestMerge: b is assigned by the revision that is taken back.
+// TestMerge: b is assigned by the reverted revision.
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	const (
@@ -21,8 +21,8 @@ func TestMerge(t *testing.T) {
 	tests := map[string]struct {
 		made, now, before string
 		opt               threeway.Options
-		merged            string   // empty: it is not
-		conflicts         []string // where they are
+		merged            string   // empty: the merge fails
+		conflicts         []string // pointers
 	}{
 		"it goes": {made, made, before, threeway.Options{Given: none}, before, nil},
 		"what was said since stays": {

@@ -10,26 +10,26 @@ import (
 )
 
 // The validator cannot be interrupted, and a small schema and a small spec can keep it busy for hours: an enum of 4,000
-// objects takes 360 million comparisons on a list of 90,000. So the work is computed first, by a walk through the same pairs
-// of subschema and value that can be interrupted, and what would take too much of it is not validated but refused.
+// objects takes 360 million comparisons on a list of 90,000. So the cost is computed first, by an interruptible walk through
+// the same pairs of subschema and value, and a validation that would cost too much is refused instead of run.
 //
 // The unit is a step, which takes the validator 0.1 to 1 µs.
 const (
-	// MaxSteps is how many steps one validation may take.
+	// MaxSteps is the maximum number of steps of one validation.
 	MaxSteps = 1_000_000
-	// maxWork is how many steps all validations of one change may take: a type may have thousands of definitions.
+	// maxWork is the maximum number of steps of all validations of one change: a type may have thousands of definitions.
 	maxWork = 20_000_000
-	// checkEvery is after how many steps the walk looks whether the context has ended.
+	// checkEvery is the number of steps after which the walk checks whether the context has ended.
 	checkEvery = 4096
 )
 
-// TooCostly is what is wrong with a spec that takes more than [MaxSteps]. The text is constant, so that the problem of a
-// stored spec is recognized.
+// TooCostly is the problem of a spec that takes more than [MaxSteps]. Its text is constant, so that the problem of a stored
+// spec is recognized.
 var TooCostly = Problem{Detail: fmt.Sprintf(
 	"takes more than %d steps to validate against the type's schema (subschemas, enum values and patterns, multiplied by the values they apply to): "+
 		"use shorter lists, or a schema with fewer alternatives", MaxSteps)}
 
-// Work is the work of all validations of one change. It ends with its context, or when there was too much of it. Several
+// Work counts the steps of all validations of one change. It ends with its context, or after too many steps. Several
 // goroutines may share one.
 type Work struct {
 	ctx  context.Context //nolint:containedctx // the validations of one change share it, and end with it
@@ -57,7 +57,7 @@ func (w *Work) Err() error {
 	return nil
 }
 
-// Spend adds other work of the change that takes as long as so many steps.
+// Spend adds other work of the change, measured in steps.
 func (w *Work) Spend(steps int) {
 	if w != nil {
 		w.left.Add(-int64(steps))
@@ -75,14 +75,14 @@ type meter struct {
 	visits  int
 }
 
-// cost returns how many steps a validation takes; one more than [MaxSteps] when it is too many, or the context has ended.
+// cost returns the number of steps of a validation; one more than [MaxSteps] if it is too many, or the context has ended.
 func (s *Schema) cost(ctx context.Context, compiled *jsonschema.Schema, value any) int {
 	m := &meter{ctx: ctx, weights: s.weights, left: MaxSteps}
 	m.visit(compiled, value, place{})
 	return min(MaxSteps-m.left, MaxSteps+1)
 }
 
-// add counts steps, and returns whether the walk goes on.
+// add counts steps, and reports whether the walk continues.
 func (m *meter) add(steps int) bool {
 	m.left -= steps
 	if m.visits++; m.visits%checkEvery == 0 && m.ctx.Err() != nil {
@@ -91,10 +91,10 @@ func (m *meter) add(steps int) bool {
 	return m.left >= 0
 }
 
-// place is where a visit is.
+// place is the position of a visit.
 type place struct {
 	depth       int  // of the value: each error carries its path
-	chain       int  // subschemas of the same value above: the validator looks for a cycle in them
+	chain       int  // subschemas of the same value above: the validator searches them for a cycle
 	unevaluated bool // the validator keeps a set of the properties or items that no subschema has evaluated
 }
 
@@ -104,8 +104,8 @@ func (p place) same(s *jsonschema.Schema) place {
 
 func (p place) inside() place { return place{depth: p.depth + 1} }
 
-// visit counts the steps of one subschema on one value, and of all below it. It takes alternatives for tried and
-// conditions for met, so the result is an upper bound.
+// visit counts the steps of one subschema on one value, and of all below it. It assumes that alternatives are tried and
+// conditions met, so the result is an upper bound.
 func (m *meter) visit(s *jsonschema.Schema, value any, at place) {
 	if !m.add(1 + at.chain/8 + at.depth/8) {
 		return
@@ -142,7 +142,7 @@ func (m *meter) visit(s *jsonschema.Schema, value any, at place) {
 	}
 }
 
-// scalars counts what a subschema compares a value with as a whole.
+// scalars counts the steps of comparisons with a whole value.
 func (m *meter) scalars(s *jsonschema.Schema, value any) {
 	w := m.weights[s]
 	switch v := value.(type) {
@@ -216,8 +216,8 @@ func (m *meter) array(s *jsonschema.Schema, value []any, at place) {
 	}
 }
 
-// unique counts what it takes to find equal items. The validator compares short lists pair by pair, and items of long ones
-// that have the same hash; what it hashes lets whoever writes a spec give that to any number of lists and objects.
+// unique counts the steps to find equal items. The validator compares short lists pair by pair, and items of long ones that
+// have the same hash; the author of a spec can give any number of lists and objects the same hash.
 func (m *meter) unique(value []any) {
 	const short = 20
 	composite, total := 0, 0
@@ -238,7 +238,7 @@ func (m *meter) unique(value []any) {
 	m.add(composite * composite / 4)
 }
 
-// size counts what it takes to read a value.
+// size counts the steps to read a value.
 func (m *meter) size(value any) int {
 	if m.left < 0 {
 		return 0

@@ -21,7 +21,7 @@ func repeated(n int, text func(i int) string) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// constant is a list of n times the same text.
+// constant returns a list of n equal texts.
 func constant(n int, text string) string { return repeated(n, func(int) string { return text }) }
 
 // stall is a schema for property "a", its definitions, and a value for it, which together take minutes or more.
@@ -67,7 +67,7 @@ func stalls() []stall {
 	}
 }
 
-// nested are definitions of lists in lists whose items are unique, each also by way of another.
+// nested returns definitions of lists in lists whose items are unique, each also referenced indirectly.
 func nested(levels int) (defs string) {
 	for i := range levels {
 		defs += fmt.Sprintf(`"l%d": {"uniqueItems": true, "items": {"allOf": [{"$ref": "#/$defs/l%d"}, {"$ref": "#/$defs/l%d"}]}}, `, i, i+1, i+1)
@@ -75,7 +75,8 @@ func nested(levels int) (defs string) {
 	return defs + fmt.Sprintf(`"l%d": {}`, levels)
 }
 
-// TestStallsAreRefused: the validator cannot be interrupted, so what would take it minutes is refused without it.
+// TestStallsAreRefused: the validator cannot be interrupted, so a validation that would take minutes is refused before it
+// starts.
 func TestStallsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range stalls() {
@@ -87,7 +88,7 @@ func TestStallsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLargeSpecsAreTaken: what people write is far from the limit.
+// TestLargeSpecsAreTaken: specs that people write are far below the limit.
 func TestLargeSpecsAreTaken(t *testing.T) {
 	t.Parallel()
 	s := parse(t, properties(`"rules": {"type": "array", "default": [], "uniqueItems": true, "items": {
@@ -101,7 +102,7 @@ func TestLargeSpecsAreTaken(t *testing.T) {
 	require.Empty(t, s.Check(spec, nil))
 }
 
-// TestWorkEnds: all validations of a change end with it, and have a limit together.
+// TestWorkEnds: all validations of a change end with it, and share one limit.
 func TestWorkEnds(t *testing.T) {
 	t.Parallel()
 	s := parse(t, properties(`"a": {"type": "array", "default": [], "items": {"type": "string"}}`))
@@ -146,7 +147,7 @@ func TestSchemasThatTakeLong(t *testing.T) {
 	require.Empty(t, parse(t, quota).Costly())
 }
 
-// TestLongTextsAreNotFilledIn: a spec of 300 KiB would come to gigabytes.
+// TestLongTextsAreNotFilledIn: defaults would expand a spec of 300 KiB to gigabytes.
 func TestLongTextsAreNotFilledIn(t *testing.T) {
 	t.Parallel()
 	s := parse(t, properties(`"a": {"type": "array", "default": [], "items": {"type": "object", "additionalProperties": false,

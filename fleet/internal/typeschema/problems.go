@@ -12,7 +12,8 @@ import (
 	"golang.org/x/text/message"
 )
 
-// refusedBy is why a value is refused by the keyword not of a schema: the description there, if the author gives one.
+// refusedBy returns the reason of a value that the keyword not of a schema refuses: the description there, if the author
+// gives one.
 func refusedBy(schema any, url string) string {
 	_, path, _ := strings.Cut(url, "#")
 	for key := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
@@ -38,8 +39,8 @@ func refusedBy(schema any, url string) string {
 
 const refused = "is a value that is not taken (not)"
 
-// problemsOf lists the innermost errors, each at the field it is about. Where a value had alternatives, why it fits none of
-// them is of no help: it is said that it fits none.
+// problemsOf lists the innermost errors, each at its field. For a value with alternatives it reports only that none fits:
+// the reasons of each would not help.
 func problemsOf(err *jsonschema.ValidationError, schema, value any) []Problem {
 	printer := message.NewPrinter(language.English)
 	var found []Problem
@@ -81,7 +82,7 @@ func problemsOf(err *jsonschema.ValidationError, schema, value any) []Problem {
 	return slices.Compact(found)
 }
 
-// shortened is the beginning of a long text: an enum's values, of which a message lists all, may be 64 KiB.
+// shortened returns the beginning of a long text: an enum's values, all of which a message lists, may be 64 KiB.
 func shortened(text string) string {
 	const most = 1024
 	if len(text) <= most {
@@ -90,11 +91,11 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// maxSearched is how many values are looked at to find the places of wrong names.
+// maxSearched is the number of values that are searched for the places of wrong names.
 const maxSearched = 1_000_000
 
-// placeOf is the place of the only field of that name so deep in a value; empty when there are several. Of a wrong name the
-// library says how deep it is, but not reliably where.
+// placeOf returns the pointer to the only field of that name at a depth of a value; empty if there are several. For a wrong
+// name the library reports the depth, but not reliably the place.
 func placeOf(value any, depth int, name string, search *int) string {
 	var found []string
 	var walk func(value any, depth int, at string)

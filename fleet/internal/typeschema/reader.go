@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// reader goes through a schema's text and collects what is wrong with it for us. Whether it is a JSON Schema at all is for
-// the compiler.
+// reader walks through a schema's text and collects violations of our rules. The compiler checks whether it is a JSON Schema
+// at all.
 type reader struct {
 	root     map[string]any
 	problems []Problem
 	defaults []string       // pointers to properties with a default
-	open     []string       // the references that led to where we are
-	places   map[string]int // what a reference comes to when it is written out, of those read
+	open     []string       // the references that led to the current place
+	places   map[string]int // number of places that a reference expands to, of those already read
 }
 
 func (r *reader) problem(at, format string, args ...any) {
@@ -24,17 +24,17 @@ func (r *reader) problem(at, format string, args ...any) {
 	}
 }
 
-// Keywords that hold schemas: one, a list of them, or some by name.
+// Keywords that hold schemas: one, a list of them, or a map of them.
 var (
 	ones  = []string{"items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "not", "if", "then", "else", "contains", "propertyNames"}
 	lists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	named = []string{"properties", "patternProperties", "dependentSchemas"}
 )
 
-// draft is the only JSON Schema there is here.
+// draft is the only supported version of JSON Schema.
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
-// read checks the root, then everything.
+// read checks the root, then all subschemas.
 func (r *reader) read() {
 	if r.root["type"] != "object" {
 		r.problem("/type", "must be \"object\": a spec is one")
@@ -63,7 +63,7 @@ func (r *reader) read() {
 	}
 }
 
-// schema reads one schema and answers how many it comes to. Filled tells whether defaults are filled in there.
+// schema reads one schema and returns the number of schemas that it expands to. filled: defaults are filled in there.
 func (r *reader) schema(at string, value any, filled bool) int {
 	text, ok := value.(map[string]any)
 	if !ok {
@@ -104,7 +104,7 @@ func (r *reader) schema(at string, value any, filled bool) int {
 	return min(n, maxPlaces+1)
 }
 
-// complete: every property of an object is there, by being required or by a default.
+// complete checks that every property of an object exists, because it is required or has a default.
 func (r *reader) complete(at string, text map[string]any) {
 	required, _ := text["required"].([]any)
 	for _, name := range slices.Sorted(maps.Keys(properties(text))) {
@@ -118,7 +118,7 @@ func (r *reader) complete(at string, text map[string]any) {
 	}
 }
 
-// reference reads what a reference leads to, once.
+// reference reads the target of a reference, once.
 func (r *reader) reference(at string, value any, filled bool) int {
 	ref, _ := value.(string)
 	target, found := resolve(r.root, ref).(map[string]any)

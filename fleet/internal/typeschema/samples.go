@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Samples are specs that the schema admits, to try a template with: the examples that the schema gives of a whole spec, one
-// with the required properties and defaults alone, and one with something in every list and map. Where the schema says no
-// example of a required text that has a pattern, the last two may be missing. A nil work is one of its own.
+// Samples returns specs that the schema admits, to try a template with: the schema's examples of a whole spec, one spec with
+// only the required properties and defaults, and one with an entry in every list and map. If the schema has no example of a
+// required text with a pattern, the last two may be missing. A nil work is replaced by a new one.
 func (s *Schema) Samples(work *Work) []map[string]any {
 	var out []map[string]any
 	add := func(spec map[string]any) {
@@ -36,14 +36,14 @@ const (
 	maxRounds   = 3 * maxExamples
 )
 
-// words are tried, in this order, where a text has a pattern and no example.
+// words are tried, in this order, for a text that has a pattern and no example.
 var words = []string{"example", "a", "1", "1h", "v1", "example.com", "https://example.com", "10.0.0.1", "Example", "A", "10.0.0.0/8", ""}
 
-// sampler makes a spec, in which it can replace what the schema refuses.
+// sampler builds a spec, in which it can replace values that the schema refuses.
 type sampler struct {
 	*filler
 	full  bool
-	tried map[string]int // by the pointer of a text: how many words were refused
+	tried map[string]int // number of refused words, by the pointer of a text
 }
 
 func (s *Schema) sample(full bool, work *Work) map[string]any {
@@ -72,7 +72,7 @@ func (s *Schema) sample(full bool, work *Work) map[string]any {
 	return nil
 }
 
-// value is something that a schema may admit.
+// value returns a value that a schema may admit.
 func (m *sampler) value(schema any, at string, depth int) any {
 	const deepest = 32
 	text, _ := schema.(map[string]any)
@@ -128,7 +128,7 @@ func (m *sampler) typeOf(text map[string]any) string {
 	return "string"
 }
 
-// object has what is required and, when the sample is full, also what has a default.
+// object returns the required properties and, for a full sample, also those with a default.
 func (m *sampler) object(text map[string]any, at string, depth int) any {
 	out := map[string]any{}
 	required, _ := text["required"].([]any)
@@ -175,7 +175,7 @@ func scalar(v any) bool {
 	return true
 }
 
-// atLeast is the number at a keyword, or 0.
+// atLeast returns the number at a keyword, or 0.
 func atLeast(text map[string]any, keyword string) int {
 	n, _ := text[keyword].(json.Number)
 	most, err := n.Int64()

@@ -1,7 +1,7 @@
-// Package typeschema holds the rules for the schemas of resource types: JSON Schema 2020-12 for a definition's spec, and
-// beyond it what an input needs. A ResourceSet's template fails on a field that is missing, so every property is there:
-// required, or with a default that is filled in. And since a schema comes from outside and is applied to every definition,
-// it reads nothing but itself and cannot be made to take for ever.
+// Package typeschema checks the schemas of resource types, and specs against them: JSON Schema 2020-12, and beyond it the
+// needs of an input. A ResourceSet's template fails on a missing field, so every property must exist: required, or with a
+// default that is filled in. A schema is untrusted and applies to every definition, so it cannot read external references,
+// and its cost is limited.
 package typeschema
 
 import (
@@ -22,22 +22,25 @@ import (
 // Limits on a schema.
 const (
 	MaxBytes = 64 << 10 // of its encoding
-	// maxPlaces is how many subschemas it comes to when each reference is written out: what one value can be held against.
+	// maxPlaces is the number of subschemas after all references are expanded: the most that one value can be validated
+	// against.
 	maxPlaces   = 10_000
 	maxProblems = 100
-	// maxFilled is how many values are filled into one spec. A small spec and a small schema can come to gigabytes.
+	// maxFilled is the number of values that defaults may add to one spec. A small spec and a small schema can expand to
+	// gigabytes.
 	maxFilled = 100_000
-	// maxFilledBytes is how many bytes of text are filled into one spec. No answer to a cluster is as large as a tenth of it.
+	// maxFilledBytes is the number of bytes of text that defaults may add to one spec. No answer to a cluster has a tenth of
+	// that size.
 	maxFilledBytes = 16 << 20
 )
 
-// Reserved are names of input fields that are ours.
+// reserved are names of input fields that the service sets.
 var reserved = []string{"id", "cluster", "receipt"}
 
-// Problem is one thing wrong with a schema or a spec: where in it, as a JSON pointer, and what.
+// Problem is one problem of a schema or a spec: its place, as a JSON pointer, and a description.
 type Problem struct{ Pointer, Detail string }
 
-// Schema is a sound schema.
+// Schema is a valid schema.
 type Schema struct {
 	text     map[string]any
 	compiled *jsonschema.Schema
@@ -47,8 +50,8 @@ type Schema struct {
 
 const address = "schema:///spec"
 
-// Parse reads a schema of so many bytes, or says everything that is wrong with it. The value is JSON as
-// [encoding/json] decodes it with UseNumber, and is not changed afterwards.
+// Parse checks a schema of size bytes, or returns all its problems. value is JSON as [encoding/json] decodes it with
+// UseNumber, and must not be changed afterwards.
 func Parse(value any, size int) (*Schema, []Problem) {
 	text, ok := value.(map[string]any)
 	switch {
@@ -64,7 +67,7 @@ func Parse(value any, size int) (*Schema, []Problem) {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.UseLoader(nothing{})
+	compiler.UseLoader(noReferences{})
 	compiler.AssertFormat()
 	if err := compiler.AddResource(address, text); err != nil {
 		return nil, []Problem{{Detail: err.Error()}}
@@ -80,12 +83,12 @@ func Parse(value any, size int) (*Schema, []Problem) {
 	return s, nil
 }
 
-// nothing is a loader that loads nothing.
-type nothing struct{}
+// noReferences is a loader that refuses every reference.
+type noReferences struct{}
 
 var errRemote = errors.New("a schema refers to nothing outside itself")
 
-func (nothing) Load(string) (any, error) { return nil, errRemote }
+func (noReferences) Load(string) (any, error) { return nil, errRemote }
 
 func compileProblems(err error) []Problem {
 	var invalid *jsonschema.SchemaValidationError
@@ -102,11 +105,11 @@ func (s *Schema) Properties() []string {
 	return slices.Sorted(maps.Keys(properties(s.text)))
 }
 
-// Costly is what is wrong with a schema that takes too long to check, and is used as it is where it is stored already.
+// Costly returns the problems of a schema that takes too long to check. Such a schema, if stored already, remains in use.
 func (s *Schema) Costly() []Problem { return s.costly }
 
-// Check is everything wrong with a spec. When the work has ended, which [Work.Err] tells, it is nothing, and nothing is known
-// of the spec. Nil work has no end.
+// Check returns all problems of a spec. It returns none if the work has ended, see [Work.Err]; the spec is then unchecked.
+// Nil work has no end.
 func (s *Schema) Check(spec any, work *Work) []Problem {
 	if work == nil {
 		work = NewWork(context.Background())
@@ -134,28 +137,28 @@ func validate(compiled *jsonschema.Schema, text map[string]any, value any) []Pro
 	return []Problem{{Detail: err.Error()}}
 }
 
-// Fill puts defaults in where a spec lacks properties, in nested objects and lists too, and answers the spec. Whatever is of
-// a wrong type is left for Check.
+// Fill adds defaults for the missing properties of a spec, in nested objects and lists too, and returns the spec. Values of
+// a wrong type are left for Check.
 func (s *Schema) Fill(spec map[string]any) map[string]any {
 	s.Complete(spec)
 	return spec
 }
 
-// Complete is Fill that tells whether it came to an end: there are defaults that make gigabytes of a small spec.
+// Complete is Fill, and reports whether it finished: some defaults expand a small spec to gigabytes.
 func (s *Schema) Complete(spec map[string]any) bool {
 	f := s.filler()
 	f.fill(s.text, spec)
 	return f.left >= 0
 }
 
-// Endless is what is wrong with a spec that Complete has not come to the end of.
+// Endless is the problem of a spec that Complete did not finish.
 var Endless = Problem{Detail: fmt.Sprintf("comes to more than %d values, or %d MiB, with the defaults in it", maxFilled, maxFilledBytes>>20)}
 
-// filler fills defaults into one value, as many as are good for it.
+// filler adds defaults to one value, up to a limit.
 type filler struct {
 	*Schema
-	left  int // values that may still be filled in or looked at
-	bytes int // that may still be filled in
+	left  int // number of values that may still be added or visited
+	bytes int // number of bytes that may still be added
 }
 
 func (s *Schema) filler() *filler { return &filler{s, maxFilled, maxFilledBytes} }
@@ -227,10 +230,10 @@ func (s *filler) clone(v any) any {
 	return v
 }
 
-// maxDefaultSteps is how many steps the defaults of a schema may take to check: every process does that when it starts.
+// maxDefaultSteps limits the steps to check the defaults of a schema: every process does that when it starts.
 const maxDefaultSteps = 2_000_000
 
-// checkDefaults: what is filled in is itself what the schema asks for.
+// checkDefaults checks that the defaults satisfy the schema themselves.
 func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Problem {
 	var found []Problem
 	left := maxDefaultSteps
@@ -249,7 +252,7 @@ func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Pro
 			continue
 		}
 		left -= maxFilled - f.left + s.cost(context.Background(), compiled, value)
-		if left < 0 { // at most once more than a default may take
+		if left < 0 { // at most one more than a default may take
 			s.costly = []Problem{{Detail: fmt.Sprintf("its defaults take more than %d steps to check: use fewer or smaller ones", maxDefaultSteps)}}
 			return found
 		}
@@ -260,8 +263,8 @@ func (s *Schema) checkDefaults(compiler *jsonschema.Compiler, at []string) []Pro
 	return found
 }
 
-// CheckOverrides is everything wrong with what a cluster sets otherwise in a definition's spec: only properties in
-// overridable may be, and the spec with them has to be valid.
+// CheckOverrides returns all problems of a cluster's overrides of a definition's spec: only the properties in overridable
+// are allowed, and the resulting spec must be valid.
 func (s *Schema) CheckOverrides(spec, overrides map[string]any, overridable []string, work *Work) []Problem {
 	var found []Problem
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
@@ -279,7 +282,8 @@ func (s *Schema) CheckOverrides(spec, overrides map[string]any, overridable []st
 	return s.Check(overlaid, work)
 }
 
-// Overlaid is a spec with a cluster's overrides laid over it, property by property, with the defaults of what they lack.
+// Overlaid returns a spec with a cluster's overrides applied, property by property, and with the defaults of their missing
+// properties.
 func (s *Schema) Overlaid(spec, overrides map[string]any) map[string]any {
 	out, _ := s.overlaid(spec, overrides)
 	return out
@@ -296,7 +300,7 @@ func (s *Schema) overlaid(spec, overrides map[string]any) (map[string]any, bool)
 	return out, f.left >= 0
 }
 
-// CheckOverridable is what is wrong with the list of properties that clusters may set otherwise.
+// CheckOverridable returns the problems of the list of properties that clusters may override.
 func (s *Schema) CheckOverridable(names []string) []Problem {
 	var found []Problem
 	for i, name := range names {
@@ -321,7 +325,7 @@ func pointer(keys ...string) string {
 	return b.String()
 }
 
-// resolve is what a local reference leads to, or nil.
+// resolve returns the target of a local reference, or nil.
 func resolve(root any, ref string) any {
 	path, ok := strings.CutPrefix(ref, "#")
 	if ok {
@@ -358,7 +362,7 @@ var pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 var addressable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// text of a JSON value, for messages.
+// text returns a JSON value for messages.
 func text(v any) string {
 	out, err := json.Marshal(v)
 	if err != nil {

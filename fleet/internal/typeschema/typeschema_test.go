@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 )
 
-// decode reads JSON as the service does.
+// decode parses JSON as the service does.
 func decode(t testing.TB, text string) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -38,7 +38,7 @@ func parse(t testing.TB, text string) *typeschema.Schema {
 	return s
 }
 
-// properties is a schema with these properties, which are all required unless they have a default.
+// properties returns a schema with these properties, which are all required unless they have a default.
 func properties(text string) string {
 	return `{"type": "object", "additionalProperties": false, "properties": {` + text + `}}`
 }
@@ -128,14 +128,14 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}, at)
 }
 
-// Names have a place, too: the library reuses the memory that says where.
+// Names have a place too: the library reuses the memory that holds the place.
 func TestPlaceOfAName(t *testing.T) {
 	t.Parallel()
 	s := parse(t, properties(`"a": {"type": "object", "default": {}, "propertyNames": {"pattern": "^[a-z]+$"}},
 		"deep": {"type": "object", "default": {}, "properties": {"labels": {"type": "object", "default": {}, "propertyNames": {"not": {"const": "taken"}}}}},
 		"y": {"type": "string", "default": "", "allOf": [{"not": {"const": "no", "description": "yes is what there is"}}]},
 		"z": {"type": "string", "default": "", "not": {"const": "no"}}`))
-	for range 20 { // fields are looked at in any order
+	for range 20 { // fields are visited in random order
 		require.ElementsMatch(t, []typeschema.Problem{
 			{Pointer: "/a/B", Detail: `"B" is not a name that a field may have there (propertyNames)`},
 			{Pointer: "/deep/labels/taken", Detail: `"taken" is not a name that a field may have there (propertyNames)`},
@@ -181,7 +181,7 @@ func TestFillAndCheck(t *testing.T) {
 	require.Equal(t, []string{"/cpu", "/limits/pods", "/namespace", "/rules/0/port", "/rules/1/port", "/rules/1/protocol", "/size"}, at)
 }
 
-// What is filled in is a copy: a definition that is changed later does not change the type.
+// Defaults are copied into a definition: a later change of the definition does not change the type.
 func TestDefaultsAreCopied(t *testing.T) {
 	t.Parallel()
 	s := parse(t, quota)
@@ -214,7 +214,7 @@ func TestOverrides(t *testing.T) {
 	require.Equal(t, "/2", problems[1].Pointer)
 }
 
-// FuzzParse: no schema and no spec makes it panic or hang, and filling in defaults ends after once.
+// FuzzParse: no schema and no spec causes a panic or a hang, and adding defaults is idempotent.
 func FuzzParse(f *testing.F) {
 	for _, schema := range []string{quota, properties(`"a": {"default": null}`), properties(`"a": {"allOf": [{"properties": {"b": {"default": 1}}}], "default": {}}`)} {
 		f.Add([]byte(schema), []byte(`{"namespace": "a", "rules": [{"port": 1}], "limits": {}}`))

@@ -7,7 +7,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// weight is what one application of a subschema takes beside visiting others. Most have none.
+// weight is the cost of one application of a subschema besides visiting others. Most have none.
 type weight struct {
 	values  int            // in an enum or const
 	total   int            // the size of all of them
@@ -51,7 +51,7 @@ func weigh(root *jsonschema.Schema) map[*jsonschema.Schema]weight {
 	return weights
 }
 
-// below are the subschemas of a schema, but those of patternProperties.
+// below returns the subschemas of a schema, except those of patternProperties.
 func below(s *jsonschema.Schema) []*jsonschema.Schema {
 	subs := []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.Contains, s.Items2020, s.UnevaluatedProperties, s.UnevaluatedItems}
 	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
@@ -85,7 +85,7 @@ func weightOf(s *jsonschema.Schema) *weight {
 	}
 	if s.Format != nil {
 		if w.format = 1; s.Format.Name == "regex" {
-			w.format = 400 // it compiles the value: seven bytes come to a thousand instructions
+			w.format = 400 // it compiles the value: seven bytes expand to a thousand instructions
 		}
 	}
 	if s.Types != nil {
@@ -109,12 +109,12 @@ func weightOf(s *jsonschema.Schema) *weight {
 	return &w
 }
 
-// maxInstructions is how many instructions the patterns of a schema may come to. x{1000} is a thousand of them: 64 KiB of
+// maxInstructions is the maximum total of instructions in the patterns of a schema. x{1000} has a thousand: 64 KiB of
 // patterns could take a gigabyte.
 const maxInstructions = 20_000
 
-// CheckPatterns returns what is wrong with the patterns of a schema that is not compiled yet: compiling large ones takes the
-// memory of all who use it.
+// CheckPatterns returns the problems of the patterns of a schema before it is compiled: compiling large ones exhausts the
+// memory of the process.
 func CheckPatterns(schema any) []Problem {
 	n := 0
 	var walk func(value any)
@@ -144,11 +144,11 @@ func CheckPatterns(schema any) []Problem {
 	return []Problem{{Detail: fmt.Sprintf("its patterns come to more than %d instructions: use smaller repeat counts, or maxLength", maxInstructions)}}
 }
 
-// instructions is about how many instructions the program of a pattern has.
+// instructions estimates the number of instructions of a pattern's program.
 func instructions(pattern string) int {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return 0 // refused where it is compiled
+		return 0 // refused by the compiler
 	}
 	return count(parsed)
 }

@@ -1,6 +1,6 @@
-// Package object is stored documents while they are changed: as JSON objects, with the fields that this version does not know,
-// and with lists whose entries have an id. Every kind's defaults and every change are made of these few steps, which stand
-// below all of them. It knows no kind of document.
+// Package unstructured edits stored documents as JSON objects, and so keeps fields that this version does not know. It
+// handles lists whose entries have an id. The defaults and changes of all kinds use these functions; the package knows no
+// kind of document.
 package unstructured
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// Decode reads an object that was written as documents are stored.
+// Decode parses an object in its stored form.
 func Decode(body []byte) (map[string]any, error) {
 	obj, _, err := jsontext.Decode(body)
 	return obj, err
 }
 
-// DecodeStrict is Decode for an object whose typed value is looked at too. One that names a field twice or in another case, as
-// none that was written here does, is refused: its value was not made of what would be changed.
+// DecodeStrict is Decode for an object whose typed value is used too. It refuses an object with a field name that is
+// duplicated or in another case, which the service never writes: the typed value would not match the object.
 func DecodeStrict(body []byte) (map[string]any, error) {
 	obj, twice, err := jsontext.Decode(body)
 	if err != nil {
@@ -31,7 +31,7 @@ func DecodeStrict(body []byte) (map[string]any, error) {
 	return obj, nil
 }
 
-// Of is a value as an object.
+// FromValue converts a value to an object.
 func FromValue(value any) (map[string]any, error) {
 	body, err := jsontext.Canonical(value)
 	if err != nil {
@@ -40,8 +40,8 @@ func FromValue(value any) (map[string]any, error) {
 	return Decode(body)
 }
 
-// Open takes a stored object apart by one level: what it has of objects and lists is [jsontext.Text], until it is opened as
-// well. It refuses what DecodeStrict does.
+// Open parses one level of a stored object: nested objects and lists remain [jsontext.Text] until they are opened as well.
+// It refuses the same objects as DecodeStrict.
 func Open(body []byte) (map[string]any, error) {
 	v, err := jsontext.Open(jsontext.Text(body))
 	if err != nil {
@@ -56,7 +56,7 @@ func Open(body []byte) (map[string]any, error) {
 	return obj, nil
 }
 
-// OpenField opens a field of an opened object, if it was still Text.
+// OpenField opens a field of an opened object if it is still Text.
 func OpenField(obj map[string]any, field string) (any, error) {
 	if text, ok := obj[field].(jsontext.Text); ok {
 		v, err := jsontext.Open(text)
@@ -68,7 +68,7 @@ func OpenField(obj map[string]any, field string) (any, error) {
 	return obj[field], nil
 }
 
-// In is a field that is an object; an empty one when it is not.
+// NestedObject returns a field that is an object; an empty object if it is not.
 func NestedObject(obj map[string]any, field string) map[string]any {
 	if inner, ok := obj[field].(map[string]any); ok {
 		return inner
@@ -76,7 +76,7 @@ func NestedObject(obj map[string]any, field string) map[string]any {
 	return map[string]any{}
 }
 
-// SetIn sets one key of an object that is a field, or removes it when there is nothing (n is 0) to say.
+// SetNestedKey sets one key of an object that is a field, or removes the key if n is 0.
 func SetNestedKey(obj map[string]any, field, key string, value any, n int) {
 	inner, ok := obj[field].(map[string]any)
 	if !ok {
@@ -88,14 +88,14 @@ func SetNestedKey(obj map[string]any, field, key string, value any, n int) {
 	}
 }
 
-// SetDefault gives a field that is missing or null a value.
+// SetDefault sets a field that is missing or null.
 func SetDefault(obj map[string]any, field string, value any) {
 	if obj[field] == nil {
 		obj[field] = value
 	}
 }
 
-// DropEmpty removes fields that are null, or empty strings where that means the same as absent.
+// DropEmpty removes fields that are null or an empty string, for fields where both mean the same as absent.
 func DropEmpty(obj map[string]any, fields ...string) {
 	for _, f := range fields {
 		if v, ok := obj[f]; ok && (v == nil || v == "") {
@@ -104,7 +104,7 @@ func DropEmpty(obj map[string]any, fields ...string) {
 	}
 }
 
-// DropEmptyList removes a list that is null or has nothing in it, where that means the same as absent.
+// DropEmptyList removes a list that is null or empty, for fields where both mean the same as absent.
 func DropEmptyList(obj map[string]any, field string) {
 	v, ok := obj[field]
 	if list, isList := v.([]any); ok && (v == nil || isList && len(list) == 0) {
@@ -112,7 +112,7 @@ func DropEmptyList(obj map[string]any, field string) {
 	}
 }
 
-// Entry is an item of a list as an entry that has an id; not ok: it is something else.
+// Entry returns an item of a list as an entry with an id; not ok if it has none.
 func Entry(item any) (entry map[string]any, id string, ok bool) {
 	entry, ok = item.(map[string]any)
 	if !ok {
@@ -122,7 +122,7 @@ func Entry(item any) (entry map[string]any, id string, ok bool) {
 	return entry, id, ok
 }
 
-// HasID tells of items of a list whether they are the entry with an id.
+// HasID returns a predicate for items of a list: whether an item is the entry with the id.
 func HasID(id string) func(item any) bool {
 	return func(item any) bool {
 		_, have, ok := Entry(item)

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// TestOpen: what is opened and not changed is written as it was, byte by byte.
+// TestOpen: an opened and unchanged object is written byte for byte as before.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	const text = `{"a":{"b":[1,{"id":"x"}]},"n":12345678901234567890,"z":null}`
@@ -31,7 +31,7 @@ func TestOpen(t *testing.T) {
 	require.Equal(t, text, string(written))
 }
 
-// TestForeign: an object that somebody else has written is not changed by what its typed value does not show.
+// TestForeign: an edit of an object of unknown origin keeps the parts that its typed value does not show.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
