@@ -110,7 +110,7 @@ func TestAdoptInHistory(t *testing.T) {
 		w.must(assign(fmt.Sprintf("c%d", i), KindNamespace, "team", ""))
 	}
 	commit := w.must(batch(adoptBase)).Commit
-	require.Equal(t, "moved what clusters have in common to layer/base", commit.Summary(nil, 0))
+	require.Equal(t, "moved shared settings of clusters to layer/base", commit.Summary(nil, 0))
 }
 
 // TestAdoptChangesNoPoll: whatever a fleet has by whatever layers, adopting into any of them leaves every answer as it is, byte by
