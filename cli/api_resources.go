@@ -3,7 +3,7 @@ package cli
 import (
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -49,8 +49,8 @@ func apiResources(commands []*cli.Command) []apiResource {
 	var resources []apiResource
 	for _, n := range append(nouns(resourcesOfID("TYPE")), tokens) {
 		name, _, _ := strings.Cut(n.command(), " ") // the type is no command
-		if cmd := argv.FindCommand(commands, name); cmd != nil {
-			resources = append(resources, apiResource{n.command(), append([]string{}, cmd.Aliases...), n.kind, argv.Visible(cmd.Subcommands)})
+		if cmd := args.FindCommand(commands, name); cmd != nil {
+			resources = append(resources, apiResource{n.command(), append([]string{}, cmd.Aliases...), n.kind, args.Visible(cmd.Subcommands)})
 		}
 	}
 	return resources

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -27,7 +27,7 @@ func (s *session) applyCommand() *cli.Command {
 		Usage: "Create or change the documents of files, all in one change",
 		Description: "A file holds lists of documents in the layout of a seed file and of export, or documents with a `kind`.\n" +
 			"Fields that a document does not have stay as they are. Clusters may refer to what the same files create.\n\n" +
-			argv.ExampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
+			args.ExampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplication(c)
@@ -48,7 +48,7 @@ func (s *session) planCommand() *cli.Command {
 		Name:  "plan",
 		Usage: "Show what applying the documents of files would do to which cluster, and change nothing",
 		Description: "The same as apply --plan. Exit code 0: nothing would change, 1: something would, 2: the command line is wrong, 3: an error.\n\n" +
-			argv.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
+			args.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{fullFlag()}, renderedFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplication(c)
@@ -87,16 +87,16 @@ func (s *session) newApplication(c *cli.Context) (*application, error) {
 		}
 		n, ok := nounOf(word)
 		if !ok {
-			return nil, argv.Errorf("--prune: there is no kind %q; there are %s", word, argv.ListOf(kinds()))
+			return nil, args.Errorf("--prune: there is no kind %q; there are %s", word, args.ListOf(kinds()))
 		}
 		a.pruned = append(a.pruned, n)
 	}
 	prunesClusters := slices.ContainsFunc(a.pruned, func(n noun) bool { return n.kind == clusters.kind })
 	switch {
 	case prunesClusters && mode != "uninstall" && mode != "orphan":
-		return nil, argv.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps what runs)", clusters.name)
+		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps what runs)", clusters.name)
 	case !prunesClusters && c.IsSet("mode"):
-		return nil, argv.Errorf("--mode is for --prune %s", clusters.name)
+		return nil, args.Errorf("--mode is for --prune %s", clusters.name)
 	}
 	if _, err := arguments(c); err != nil {
 		return nil, err
@@ -107,11 +107,11 @@ func (s *session) newApplication(c *cli.Context) (*application, error) {
 	}
 	for _, n := range a.pruned {
 		if !slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.kind == n.kind }) {
-			return nil, argv.Errorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
+			return nil, args.Errorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
 		}
 	}
 	if a.prunesResources && !slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.typed != "" }) {
-		return nil, argv.Errorf("--prune %s would delete every resource: there is none among the documents given", resourceKind)
+		return nil, args.Errorf("--prune %s would delete every resource: there is none among the documents given", resourceKind)
 	}
 	return a, nil
 }

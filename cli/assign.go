@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
@@ -29,7 +29,7 @@ func (v verbs) createCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster or --layer create it if need be, and assign it", v.title),
-		ArgsUsage: "NAME", Description: argv.ExampleText(v.example),
+		ArgsUsage: "NAME", Description: args.ExampleText(v.example),
 		Flags: slices.Concat(flagsOf(v.fields), flagsOf(v.overrides), []cli.Flag{
 			clusterFlag("assign it to this `CLUSTER` too, in the same change"),
 			&cli.StringFlag{Name: "layer", Usage: "or to this `LAYER`"}, updateFlag(), fileFlag("the document"), dryRunFlag(), yesFlag(),
@@ -56,7 +56,7 @@ func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, se
 	}
 	if len(on.ids)+len(on.layers) == 0 {
 		if len(given) > 0 {
-			return argv.Errorf("%s are settings of an assignment; name its --cluster or --layer", flagNames(settings))
+			return args.Errorf("%s are settings of an assignment; name its --cluster or --layer", flagNames(settings))
 		}
 		return v.put(c, id, doc)
 	}
@@ -94,7 +94,7 @@ func assignedTo(c *cli.Context) (on targets, err error) {
 			continue
 		}
 		if c.String(to.flag) == "" {
-			return on, argv.Errorf("--%s must not be empty", to.flag)
+			return on, args.Errorf("--%s must not be empty", to.flag)
 		}
 		if err := checkID("--"+to.flag, c.String(to.flag)); err != nil {
 			return on, err
@@ -102,7 +102,7 @@ func assignedTo(c *cli.Context) (on targets, err error) {
 		*to.ids = []string{c.String(to.flag)}
 	}
 	if len(on.ids) > 0 && len(on.layers) > 0 {
-		return on, argv.Errorf("%s takes --cluster or --layer, and not both", c.Command.HelpName)
+		return on, args.Errorf("%s takes --cluster or --layer, and not both", c.Command.HelpName)
 	}
 	return on, nil
 }
@@ -310,7 +310,7 @@ func (v verbs) assignCommand() *cli.Command {
 	}
 	if v.values {
 		flags = append(flags, valueFlags()...)
-		cmd.Description = argv.ExampleText("component assign redis --layer web --component-version 20.1.0 --set replicas=3 --plan")
+		cmd.Description = args.ExampleText("component assign redis --layer web --component-version 20.1.0 --set replicas=3 --plan")
 	}
 	cmd.Flags = slices.Concat(assigningFlags(), flags, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags())
 	return cmd
@@ -330,9 +330,9 @@ func (v verbs) assignWithValues(c *cli.Context, a assignment, on targets, values
 	case err != nil:
 		return err
 	case c.Bool("reset"):
-		return argv.Errorf("--reset leaves patches alone: give values in a change of their own, with component patch")
+		return args.Errorf("--reset leaves patches alone: give values in a change of their own, with component patch")
 	case c.IsSet("if-match"):
-		return argv.Errorf("--if-match is about one document and its fields; give values in a change of their own, with component patch")
+		return args.Errorf("--if-match is about one document and its fields; give values in a change of their own, with component patch")
 	}
 	return v.perform(c, change{operations: fixed(
 		on.operation(v.assigning("assign"), withID(v.noun, a.id, a.given)),
@@ -382,12 +382,12 @@ func (v verbs) performOn(c *cli.Context, ch change) error {
 
 // assignmentOf are the argument and the targets of a command about assignments.
 func assignmentOf(c *cli.Context) (id string, on targets, err error) {
-	args, err := arguments(c, "NAME")
+	operands, err := arguments(c, "NAME")
 	if err != nil {
 		return "", on, err
 	}
 	on, err = targetsOf(c)
-	return args[0], on, err
+	return operands[0], on, err
 }
 
 // onVersion makes a change that depends on what a cluster is now, and only if it still is: decide looks at the cluster

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -40,7 +40,7 @@ func (s authCommands) whoAmICommand() *cli.Command {
 	return &cli.Command{
 		Name: "whoami", Usage: "Show whom the server takes your tokens for, until when, and what it lets them do",
 		Description: "A row for each token: the one for reads, and the one for changes where that is another. Secrets are not shown.\n" +
-			"-o json is a list of what the server said of each, with what it is used for.\n\n" + argv.ExampleText("auth whoami"),
+			"-o json is a list of what the server said of each, with what it is used for.\n\n" + args.ExampleText("auth whoami"),
 		Action: func(c *cli.Context) error {
 			if _, err := arguments(c); err != nil {
 				return err
@@ -155,13 +155,13 @@ func (s authCommands) canICommand() *cli.Command {
 			"of a client certificate, ask with the DNS name: poll cluster/DNS-NAME.\n" +
 			"Prints yes or no, also when it is not read on a terminal, and why not on standard error; exits with 0 or 1. It is about\n" +
 			"your token and the server's mode; the removal budget, protection and field managers are about each change: see --plan.\n\n" +
-			argv.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01"),
+			args.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01"),
 		Action: func(c *cli.Context) error {
-			args := c.Args().Slice()
-			if len(args) == 0 || len(args) > 2 {
-				return argv.Errorf("%s takes VERB and NOUN, such as: delete cluster", c.Command.HelpName)
+			operands := c.Args().Slice()
+			if len(operands) == 0 || len(operands) > 2 {
+				return args.Errorf("%s takes VERB and NOUN, such as: delete cluster", c.Command.HelpName)
 			}
-			q, err := asked(s.root.Commands, args[0], strings.Join(args[1:], ""))
+			q, err := asked(s.root.Commands, operands[0], strings.Join(operands[1:], ""))
 			if err != nil {
 				return err
 			}
@@ -200,23 +200,23 @@ func asked(commands []*cli.Command, verb, noun string) (question, error) {
 	case noun == "*":
 		noun = tokens.name // what needs most
 	}
-	cmd := argv.FindCommand(commands, first(noun, verb))
+	cmd := args.FindCommand(commands, first(noun, verb))
 	if cmd == nil || cmd.Hidden || slices.Contains(offline, cmd.Name) {
-		return question{}, argv.Errorf("can-i knows no %q: it takes a verb, and a noun such as cluster, component or token", first(noun, verb))
+		return question{}, args.Errorf("can-i knows no %q: it takes a verb, and a noun such as cluster, component or token", first(noun, verb))
 	}
 	of := cmd
 	if noun != "" {
-		cmd = argv.FindCommand(cmd.Subcommands, verb)
+		cmd = args.FindCommand(cmd.Subcommands, verb)
 	}
 	changes := verb == "*" || slices.Contains(changeVerbs, verb)
 	switch {
 	case noun == "" && len(cmd.Subcommands) > 0:
-		return question{}, argv.Errorf("what may be done to a %s? Say a verb, such as: auth can-i get %s", cmd.Name, cmd.Name)
+		return question{}, args.Errorf("what may be done to a %s? Say a verb, such as: auth can-i get %s", cmd.Name, cmd.Name)
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
-		return question{}, argv.Errorf("%s has no command %q; it has %s", of.HelpName, verb, argv.ListOf(argv.Visible(of.Subcommands)))
+		return question{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
 	case of.Name == tokens.name:
 		return question{needs: "admin", use: forChanges}, nil
-	case changes, cmd != nil && argv.FindFlag(cmd.Flags, "dry-run") != nil:
+	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
 		return question{needs: "write", use: forChanges}, nil
 	}
 	return question{needs: "read", use: forReads}, nil
@@ -239,7 +239,7 @@ func (q question) answer(who api.Identity) permission {
 	case who.Credential == "certificate" && !slices.ContainsFunc(who.ClusterDNS, func(dns string) bool { return sameDNS(dns, q.cluster) }):
 		// Whoever has one may not ask which cluster that is.
 		p.Allowed, p.Reason = false, fmt.Sprintf("%s is a certificate, which names clusters by DNS name, and polls only for %s: "+
-			"ask for poll cluster/DNS-NAME", who.Actor, argv.ListOf(who.ClusterDNS))
+			"ask for poll cluster/DNS-NAME", who.Actor, args.ListOf(who.ClusterDNS))
 	}
 	return p
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/internal/atomicfile"
 )
@@ -25,16 +25,16 @@ func (s *session) backupCommand() *cli.Command {
 		Description: "It takes an admin's token. The file is a SQLite database whatever the store is: the server's `flux-resourceset restore` " +
 			"fills an empty store with it. It gets its name when it has come whole and has the digest that the server gave it; no file's " +
 			"place is taken. With - it goes to standard output, and the exit code says whether it is whole.\n\n" +
-			argv.ExampleText("backup fleet.db", "backup - > fleet.db"),
+			args.ExampleText("backup fleet.db", "backup - > fleet.db"),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "FILE|-")
+			operands, err := arguments(c, "FILE|-")
 			if err != nil {
 				return err
 			}
-			if args[0] == "-" {
+			if operands[0] == "-" {
 				return s.backupTo(c, s.env.Stdout)
 			}
-			return s.backupFile(c, args[0])
+			return s.backupFile(c, operands[0])
 		},
 	}
 }
@@ -42,7 +42,7 @@ func (s *session) backupCommand() *cli.Command {
 // backupTo sends a backup to standard output.
 func (s *session) backupTo(c *cli.Context, to io.Writer) error {
 	if s.env.StdoutTerminal {
-		return argv.Errorf("a backup is no text for a terminal: name a FILE, or send it somewhere")
+		return args.Errorf("a backup is no text for a terminal: name a FILE, or send it somewhere")
 	}
 	saved, err := s.saveBackup(c, to)
 	if err == nil {
@@ -54,7 +54,7 @@ func (s *session) backupTo(c *cli.Context, to io.Writer) error {
 // backupFile writes a backup beside its place, so that it is there whole or not at all.
 func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		return cmp.Or(err, argv.Errorf("%s exists; a backup takes no file's place", target))
+		return cmp.Or(err, args.Errorf("%s exists; a backup takes no file's place", target))
 	}
 	file, err := os.CreateTemp(filepath.Dir(target), ".backup-*") // only its owner can read it: it has the tokens' digests
 	if err != nil {

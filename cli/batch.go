@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -40,13 +40,13 @@ func ofChanges(flags []cli.Flag) []cli.Flag {
 	for _, flag := range flags {
 		switch f := flag.(type) {
 		case *cli.BoolFlag:
-			f.Category = argv.ChangeCategory
+			f.Category = args.ChangeCategory
 		case *cli.StringFlag:
-			f.Category = argv.ChangeCategory
+			f.Category = args.ChangeCategory
 		case *cli.StringSliceFlag:
-			f.Category = argv.ChangeCategory
+			f.Category = args.ChangeCategory
 		case *cli.IntFlag:
-			f.Category = argv.ChangeCategory
+			f.Category = args.ChangeCategory
 		}
 	}
 	return flags
@@ -63,7 +63,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	name, inFile := strings.CutPrefix(hash, "@")
 	switch {
 	case hash == "" && c.IsSet("plan-hash"), inFile && name == "":
-		return "", argv.Errorf("--plan-hash must not be empty")
+		return "", args.Errorf("--plan-hash must not be empty")
 	case !inFile:
 		return hash, nil
 	}
@@ -73,7 +73,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	}
 	var plan api.Plan
 	if err := json.Unmarshal(data, &plan); err != nil || plan.PlanHash == "" {
-		return "", argv.Errorf("%s does not hold a plan in JSON", name)
+		return "", args.Errorf("%s does not hold a plan in JSON", name)
 	}
 	return plan.PlanHash, nil
 }
@@ -180,11 +180,11 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	}
 	for _, flag := range []string{"rendered", "templates"} { // who gives them expects to be shown something first
 		if c.IsSet(flag) {
-			return argv.Errorf("--%s is for --plan, which changes nothing", flag)
+			return args.Errorf("--%s is for --plan, which changes nothing", flag)
 		}
 	}
 	if c.Int("max-removals") < 0 {
-		return argv.Errorf("--max-removals must not be negative")
+		return args.Errorf("--max-removals must not be negative")
 	}
 	hash, err := s.planHash(c)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 		return answer{}, err
 	}
 	if c.String("if-match") != "" {
-		return answer{}, argv.Errorf("--if-match is about one document; for more, use --plan and then --plan-hash")
+		return answer{}, args.Errorf("--if-match is about one document; for more, use --plan and then --plan-hash")
 	}
 	return s.batch(c, conn, ops, hash)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -39,7 +39,7 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			"The token is never this program's own: name a Secret that is on the cluster, give the token in a file, or let\n" +
 			"--create-token make one that is good for this cluster's polls only. That one is shown this once: send the output\n" +
 			"where it belongs, and use token rotate when it is lost.\n\n" +
-			argv.ExampleText(
+			args.ExampleText(
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --create-token | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
@@ -57,11 +57,11 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "CLUSTER")
+			operands, err := arguments(c, "CLUSTER")
 			if err != nil {
 				return err
 			}
-			return s.bootstrap(c, args[0])
+			return s.bootstrap(c, operands[0])
 		},
 	}
 }
@@ -90,11 +90,11 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		return err
 	}
 	if id.secret == "" && (id.tlsSecret == "" || c.IsSet("token-file") || c.Bool("create-token")) {
-		return argv.Errorf("--token-secret '' is for a client certificate: it needs --tls-secret and no token")
+		return args.Errorf("--token-secret '' is for a client certificate: it needs --tls-secret and no token")
 	}
 	if c.IsSet("interval") {
 		if c.Duration("interval") <= 0 {
-			return argv.Errorf("--interval must be more than 0")
+			return args.Errorf("--interval must be more than 0")
 		}
 		id.interval = trimDuration(c.Duration("interval").String())
 	}
@@ -150,7 +150,7 @@ func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.Reso
 		return of.Template == ""
 	})
 	if len(without) > 0 {
-		s.note("The resource types without a template are not among it: %s. Give the cluster a provider and a ResourceSet for each.", argv.ListOf(without))
+		s.note("The resource types without a template are not among it: %s. Give the cluster a provider and a ResourceSet for each.", args.ListOf(without))
 	}
 	return types, nil
 }
@@ -159,9 +159,9 @@ func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.Reso
 func (s bootstrapper) checkCreateToken(c *cli.Context, id identityOf) error {
 	switch {
 	case c.IsSet("token-file"):
-		return argv.Errorf("give --create-token or --token-file, not both")
+		return args.Errorf("give --create-token or --token-file, not both")
 	case c.Bool("values") && id.secret != tokenSecret:
-		return argv.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", tokenSecret)
+		return args.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", tokenSecret)
 	}
 	return tokenCommands(s).checkSecretOutput(c)
 }
@@ -172,7 +172,7 @@ func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (st
 		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap --create-token",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {
-		return "", hintedError{err, fmt.Sprintf("give the cluster a new secret of that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, argv.Program, cluster)}
+		return "", hintedError{err, fmt.Sprintf("give the cluster a new secret of that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, args.Program, cluster)}
 	}
 	if err != nil {
 		return "", err
@@ -188,11 +188,11 @@ func (s bootstrapper) checkPollURL(id identityOf, given bool) error {
 	u, err := url.Parse(id.url)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
-		return argv.Errorf("--poll-url must be an https:// or http:// URL")
+		return args.Errorf("--poll-url must be an https:// or http:// URL")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return argv.Errorf("--poll-url must have no user, query or fragment")
+		return args.Errorf("--poll-url must have no user, query or fragment")
 	case u.Scheme == "http" && id.tlsSecret != "":
-		return argv.Errorf("--tls-secret needs an https:// URL")
+		return args.Errorf("--tls-secret needs an https:// URL")
 	}
 	if ip := net.ParseIP(u.Hostname()); !given && (u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())) {
 		s.note("The cluster will poll %s, which is the cluster itself: give --poll-url with the URL by which it reaches the API.", id.url)
@@ -255,7 +255,7 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	case id.secret == tokenSecret:
 		reach["token"] = id.token
 	default:
-		return argv.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --token-file", tokenSecret)
+		return args.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --token-file", tokenSecret)
 	}
 	if id.tlsSecret != "" {
 		reach["tls"] = kubeObject{"existingSecret": id.tlsSecret}

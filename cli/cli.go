@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -43,28 +43,28 @@ type Env struct {
 	Now func() time.Time
 }
 
-// Run executes one command line, args[0] being the program's name, and answers the exit code: 0 done, 1 failed, 2 the
+// Run executes one command line, commandLine[0] being the program's name, and answers the exit code: 0 done, 1 failed, 2 the
 // command line is wrong. Commands that compare answer 0 nothing differs, 1 something does, 2 the command line is wrong,
 // 3 failed.
-func Run(ctx context.Context, args []string, env Env) int {
+func Run(ctx context.Context, commandLine []string, env Env) int {
 	if env.Now == nil {
 		env.Now = time.Now
 	}
 	s := newSession(env)
-	s.program = argv.NameOf(args[0])
+	s.program = args.NameOf(commandLine[0])
 	app := s.app()
-	words := args[1:]
+	words := commandLine[1:]
 	if len(words) > 0 && words[0] == "help" { // as others have it
 		words = append(slices.Clone(words[1:]), "--help")
 	}
-	line, err := argv.Arrange(app, words)
+	line, err := args.Arrange(app, words)
 	switch {
 	case err != nil:
 	case line.Help:
 		s.printUsage(app, line.Path)
 		return exitOK
 	default:
-		err = app.RunContext(ctx, append([]string{argv.Program}, line.Args...))
+		err = app.RunContext(ctx, append([]string{args.Program}, line.Args...))
 		s.moreWarnings()
 		s.link.remember()
 	}
@@ -78,7 +78,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	if errors.Is(err, errTimedOut) {
 		return exitTimedOut
 	}
-	if _, ok := errors.AsType[argv.Error](err); ok {
+	if _, ok := errors.AsType[args.Error](err); ok {
 		return exitUsage
 	}
 	if line.Compares() {
@@ -90,15 +90,15 @@ func Run(ctx context.Context, args []string, env Env) int {
 // printUsage prints the help under the name that the program was called by.
 func (s *session) printUsage(app *cli.App, path []*cli.Command) {
 	var text strings.Builder
-	argv.PrintUsage(&text, app, path, changeFlags())
-	_, _ = io.WriteString(s.env.Stdout, argv.Renamed(text.String(), s.program))
+	args.PrintUsage(&text, app, path, changeFlags())
+	_, _ = io.WriteString(s.env.Stdout, args.Renamed(text.String(), s.program))
 }
 
 // app is the whole command tree. It holds no state of its own: s does.
 func (s *session) app() *cli.App {
 	app := &cli.App{
-		Name:     argv.Program,
-		HelpName: argv.Program,
+		Name:     args.Program,
+		HelpName: args.Program,
 		Usage:    "Look at and change a fleet of clusters through the flux-resourceset API",
 		Version:  s.env.Version,
 		Flags:    globalFlags(),
@@ -147,7 +147,7 @@ func finish(cmd *cli.Command) {
 	name := cmd.HelpName
 	if len(cmd.Subcommands) > 0 {
 		cmd.Action = needsVerb
-		if argv.Operand(cmd) != "" {
+		if args.Operand(cmd) != "" {
 			name += " " + cmd.ArgsUsage
 		}
 	}
@@ -158,13 +158,13 @@ func finish(cmd *cli.Command) {
 }
 
 func needsVerb(c *cli.Context) error {
-	if operand := argv.Operand(c.Command); operand != "" {
-		return argv.Errorf("%s takes %s, and then a command: %s", c.Command.HelpName, c.Command.ArgsUsage, argv.ListOf(argv.Visible(c.Command.Subcommands)))
+	if operand := args.Operand(c.Command); operand != "" {
+		return args.Errorf("%s takes %s, and then a command: %s", c.Command.HelpName, c.Command.ArgsUsage, args.ListOf(args.Visible(c.Command.Subcommands)))
 	}
-	return argv.Errorf("%s needs a command: %s", c.Command.HelpName, argv.ListOf(argv.Visible(c.Command.Subcommands)))
+	return args.Errorf("%s needs a command: %s", c.Command.HelpName, args.ListOf(args.Visible(c.Command.Subcommands)))
 }
 
 // badFlag turns what the flag parser says into a usage error, without urfave's help on standard output.
 func badFlag(_ *cli.Context, err error, _ bool) error {
-	return argv.Error{Err: err}
+	return args.Error{Err: err}
 }

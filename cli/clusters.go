@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -146,27 +146,27 @@ func (s clusterCommands) labelCommand() *cli.Command {
 		Usage:     "Set and remove labels of clusters; the others stay",
 		ArgsUsage: "[NAME] KEY=VALUE... KEY-...",
 		Description: "Without --cluster, --selector or --all the first argument names the cluster.\n\n" +
-			argv.ExampleText("cluster label demo-cluster-01 tier=web old-", "cluster label --selector environment=dev canary=true --plan"),
+			args.ExampleText("cluster label demo-cluster-01 tier=web old-", "cluster label --selector environment=dev canary=true --plan"),
 		Flags: slices.Concat(targetFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags(),
 			[]cli.Flag{&cli.BoolFlag{Name: "overwrite", Hidden: true, Usage: "accepted because kubectl wants it; labels are always overwritten"}}),
 		Action: func(c *cli.Context) error {
-			args := c.Args().Slice()
+			operands := c.Args().Slice()
 			on := targets{}
 			if c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all") {
 				var err error
 				if on, err = targetsOf(c); err != nil {
 					return err
 				}
-			} else if len(args) > 0 {
-				if err := checkID("NAME", args[0]); err != nil {
+			} else if len(operands) > 0 {
+				if err := checkID("NAME", operands[0]); err != nil {
 					return err
 				}
-				on.ids, args = args[:1], args[1:]
+				on.ids, operands = operands[:1], operands[1:]
 			}
-			if len(args) == 0 {
-				return argv.Errorf("%s takes NAME, or --cluster, --selector or --all, and at least one KEY=VALUE or KEY-", c.Command.HelpName)
+			if len(operands) == 0 {
+				return args.Errorf("%s takes NAME, or --cluster, --selector or --all, and at least one KEY=VALUE or KEY-", c.Command.HelpName)
 			}
-			labels, err := labelsFrom(args)
+			labels, err := labelsFrom(operands)
 			if err != nil {
 				return err
 			}
@@ -182,9 +182,9 @@ func (s clusterCommands) labelCommand() *cli.Command {
 }
 
 // labelsFrom reads KEY=VALUE and KEY-, the latter as null.
-func labelsFrom(args []string) (map[string]any, error) {
+func labelsFrom(operands []string) (map[string]any, error) {
 	labels := map[string]any{}
-	for _, arg := range args {
+	for _, arg := range operands {
 		key, value, isSet := strings.Cut(arg, "=")
 		gone, isGone := strings.CutSuffix(arg, "-")
 		switch {
@@ -193,7 +193,7 @@ func labelsFrom(args []string) (map[string]any, error) {
 		case isGone && !isSet && gone != "":
 			labels[gone] = nil
 		default:
-			return nil, argv.Errorf("%q is neither KEY=VALUE nor KEY-", arg)
+			return nil, args.Errorf("%q is neither KEY=VALUE nor KEY-", arg)
 		}
 	}
 	return labels, nil
@@ -206,7 +206,7 @@ func (s clusterCommands) protectCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ func (s clusterCommands) protectCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return verbs{s.session, clusters}.mergePatch(c, args[0], patch)
+			return verbs{s.session, clusters}.mergePatch(c, operands[0], patch)
 		},
 	}
 }
@@ -229,24 +229,24 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			yesFlag(),
 		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
-			mode, what := c.String("mode"), fmt.Sprintf("delete the cluster %q; Flux removes everything on it that came from here", args[0])
+			mode, what := c.String("mode"), fmt.Sprintf("delete the cluster %q; Flux removes everything on it that came from here", operands[0])
 			switch mode {
 			case "uninstall":
 			case "orphan":
-				what = fmt.Sprintf("forget the cluster %q; Flux keeps what is running on it", args[0])
+				what = fmt.Sprintf("forget the cluster %q; Flux keeps what is running on it", operands[0])
 			default:
-				return argv.Errorf("--mode is uninstall or orphan, not %q", mode)
+				return args.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
 			return verbs{s.session, clusters}.performOn(c, change{
-				operations: fixed(operation{"op": "delete", "kind": clusters.kind, "id": args[0], "mode": mode}),
+				operations: fixed(operation{"op": "delete", "kind": clusters.kind, "id": operands[0], "mode": mode}),
 				what:       what,
 				request: func(conn client, hash string) (answer, error) {
 					edits := append(writeEdits(c), planned(hash), query(url.Values{"mode": {mode}}))
-					return receive(clusters.api.delete(c.Context, conn, args[0], edits...))
+					return receive(clusters.api.delete(c.Context, conn, operands[0], edits...))
 				},
 			})
 		},

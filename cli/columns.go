@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -32,7 +32,7 @@ func (v view) sortedBy(column string, docs []json.RawMessage) ([]json.RawMessage
 	}
 	at := slices.IndexFunc(v.header, func(h string) bool { return strings.EqualFold(h, column) })
 	if at < 0 {
-		return nil, argv.Errorf("there is no column %q; there are %s", column, argv.ListOf(v.header))
+		return nil, args.Errorf("there is no column %q; there are %s", column, args.ListOf(v.header))
 	}
 	type item struct {
 		doc  json.RawMessage
@@ -70,7 +70,7 @@ func labelColumns(c *cli.Context) ([]string, error) {
 	for _, given := range c.StringSlice("label-columns") {
 		for name := range strings.SplitSeq(given, ",") {
 			if name == "" {
-				return nil, argv.Errorf("--label-columns: %q has an empty label", given)
+				return nil, args.Errorf("--label-columns: %q has an empty label", given)
 			}
 			names = append(names, name)
 		}

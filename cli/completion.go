@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -17,20 +17,20 @@ import (
 
 func (s *session) completionCommand() *cli.Command {
 	install := map[string]string{
-		"bash":       "source <(" + argv.Program + " completion bash)",
-		"zsh":        "source <(" + argv.Program + " completion zsh)   (after compinit)",
-		"fish":       argv.Program + " completion fish | source",
-		"powershell": argv.Program + " completion powershell | Out-String | Invoke-Expression",
+		"bash":       "source <(" + args.Program + " completion bash)",
+		"zsh":        "source <(" + args.Program + " completion zsh)   (after compinit)",
+		"fish":       args.Program + " completion fish | source",
+		"powershell": args.Program + " completion powershell | Out-String | Invoke-Expression",
 	}
 	cmd := &cli.Command{Name: "completion", Usage: "Print the script that lets a shell complete commands, flags and names"}
-	for _, shell := range argv.Shells {
+	for _, shell := range args.Shells {
 		cmd.Subcommands = append(cmd.Subcommands, &cli.Command{
 			Name: shell, Usage: "The script for " + shell, Description: "Put this into the shell's start-up file:\n\n    " + install[shell],
 			Action: func(c *cli.Context) error {
 				if _, err := arguments(c); err != nil {
 					return err
 				}
-				script, err := argv.Script(shell)
+				script, err := args.Script(shell)
 				if err != nil {
 					return err
 				}
@@ -52,7 +52,7 @@ func (s *session) completeCommand() *cli.Command {
 			if len(words) == 0 {
 				words = []string{""}
 			}
-			for _, candidate := range argv.Complete(s.root, words, &completer{session: s, c: c}) {
+			for _, candidate := range args.Complete(s.root, words, &completer{session: s, c: c}) {
 				_, _ = fmt.Fprintln(s.env.Stdout, candidate)
 			}
 			return nil
@@ -68,7 +68,7 @@ type completer struct {
 	about string // the component that its other flags are about
 }
 
-var _ argv.Values = (*completer)(nil)
+var _ args.Values = (*completer)(nil)
 
 // Set takes over a flag of the command line that is being typed. One that is wrong is as good as none.
 func (s *completer) Set(flag cli.Flag, value string) {

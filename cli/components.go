@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -173,7 +173,7 @@ func (s componentCommands) setCommand() *cli.Command {
 	return &cli.Command{
 		Name: "set", Usage: "Change settings of a component on clusters that have it; update changes the catalog",
 		ArgsUsage: "NAME " + assigningUsage,
-		Description: argv.ExampleText("component set grafana --selector environment=dev --component-version 17.1.0 --plan",
+		Description: args.ExampleText("component set grafana --selector environment=dev --component-version 17.1.0 --plan",
 			"component set grafana --all --component-version ''"),
 		Flags: slices.Concat(assigningFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -186,7 +186,7 @@ func (s componentCommands) setCommand() *cli.Command {
 				return err
 			}
 			if len(values) == 0 {
-				return argv.Errorf("nothing to change: give at least one of --enabled, --oci-tag, --component-path and --component-version")
+				return args.Errorf("nothing to change: give at least one of --enabled, --oci-tag, --component-path and --component-version")
 			}
 			return s.onTargets(c, on, change{operations: on.planner("set_component", withID(components, id, values))}, func(conn client, cluster, hash string) (answer, error) {
 				return s.setAssigned(c, conn, id, cluster, hash, values)
@@ -242,7 +242,7 @@ func (s componentCommands) patchValuesCommand() *cli.Command {
 		Name:      "patch",
 		Usage:     "Set and remove Helm values of a component on clusters; the others stay",
 		ArgsUsage: "NAME " + assigningUsage,
-		Description: argv.ExampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
+		Description: args.ExampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
 			"component patch podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run",
 			"component patch podinfo --selector environment=dev --set image.tag=6.9.0 --field-manager ci --plan"),
 		Flags: slices.Concat(assigningFlags(), valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
@@ -264,14 +264,14 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 	}
 	cluster, single := on.one()
 	if len(on.layers) > 0 && (c.IsSet("field-manager") || c.Bool("apply") || c.Bool("force")) {
-		return argv.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
+		return args.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
 	}
 	op := "patch_values"
 	if c.Bool("apply") {
 		op = "apply_values"
 		for path, value := range values {
 			if value == nil {
-				return argv.Errorf("--apply gives the manager's full set: leave %q out instead of --unset", path)
+				return args.Errorf("--apply gives the manager's full set: leave %q out instead of --unset", path)
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -28,7 +28,7 @@ func (s *session) confirm(c *cli.Context, ch change) error {
 		if ch.scriptsMay {
 			return nil
 		}
-		return argv.Errorf("%s: confirmation required: not a terminal; use --yes", ch.what)
+		return args.Errorf("%s: confirmation required: not a terminal; use --yes", ch.what)
 	}
 	if _, err := io.WriteString(s.env.Stderr, s.link.where()); err != nil {
 		return err

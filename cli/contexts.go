@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
@@ -70,7 +70,7 @@ func (s contexts) setContextCommand() *cli.Command {
 			"A token given with --api-token or --write-token is written to the file, which only you can read.",
 		Flags: tokenFlags(),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -78,21 +78,21 @@ func (s contexts) setContextCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			ctx := file.Find(args[0])
+			ctx := file.Find(operands[0])
 			if ctx == nil {
-				file.Contexts = append(file.Contexts, config.Context{Name: args[0]})
-				ctx = file.Find(args[0])
+				file.Contexts = append(file.Contexts, config.Context{Name: operands[0]})
+				ctx = file.Find(operands[0])
 			}
 			if err := setContext(ctx, c); err != nil {
 				return err
 			}
 			if file.CurrentContext == "" {
-				file.CurrentContext = args[0]
+				file.CurrentContext = operands[0]
 			}
 			if err := s.world().Save(c, file); err != nil {
 				return err
 			}
-			s.note("Context %q is stored.", args[0])
+			s.note("Context %q is stored.", operands[0])
 			return nil
 		},
 	}
@@ -138,7 +138,7 @@ func setContext(f *config.Context, c *cli.Context) error {
 		case 1:
 			*source = given[0]
 		default:
-			return argv.Errorf("a token comes from one place: give one of --%s, --%s-env, --%s-file and --%s-command", flag, flag, flag, flag)
+			return args.Errorf("a token comes from one place: give one of --%s, --%s-env, --%s-file and --%s-command", flag, flag, flag, flag)
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func absolute(path string) (string, error) {
 }
 
 func (s contexts) useContext(c *cli.Context) error {
-	args, err := arguments(c, "NAME")
+	operands, err := arguments(c, "NAME")
 	if err != nil {
 		return err
 	}
@@ -161,14 +161,14 @@ func (s contexts) useContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if file.Find(args[0]) == nil {
-		return unknownContext(args[0])
+	if file.Find(operands[0]) == nil {
+		return unknownContext(operands[0])
 	}
-	file.CurrentContext = args[0]
+	file.CurrentContext = operands[0]
 	if err := s.world().Save(c, file); err != nil {
 		return err
 	}
-	s.note("Context %q is the current one.", args[0])
+	s.note("Context %q is the current one.", operands[0])
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (s contexts) currentContext(c *cli.Context) error {
 }
 
 func (s contexts) renameContext(c *cli.Context) error {
-	args, err := arguments(c, "NAME", "NEW")
+	operands, err := arguments(c, "NAME", "NEW")
 	if err != nil {
 		return err
 	}
@@ -200,26 +200,26 @@ func (s contexts) renameContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx := file.Find(args[0])
+	ctx := file.Find(operands[0])
 	switch {
 	case ctx == nil:
-		return unknownContext(args[0])
-	case args[0] != args[1] && file.Find(args[1]) != nil:
-		return argv.Errorf("there is a context %q already", args[1])
+		return unknownContext(operands[0])
+	case operands[0] != operands[1] && file.Find(operands[1]) != nil:
+		return args.Errorf("there is a context %q already", operands[1])
 	}
-	ctx.Name = args[1]
-	if file.CurrentContext == args[0] {
-		file.CurrentContext = args[1]
+	ctx.Name = operands[1]
+	if file.CurrentContext == operands[0] {
+		file.CurrentContext = operands[1]
 	}
 	if err := s.world().Save(c, file); err != nil {
 		return err
 	}
-	s.note("Context %q is now called %q.", args[0], args[1])
+	s.note("Context %q is now called %q.", operands[0], operands[1])
 	return nil
 }
 
 func (s contexts) deleteContext(c *cli.Context) error {
-	args, err := arguments(c, "NAME")
+	operands, err := arguments(c, "NAME")
 	if err != nil {
 		return err
 	}
@@ -227,18 +227,18 @@ func (s contexts) deleteContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if file.Find(args[0]) == nil {
-		return unknownContext(args[0])
+	if file.Find(operands[0]) == nil {
+		return unknownContext(operands[0])
 	}
-	file.Contexts = slices.DeleteFunc(file.Contexts, func(f config.Context) bool { return f.Name == args[0] })
-	if file.CurrentContext == args[0] {
+	file.Contexts = slices.DeleteFunc(file.Contexts, func(f config.Context) bool { return f.Name == operands[0] })
+	if file.CurrentContext == operands[0] {
 		file.CurrentContext = ""
 		s.note("There is no current context any more; choose one with: config use-context NAME")
 	}
 	if err := s.world().Save(c, file); err != nil {
 		return err
 	}
-	s.note("Context %q is deleted.", args[0])
+	s.note("Context %q is deleted.", operands[0])
 	return nil
 }
 

@@ -17,15 +17,15 @@ func (s *session) demoCommand() *cli.Command {
 				ArgsUsage: "CLUSTER NAMESPACE",
 				Flags:     slices.Concat(flagsOf(namespaces.fields), []cli.Flag{updateFlag(), dryRunFlag(), yesFlag()}, plannedFlags()),
 				Action: func(c *cli.Context) error {
-					args, err := arguments(c, "CLUSTER", "NAMESPACE")
+					operands, err := arguments(c, "CLUSTER", "NAMESPACE")
 					if err != nil {
 						return err
 					}
-					doc := map[string]any{"id": args[1]}
+					doc := map[string]any{"id": operands[1]}
 					if err := collect(c, namespaces.fields, doc); err != nil {
 						return err
 					}
-					return verbs{s, namespaces}.createAndAssign(c, args[1], doc, nil, targets{ids: args[:1]})
+					return verbs{s, namespaces}.createAndAssign(c, operands[1], doc, nil, targets{ids: operands[:1]})
 				},
 			},
 			{
@@ -34,11 +34,11 @@ func (s *session) demoCommand() *cli.Command {
 				ArgsUsage: "CLUSTER COMPONENT",
 				Flags:     slices.Concat(valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 				Action: func(c *cli.Context) error {
-					args, err := arguments(c, "CLUSTER", "COMPONENT")
+					operands, err := arguments(c, "CLUSTER", "COMPONENT")
 					if err != nil {
 						return err
 					}
-					return componentCommands{s}.patchValues(c, targets{ids: args[:1]}, args[1])
+					return componentCommands{s}.patchValues(c, targets{ids: operands[:1]}, operands[1])
 				},
 			},
 			{
@@ -46,11 +46,11 @@ func (s *session) demoCommand() *cli.Command {
 				Usage:     "Show the namespaces as a cluster's Flux receives them; as inputs --type namespaces",
 				ArgsUsage: "CLUSTER_DNS",
 				Action: func(c *cli.Context) error {
-					args, err := arguments(c, "CLUSTER_DNS")
+					operands, err := arguments(c, "CLUSTER_DNS")
 					if err != nil {
 						return err
 					}
-					return inputCommands{s}.printInputs(c, args[0], namespaces.inputs.name)
+					return inputCommands{s}.printInputs(c, operands[0], namespaces.inputs.name)
 				},
 			},
 		},

@@ -20,7 +20,7 @@ func (s clusterCommands) describeCommand() *cli.Command {
 		Name: "describe", Usage: "Show a cluster, what it runs of each component, and its last changes, for people",
 		ArgsUsage: "NAME",
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -28,13 +28,13 @@ func (s clusterCommands) describeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			text, document, err := s.describe(c, conn, args[0])
+			text, document, err := s.describe(c, conn, operands[0])
 			if err != nil {
 				return err
 			}
 			out := render.Output{
 				Document: document, Text: func(bool) string { return text },
-				Names: func() ([]string, error) { return []string{clusters.name + "/" + args[0]}, nil },
+				Names: func() ([]string, error) { return []string{clusters.name + "/" + operands[0]}, nil },
 			}
 			if !c.IsSet("output") {
 				return s.printAs(c, "table", out)

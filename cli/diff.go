@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -31,7 +31,7 @@ func (s *session) diffCommand() *cli.Command {
 		Description: "KIND/NAME@REVISION is a document as it was at a revision. One alone is compared with what it is now. With --effective clusters " +
 			"are compared with all that they have by their layers.\n\nWhat is printed is text, also when it is not read on a terminal; -o json and -o yaml give a list.\n" +
 			"Exit code 0: nothing differs, 1: something does, 2: the command line is wrong, 3: an error.\n\n" +
-			argv.ExampleText("diff -f fleet/", "diff cluster/prod-01 cluster/prod-02 --effective", "diff cluster/prod-01@41", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
+			args.ExampleText("diff -f fleet/", "diff cluster/prod-01 cluster/prod-02 --effective", "diff cluster/prod-01@41", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
 		Flags: slices.Concat([]cli.Flag{
 			documentsFlag(), &cli.BoolFlag{Name: "effective", Usage: "of clusters: with what their layers give them"},
 		}, pruneFlags()),
@@ -40,7 +40,7 @@ func (s *session) diffCommand() *cli.Command {
 				return s.diffDocuments(c)
 			}
 			if c.Bool("effective") {
-				return argv.Errorf("--effective compares clusters of the fleet with each other: name two")
+				return args.Errorf("--effective compares clusters of the fleet with each other: name two")
 			}
 			a, err := s.newApplication(c)
 			if err != nil {

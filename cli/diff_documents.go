@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -26,7 +26,7 @@ func versionFrom(text string) (version, error) {
 	if past {
 		var err error
 		if v.revision, err = strconv.ParseInt(at, 10, 64); err != nil || v.revision < 1 {
-			return v, argv.Errorf("%q: %q is not the number of a revision", text, at)
+			return v, args.Errorf("%q: %q is not the number of a revision", text, at)
 		}
 	}
 	kind, id, ok := strings.Cut(name, "/")
@@ -35,10 +35,10 @@ func versionFrom(text string) (version, error) {
 		kind, id, ok = resourcePrefix+of, resource, named
 	}
 	if !ok {
-		return v, argv.Errorf("%q is not KIND/NAME or KIND/NAME@REVISION, such as cluster/prod-01@41", text)
+		return v, args.Errorf("%q is not KIND/NAME or KIND/NAME@REVISION, such as cluster/prod-01@41", text)
 	}
 	if v.noun, ok = nounOf(kind); !ok {
-		return v, argv.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), argv.ListOf(kinds()))
+		return v, args.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), args.ListOf(kinds()))
 	}
 	v.id = id
 	return v, checkID("NAME", id)
@@ -54,7 +54,7 @@ func (v version) String() string {
 // diffDocuments compares two documents of the fleet, or one with what it was.
 func (s *session) diffDocuments(c *cli.Context) error {
 	if c.IsSet("file") || c.NArg() > 2 {
-		return argv.Errorf("%s takes -f, or one or two of KIND/NAME[@REVISION]", c.Command.HelpName)
+		return args.Errorf("%s takes -f, or one or two of KIND/NAME[@REVISION]", c.Command.HelpName)
 	}
 	var sides [2]version
 	for i := range sides {
@@ -65,11 +65,11 @@ func (s *session) diffDocuments(c *cli.Context) error {
 	}
 	if c.NArg() == 1 {
 		if sides[1].revision = 0; sides[0].revision == 0 {
-			return argv.Errorf("%s is compared with itself: name another document, or a revision as in %[1]s@41", sides[0])
+			return args.Errorf("%s is compared with itself: name another document, or a revision as in %[1]s@41", sides[0])
 		}
 	}
 	if sides[0].noun.kind != sides[1].noun.kind {
-		return argv.Errorf("%s and %s are not of one kind", sides[0], sides[1])
+		return args.Errorf("%s and %s are not of one kind", sides[0], sides[1])
 	}
 	conn, err := s.ready(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *session) leavesOf(c *cli.Context, conn client, v version) (map[string]j
 	}
 	if c.Bool("effective") {
 		if v.noun.kind != clusters.kind || v.revision > 0 {
-			return nil, argv.Errorf("--effective is for clusters as they are now, not for %s", v)
+			return nil, args.Errorf("--effective is for clusters as they are now, not for %s", v)
 		}
 		ask.Set("view", "effective")
 	}

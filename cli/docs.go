@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -60,12 +60,12 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 		if strings.Count(cmd.HelpName, " ") == 1 {
 			level = "###"
 		}
-		title := strings.TrimPrefix(cmd.HelpName, argv.Program+" ")
-		_, _ = fmt.Fprintf(b, "\n%s %s\n\n%s.\n\n```\n%s\n```\n", level, title, cmd.Usage, argv.Synopsis(cmd))
+		title := strings.TrimPrefix(cmd.HelpName, args.Program+" ")
+		_, _ = fmt.Fprintf(b, "\n%s %s\n\n%s.\n\n```\n%s\n```\n", level, title, cmd.Usage, args.Synopsis(cmd))
 		if cmd.Description != "" {
 			_, _ = fmt.Fprintf(b, "\n%s\n", cmd.Description)
 		}
-		own, shared := argv.SplitChanges(cmd.Flags)
+		own, shared := args.SplitChanges(cmd.Flags)
 		docsFlags(b, own)
 		if len(shared) > 0 {
 			_, _ = fmt.Fprintf(b, "\n[Flags of changes](#flags-of-changes): `%s`\n", strings.Join(shared, "`, `"))
@@ -74,13 +74,13 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 }
 
 func docsFlags(b *strings.Builder, flags []cli.Flag) {
-	flags = argv.VisibleFlags(flags)
+	flags = args.VisibleFlags(flags)
 	if len(flags) == 0 {
 		return
 	}
 	b.WriteString("\n| flag | |\n|---|---|\n")
 	for _, f := range flags {
-		names, usage := argv.Describe(f)
+		names, usage := args.Describe(f)
 		_, _ = fmt.Fprintf(b, "| `%s` | %s |\n", names, strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(usage))
 	}
 }

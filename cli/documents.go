@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -45,7 +45,7 @@ func documentsFlag() cli.Flag {
 func (a *application) documents(c *cli.Context) ([]document, error) {
 	names := c.StringSlice("file")
 	if len(names) == 0 {
-		return nil, argv.Errorf("%s needs documents: give them with -f", c.Command.HelpName)
+		return nil, args.Errorf("%s needs documents: give them with -f", c.Command.HelpName)
 	}
 	var (
 		docs  []document
@@ -55,12 +55,12 @@ func (a *application) documents(c *cli.Context) ([]document, error) {
 	for _, name := range names {
 		files, err := filesOf(name)
 		if err != nil {
-			return nil, argv.Error{Err: err}
+			return nil, args.Error{Err: err}
 		}
 		for _, file := range files {
 			data, err := a.s.input(file)
 			if err != nil {
-				return nil, argv.Error{Err: err}
+				return nil, args.Error{Err: err}
 			}
 			found, err := documentsIn(data, file)
 			if err != nil {
@@ -76,10 +76,10 @@ func (a *application) documents(c *cli.Context) ([]document, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, argv.Errorf("%w", err)
+		return nil, args.Errorf("%w", err)
 	}
 	if len(docs) == 0 {
-		return nil, argv.Errorf("there is no document in %s", argv.ListOf(names))
+		return nil, args.Errorf("there is no document in %s", args.ListOf(names))
 	}
 	return docs, nil
 }
@@ -193,7 +193,7 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 	}
 	if len(fields) > 0 {
 		errs = append(errs, fmt.Errorf("%s has neither a kind (%s) nor only lists of documents (%s): what is %s?",
-			source, argv.ListOf(kinds()), strings.Join(listNames(), ", "), argv.ListOf(render.SortedKeys(fields))))
+			source, args.ListOf(kinds()), strings.Join(listNames(), ", "), args.ListOf(render.SortedKeys(fields))))
 	}
 	return docs, errors.Join(errs...)
 }
@@ -212,7 +212,7 @@ func documentOf(kind string, fields map[string]json.RawMessage, source string) (
 		n, ok = resourcesOfID(of), true
 	}
 	if !ok {
-		return document{}, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, argv.ListOf(kinds()))
+		return document{}, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, args.ListOf(kinds()))
 	}
 	return newDocument(n, fields, source)
 }

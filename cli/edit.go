@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/editor"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -23,7 +23,7 @@ func (v verbs) editCommand() *cli.Command {
 		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal you then see the plan and are asked. When something goes wrong, the file is kept.",
 		Flags:       slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -31,17 +31,17 @@ func (v verbs) editCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			found, err := receive(v.api.get(c.Context, conn, args[0]))
+			found, err := receive(v.api.get(c.Context, conn, operands[0]))
 			if err != nil {
 				return err
 			}
-			text, err := v.editable(args[0], found.body)
+			text, err := v.editable(operands[0], found.body)
 			if err != nil {
 				return err
 			}
 			edited, file, err := v.editor().Edit(c.Context, text)
 			if err == nil {
-				err = v.changeEdited(c, args[0], found.etag, text, edited)
+				err = v.changeEdited(c, operands[0], found.etag, text, edited)
 			}
 			return edits(file, err)
 		},
@@ -85,7 +85,7 @@ func (n noun) editable(id string, body json.RawMessage) ([]byte, error) {
 // changeEdited makes the change that somebody has made in a document's text.
 func (v verbs) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
 	if lastLineCut(after) {
-		return argv.Errorf("the file looks cut off: its last line has no end")
+		return args.Errorf("the file looks cut off: its last line has no end")
 	}
 	was, err := fieldsOf(before)
 	if err != nil {
@@ -96,7 +96,7 @@ func (v verbs) changeEdited(c *cli.Context, id, etag string, before, after []byt
 		return err
 	}
 	if !reflect.DeepEqual(was["id"], is["id"]) || !reflect.DeepEqual(was["kind"], is["kind"]) {
-		return argv.Errorf("the id and the kind of a document stay; create makes another one")
+		return args.Errorf("the id and the kind of a document stay; create makes another one")
 	}
 	patch := patchBetween(was, is, v.assigns())
 	if len(patch) == 0 {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -86,8 +86,8 @@ func (s *session) reportError(err error) {
 	err = s.older(err)
 	var b strings.Builder
 	text := errorText(err)
-	if usage, ok := errors.AsType[argv.Error](err); ok {
-		text = argv.Renamed(usage.Error(), s.program)
+	if usage, ok := errors.AsType[args.Error](err); ok {
+		text = args.Renamed(usage.Error(), s.program)
 	}
 	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(render.Red, "Error:"), render.Printable(text))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
@@ -189,7 +189,7 @@ func (s *session) hint(err error) string {
 		op         *net.OpError
 		dns        *net.DNSError
 		authority  x509.UnknownAuthorityError
-		usage      argv.Error
+		usage      args.Error
 		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.link.settings.URL)
 	)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/oapi-codegen/nullable"
@@ -20,7 +20,7 @@ func (s *session) explainCommand() *cli.Command {
 		Usage:     "Show where each value of a cluster's inputs comes from, and what it overrides",
 		ArgsUsage: "CLUSTER [NAME]",
 		Description: "NAME is a component, or what --list has. With -o wide also where in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
-			argv.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain --fields cluster.patches"),
+			args.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain --fields cluster.patches"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: platform-components, namespaces, rolebindings, or a resource type; without NAME all", Value: "platform-components"},
 			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without asking the server"},
@@ -35,17 +35,17 @@ func (s *session) explain(c *cli.Context) error {
 	if c.IsSet("fields") {
 		return s.explainFields(c, c.String("fields"))
 	}
-	args := c.Args().Slice()
-	if len(args) < 1 || len(args) > 2 {
-		return argv.Errorf("%s takes CLUSTER, and then maybe NAME", c.Command.HelpName)
+	operands := c.Args().Slice()
+	if len(operands) < 1 || len(operands) > 2 {
+		return args.Errorf("%s takes CLUSTER, and then maybe NAME", c.Command.HelpName)
 	}
-	if err := checkIDs([]string{"CLUSTER", "NAME"}[:len(args)], args); err != nil {
+	if err := checkIDs([]string{"CLUSTER", "NAME"}[:len(operands)], operands); err != nil {
 		return err
 	}
 	pointer := c.String("pointer")
 	if c.IsSet("path") {
-		if c.IsSet("pointer") || len(args) < 2 {
-			return argv.Errorf("--path is about one component, and takes the place of --pointer")
+		if c.IsSet("pointer") || len(operands) < 2 {
+			return args.Errorf("--path is about one component, and takes the place of --pointer")
 		}
 		pointer = "/patches/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.String("path"))
 	}
@@ -53,22 +53,22 @@ func (s *session) explain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := receive(s.explanation(c, conn, args, pointer))
+	a, err := receive(s.explanation(c, conn, operands, pointer))
 	if err != nil {
 		return err
 	}
 	return s.print(c, explained(a))
 }
 
-func (s *session) explanation(c *cli.Context, conn client, args []string, pointer string) (*http.Response, error) {
+func (s *session) explanation(c *cli.Context, conn client, operands []string, pointer string) (*http.Response, error) {
 	var at *string
 	if pointer != "" {
 		at = &pointer
 	}
-	if len(args) == 1 {
-		return conn.ExplainCluster(c.Context, args[0], &api.ExplainClusterParams{Pointer: at})
+	if len(operands) == 1 {
+		return conn.ExplainCluster(c.Context, operands[0], &api.ExplainClusterParams{Pointer: at})
 	}
-	return conn.ExplainInput(c.Context, args[0], c.String("list"), args[1], &api.ExplainInputParams{Pointer: at})
+	return conn.ExplainInput(c.Context, operands[0], c.String("list"), operands[1], &api.ExplainInputParams{Pointer: at})
 }
 
 // explained is an explanation as output.

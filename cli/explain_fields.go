@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
 	"github.com/urfave/cli/v2"
@@ -94,7 +94,7 @@ var fieldSchemaNames = map[string]string{
 // explainFields prints the schema at PATH: a kind and its fields, separated by dots.
 func (s *session) explainFields(c *cli.Context, path string) error {
 	if c.Args().Present() {
-		return argv.Errorf("--fields takes no CLUSTER: it is about the fields of a kind, such as cluster.patches")
+		return args.Errorf("--fields takes no CLUSTER: it is about the fields of a kind, such as cluster.patches")
 	}
 	names := strings.Split(path, ".")
 	kind := names[0]
@@ -105,7 +105,7 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 	}
 	schema, ok := fieldSchemaNames[kind]
 	if !ok {
-		return argv.Errorf("--fields: %q is not a kind; it is one of %s", names[0], strings.Join(render.SortedKeys(fieldSchemaNames), ", "))
+		return args.Errorf("--fields: %q is not a kind; it is one of %s", names[0], strings.Join(render.SortedKeys(fieldSchemaNames), ", "))
 	}
 	all, err := readFieldSchemas()
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 			next = in.values() // any key of a map
 		}
 		if next == nil {
-			return argv.Errorf("--fields: %s has no field %q; it has %s", strings.Join(names[:i+1], "."), name, cmp.Or(strings.Join(render.SortedKeys(in.Properties), ", "), "none"))
+			return args.Errorf("--fields: %s has no field %q; it has %s", strings.Join(names[:i+1], "."), name, cmp.Or(strings.Join(render.SortedKeys(in.Properties), ", "), "none"))
 		}
 		at = all.resolve(next)
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -23,7 +23,7 @@ func (s exporter) exportCommand() *cli.Command {
 		Usage:     "Print the documents of the fleet, or of some kinds, as apply takes them",
 		ArgsUsage: "[KIND|KIND/NAME]...",
 		Description: "Applied again, the output changes nothing; applied later, it puts every field back that it has. It is YAML unless -o says otherwise.\n\n" +
-			argv.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
+			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
 		Action: func(c *cli.Context) error {
 			wanted, err := wantedFrom(c.Args().Slice())
 			if err != nil {
@@ -41,9 +41,9 @@ func (s exporter) exportCommand() *cli.Command {
 
 // wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all of a kind. Nothing means everything. The definitions
 // of all resource types are the kind resource, and those of one are resource/TYPE.
-func wantedFrom(args []string) (map[string][]string, error) {
+func wantedFrom(operands []string) (map[string][]string, error) {
 	wanted := map[string][]string{}
-	for _, arg := range args {
+	for _, arg := range operands {
 		word, id, one := strings.Cut(arg, "/")
 		if one && isResource(word) {
 			of, name, named := strings.Cut(id, "/")
@@ -54,7 +54,7 @@ func wantedFrom(args []string) (map[string][]string, error) {
 			n, ok = noun{kind: resourceKind}, true
 		}
 		if !ok {
-			return nil, argv.Errorf("there is no kind %s; there are %s", strconv.Quote(word), argv.ListOf(kinds()))
+			return nil, args.Errorf("there is no kind %s; there are %s", strconv.Quote(word), args.ListOf(kinds()))
 		}
 		ids, seen := wanted[n.kind]
 		switch {
@@ -66,7 +66,7 @@ func wantedFrom(args []string) (map[string][]string, error) {
 			wanted[n.kind] = append(ids, id)
 		}
 	}
-	if len(args) == 0 {
+	if len(operands) == 0 {
 		for _, kind := range kinds() {
 			wanted[kind] = nil
 		}
@@ -138,7 +138,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 	case "":
 		return s.printAs(c, "yaml", out)
 	case "table", "wide":
-		return argv.Errorf("documents are not exported as a %s; -o is yaml, json or name", format)
+		return args.Errorf("documents are not exported as a %s; -o is yaml, json or name", format)
 	}
 	return s.print(c, out)
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -40,7 +40,7 @@ func (f exportedFile) path() (string, error) {
 func (s exporter) split(c *cli.Context, files []exportedFile) error {
 	dir := c.String("split")
 	if dir == "" || c.IsSet("output") {
-		return argv.Errorf("--split takes a directory, and no --output: the files are YAML")
+		return args.Errorf("--split takes a directory, and no --output: the files are YAML")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

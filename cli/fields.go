@@ -7,7 +7,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -25,7 +25,7 @@ type field struct {
 func textField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.StringFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
+		make: func() cli.Flag { return &cli.StringFlag{Name: flag, Usage: usage, Category: args.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return c.String(flag), nil },
 	}
 }
@@ -45,7 +45,7 @@ func clearableField(flag, name, usage string) field {
 func numberField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.IntFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
+		make: func() cli.Flag { return &cli.IntFlag{Name: flag, Usage: usage, Category: args.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return c.Int(flag), nil },
 	}
 }
@@ -53,7 +53,7 @@ func numberField(flag, name, usage string) field {
 func boolField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.BoolFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
+		make: func() cli.Flag { return &cli.BoolFlag{Name: flag, Usage: usage, Category: args.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return c.Bool(flag), nil },
 	}
 }
@@ -61,7 +61,7 @@ func boolField(flag, name, usage string) field {
 func listField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
-		make: func() cli.Flag { return &cli.StringSliceFlag{Name: flag, Usage: usage, Category: argv.SettingCategory} },
+		make: func() cli.Flag { return &cli.StringSliceFlag{Name: flag, Usage: usage, Category: args.SettingCategory} },
 		read: func(c *cli.Context, flag string) (any, error) { return texts(c, flag), nil },
 	}
 }
@@ -87,7 +87,7 @@ func mapField(flag, name, usage string) field {
 		for _, pair := range texts(c, flag) {
 			key, value, ok := strings.Cut(pair, "=")
 			if !ok || key == "" {
-				return nil, argv.Errorf("--%s %q is not KEY=VALUE", flag, pair)
+				return nil, args.Errorf("--%s %q is not KEY=VALUE", flag, pair)
 			}
 			pairs[key] = value
 		}
@@ -117,7 +117,7 @@ func valuesFromField(flag, usage string) field {
 			kind, name, ok := strings.Cut(rest, "/")
 			kind = map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[strings.ToLower(kind)]
 			if !ok || kind == "" || name == "" || keyed && key == "" {
-				return nil, argv.Errorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
+				return nil, args.Errorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
 			}
 			ref := map[string]any{"kind": kind, "name": name}
 			if keyed {
@@ -147,7 +147,7 @@ func flagNames(fields []field) string {
 	for i, f := range fields {
 		names[i] = "--" + f.flag
 	}
-	return argv.ListOf(names)
+	return args.ListOf(names)
 }
 
 // collect reads the fields whose flags are on the command line into doc.
@@ -189,7 +189,7 @@ func fileFlag(of string) cli.Flag {
 }
 
 func yesFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Category: argv.ChangeCategory, Usage: "do not ask"}
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Category: args.ChangeCategory, Usage: "do not ask"}
 }
 
 func fullFlag() cli.Flag {
@@ -197,14 +197,14 @@ func fullFlag() cli.Flag {
 }
 
 func dryRunFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "dry-run", Category: argv.ChangeCategory, Usage: "let the server check everything and show the result, but change nothing"}
+	return &cli.BoolFlag{Name: "dry-run", Category: args.ChangeCategory, Usage: "let the server check everything and show the result, but change nothing"}
 }
 
 // writeFlags are those of every change to a document.
 func writeFlags() []cli.Flag {
 	return []cli.Flag{
 		dryRunFlag(),
-		&cli.StringFlag{Name: "if-match", Category: argv.ChangeCategory, Usage: "only if the document still has this `ETAG` (-v shows it)"},
+		&cli.StringFlag{Name: "if-match", Category: args.ChangeCategory, Usage: "only if the document still has this `ETAG` (-v shows it)"},
 	}
 }
 
@@ -236,14 +236,14 @@ func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[strin
 		}
 	}
 	if c.NArg() > 0 || id == "" {
-		args, err := arguments(c, "NAME")
+		operands, err := arguments(c, "NAME")
 		if err != nil {
 			return "", nil, err
 		}
-		if id != "" && id != args[0] {
-			return "", nil, argv.Errorf("%s is about %q, not %q", c.String("file"), id, args[0])
+		if id != "" && id != operands[0] {
+			return "", nil, args.Errorf("%s is about %q, not %q", c.String("file"), id, operands[0])
 		}
-		id = args[0]
+		id = operands[0]
 	}
 	if err := checkID("NAME", id); err != nil {
 		return "", nil, err
@@ -256,10 +256,10 @@ func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[strin
 func objectOf(data []byte, source string) (json.RawMessage, error) {
 	value, err := oneValue(data)
 	if errors.Is(err, errTwice) {
-		return nil, argv.Errorf("%s: %w", source, err)
+		return nil, args.Errorf("%s: %w", source, err)
 	}
 	if err != nil {
-		return nil, argv.Errorf("%s is neither JSON nor YAML of one object: %w", source, err)
+		return nil, args.Errorf("%s is neither JSON nor YAML of one object: %w", source, err)
 	}
 	return object(value, source)
 }
@@ -267,32 +267,32 @@ func objectOf(data []byte, source string) (json.RawMessage, error) {
 func object(data []byte, source string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
-		return nil, argv.Errorf("%s must hold one object of fields", source)
+		return nil, args.Errorf("%s must hold one object of fields", source)
 	}
 	return data, nil
 }
 
 // arguments are the positional ones, which must be as many as are named.
 func arguments(c *cli.Context, names ...string) ([]string, error) {
-	args := c.Args().Slice()
-	if len(args) != len(names) {
-		return nil, argv.Errorf("%s takes %s, not %s", c.Command.HelpName, counted(names), counted(args))
+	operands := c.Args().Slice()
+	if len(operands) != len(names) {
+		return nil, args.Errorf("%s takes %s, not %s", c.Command.HelpName, counted(names), counted(operands))
 	}
-	return args, checkIDs(names, args)
+	return operands, checkIDs(names, operands)
 }
 
 // severalArguments are one or more of the same sort.
 func severalArguments(c *cli.Context, name string) ([]string, error) {
-	args := c.Args().Slice()
-	if len(args) == 0 {
-		return nil, argv.Errorf("%s takes %s, not nothing", c.Command.HelpName, name)
+	operands := c.Args().Slice()
+	if len(operands) == 0 {
+		return nil, args.Errorf("%s takes %s, not nothing", c.Command.HelpName, name)
 	}
-	for _, arg := range args {
+	for _, arg := range operands {
 		if err := checkID(name, arg); err != nil {
 			return nil, err
 		}
 	}
-	return args, nil
+	return operands, nil
 }
 
 func counted(words []string) string {
@@ -302,8 +302,8 @@ func counted(words []string) string {
 	return strings.Join(words, " ")
 }
 
-func checkIDs(names, args []string) error {
-	for i, arg := range args {
+func checkIDs(names, operands []string) error {
+	for i, arg := range operands {
 		if err := checkID(names[i], arg); err != nil {
 			return err
 		}
@@ -314,7 +314,7 @@ func checkIDs(names, args []string) error {
 // checkID refuses what would make the path of the request another one: nothing, or a step up.
 func checkID(name, id string) error {
 	if id == "" || id == "." || id == ".." {
-		return argv.Errorf("%q cannot be a %s", id, name)
+		return args.Errorf("%q cannot be a %s", id, name)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func checkID(name, id string) error {
 func required(c *cli.Context, flag string) (string, error) {
 	value := c.String(flag)
 	if value == "" {
-		return "", argv.Errorf("%s needs --%s", c.Command.HelpName, flag)
+		return "", args.Errorf("%s needs --%s", c.Command.HelpName, flag)
 	}
 	return value, checkID("--"+flag, value)
 }

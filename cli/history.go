@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -27,7 +27,7 @@ func (v verbs) historyCommand() *cli.Command {
 		ArgsUsage:   "NAME",
 		Flags:       v.historyFlags(),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ func (v verbs) historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			view, docs, err := v.historyOf(c, conn, args[0], limit)
+			view, docs, err := v.historyOf(c, conn, operands[0], limit)
 			if err != nil {
 				return err
 			}
@@ -167,12 +167,12 @@ func (v verbs) rollbackCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
 			var told sync.Once
-			operations := func(conn client) ([]operation, error) { return v.rollback(c, conn, args[0], &told) }
+			operations := func(conn client) ([]operation, error) { return v.rollback(c, conn, operands[0], &told) }
 			return v.perform(c, change{
 				operations: operations,
 				request: func(conn client, hash string) (answer, error) {
@@ -271,29 +271,29 @@ func (s *session) restoreCommand() *cli.Command {
 		Name: "restore", Usage: "Put one document, or the whole fleet, back to what it was at a revision, as a new revision",
 		ArgsUsage: "REVISION [KIND NAME]",
 		Description: "What did not exist then is deleted, and Flux told to remove it: see that with --plan.\n\n" +
-			argv.ExampleText("restore 41 component grafana --plan", "restore 41 --yes"),
+			args.ExampleText("restore 41 component grafana --plan", "restore 41 --yes"),
 		Flags: slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			args := c.Args().Slice()
-			if len(args) != 1 && len(args) != 3 {
-				return argv.Errorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, counted(args))
+			operands := c.Args().Slice()
+			if len(operands) != 1 && len(operands) != 3 {
+				return args.Errorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, counted(operands))
 			}
-			revision, err := strconv.ParseInt(args[0], 10, 64)
+			revision, err := strconv.ParseInt(operands[0], 10, 64)
 			if err != nil || revision < 1 {
-				return argv.Errorf("%q is not the number of a revision", args[0])
+				return args.Errorf("%q is not the number of a revision", operands[0])
 			}
 			op := operation{"op": "restore", "revision": revision}
 			what := fmt.Sprintf("put the whole fleet back to revision %d", revision)
-			if len(args) == 3 {
-				n, ok := nounOf(args[1])
+			if len(operands) == 3 {
+				n, ok := nounOf(operands[1])
 				if !ok {
-					return argv.Errorf("there is no kind %q; there are %s", args[1], argv.ListOf(kinds()))
+					return args.Errorf("there is no kind %q; there are %s", operands[1], args.ListOf(kinds()))
 				}
-				if err := checkID("NAME", args[2]); err != nil {
+				if err := checkID("NAME", operands[2]); err != nil {
 					return err
 				}
-				op = n.operation("restore", args[2], op)
-				what = fmt.Sprintf("put the %s %q back to revision %d", n.title, args[2], revision)
+				op = n.operation("restore", operands[2], op)
+				what = fmt.Sprintf("put the %s %q back to revision %d", n.title, operands[2], revision)
 			}
 			if c.String("reason") == "" {
 				if err := c.Set("reason", fmt.Sprintf("restored to revision %d", revision)); err != nil {

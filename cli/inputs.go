@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -50,7 +50,7 @@ func (s *session) inputType(c *cli.Context, conn client, name string) (inputType
 	of, err := s.typeOf(c.Context, conn, name)
 	switch apiclient.ErrorCode(err) {
 	case "not_found":
-		return inputType{}, argv.Errorf("there is no type %q; there are %s, and the fleet's resource types", name, argv.ListOf(inputTypeNames()))
+		return inputType{}, args.Errorf("there is no type %q; there are %s, and the fleet's resource types", name, args.ListOf(inputTypeNames()))
 	case "method_not_allowed": // in read-only mode polls are answered, and nothing is said about them
 		return resourcesOfID(name).inputs, nil
 	}
@@ -68,17 +68,17 @@ func (s inputCommands) inputsCommand() *cli.Command {
 		ArgsUsage: "CLUSTER",
 		Description: "CLUSTER is an id or a DNS name; a name with a dot in it is taken for a DNS name.\n" +
 			"--static prints the list alone, as flux-operator build rset -f RESOURCESET --inputs-from FILE takes it.\n\n" +
-			argv.ExampleText("inputs demo-cluster-01 --type namespaces --static > inputs.yaml"),
+			args.ExampleText("inputs demo-cluster-01 --type namespaces --static > inputs.yaml"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + argv.ListOf(names) + ", or a resource type"},
+			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + args.ListOf(names) + ", or a resource type"},
 			&cli.BoolFlag{Name: "static", Usage: "only the list, as YAML unless -o says otherwise"},
 		},
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "CLUSTER")
+			operands, err := arguments(c, "CLUSTER")
 			if err != nil {
 				return err
 			}
-			return s.printInputs(c, args[0], c.String("type"))
+			return s.printInputs(c, operands[0], c.String("type"))
 		},
 	}
 }

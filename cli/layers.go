@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -90,7 +90,7 @@ func (s *session) layerClustersCommand() *cli.Command {
 	return &cli.Command{
 		Name: "clusters", Usage: "List the clusters that a layer matches", ArgsUsage: "NAME",
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func (s *session) layerClustersCommand() *cli.Command {
 				return err
 			}
 			view := "clusters"
-			a, err := receive(conn.GetLayer(c.Context, args[0], &api.GetLayerParams{View: &view}))
+			a, err := receive(conn.GetLayer(c.Context, operands[0], &api.GetLayerParams{View: &view}))
 			if err != nil {
 				return err
 			}
@@ -134,7 +134,7 @@ func (s *session) adoptCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: "With fields given, the layer is created or changed first, in the same change. Entries that only differ in their settings, and stand " +
 			"first, are given by the layer, and the clusters go on saying the settings. Values that a field manager owns stay.\n\n" +
-			argv.ExampleText("layer adopt base --priority 100 --all --plan", "layer adopt prod --priority 200 --selector environment=prod"),
+			args.ExampleText("layer adopt base --priority 100 --all --plan", "layer adopt prod --priority 200 --selector environment=prod"),
 		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the layer"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := v.documentFrom(c, v.noun)

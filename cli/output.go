@@ -3,9 +3,9 @@ package cli
 import (
 	"bytes"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/pager"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/screen"
 	"github.com/urfave/cli/v2"
 )
 
@@ -22,7 +22,7 @@ func (s *session) format(c *cli.Context) (string, error) {
 		return "json", nil
 	}
 	if err := render.Check(f); err != nil {
-		return "", argv.Error{Err: err}
+		return "", args.Error{Err: err}
 	}
 	return f, nil
 }
@@ -52,7 +52,7 @@ func (s *session) printAs(c *cli.Context, format string, out render.Output) erro
 	if err := out.Write(&text, style); err != nil {
 		return err
 	}
-	err := screen.Screen{Out: s.stdout.terminal(), Err: s.env.Stderr, Rows: rows, Getenv: s.env.Getenv}.Show(c.Context, text.Bytes())
+	err := pager.Terminal{Out: s.stdout.terminal(), Err: s.env.Stderr, Rows: rows, Getenv: s.env.Getenv}.Show(c.Context, text.Bytes())
 	s.stdout.failed = s.stdout.failed || err != nil
 	return err
 }

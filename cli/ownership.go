@@ -82,7 +82,7 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 		Name: "ownership", Usage: "Show which manager owns which values of a component on a cluster",
 		ArgsUsage: "CLUSTER COMPONENT",
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "CLUSTER", "COMPONENT")
+			operands, err := arguments(c, "CLUSTER", "COMPONENT")
 			if err != nil {
 				return err
 			}
@@ -90,11 +90,11 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			a, err := receive(conn.GetPatches(c.Context, args[0], args[1], nil))
+			a, err := receive(conn.GetPatches(c.Context, operands[0], operands[1], nil))
 			if err != nil {
 				return err
 			}
-			out, err := ownership(a, args[0], args[1])
+			out, err := ownership(a, operands[0], operands[1])
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
@@ -44,11 +44,11 @@ func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (jso
 func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	for _, flag := range []string{"dry-run", "if-match", "plan-hash"} {
 		if c.IsSet(flag) {
-			return argv.Errorf("--plan changes nothing, so it cannot take --%s", flag)
+			return args.Errorf("--plan changes nothing, so it cannot take --%s", flag)
 		}
 	}
 	if c.IsSet("templates") && c.String("templates") == "" {
-		return argv.Errorf("--templates must not be empty")
+		return args.Errorf("--templates must not be empty")
 	}
 	var ops []operation
 	ch.operations = ch.operations.kept(&ops)

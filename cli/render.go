@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
@@ -26,7 +26,7 @@ func (s renderer) renderCommand() *cli.Command {
 		Description: "The cluster's inputs are read from the API and rendered here, with the ResourceSets that are shipped and the\n" +
 			"templates of the resource types, or with your own. No cluster is asked. A file may hold several ResourceSets, and the ResourceSetInputProviders whose\n" +
 			"defaultValues they use, so what bootstrap prints can be rendered as it is. CLUSTER is an id or a DNS name.\n\n" +
-			argv.ExampleText(
+			args.ExampleText(
 				"render demo-cluster-01",
 				"render demo-cluster-01 --type namespaces",
 				"render demo-cluster-01 --type network-policies",
@@ -35,14 +35,14 @@ func (s renderer) renderCommand() *cli.Command {
 			),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones, and one for each resource type with a template)"},
-			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + argv.ListOf(inputTypeNames()) + ", or a resource type (default: all)"},
+			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + args.ListOf(inputTypeNames()) + ", or a resource type (default: all)"},
 		},
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "CLUSTER")
+			operands, err := arguments(c, "CLUSTER")
 			if err != nil {
 				return err
 			}
-			return s.render(c, args[0])
+			return s.render(c, operands[0])
 		},
 	}
 }

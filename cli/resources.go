@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -227,17 +227,17 @@ func (p typeProperties) given(c *cli.Context, flag string) (any, error) {
 		for _, pair := range texts(c, name) {
 			property, text, ok := strings.Cut(pair, "=")
 			if !ok || property == "" {
-				return nil, argv.Errorf("--%s %q is not NAME=VALUE", name, pair)
+				return nil, args.Errorf("--%s %q is not NAME=VALUE", name, pair)
 			}
 			if _, twice := spec[property]; twice {
-				return nil, argv.Errorf("--%s %s is given twice", name, property)
+				return nil, args.Errorf("--%s %s is given twice", name, property)
 			}
 			value, err := valueOf(text)
 			switch {
 			case err == nil && (name != flag || !p.text(property)):
 				spec[property] = value
 			case name != flag:
-				return nil, argv.Errorf("--%s %s: %w", name, property, err)
+				return nil, args.Errorf("--%s %s: %w", name, property, err)
 			default:
 				spec[property] = text
 			}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -18,7 +18,7 @@ func (s revisionCommands) revertCommand() *cli.Command {
 			"again since is a conflict: each is named, and nothing is reverted unless --ours or --theirs decides. Several revisions " +
 			"are taken back the newest first, in one change. What the revision created is deleted, and Flux told to remove it: see that " +
 			"with --plan. Tokens are never reverted.\n\n" +
-			argv.ExampleText("revision revert 41 --plan", "revision revert 41", "revision revert 41 --only cluster/demo-cluster-01 --theirs"),
+			args.ExampleText("revision revert 41 --plan", "revision revert 41", "revision revert 41 --only cluster/demo-cluster-01 --theirs"),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringSliceFlag{Name: "only", Usage: "only what was done to this `KIND/NAME`; repeat for more"},
 			&cli.BoolFlag{Name: "ours", Usage: "of what was changed again since, keep what is there now"},
@@ -50,15 +50,15 @@ func (s revisionCommands) revertCommand() *cli.Command {
 
 // revisionArguments are the revisions of the command line, the newest first.
 func revisionArguments(c *cli.Context) ([]int64, error) {
-	args, err := severalArguments(c, "REVISION")
+	operands, err := severalArguments(c, "REVISION")
 	if err != nil {
 		return nil, err
 	}
 	var revisions []int64
-	for _, arg := range args {
+	for _, arg := range operands {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
-			return nil, argv.Errorf("%q is not the number of a revision", arg)
+			return nil, args.Errorf("%q is not the number of a revision", arg)
 		}
 		revisions = append(revisions, n)
 	}
@@ -71,7 +71,7 @@ func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
 	prefer := ""
 	switch {
 	case c.Bool("ours") && c.Bool("theirs"):
-		return nil, argv.Errorf("--ours and --theirs say opposite things")
+		return nil, args.Errorf("--ours and --theirs say opposite things")
 	case c.Bool("ours"):
 		prefer = "ours"
 	case c.Bool("theirs"):
@@ -82,7 +82,7 @@ func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
 		slash := max(0, strings.LastIndexByte(name, '/'))
 		n, known := nounOf(name[:slash])
 		if !known {
-			return nil, argv.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, argv.ListOf(kinds()))
+			return nil, args.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, args.ListOf(kinds()))
 		}
 		id := name[slash+1:]
 		if err := checkID("--only", id); err != nil {

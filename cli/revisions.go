@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -94,13 +94,13 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 	cmd := verbs{s.session, revisions}.getCommand()
 	cmd.ArgsUsage, cmd.Flags = "REVISION...", []cli.Flag{fullFlag()}
 	cmd.Action = func(c *cli.Context) error {
-		args, err := severalArguments(c, "REVISION")
+		operands, err := severalArguments(c, "REVISION")
 		if err != nil {
 			return err
 		}
-		for _, arg := range args {
+		for _, arg := range operands {
 			if n, err := strconv.ParseInt(arg, 10, 64); err != nil || n < 1 {
-				return argv.Errorf("%q is not the number of a revision", arg)
+				return args.Errorf("%q is not the number of a revision", arg)
 			}
 		}
 		conn, err := s.ready(c)
@@ -115,7 +115,7 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 			}
 			return strings.Join(texts, "\n")
 		}
-		return verbs{s.session, revisions}.getSeveral(c, args, func(arg string) (answer, error) {
+		return verbs{s.session, revisions}.getSeveral(c, operands, func(arg string) (answer, error) {
 			n, err := strconv.ParseInt(arg, 10, 64)
 			if err != nil {
 				return answer{}, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -105,7 +105,7 @@ func subjects(c *cli.Context) ([]map[string]string, error) {
 	for _, account := range texts(c, "serviceaccount") {
 		namespace, name, ok := strings.Cut(account, ":")
 		if !ok || namespace == "" || name == "" {
-			return nil, argv.Errorf("--serviceaccount %q is not NAMESPACE:NAME", account)
+			return nil, args.Errorf("--serviceaccount %q is not NAMESPACE:NAME", account)
 		}
 		list = append(list, map[string]string{"kind": "ServiceAccount", "name": name, "namespace": namespace})
 	}

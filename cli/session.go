@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/ask"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/prompt"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 	"github.com/urfave/cli/v2"
@@ -32,8 +32,8 @@ type session struct {
 	root    *cli.App
 	program string // the name that it was called by
 
-	person ask.Person // at the terminal
-	line   string     // what a person is told of the change that was made; empty: what it answered
+	person prompt.Prompter // at the terminal
+	line   string          // what a person is told of the change that was made; empty: what it answered
 	stdout *stdout
 }
 
@@ -42,7 +42,7 @@ func newSession(env Env) *session {
 	env.Stdout = out
 	s := &session{console: console{env: env, warned: map[string]bool{}}, stdout: out}
 	s.link.console = &s.console
-	s.person = ask.Person{In: env.Stdin, Out: env.Stderr}
+	s.person = prompt.Prompter{In: env.Stdin, Out: env.Stderr}
 	return s
 }
 

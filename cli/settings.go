@@ -5,7 +5,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Categories group the flags in help and documentation, besides [argv.SettingCategory].
+// Categories group the flags in help and documentation, besides [args.SettingCategory].
 const (
 	outputCategory = "Output"
 	serverCategory = "Server"

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -49,7 +49,7 @@ func targetsOf(c *cli.Context) (targets, error) {
 		return t, err
 	}
 	if c.IsSet("selector") && t.selector == "" {
-		return t, argv.Errorf("--selector must not be empty; --all means every cluster")
+		return t, args.Errorf("--selector must not be empty; --all means every cluster")
 	}
 	ways := 0
 	for _, given := range []bool{len(t.ids) > 0, t.selector != "", t.all, len(t.layers) > 0} {
@@ -62,7 +62,7 @@ func targetsOf(c *cli.Context) (targets, error) {
 		if slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return f.Names()[0] == "layer" }) {
 			ways = "--cluster, --selector, --all or --layer"
 		}
-		return t, argv.Errorf("%s needs %s, and only one of them", c.Command.HelpName, ways)
+		return t, args.Errorf("%s needs %s, and only one of them", c.Command.HelpName, ways)
 	}
 	return t, nil
 }
@@ -136,5 +136,5 @@ func quotedList(ids []string) string {
 	for i, id := range ids {
 		quoted[i] = fmt.Sprintf("%q", id)
 	}
-	return argv.ListOf(quoted)
+	return args.ListOf(quoted)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
@@ -62,7 +62,7 @@ func durationFrom(flag, text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, argv.Errorf("--%s %q is not a duration such as 90m, 168h, 7d or 2w", flag, text)
+		return 0, args.Errorf("--%s %q is not a duration such as 90m, 168h, 7d or 2w", flag, text)
 	}
 	return d, nil
 }
@@ -77,7 +77,7 @@ func pastTime(flag, text string, now time.Time) (string, error) {
 	}
 	ago, err := durationFrom(flag, text)
 	if err != nil {
-		return "", argv.Errorf("--%s %q is neither a time such as 2026-01-02T15:04:05Z nor a duration before now such as 168h or 7d", flag, text)
+		return "", args.Errorf("--%s %q is neither a time such as 2026-01-02T15:04:05Z nor a duration before now such as 168h or 7d", flag, text)
 	}
 	return now.Add(-ago).UTC().Format(time.RFC3339), nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -99,11 +99,11 @@ func expiryFlags() []cli.Flag {
 func expiresAt(c *cli.Context) (any, error) {
 	switch {
 	case c.IsSet("expires-at") && c.IsSet("expires-in"):
-		return nil, argv.Errorf("give --expires-at or --expires-in, not both")
+		return nil, args.Errorf("give --expires-at or --expires-in, not both")
 	case c.IsSet("expires-at"):
 		at, err := time.Parse(time.RFC3339, c.String("expires-at"))
 		if err != nil {
-			return nil, argv.Errorf("--expires-at %q is not a time such as 2027-01-02T15:04:05Z", c.String("expires-at"))
+			return nil, args.Errorf("--expires-at %q is not a time such as 2027-01-02T15:04:05Z", c.String("expires-at"))
 		}
 		return at, nil
 	case c.IsSet("expires-in"):
@@ -112,7 +112,7 @@ func expiresAt(c *cli.Context) (any, error) {
 			return nil, err
 		}
 		if in == 0 {
-			return nil, argv.Errorf("--expires-in must be more than 0")
+			return nil, args.Errorf("--expires-in must be more than 0")
 		}
 		return time.Now().Add(in).UTC().Truncate(time.Second), nil
 	}
@@ -127,26 +127,26 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 		Description: secretOutput + "\n\n" +
 			"Role poll reads what one cluster is to run, and nothing else; read reads and plans everything; write changes the\n" +
 			"fleet; admin manages tokens as well.\n\n" +
-			argv.ExampleText(
+			args.ExampleText(
 				"token create poll-demo-cluster-01 --cluster demo-cluster-01",
 				"token create ci --role write --expires-in 90d --description 'pipeline of team a' --quiet > ci.token",
 			),
 		Flags: slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + argv.ListOf(tokenRoles) + " (default: poll, with --cluster)"},
+			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + args.ListOf(tokenRoles) + " (default: poll, with --cluster)"},
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
 			&cli.StringFlag{Name: "description", Usage: "where it is used, for whoever has to rotate it"},
 		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
-			body := map[string]any{"name": args[0], "role": c.String("role")}
+			body := map[string]any{"name": operands[0], "role": c.String("role")}
 			if c.IsSet("cluster") {
 				body["cluster_id"], body["role"] = c.String("cluster"), first(c.String("role"), "poll")
 			}
 			if body["role"] == "" {
-				return argv.Errorf("%s needs --role, or --cluster for a poll token", c.Command.HelpName)
+				return args.Errorf("%s needs --role, or --cluster for a poll token", c.Command.HelpName)
 			}
 			if c.IsSet("description") {
 				body["description"] = c.String("description")
@@ -183,7 +183,7 @@ func (s tokenCommands) createToken(c *cli.Context, conn client, body map[string]
 // checkSecretOutput refuses an output that would lose the secret, before there is one.
 func (s tokenCommands) checkSecretOutput(c *cli.Context) error {
 	if format, err := s.format(c); err == nil && format == "name" && !c.Bool("dry-run") {
-		return argv.Errorf("-o name would not show the secret, and nothing else ever does")
+		return args.Errorf("-o name would not show the secret, and nothing else ever does")
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (s tokenCommands) getTokenCommand() *cli.Command {
 // findToken finds a token by its id, or else by its name.
 func findToken(c *cli.Context, conn client, name string) (answer, error) {
 	if strings.HasPrefix(name, "frs_") { // it must not travel in an address
-		return answer{}, argv.Errorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
+		return answer{}, args.Errorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
 	}
 	a, err := receive(conn.GetToken(c.Context, name, nil))
 	if err == nil || apiclient.ErrorCode(err) != "not_found" {
@@ -274,12 +274,12 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: secretOutput + "\n\n" +
 			"NAME is a name or an id. For a secret that leaked, --overlap 0s ends the ones from before at once.\n\n" +
-			argv.ExampleText("token rotate ci --overlap 24h --quiet > ci.token"),
+			args.ExampleText("token rotate ci --overlap 24h --quiet > ci.token"),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "overlap", Value: "24h", Usage: "how much longer secrets from before work, a `DURATION` up to 720h"},
 		}, expiryFlags(), writeFlags()),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -296,7 +296,7 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			id, err := tokenID(c, conn, args[0])
+			id, err := tokenID(c, conn, operands[0])
 			if err != nil {
 				return err
 			}
@@ -322,7 +322,7 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 			"another one.",
 		Flags: slices.Concat([]cli.Flag{yesFlag()}, writeFlags()),
 		Action: func(c *cli.Context) error {
-			args, err := arguments(c, "NAME")
+			operands, err := arguments(c, "NAME")
 			if err != nil {
 				return err
 			}
@@ -330,18 +330,18 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			id, err := tokenID(c, conn, args[0])
+			id, err := tokenID(c, conn, operands[0])
 			if err != nil {
 				return err
 			}
-			if err := s.confirm(c, change{what: fmt.Sprintf("revoke the token %q", args[0]), scriptsMay: true}); err != nil {
+			if err := s.confirm(c, change{what: fmt.Sprintf("revoke the token %q", operands[0]), scriptsMay: true}); err != nil {
 				return err
 			}
 			a, err := receive(conn.RevokeToken(c.Context, id, nil, writeEdits(c)...))
 			if err != nil {
 				return err
 			}
-			s.line = tokens.name + "/" + args[0] + " revoked"
+			s.line = tokens.name + "/" + operands[0] + " revoked"
 			return s.printChange(c, tokens.one(a.body))
 		},
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -51,26 +51,26 @@ func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 		for _, pair := range c.StringSlice(kind.flag) {
 			path, text, ok := cutPath(pair)
 			if !ok {
-				return nil, argv.Errorf("--%s %q is not PATH=VALUE", kind.flag, pair)
+				return nil, args.Errorf("--%s %q is not PATH=VALUE", kind.flag, pair)
 			}
 			value, err := kind.read(text)
 			if err != nil {
-				return nil, argv.Errorf("--%s %s: %w", kind.flag, path, err)
+				return nil, args.Errorf("--%s %s: %w", kind.flag, path, err)
 			}
 			values[path] = value
 		}
 	}
 	for _, path := range c.StringSlice("unset") {
 		if _, isSet := values[path]; isSet {
-			return nil, argv.Errorf("%q is both set and unset", path)
+			return nil, args.Errorf("%q is both set and unset", path)
 		}
 		if path == "" {
-			return nil, argv.Errorf("--unset needs a path")
+			return nil, args.Errorf("--unset needs a path")
 		}
 		values[path] = nil
 	}
 	if len(values) == 0 {
-		return nil, argv.Errorf("nothing to change: give at least one --set, --set-string, --set-json, --set-file, -f or --unset")
+		return nil, args.Errorf("nothing to change: give at least one --set, --set-string, --set-json, --set-file, -f or --unset")
 	}
 	return values, nil
 }
@@ -91,10 +91,10 @@ func cutPath(pair string) (path, value string, ok bool) {
 func jsonValue(text string) (any, error) {
 	parts, err := jsonValues([]byte(text))
 	if errors.Is(err, errTwice) {
-		return nil, argv.Errorf("%q: %w", text, err)
+		return nil, args.Errorf("%q: %w", text, err)
 	}
 	if err != nil || len(parts) != 1 {
-		return nil, argv.Errorf("%q is not JSON", text)
+		return nil, args.Errorf("%q is not JSON", text)
 	}
 	dec := json.NewDecoder(bytes.NewReader(parts[0]))
 	dec.UseNumber()
@@ -103,7 +103,7 @@ func jsonValue(text string) (any, error) {
 		return nil, err
 	}
 	if v == nil {
-		return nil, argv.Errorf("null is not a value; use --unset")
+		return nil, args.Errorf("null is not a value; use --unset")
 	}
 	return stringsLiteral(v), nil
 }
@@ -133,17 +133,17 @@ func literal(text string) string {
 func flatten(values map[string]any, data []byte, source string) error {
 	converted, err := oneValue(data)
 	if err != nil {
-		return argv.Errorf("%s is not YAML of one object: %w", source, err)
+		return args.Errorf("%s is not YAML of one object: %w", source, err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(converted))
 	dec.UseNumber()
 	var root any
 	if err := dec.Decode(&root); err != nil {
-		return argv.Errorf("%s: %w", source, err)
+		return args.Errorf("%s: %w", source, err)
 	}
 	tree, ok := root.(map[string]any)
 	if !ok {
-		return argv.Errorf("%s must hold one object of values", source)
+		return args.Errorf("%s must hold one object of values", source)
 	}
 	return flattenInto(values, "", tree, source)
 }
@@ -151,7 +151,7 @@ func flatten(values map[string]any, data []byte, source string) error {
 func flattenInto(values map[string]any, path string, v any, source string) error {
 	switch v := v.(type) {
 	case nil:
-		return argv.Errorf("%s: %s is null, which is not a value; use --unset", source, path)
+		return args.Errorf("%s: %s is null, which is not a value; use --unset", source, path)
 	case map[string]any:
 		if len(v) == 0 {
 			break

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
@@ -182,7 +182,7 @@ func limitFlag() cli.Flag {
 func limitOf(c *cli.Context) (int, error) {
 	limit := c.Int("limit")
 	if c.IsSet("limit") && limit < 1 {
-		return 0, argv.Errorf("--limit must be at least 1")
+		return 0, args.Errorf("--limit must be at least 1")
 	}
 	return limit, nil
 }
@@ -209,7 +209,7 @@ func (v verbs) getCommand() *cli.Command {
 			at := url.Values{}
 			if c.IsSet("revision") {
 				if c.Int("revision") < 1 {
-					return argv.Errorf("--revision must be at least 1")
+					return args.Errorf("--revision must be at least 1")
 				}
 				at = atRevision(int64(c.Int("revision")))
 			}
@@ -285,7 +285,7 @@ func (v verbs) updateCommand() *cli.Command {
 				return err
 			}
 			if len(body) == 1 {
-				return argv.Errorf("nothing to change: give at least one field")
+				return args.Errorf("nothing to change: give at least one field")
 			}
 			return v.performOn(c, change{
 				operations: fixed(v.changing(id, body)),
@@ -306,7 +306,7 @@ func (v verbs) createDocumentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "Create a " + v.title + ", or change the fields given when it exists",
-		ArgsUsage: "NAME", Description: argv.ExampleText(v.example),
+		ArgsUsage: "NAME", Description: args.ExampleText(v.example),
 		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the document"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := v.documentFrom(c, v.noun)
@@ -333,7 +333,7 @@ func (v verbs) patchDocumentCommand() *cli.Command {
 				return err
 			}
 			if c.IsSet("patch") == c.IsSet("file") {
-				return argv.Errorf("give the patch with either -p or -f")
+				return args.Errorf("give the patch with either -p or -f")
 			}
 			source, name := []byte(c.String("patch")), "-p"
 			if c.IsSet("file") {

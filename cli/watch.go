@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/watch"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
@@ -26,7 +26,7 @@ func watchFlags() []cli.Flag {
 // watchList follows a list. Only when the fleet has another revision is the list read again.
 func (v verbs) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) error {
 	if c.String("sort-by") != "" {
-		return argv.Errorf("--watch shows changes as they come, so it cannot take --sort-by")
+		return args.Errorf("--watch shows changes as they come, so it cannot take --sort-by")
 	}
 	newestFirst := v.page > 0 // of what only grows, the last ones are enough
 	if newestFirst && limit == 0 {
@@ -62,7 +62,7 @@ const watchedRevisions = 20
 // watchSeveral follows some documents, until the last of them is deleted.
 func (v verbs) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	if c.IsSet("revision") {
-		return argv.Errorf("what was at a revision does not change: --watch cannot take --revision")
+		return args.Errorf("what was at a revision does not change: --watch cannot take --revision")
 	}
 	w, err := v.watch(c)
 	if err != nil {
@@ -91,7 +91,7 @@ func (v verbs) watchSeveral(c *cli.Context, ids []string, get func(id string) (a
 // watch is what all watches have in common.
 func (v verbs) watch(c *cli.Context) (watch.Watch, error) {
 	if c.Duration("interval") <= 0 {
-		return watch.Watch{}, argv.Errorf("--interval must be positive, such as 2s")
+		return watch.Watch{}, args.Errorf("--interval must be positive, such as 2s")
 	}
 	format, err := v.format(c)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -49,7 +49,7 @@ func (w World) Resolve(c *cli.Context) (Settings, error) {
 	if name != "" {
 		found := file.Find(name)
 		if found == nil {
-			return Settings{}, argv.Errorf("there is no context %q; config get-contexts lists them", name)
+			return Settings{}, args.Errorf("there is no context %q; config get-contexts lists them", name)
 		}
 		ctx = *found
 	}
@@ -111,7 +111,7 @@ func timeout(c *cli.Context, ctx Context) (time.Duration, error) {
 		if d := c.Duration("timeout"); d > 0 {
 			return d, nil
 		}
-		return 0, argv.Errorf("--timeout must be positive, such as 30s")
+		return 0, args.Errorf("--timeout must be positive, such as 30s")
 	}
 	if ctx.Timeout == "" {
 		return 0, nil
@@ -207,7 +207,7 @@ func (set Settings) TLS() (*tls.Config, error) {
 	switch {
 	case set.ClientCert == "" && set.ClientKey == "":
 	case set.ClientCert == "" || set.ClientKey == "":
-		return nil, argv.Errorf("--client-cert and --client-key go together")
+		return nil, args.Errorf("--client-cert and --client-key go together")
 	default:
 		pair, err := tls.LoadX509KeyPair(set.ClientCert, set.ClientKey)
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package argv is the command line as words: it puts them into the order that urfave/cli understands, says what is wrong
+// Package args is the command line as words: it puts them into the order that urfave/cli understands, says what is wrong
 // with them, prints the help, and answers what a shell may complete. It knows nothing of the API.
-package argv
+package args
 
 import (
 	"fmt"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -50,7 +50,7 @@ func TestKindsAreWhole(t *testing.T) {
 				t.Errorf("%q stands for %q", word, found.kind)
 			}
 		}
-		if argv.FindCommand(testSession().app().Commands, n.name) == nil {
+		if args.FindCommand(testSession().app().Commands, n.name) == nil {
 			t.Errorf("there is no command %s", n.name)
 		}
 	}

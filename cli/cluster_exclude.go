@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -140,17 +140,17 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 		Usage:     "Keep from a cluster what layers would give it, or let it have that again",
 		ArgsUsage: "CLUSTER KIND/ID...",
 		Description: "KIND/ID is " + excludable(definitions()) + ". A component is switched off instead, with component disable.\n\n" +
-			argv.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
+			args.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
 		Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "exclude it no longer"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			args := c.Args().Slice()
-			if len(args) < 2 {
-				return argv.Errorf("%s takes CLUSTER, and at least one KIND/ID", c.Command.HelpName)
+			operands := c.Args().Slice()
+			if len(operands) < 2 {
+				return args.Errorf("%s takes CLUSTER, and at least one KIND/ID", c.Command.HelpName)
 			}
-			if err := checkID("CLUSTER", args[0]); err != nil {
+			if err := checkID("CLUSTER", operands[0]); err != nil {
 				return err
 			}
-			x, err := exclusionsOf(definitions(), args[1:])
+			x, err := exclusionsOf(definitions(), operands[1:])
 			if err != nil {
 				return err
 			}
@@ -164,20 +164,20 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 			}
 			return v.performOn(c, change{
 				operations: func(conn client) ([]operation, error) {
-					now, err := receive(conn.GetCluster(c.Context, args[0], nil))
+					now, err := receive(conn.GetCluster(c.Context, operands[0], nil))
 					if err != nil {
 						return nil, err
 					}
 					patch, err := patched(now)
-					return []operation{v.operation("patch", args[0], map[string]any{"patch": patch})}, err
+					return []operation{v.operation("patch", operands[0], map[string]any{"patch": patch})}, err
 				},
 				request: func(conn client, hash string) (answer, error) {
-					_, after, err := s.onVersion(c, conn, args[0], func(now answer, unchanged edit) (answer, error) {
+					_, after, err := s.onVersion(c, conn, operands[0], func(now answer, unchanged edit) (answer, error) {
 						patch, err := patched(now)
 						if err != nil {
 							return answer{}, err
 						}
-						return receive(v.api.patch(c.Context, conn, args[0], patch, append(writeEdits(c), unchanged, planned(hash))...))
+						return receive(v.api.patch(c.Context, conn, operands[0], patch, append(writeEdits(c), unchanged, planned(hash))...))
 					})
 					return after, err
 				},
@@ -203,22 +203,22 @@ func excludable(kinds []noun) string {
 	return strings.Join(forms, ", ") + " or resource/TYPE/ID"
 }
 
-func exclusionsOf(kinds []noun, args []string) (exclusions, error) {
+func exclusionsOf(kinds []noun, operands []string) (exclusions, error) {
 	x := exclusions{map[string][]string{}, map[string][]string{}}
-	for _, arg := range args {
+	for _, arg := range operands {
 		name, id, _ := strings.Cut(arg, "/")
 		typeID, of, typed := strings.Cut(id, "/")
 		at := slices.IndexFunc(kinds, func(n noun) bool { return n.name == name })
 		switch {
 		case name == components.name:
-			return x, argv.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
+			return x, args.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
 		case name == resourceKind && typed && checkID("TYPE", typeID) == nil && checkID("ID", of) == nil:
 			x.resources[typeID] = append(x.resources[typeID], of)
 		case at >= 0 && checkID("ID", id) == nil:
 			list := kinds[at].list
 			x.lists[list] = append(x.lists[list], id)
 		default:
-			return x, argv.Errorf("%q is not %s", arg, excludable(kinds))
+			return x, args.Errorf("%q is not %s", arg, excludable(kinds))
 		}
 	}
 	return x, nil

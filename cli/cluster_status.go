@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
@@ -116,7 +116,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 		Name: "status", Usage: "Show what clusters have received, applied, and failed at", ArgsUsage: "[NAME]",
 		Description: "Of one cluster input by input, with the cause of a failure; -o json has the whole message. Without NAME " +
 			"of all clusters, with the first input of each that failed. What the states mean is in docs/status.md; none says that something is healthy.\n\n" +
-			argv.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --component-version 6.9.0"),
+			args.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --component-version 6.9.0"),
 		Flags: []cli.Flag{
 			limitFlag(),
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this `SELECTOR`"},
@@ -131,14 +131,14 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			if c.NArg() > 0 {
 				names = []string{"NAME"}
 			}
-			args, err := arguments(c, names...)
+			operands, err := arguments(c, names...)
 			if err != nil {
 				return err
 			}
-			if len(args) > 0 {
+			if len(operands) > 0 {
 				for _, name := range append([]string{"limit"}, statusFilters...) {
 					if c.IsSet(name) {
-						return argv.Errorf("--%s is about all clusters: leave NAME out", name)
+						return args.Errorf("--%s is about all clusters: leave NAME out", name)
 					}
 				}
 			}
@@ -146,8 +146,8 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if len(args) > 0 {
-				return s.printStatus(c, conn, args[0])
+			if len(operands) > 0 {
+				return s.printStatus(c, conn, operands[0])
 			}
 			return s.printFleetStatus(c, conn)
 		},
@@ -253,7 +253,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 func (s componentCommands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "Show which versions of a component clusters are asked for, and how many have said that they have it", ArgsUsage: "NAME",
-		Description: argv.ExampleText("component status podinfo"),
+		Description: args.ExampleText("component status podinfo"),
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
 				view: versionStatusView, field: "versions", names: func(id string, _ []json.RawMessage) ([]string, error) {
@@ -277,7 +277,7 @@ func (s *session) waitCommand() *cli.Command {
 	return &cli.Command{
 		Name: "wait", Usage: "Wait until a cluster says that it has applied what it is asked for", ArgsUsage: "[CLUSTER]",
 		Description: "Exits with 0 when it is confirmed, 1 when it failed, 2 when neither happened in time. Without --component all of the cluster " +
-			"is waited for.\n\n" + argv.ExampleText("wait demo-cluster-01 --component podinfo --within 10m"),
+			"is waited for.\n\n" + args.ExampleText("wait demo-cluster-01 --component podinfo --within 10m"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`, if it is no argument"},
 			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT` of it"},
@@ -286,16 +286,16 @@ func (s *session) waitCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			id := c.String("cluster")
 			if c.NArg() > 0 && id == "" {
-				args, err := arguments(c, "CLUSTER")
+				operands, err := arguments(c, "CLUSTER")
 				if err != nil {
 					return err
 				}
-				id = strings.TrimPrefix(args[0], clusters.name+"/") // as -o name prints it
+				id = strings.TrimPrefix(operands[0], clusters.name+"/") // as -o name prints it
 			} else if _, err := arguments(c); err != nil {
 				return err
 			}
 			if id == "" {
-				return argv.Errorf("%s takes CLUSTER", c.Command.HelpName)
+				return args.Errorf("%s takes CLUSTER", c.Command.HelpName)
 			}
 			conn, err := s.ready(c)
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -67,7 +67,7 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 	values := a.given
 	if c.Bool("reset") {
 		if len(on.layers) > 0 {
-			return argv.Errorf("--reset is for clusters: unassign it from the layer, and assign it again")
+			return args.Errorf("--reset is for clusters: unassign it from the layer, and assign it again")
 		}
 		values = a.reset()
 	}
@@ -97,7 +97,7 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 		}
 		released, err := a.own(v.noun, before.body)
 		if err == nil && len(released) > 0 {
-			v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], argv.ListOf(released))
+			v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], args.ListOf(released))
 		}
 		return after, err
 	})
@@ -119,7 +119,7 @@ func (v verbs) noteKept(a assignment, cluster string, document json.RawMessage) 
 	case len(kept) > 1:
 		what = "release them"
 	}
-	v.note("Kept %s. To %s: %s", argv.ListOf(kept), what, command)
+	v.note("Kept %s. To %s: %s", args.ListOf(kept), what, command)
 	return nil
 }
 

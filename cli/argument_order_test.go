@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -35,7 +35,7 @@ func words(path []*cli.Command) []string {
 	var names []string
 	for _, cmd := range path {
 		names = append(names, cmd.Name)
-		if argv.Operand(cmd) != "" {
+		if args.Operand(cmd) != "" {
 			names = append(names, "network-policies")
 		}
 	}
@@ -94,12 +94,12 @@ func TestArgumentOrder(t *testing.T) {
 }
 
 // seen runs a command line with an action that only looks at what it was given.
-func seen(t *testing.T, path []*cli.Command, args []string) string {
+func seen(t *testing.T, path []*cli.Command, line []string) string {
 	t.Helper()
 	app := testSession().app()
 	leaf, commands := (*cli.Command)(nil), app.Commands
 	for _, cmd := range path {
-		leaf = argv.FindCommand(commands, cmd.Name)
+		leaf = args.FindCommand(commands, cmd.Name)
 		commands = leaf.Subcommands
 	}
 	var got string
@@ -108,17 +108,17 @@ func seen(t *testing.T, path []*cli.Command, args []string) string {
 		for _, f := range slices.Concat(leaf.Flags, app.Flags) {
 			got += fmt.Sprintf(" %s=%v", f.Names()[0], c.Value(f.Names()[0]))
 			if !c.IsSet(f.Names()[0]) {
-				t.Errorf("%v: the flag %s got lost", args, f.Names()[0])
+				t.Errorf("%v: the flag %s got lost", line, f.Names()[0])
 			}
 		}
 		return nil
 	}
-	l, err := argv.Arrange(app, args)
+	l, err := args.Arrange(app, line)
 	if err != nil {
-		t.Fatalf("%v: %v", args, err)
+		t.Fatalf("%v: %v", line, err)
 	}
-	if err := app.RunContext(context.Background(), append([]string{argv.Program}, l.Args...)); err != nil {
-		t.Fatalf("%v became %v: %v", args, l.Args, err)
+	if err := app.RunContext(context.Background(), append([]string{args.Program}, l.Args...)); err != nil {
+		t.Fatalf("%v became %v: %v", line, l.Args, err)
 	}
 	return got
 }
@@ -142,7 +142,7 @@ func TestArrange(t *testing.T) {
 		{"resource network-policies", "resource --type=network-policies"},
 		{"-v", "--v"},
 	} {
-		l, err := argv.Arrange(testSession().app(), strings.Fields(test.line))
+		l, err := args.Arrange(testSession().app(), strings.Fields(test.line))
 		if err != nil {
 			t.Errorf("%q: %v", test.line, err)
 			continue
@@ -186,8 +186,8 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		scripts.Write(data)
 	}
 	for _, path := range leaves(testSession().app().Commands) {
-		line := argv.Program + " " + strings.Join(words(path), " ")
-		if line != argv.Program+" docs" && !strings.Contains(scripts.String(), line) {
+		line := args.Program + " " + strings.Join(words(path), " ")
+		if line != args.Program+" docs" && !strings.Contains(scripts.String(), line) {
 			t.Errorf("no script in testdata/script runs %q", line)
 		}
 	}
@@ -200,11 +200,11 @@ func FuzzArrange(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		app := testSession().app()
-		l, err := argv.Arrange(app, strings.Split(text, " "))
+		l, err := args.Arrange(app, strings.Split(text, " "))
 		if err != nil {
 			return
 		}
-		again, err := argv.Arrange(app, l.Args)
+		again, err := args.Arrange(app, l.Args)
 		if err != nil || !slices.Equal(again.Args, l.Args) && !l.Help {
 			t.Errorf("%q became %q and then %q: %v", text, l.Args, again.Args, err)
 		}

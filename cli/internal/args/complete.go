@@ -1,4 +1,4 @@
-package argv
+package args
 
 import (
 	"embed"

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -36,7 +36,7 @@ func (s componentCommands) usageCommand() *cli.Command {
 		Description: "Clusters that run the same are one line; OVERRIDING says how many have it from a layer or from a setting of their own, and not from the catalog; " +
 			"explain says from which. PATCHED are those with values of a layer or of their own. " +
 			"-o wide names the first 100, and cluster list --component NAME --component-version VERSION all.\n\n" +
-			argv.ExampleText("component usage podinfo", "cluster list --component podinfo --component-version 6.9.0"),
+			args.ExampleText("component usage podinfo", "cluster list --component podinfo --component-version 6.9.0"),
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
 				view: usageView, field: "variants", names: func(_ string, variants []json.RawMessage) ([]string, error) { return usageNames(variants) },
@@ -58,7 +58,7 @@ type entries struct {
 
 // printEntries prints what there is to say about the component that is the command's argument.
 func (s componentCommands) printEntries(c *cli.Context, e entries) error {
-	args, err := arguments(c, "NAME")
+	operands, err := arguments(c, "NAME")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s componentCommands) printEntries(c *cli.Context, e entries) error {
 	if err != nil {
 		return err
 	}
-	a, err := receive(e.ask(conn, args[0]))
+	a, err := receive(e.ask(conn, operands[0]))
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s componentCommands) printEntries(c *cli.Context, e entries) error {
 		}
 	}
 	out := noun{view: e.view}.shown(a.body, list...)
-	out.Names = func() ([]string, error) { return e.names(args[0], list) }
+	out.Names = func() ([]string, error) { return e.names(operands[0], list) }
 	return s.print(c, out)
 }
 

@@ -1,5 +1,5 @@
-// Package screen shows text to the person at the terminal: page by page, where it is longer than the screen.
-package screen
+// Package pager shows text to the person at the terminal: page by page, where it is longer than the screen.
+package pager
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"runtime"
 )
 
-// Screen is a terminal.
-type Screen struct {
+// Terminal is a terminal.
+type Terminal struct {
 	Out, Err io.Writer // Out is the terminal itself: a pager finds out from it how large it is
 	Rows     int       // 0: not known, so that nothing is paged
 	Getenv   func(name string) string
@@ -20,10 +20,10 @@ type Screen struct {
 
 // Show writes text. What is longer than the screen goes through PAGER, or less; NO_PAGER=1 and PAGER=cat switch that off.
 // Where there is no pager, or it cannot be started, the text is written as it is.
-func (s Screen) Show(ctx context.Context, text []byte) error {
-	pager := s.pager()
-	if s.Rows <= 0 || pager == "" || bytes.Count(text, []byte("\n")) < s.Rows {
-		_, err := s.Out.Write(text)
+func (t Terminal) Show(ctx context.Context, text []byte) error {
+	pager := t.pager()
+	if t.Rows <= 0 || pager == "" || bytes.Count(text, []byte("\n")) < t.Rows {
+		_, err := t.Out.Write(text)
 		return err
 	}
 	shell := []string{"sh", "-c"}
@@ -31,24 +31,24 @@ func (s Screen) Show(ctx context.Context, text []byte) error {
 		shell = []string{"cmd", "/C"}
 	}
 	cmd := exec.CommandContext(ctx, shell[0], shell[1], pager) //nolint:gosec // the user's own pager
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), s.Out, s.Err
-	cmd.Env = append(cmd.Environ(), "LESS="+cmp.Or(s.Getenv("LESS"), "FRX"))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), t.Out, t.Err
+	cmd.Env = append(cmd.Environ(), "LESS="+cmp.Or(t.Getenv("LESS"), "FRX"))
 	err := cmd.Run()
 	// Whatever else a pager ends with, it has shown something: quit early, or by a signal, it did what was asked.
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() != 126 && exit.ExitCode() != 127 {
 		return nil
 	}
 	if err != nil {
-		_, err = s.Out.Write(text)
+		_, err = t.Out.Write(text)
 	}
 	return err
 }
 
-func (s Screen) pager() string {
-	if s.Getenv("NO_PAGER") != "" || s.Getenv("PAGER") == "cat" {
+func (t Terminal) pager() string {
+	if t.Getenv("NO_PAGER") != "" || t.Getenv("PAGER") == "cat" {
 		return ""
 	}
-	if named := s.Getenv("PAGER"); named != "" {
+	if named := t.Getenv("PAGER"); named != "" {
 		return named
 	}
 	if _, err := exec.LookPath("less"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 )
@@ -48,7 +48,7 @@ func (s *session) similarName(err error) string {
 			ids = append(ids, id)
 		}
 	}
-	similar := argv.Closest(found[2], ids)
+	similar := args.Closest(found[2], ids)
 	if similar == "" {
 		return ""
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
@@ -174,7 +174,7 @@ func (s *session) input(name string) ([]byte, error) {
 		return nil, err
 	}
 	if lastLineCut(data) {
-		return nil, argv.Errorf("%s looks cut off: its last line has no end, so nothing was read from it; if it is whole, end it with a newline", sourceName(name))
+		return nil, args.Errorf("%s looks cut off: its last line has no end, so nothing was read from it; if it is whole, end it with a newline", sourceName(name))
 	}
 	return data, nil
 }

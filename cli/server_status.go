@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -176,6 +176,6 @@ func (s statusCommands) printVersion(c *cli.Context) error {
 				Rows:   [][]string{{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}},
 			}}, nil
 		},
-		Names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", argv.Program, s.env.Version)}, nil },
+		Names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", args.Program, s.env.Version)}, nil },
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/argv"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -48,7 +48,7 @@ func (l *link) client(c *cli.Context) (client, error) {
 	}
 	cfg := apiclient.Config{
 		URL:       set.URL,
-		UserAgent: argv.Program + "/" + l.console.env.Version,
+		UserAgent: args.Program + "/" + l.console.env.Version,
 		Timeout:   set.Timeout,
 		Author:    set.Author,
 		TLS:       tlsConfig,
@@ -62,7 +62,7 @@ func (l *link) client(c *cli.Context) (client, error) {
 	}
 	api, err := apiclient.New(cfg)
 	if err != nil {
-		return nil, argv.Error{Err: err}
+		return nil, args.Error{Err: err}
 	}
 	l.settings = set
 	inner, ok := api.ClientInterface.(*rawclient.Client)
