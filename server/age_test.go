@@ -25,7 +25,7 @@ func (w *world) reads() map[string]*answer {
 
 // A server that cannot ask its store answers 503 once its copy is older than MAX_STALENESS, whatever is asked, and says
 // until then how old it is.
-func TestReadsHaveAnAge(t *testing.T) {
+func TestReadsReportAge(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"crud", "read-only"} {
 		t.Run(mode, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestReadsHaveAnAge(t *testing.T) {
 }
 
 // Zero is the old behaviour, for installations of one process.
-func TestReadsOfAnyAge(t *testing.T) {
+func TestReadsAnsweredAtAnyAge(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clock.advance(1000 * time.Hour)

@@ -196,7 +196,7 @@ func TestWarnings(t *testing.T) {
 }
 
 // A namespace that was told to stay may only leave the list once clusters have heard of it.
-func TestNamespacePolicySettles(t *testing.T) {
+func TestNamespacePolicyMerged(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clock.advance(time.Hour)

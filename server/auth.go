@@ -81,7 +81,7 @@ func (p *principal) mayPoll(cluster *fleet.Document, dns string) bool {
 }
 
 // may tells whether the principal may do this; dns is the cluster that a poll names.
-func (p *principal) may(op *operation, st *fleet.State, dns string) bool {
+func (p *principal) mayCall(op *operation, st *fleet.State, dns string) bool {
 	if !op.poll {
 		return p.role >= op.needs
 	}
@@ -94,23 +94,23 @@ func (p *principal) may(op *operation, st *fleet.State, dns string) bool {
 
 // refusal is why a request is not let through, and what it is answered.
 type refusal struct {
-	who    principal // as far as they are known
-	reason error     // nil: they are known, and may not do this
-	answer error
+	principal principal // as far as they are known
+	reason    error     // nil: they are known, and may not do this
+	answer    error
 }
 
 // Error says why.
 func (r *refusal) Error() string { return r.answer.Error() }
 
 // judge finds out who sent the request and whether they may do this, by what a State says; st may be nil.
-func (s *Server) judge(r *request, st *fleet.State) (principal, *refusal) {
-	who, err := s.find(r.Request(), st)
+func (s *Server) authorize(r *request, st *fleet.State) (principal, *refusal) {
+	who, err := s.identify(r.Request(), st)
 	switch {
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errUnauthenticated):
 		return who, &refusal{who, err, unauthorized(r.op, err)}
 	case err != nil:
 		return who, &refusal{who, err, err}
-	case who.may(r.op, st, r.Param("cluster_dns")):
+	case who.mayCall(r.op, st, r.Param("cluster_dns")):
 		return who, nil
 	case who.static: // as the reference answers
 		return who, &refusal{who, nil, unauthorized(r.op, errReadToken)}
@@ -129,32 +129,32 @@ func (s *Server) authenticate(r *request) error {
 	}
 	st, age, unfit := read()
 	r.age, r.unfit = age, unfit
-	if r.who.role != roleNone && st == r.state {
+	if r.principal.role != roleNone && st == r.state {
 		return nil
 	}
-	who, refusal := s.judge(r, st)
+	who, refusal := s.authorize(r, st)
 	if refusal != nil {
-		return s.refused(r, refusal)
+		return s.reportRefusal(r, refusal)
 	}
-	if r.who.role == roleNone {
+	if r.principal.role == roleNone {
 		s.metrics.identified[who.method].Inc()
 	}
-	r.state, r.who = st, who
-	s.leaveAnonymous(r)
-	proven(r.Request().Context())
+	r.state, r.principal = st, who
+	s.releasePreauth(r)
+	markAuthenticated(r.Request().Context())
 	return nil
 }
 
 // errNobody: the request does not say who sent it, or not in a way that is good here. The others say which.
 var (
-	errNobody      = errors.New("not authenticated")
-	errMissing     = fmt.Errorf("%w: there is no token", errNobody)
-	errMalformed   = fmt.Errorf("%w: the Authorization header is not a bearer token", errNobody)
-	errUnknown     = fmt.Errorf("%w: the token is not known", errNobody)
-	errExpired     = fmt.Errorf("%w: the token has expired", errNobody)
-	errLockedOut   = fmt.Errorf("%w: too many wrong tokens came from its address", errNobody)
-	errUncertified = fmt.Errorf("%w: there is no client certificate", errNobody)
-	errReadToken   = fmt.Errorf("%w: it is the read token", errNobody)
+	errUnauthenticated = errors.New("not authenticated")
+	errMissing         = fmt.Errorf("%w: there is no token", errUnauthenticated)
+	errMalformed       = fmt.Errorf("%w: the Authorization header is not a bearer token", errUnauthenticated)
+	errUnknown         = fmt.Errorf("%w: the token is not known", errUnauthenticated)
+	errExpired         = fmt.Errorf("%w: the token has expired", errUnauthenticated)
+	errLockedOut       = fmt.Errorf("%w: too many wrong tokens came from its address", errUnauthenticated)
+	errNoCertificate   = fmt.Errorf("%w: there is no client certificate", errUnauthenticated)
+	errReadToken       = fmt.Errorf("%w: it is the read token", errUnauthenticated)
 )
 
 // tokenRoles are the roles of managed tokens. One that a newer version has added may do nothing here.
@@ -171,16 +171,16 @@ var errForbidden = &publicError{
 // find finds out who sent a request: by its token if it has one, else by its client certificate. It neither
 // allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known; with errExpired
 // the principal's actor says whose token it was.
-func (s *Server) find(r *http.Request, st *fleet.State) (principal, error) {
-	certified := s.certified(r)
+func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
+	certified := s.hasTrustedCertificate(r)
 	if s.cfg.RequireClientCert && !certified {
-		return principal{}, errUncertified
+		return principal{}, errNoCertificate
 	}
 	if token, ok := bearer(r); ok {
-		if s.lockedOut(r, token) {
+		if s.isLockedOut(r, token) {
 			return principal{}, errLockedOut
 		}
-		return s.holder(token, st)
+		return s.identifyToken(token, st)
 	}
 	if certified && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
 		return principal{role: rolePoll, method: byCertificate, actor: actorCertificate, names: r.TLS.PeerCertificates[0].DNSNames}, nil
@@ -192,7 +192,7 @@ func (s *Server) find(r *http.Request, st *fleet.State) (principal, error) {
 }
 
 // certified tells whether the client presented a certificate of an authority that is trusted here.
-func (s *Server) certified(r *http.Request) bool {
+func (s *Server) hasTrustedCertificate(r *http.Request) bool {
 	return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && (s.cfg.TLS == nil || s.cfg.TLS.trusts(r.Context(), r.TLS))
 }
 
@@ -202,7 +202,7 @@ func unauthorized(op *operation, why error) error {
 	if op.needs >= roleWrite {
 		detail = "the write token is required: send Authorization: Bearer, with the write token"
 	}
-	if errors.Is(why, errUncertified) {
+	if errors.Is(why, errNoCertificate) {
 		detail = "a client certificate is required here, beside the token"
 	}
 	challenge := `Bearer realm="flux-resourceset"`
@@ -229,8 +229,8 @@ func bearer(r *http.Request) (string, bool) {
 
 // credential is a configured token, as it is compared.
 type credential struct {
-	sum    [sha256.Size]byte
-	holder principal
+	sum       [sha256.Size]byte
+	principal principal
 }
 
 // credentials are the tokens that are set. The write token comes last: where both are the same, it counts.
@@ -257,12 +257,12 @@ func (t Tokens) credentials() []credential {
 
 // holder is whose token it is. Every static token is compared, in constant time, whatever matched before; managed ones
 // are looked up by their digest, which tells nothing about the secret to whoever times it.
-func (s *Server) holder(token string, st *fleet.State) (who principal, err error) {
+func (s *Server) identifyToken(token string, st *fleet.State) (who principal, err error) {
 	var room [128]byte // on the stack: a conversion of the string would be copied to the heap
 	sum := sha256.Sum256(append(room[:0], token...))
 	for i := range s.credentials {
 		if subtle.ConstantTimeCompare(sum[:], s.credentials[i].sum[:]) == 1 {
-			who = s.credentials[i].holder
+			who = s.credentials[i].principal
 		}
 	}
 	if who.role != roleNone {

@@ -54,7 +54,7 @@ var (
 type principal struct {
 	header      string
 	certificate string // the client certificate; see certified
-	may         map[access]int
+	mayCall     map[access]int
 }
 
 // managed are the tokens of the table's worlds; secrets are in the order of their creation.
@@ -71,41 +71,41 @@ var managed = []string{
 
 func principals(secrets []string) map[string]principal {
 	return map[string]principal{
-		"nobody":                {may: nobodyMay},
-		"a wrong token":         {header: "Bearer wrong", may: nobodyMay},
-		"the read token":        {header: "Bearer " + readToken, may: staticMay},
-		"the previous read":     {header: "Bearer " + readPrevious, may: staticMay},
-		"the write token":       {header: "Bearer " + writeToken, may: adminMay},
-		"the previous write":    {header: "Bearer " + writePrevious, may: adminMay},
-		"a lower-case scheme":   {header: "bearer " + writeToken, may: adminMay},
-		"basic":                 {header: "Basic " + base64.StdEncoding.EncodeToString([]byte("flux:"+readToken)), may: nobodyMay},
-		"no scheme":             {header: writeToken, may: nobodyMay},
-		"an empty token":        {header: "Bearer ", may: nobodyMay},
-		"two spaces":            {header: "Bearer  " + writeToken, may: nobodyMay},
-		"a token in lower case": {header: "Bearer " + strings.ToUpper(writeToken), may: nobodyMay},
-		"a prefix":              {header: "Bearer " + writeToken[:len(writeToken)-1], may: nobodyMay},
-		"more than the token":   {header: "Bearer " + writeToken + "x", may: nobodyMay},
-		"a list":                {header: "Bearer " + readToken + ", Bearer " + writeToken, may: nobodyMay},
-		"NUL":                   {header: "Bearer \\x00", may: nobodyMay},
+		"nobody":                {mayCall: nobodyMay},
+		"a wrong token":         {header: "Bearer wrong", mayCall: nobodyMay},
+		"the read token":        {header: "Bearer " + readToken, mayCall: staticMay},
+		"the previous read":     {header: "Bearer " + readPrevious, mayCall: staticMay},
+		"the write token":       {header: "Bearer " + writeToken, mayCall: adminMay},
+		"the previous write":    {header: "Bearer " + writePrevious, mayCall: adminMay},
+		"a lower-case scheme":   {header: "bearer " + writeToken, mayCall: adminMay},
+		"basic":                 {header: "Basic " + base64.StdEncoding.EncodeToString([]byte("flux:"+readToken)), mayCall: nobodyMay},
+		"no scheme":             {header: writeToken, mayCall: nobodyMay},
+		"an empty token":        {header: "Bearer ", mayCall: nobodyMay},
+		"two spaces":            {header: "Bearer  " + writeToken, mayCall: nobodyMay},
+		"a token in lower case": {header: "Bearer " + strings.ToUpper(writeToken), mayCall: nobodyMay},
+		"a prefix":              {header: "Bearer " + writeToken[:len(writeToken)-1], mayCall: nobodyMay},
+		"more than the token":   {header: "Bearer " + writeToken + "x", mayCall: nobodyMay},
+		"a list":                {header: "Bearer " + readToken + ", Bearer " + writeToken, mayCall: nobodyMay},
+		"NUL":                   {header: "Bearer \\x00", mayCall: nobodyMay},
 
-		"the cluster's poll token":        {header: "Bearer " + secrets[0], may: ownMay},
-		"another's poll token":            {header: "Bearer " + secrets[1], may: otherMay},
-		"a token of role read":            {header: "Bearer " + secrets[2], may: readMay},
-		"a token of role write":           {header: "Bearer " + secrets[3], may: writeMay},
-		"a token of role admin":           {header: "Bearer " + secrets[4], may: adminMay},
-		"an expired token":                {header: "Bearer " + secrets[5], may: nobodyMay},
-		"a revoked token":                 {header: "Bearer " + secrets[6], may: nobodyMay},
-		"a secret from before a rotation": {header: "Bearer " + secrets[7], may: nobodyMay},
-		"a secret that never was":         {header: "Bearer " + fleet.FormatSecret([32]byte{1}), may: nobodyMay},
-		"the digest of a secret":          {header: fmt.Sprintf("Bearer %x", sha256.Sum256([]byte(secrets[4]))), may: nobodyMay},
+		"the cluster's poll token":        {header: "Bearer " + secrets[0], mayCall: ownMay},
+		"another's poll token":            {header: "Bearer " + secrets[1], mayCall: otherMay},
+		"a token of role read":            {header: "Bearer " + secrets[2], mayCall: readMay},
+		"a token of role write":           {header: "Bearer " + secrets[3], mayCall: writeMay},
+		"a token of role admin":           {header: "Bearer " + secrets[4], mayCall: adminMay},
+		"an expired token":                {header: "Bearer " + secrets[5], mayCall: nobodyMay},
+		"a revoked token":                 {header: "Bearer " + secrets[6], mayCall: nobodyMay},
+		"a secret from before a rotation": {header: "Bearer " + secrets[7], mayCall: nobodyMay},
+		"a secret that never was":         {header: "Bearer " + fleet.FormatSecret([32]byte{1}), mayCall: nobodyMay},
+		"the digest of a secret":          {header: fmt.Sprintf("Bearer %x", sha256.Sum256([]byte(secrets[4]))), mayCall: nobodyMay},
 
-		"the cluster's certificate":       {certificate: demoDNS, may: ownMay},
-		"another's certificate":           {certificate: "other.example.com", may: otherMay},
-		"a certificate of no cluster":     {certificate: "ops.example.com", may: noneMay},
-		"a wildcard certificate":          {certificate: "*.k8s.example.com", may: noneMay},
-		"a certificate without a name":    {certificate: "-", may: nobodyMay},
-		"a certificate and a wrong token": {certificate: demoDNS, header: "Bearer wrong", may: nobodyMay},
-		"a certificate and a read token":  {certificate: demoDNS, header: "Bearer " + secrets[2], may: readMay},
+		"the cluster's certificate":       {certificate: demoDNS, mayCall: ownMay},
+		"another's certificate":           {certificate: "other.example.com", mayCall: otherMay},
+		"a certificate of no cluster":     {certificate: "ops.example.com", mayCall: noneMay},
+		"a wildcard certificate":          {certificate: "*.k8s.example.com", mayCall: noneMay},
+		"a certificate without a name":    {certificate: "-", mayCall: nobodyMay},
+		"a certificate and a wrong token": {certificate: demoDNS, header: "Bearer wrong", mayCall: nobodyMay},
+		"a certificate and a read token":  {certificate: demoDNS, header: "Bearer " + secrets[2], mayCall: readMay},
 	}
 }
 
@@ -231,10 +231,10 @@ func TestAuthorizationTable(t *testing.T) {
 func requireAccess(t *testing.T, mode, name string, p principal, tg target, got *answer) {
 	t.Helper()
 	what := fmt.Sprintf("%s: %s %s (%s) answered %d %s", name, tg.method, tg.path, tg.access, got.status, got.body)
-	want := p.may[tg.access]
+	want := p.mayCall[tg.access]
 	switch {
 	case tg.access == public:
-		if want = 200; tg.path == "/metrics" && p.header != "" && p.may[list] == 401 {
+		if want = 200; tg.path == "/metrics" && p.header != "" && p.mayCall[list] == 401 {
 			want = 401 // a credential is only looked at where there is one
 		}
 	case mode == server.ModeReadOnly && (tg.access == change || tg.access == manage):
@@ -317,7 +317,7 @@ func TestTokenFallback(t *testing.T) {
 }
 
 // The read token, sent with a change, is named as the reason: one token for both is how the reference's documentation has it.
-func TestReadTokenForAChange(t *testing.T) {
+func TestReadTokenRejectedForChange(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.unchanged(func() {
@@ -338,7 +338,7 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 }
 
 // Tokens are not where somebody could read them: logs of any level, errors, answers, metrics.
-func TestTokensAreNeverShown(t *testing.T) {
+func TestTokensNeverShown(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{level: -8})
 	w.faults.set(func(f *faultyStore) { f.panics = true })
@@ -361,8 +361,8 @@ func TestTokensAreNeverShown(t *testing.T) {
 }
 
 // A flood of managed tokens that are not known is answered 429 and hardly logged, and who has a good one of any sort does not
-// notice: nobody can guess a managed token. For other wrong tokens see TestGuessesLockAnAddressOut.
-func TestFailuresAreThrottled(t *testing.T) {
+// notice: nobody can guess a managed token. For other wrong tokens see TestGuessesLockAddressOut.
+func TestFailuresThrottled(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	good := w.issue(pollBody)
@@ -401,7 +401,7 @@ func TestFailuresAreThrottled(t *testing.T) {
 }
 
 // The log says whose token has expired, and who asked for what they may not have.
-func TestFailuresAreLogged(t *testing.T) {
+func TestFailuresLogged(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	token := w.issue(`{"name":"ci","role":"read","expires_at":"2026-01-02T03:04:06Z"}`)

@@ -83,7 +83,7 @@ func (w *world) slowly(meanwhile func(), method, path, body string, headers ...s
 const writerBody = `{"name":"deployer","role":"write"}`
 
 // Who may no longer when the work is done does not do it, whatever was true when the request began.
-func TestAuthorityEndsWhileTheBodyIsSent(t *testing.T) {
+func TestTokenRevokedDuringBody(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, id string){
 		"revoked": func(w *world, id string) { w.delete("/tokens/" + id).want(200) },
@@ -119,12 +119,12 @@ func TestAuthorityEndsWhileTheBodyIsSent(t *testing.T) {
 
 // A revocation through another process counts as soon as it is in the log: also for a change that was computed before,
 // and has to be computed again because of it.
-func TestAuthorityEndsWhileAChangeIsComputed(t *testing.T) {
+func TestTokenRevokedDuringCommit(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
 	id, bearer := a.issued(writerBody)
 	b := a.another()
-	held := &slow{begun: make(chan struct{}), proceed: make(chan struct{})}
+	held := &queuedOperations{begun: make(chan struct{}), proceed: make(chan struct{})}
 	a.faults.set(func(f *faultyStore) { f.slow = held })
 	answered := make(chan *answer, 1)
 	go func() {
@@ -140,7 +140,7 @@ func TestAuthorityEndsWhileAChangeIsComputed(t *testing.T) {
 }
 
 // What a copy that is behind would still allow, a no-op or a plan, is refused as well: the answer was to be the head's.
-func TestAuthorityIsTheHeads(t *testing.T) {
+func TestAuthorizedByHead(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
 	b := a.another()
@@ -153,7 +153,7 @@ func TestAuthorityIsTheHeads(t *testing.T) {
 }
 
 // A poll that waits for a revision is judged by the State that answers it: the DNS name may be another cluster's by then.
-func TestPollIsJudgedAfterItsWait(t *testing.T) {
+func TestPollAuthorizedAfterWait(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.create("/clusters", `{"id":"other","cluster_dns":"other.k8s.example.com","environment":"dev","namespaces":[{"id":"podinfo"}]}`)

@@ -115,7 +115,7 @@ func (s *Server) makeBackup(r *request) (*Backup, error) {
 	if errors.Is(err, store.ErrCompacted) {
 		return nil, &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the history was shortened while the backup was made: try again", headers: map[string]string{"Retry-After": workAgain},
+			detail: "the history was shortened while the backup was made: try again", headers: map[string]string{"Retry-After": busyRetryAfter},
 		}
 	}
 	return made, err

@@ -58,7 +58,7 @@ func TestBackup(t *testing.T) {
 }
 
 // A backup has the digests of all tokens, and what is in no poll: it is for admins, and where changes are made.
-func TestBackupIsForAdmins(t *testing.T) {
+func TestBackupNeedsAdmin(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, role := range []string{"read", "write"} {
@@ -73,7 +73,7 @@ func TestBackupIsForAdmins(t *testing.T) {
 }
 
 // Who is no admin any more when the backup is there does not get it.
-func TestBackupByARevokedToken(t *testing.T) {
+func TestBackupByRevokedToken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		working, proceed := make(chan struct{}), make(chan struct{})
@@ -96,7 +96,7 @@ func TestBackupByARevokedToken(t *testing.T) {
 }
 
 // One at a time. A client that hangs up ends it, and what cannot be made is an error; then the next one is made.
-func TestBackupsWaitForNobody(t *testing.T) {
+func TestBackupNotQueuedBehindPlans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		fails := errors.New("the disk is full")
@@ -191,7 +191,7 @@ func TestBackupsOneAfterTheOther(t *testing.T) {
 }
 
 // A client that takes a byte per second is let go of, and one that is merely slow is not.
-func TestBackupThatNobodyTakes(t *testing.T) {
+func TestBackupToStalledClient(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		at    int // bytes, each second

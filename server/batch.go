@@ -35,8 +35,8 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	}
 	c.Response().Header().Set(headerRevision, formatRevision(revision))
 	s.metrics.stored.Add(float64(res.Stored))
-	warn(c, res.Warnings)
-	answer, err := pack(api.BatchResult{
+	addWarnings(c, res.Warnings)
+	answer, err := encodeResponse(api.BatchResult{
 		Revision: int64(revision), Changes: res.Changes(), Results: results, PlanHash: planHash, Warnings: append([]string{}, res.Warnings...),
 	}, c.Request().Context().Err) // the change is made, however long that took
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 		case "patch":
 			method, path, field, body = http.MethodPatch, path+"/:id", "patch", op.Patch
 		}
-		route := s.contract.find(method, path)
+		route := s.operations.find(method, path)
 		if route == nil || body == nil {
 			continue // Run says what is missing
 		}

@@ -53,7 +53,7 @@ func TestBatchIsOneRevision(t *testing.T) {
 	require.Equal(t, "CHG-7", rev["reason"])
 }
 
-func TestBatchWithOneBadOperationDoesNothing(t *testing.T) {
+func TestBatchIsAtomic(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.unchanged(func() {
@@ -83,8 +83,8 @@ func TestBatchWithOneBadOperationDoesNothing(t *testing.T) {
 	})
 }
 
-// TestAnAnswerListsAThousandProblems, and says that there are more: a body of 4 MiB may have a hundred thousand.
-func TestAnAnswerListsAThousandProblems(t *testing.T) {
+// TestProblemsLimited, and says that there are more: a body of 4 MiB may have a hundred thousand.
+func TestProblemsLimited(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.unchanged(func() {
@@ -96,8 +96,8 @@ func TestAnAnswerListsAThousandProblems(t *testing.T) {
 	})
 }
 
-// TestBatchHoldsDocumentsAgainstTheContract: a misspelt field is no change.
-func TestBatchHoldsDocumentsAgainstTheContract(t *testing.T) {
+// TestBatchValidatesDocuments: a misspelt field is no change.
+func TestBatchValidatesDocuments(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, test := range []struct{ operation, pointer string }{
@@ -144,7 +144,7 @@ func TestPlanThenBatch(t *testing.T) {
 	apply(hash).problem(412, "stale")
 }
 
-func TestDeleteOfAComponentInUseIsPlannedAndTakenBack(t *testing.T) {
+func TestCascadeDeletePlannedAndReverted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(1000, "qa")
@@ -168,13 +168,13 @@ func TestDeleteOfAComponentInUseIsPlannedAndTakenBack(t *testing.T) {
 }
 
 // However long a batch takes, polls and reads are answered from what was there before, and then from what there is.
-func TestPollsGoOnDuringABatch(t *testing.T) {
+func TestPollsDuringBatch(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(50, "qa")
 	const poll = "/api/v2/flux/clusters/qa-07.example.com/platform-components"
 	before, revision := w.poll(poll), w.revision()
-	held := &slow{make(chan struct{}), make(chan struct{})}
+	held := &queuedOperations{make(chan struct{}), make(chan struct{})}
 	w.faults.set(func(f *faultyStore) { f.slow = held })
 	req := w.request(http.MethodPost, "/batch", `{"operations":[{"op":"set_component","all":true,"component_id":"podinfo","oci_tag":"v9"}]}`)
 	req.Header.Set("Content-Type", "application/json")
@@ -228,7 +228,7 @@ func TestRestoreOfOneDocument(t *testing.T) {
 	})
 }
 
-func TestHistoryOfADocument(t *testing.T) {
+func TestDocumentHistory(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	first := w.revision()
@@ -295,7 +295,7 @@ func TestPatchesWithManagers(t *testing.T) {
 	})
 }
 
-func TestIfMatchIsNeverIgnored(t *testing.T) {
+func TestIfMatchNeverIgnored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.unchanged(func() {

@@ -106,7 +106,7 @@ func TestBodySize(t *testing.T) {
 }
 
 // A body without a length in front may be large, so the change waits among the batches; a small one does not.
-func TestChunkedBodiesAreQueued(t *testing.T) {
+func TestChunkedBodiesQueued(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	const queued = `flux_resourceset_work_duration_seconds_count{work="batches"}`
@@ -149,7 +149,7 @@ func TestCompressedBody(t *testing.T) {
 }
 
 // A body that breaks off is refused, and so is one where an operation takes none and it would matter.
-func TestBodyBreaksOff(t *testing.T) {
+func TestTruncatedBody(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	head := fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nConnection: close\r\n", demoCluster, writeToken)

@@ -56,7 +56,7 @@ func (w *world) hold(path, token string) (release func()) {
 const setTag = `{"operations":[{"op":"set_component","all":true,"component_id":"podinfo","oci_tag":"9.9.9"}]}`
 
 // One credential has a few plans under way, and the others still have theirs; plans keep no batch waiting.
-func TestPlansOfOnePrincipal(t *testing.T) {
+func TestPlansPerPrincipal(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	other := w.issue(`{"name":"other","role":"read"}`).secret
@@ -76,7 +76,7 @@ func TestPlansOfOnePrincipal(t *testing.T) {
 }
 
 // There is an end to how many plans wait, whoever they are of, and the same for batches.
-func TestPlansOfAll(t *testing.T) {
+func TestPlansInTotal(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/plan", "/batch"} {
 		w := setup(t)
@@ -100,7 +100,7 @@ func TestPlansOfAll(t *testing.T) {
 }
 
 // A plan that is larger than anybody reads is refused while it is made, and so is a batch that grows the fleet by as much.
-func TestPlansAreBounded(t *testing.T) {
+func TestPlanMemoryBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{records: patchedFleet(400), serve: serveInMemory})
@@ -116,7 +116,7 @@ func TestPlansAreBounded(t *testing.T) {
 }
 
 // Of plans one is worked on at a time, and of batches, whatever room there is for those that wait.
-func TestOneAtATime(t *testing.T) {
+func TestOnePlanPerPrincipal(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/plan", "/batch?dry_run=true"} { // a batch that is none waits for other writers too
 		t.Run(path, func(t *testing.T) {
@@ -158,7 +158,7 @@ func patchedFleet(n int) []fleet.Record {
 }
 
 // What would be megabytes in one buffer is sent bit by bit, and reads the same.
-func TestListsAndPlansAreStreamed(t *testing.T) {
+func TestListsAndPlansStreamed(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{records: patchedFleet(300)})
 	list := w.get("/clusters").want(200)
@@ -176,7 +176,7 @@ func TestListsAndPlansAreStreamed(t *testing.T) {
 
 // A request with a Content-Length and a Transfer-Encoding is two requests to two servers that do not agree on which counts. So
 // the connection is closed, and what follows is not read.
-func TestTwoLengths(t *testing.T) {
+func TestContentLengthAndChunked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	addr, _, _ := serve(t, w.http.Config.Handler)
@@ -242,9 +242,9 @@ func TestConnectionLimit(t *testing.T) {
 	_ = fourth
 }
 
-// TestUnprovenConnections: connections that have sent something but no good credential are limited, of one address and in all.
+// TestUnauthenticatedConnections: connections that have sent something but no good credential are limited, of one address and in all.
 // The oldest are closed, and never one with a credential.
-func TestUnprovenConnections(t *testing.T) {
+func TestUnauthenticatedConnections(t *testing.T) {
 	t.Parallel()
 	changed, prove := server.NewConnections(100, 4, 2)
 	opened := func(address string) *addressed {
@@ -297,7 +297,7 @@ func (a *addressed) Close() error { a.closed = true; return nil }
 
 // A client of HTTP/2 that takes no answer makes requests without a token on every stream: what they hold is bounded, who has a
 // good credential is answered, and probes see the truth.
-func TestClientsThatTakeNothing(t *testing.T) {
+func TestStalledClients(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	full := make(chan struct{})
@@ -327,8 +327,8 @@ func TestClientsThatTakeNothing(t *testing.T) {
 	require.Positive(t, w.metric("flux_resourceset_anonymous_requests_turned_away_total"))
 }
 
-// TestClientsOfOneAddressThatTakeNothing: they leave half of the room to others.
-func TestClientsOfOneAddressThatTakeNothing(t *testing.T) {
+// TestStalledClientsOfOneAddress: they leave half of the room to others.
+func TestStalledClientsOfOneAddress(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -373,7 +373,7 @@ func (s *stalled) Write(p []byte) (int, error) { <-s.full; return len(p), nil }
 
 // A body may have a million things wrong with it. As many are listed as anybody reads, from the lists' entries where those
 // are what is wrong.
-func TestProblemsOfABodyAreBounded(t *testing.T) {
+func TestBodyProblemsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	many := func(entry string) string { return strings.TrimSuffix(strings.Repeat(entry+",", 300_000), ",") }
@@ -394,7 +394,7 @@ func TestProblemsOfABodyAreBounded(t *testing.T) {
 }
 
 // A change with a large body waits among the batches, whatever it changes: looking into it takes many times its size.
-func TestLargeChangesAreBatches(t *testing.T) {
+func TestLargeChangesQueuedAsBatches(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var held []func()
@@ -411,7 +411,7 @@ func TestLargeChangesAreBatches(t *testing.T) {
 }
 
 // While it is found out what is wrong with a large change, which may take seconds, others write.
-func TestLargeChangesThatAreWrongHoldNobodyUp(t *testing.T) {
+func TestInvalidLargeChangesDelayNoOther(t *testing.T) {
 	t.Parallel()
 	for path, body := range map[string]string{
 		"/rolebindings": `{"id":"x","role":"view","subjects":[` + strings.Repeat(`{"kind":"User","name":"jo"},`, 20_000) + `{"kind":"User","name":"jo"}]}`,
@@ -436,7 +436,7 @@ func TestLargeChangesThatAreWrongHoldNobodyUp(t *testing.T) {
 }
 
 // A large change that is right is made, once.
-func TestLargeChangesAreMadeOnce(t *testing.T) {
+func TestLargeChangesComputedOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	before := w.revision()

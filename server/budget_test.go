@@ -61,7 +61,7 @@ func TestRemovalBudgetOnEveryRoute(t *testing.T) {
 }
 
 // What the service counts for itself is not in the history of the fleet.
-func TestBudgetIsNotInTheHistory(t *testing.T) {
+func TestRemovalBudgetNotInHistory(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.delete(demoCluster + "/namespaces/podinfo").want(200)

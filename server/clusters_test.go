@@ -30,7 +30,7 @@ func TestClusterDefaults(t *testing.T) {
 }
 
 // Zero nodes and an image of no name are values that somebody wrote, not the absence of one.
-func TestZeroIsAValue(t *testing.T) {
+func TestZeroKept(t *testing.T) {
 	t.Parallel()
 	zeroes := func(c map[string]any) {
 		t.Helper()

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestMemoryOfConnectionsThatTakeNothing: connections that never open their window, each with eight requests whose bodies are not read,
+// TestMemoryOfStalledConnections: connections that never open their window, each with eight requests whose bodies are not read,
 // hold no more memory than docs/security.md says. That of the clients, in the same process, is counted as well.
-func TestMemoryOfConnectionsThatTakeNothing(t *testing.T) { //nolint:paralleltest // memory of other tests would count
+func TestMemoryOfStalledConnections(t *testing.T) { //nolint:paralleltest // memory of other tests would count
 	tw := setupTLS(t, nil)
 	for name, c := range map[string]struct {
 		most    int64

@@ -21,88 +21,88 @@ const (
 	// how many of one address (of IPv6, the /64). Beyond it the oldest of these is closed. A client of HTTP/2 makes each
 	// take some hundred KiB: headers of streams, bodies that have come, and buffers. A client with a credential has proven
 	// itself with its first request, within milliseconds.
-	maxUnproven     = 1024
-	maxUnprovenEach = 256
+	maxUnauthenticated           = 1024
+	maxUnauthenticatedPerAddress = 256
 )
 
 // connections are those of one server.
 type connections struct {
-	most     connectionLimits
-	mu       sync.Mutex
-	all      map[net.Conn]*connection
-	quiet    list.List // of *connection: new and idle ones, the one that has been quiet for the longest in front
-	unproven list.List // of *connection, the oldest in front
-	each     map[netip.Prefix]*list.List
+	limits          connectionLimits
+	mu              sync.Mutex
+	all             map[net.Conn]*connection
+	idle            list.List // of *connection: new and idle ones, the one that has been quiet for the longest in front
+	unauthenticated list.List // of *connection, the oldest in front
+	perAddress      map[netip.Prefix]*list.List
 }
 
-type connectionLimits struct{ total, unproven, unprovenEach int }
+type connectionLimits struct{ total, unauthenticated, unauthenticatedPerAddress int }
 
-var defaultConnections = connectionLimits{maxConnections, maxUnproven, maxUnprovenEach}
+var defaultConnectionLimits = connectionLimits{maxConnections, maxUnauthenticated, maxUnauthenticatedPerAddress}
 
 // connection is one of them.
 type connection struct {
-	of        *connections
-	conn      net.Conn
-	address   netip.Prefix
-	proven    atomic.Bool
-	quiet     *list.Element // nil: it is not
-	unproven  *list.Element // nil: it has sent nothing, or a good credential
-	ofAddress *list.Element // likewise
+	owner           *connections
+	conn            net.Conn
+	address         netip.Prefix
+	authenticated   atomic.Bool
+	idle            *list.Element // nil: it is not
+	unauthenticated *list.Element // nil: it has sent nothing, or a good credential
+	perAddress      *list.Element // likewise
 }
 
 func newConnections(most connectionLimits) *connections {
-	return &connections{most: most, all: map[net.Conn]*connection{}, each: map[netip.Prefix]*list.List{}}
+	return &connections{limits: most, all: map[net.Conn]*connection{}, perAddress: map[netip.Prefix]*list.List{}}
 }
 
 type connectionKey struct{}
 
 // context is the server's ConnContext: requests find their connection in theirs.
-func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
+func (c *connections) connContext(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return context.WithValue(ctx, connectionKey{}, c.of(conn))
+	return context.WithValue(ctx, connectionKey{}, c.get(conn))
 }
 
-func (c *connections) of(conn net.Conn) *connection {
+func (c *connections) get(conn net.Conn) *connection {
 	known := c.all[conn]
 	if known == nil {
-		known = &connection{of: c, conn: conn, address: prefixOf(conn.RemoteAddr().String())}
+		known = &connection{owner: c, conn: conn, address: networkOf(conn.RemoteAddr().String())}
 		c.all[conn] = known
 	}
 	return known
 }
 
 // proven notes that a request had a good credential: its connection is none of those that are limited more tightly.
-func proven(ctx context.Context) {
-	if c, ok := ctx.Value(connectionKey{}).(*connection); ok && !c.proven.Load() {
-		c.of.prove(c)
+func markAuthenticated(ctx context.Context) {
+	if c, ok := ctx.Value(connectionKey{}).(*connection); ok && !c.authenticated.Load() {
+		c.owner.setAuthenticated(c)
 	}
 }
 
-func (c *connections) prove(conn *connection) {
+func (c *connections) setAuthenticated(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	conn.proven.Store(true)
-	c.forget(conn)
+	conn.authenticated.Store(true)
+	c.removeUnauthenticated(conn)
 }
 
 // forget takes a connection off the lists of unproven ones.
-func (c *connections) forget(conn *connection) {
-	if conn.unproven == nil {
+func (c *connections) removeUnauthenticated(conn *connection) {
+	if conn.unauthenticated == nil {
 		return
 	}
-	c.unproven.Remove(conn.unproven)
-	own := c.each[conn.address]
-	own.Remove(conn.ofAddress)
+	c.unauthenticated.Remove(conn.unauthenticated)
+	own := c.perAddress[conn.address]
+	own.Remove(conn.perAddress)
 	if own.Len() == 0 {
-		delete(c.each, conn.address)
+		delete(c.perAddress, conn.address)
 	}
-	conn.unproven, conn.ofAddress = nil, nil
+	conn.unauthenticated, conn.perAddress = nil, nil
 }
 
 // changed is the server's ConnState.
-func (c *connections) changed(conn net.Conn, state http.ConnState) {
-	surplus := c.note(conn, state)
+func (c *connections) stateChanged(conn net.Conn, state http.ConnState) {
+	surplus := c.track(conn, state)
 	if surplus == nil {
 		return
 	}
@@ -113,59 +113,59 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 }
 
 // note follows a connection, and returns one that is to be closed for it.
-func (c *connections) note(conn net.Conn, state http.ConnState) net.Conn {
+func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.of(conn)
-	if known.quiet != nil {
-		c.quiet.Remove(known.quiet)
-		known.quiet = nil
+	known := c.get(conn)
+	if known.idle != nil {
+		c.idle.Remove(known.idle)
+		known.idle = nil
 	}
 	switch state {
 	case http.StateNew:
-		known.quiet = c.quiet.PushBack(known)
-		if len(c.all) > c.most.total {
-			return c.surplus(c.quiet.Front())
+		known.idle = c.idle.PushBack(known)
+		if len(c.all) > c.limits.total {
+			return c.evict(c.idle.Front())
 		}
 	case http.StateIdle:
-		known.quiet = c.quiet.PushBack(known)
+		known.idle = c.idle.PushBack(known)
 	case http.StateActive:
-		return c.speaks(known)
+		return c.activate(known)
 	case http.StateClosed, http.StateHijacked:
-		c.forget(known)
+		c.removeUnauthenticated(known)
 		delete(c.all, conn)
 	}
 	return nil
 }
 
 // speaks notes that a connection has sent something, and returns one that is to be closed for it.
-func (c *connections) speaks(conn *connection) net.Conn {
-	if conn.proven.Load() || conn.unproven != nil {
+func (c *connections) activate(conn *connection) net.Conn {
+	if conn.authenticated.Load() || conn.unauthenticated != nil {
 		return nil
 	}
-	own := c.each[conn.address]
+	own := c.perAddress[conn.address]
 	if own == nil {
 		own = &list.List{}
-		c.each[conn.address] = own
+		c.perAddress[conn.address] = own
 	}
-	conn.unproven, conn.ofAddress = c.unproven.PushBack(conn), own.PushBack(conn)
+	conn.unauthenticated, conn.perAddress = c.unauthenticated.PushBack(conn), own.PushBack(conn)
 	switch {
-	case own.Len() > c.most.unprovenEach:
-		return c.surplus(own.Front())
-	case c.unproven.Len() > c.most.unproven:
-		return c.surplus(c.unproven.Front())
+	case own.Len() > c.limits.unauthenticatedPerAddress:
+		return c.evict(own.Front())
+	case c.unauthenticated.Len() > c.limits.unauthenticated:
+		return c.evict(c.unauthenticated.Front())
 	}
 	return nil
 }
 
 // surplus takes a connection that is to be closed off the lists. It is counted until it says that it is closed.
-func (c *connections) surplus(first *list.Element) net.Conn {
+func (c *connections) evict(first *list.Element) net.Conn {
 	conn := first.Value.(*connection)
-	if conn.quiet != nil {
-		c.quiet.Remove(conn.quiet)
-		conn.quiet = nil
+	if conn.idle != nil {
+		c.idle.Remove(conn.idle)
+		conn.idle = nil
 	}
-	c.forget(conn)
-	conn.proven.Store(true) // it is not listed again
+	c.removeUnauthenticated(conn)
+	conn.authenticated.Store(true) // it is not listed again
 	return conn.conn
 }

@@ -23,45 +23,45 @@ const (
 )
 
 // charged are the queues whose jobs are paid for with the budget.
-var charged = map[string]bool{queuePlans: true, queueExplain: true, queueHistory: true, queueStatus: true, queueReads: true}
+var chargedQueues = map[string]bool{queuePlans: true, queueExplain: true, queueHistory: true, queueStatus: true, queueReads: true}
 
 // budgets are the budgets of credentials. Those that are full are not kept.
-type budgets struct {
+type timeBudgets struct {
 	mu    sync.Mutex
-	spent map[string]spending
+	spent map[string]spentTime
 }
 
 // spending is how much of a budget was spent, as of a time.
-type spending struct {
+type spentTime struct {
 	amount time.Duration
 	at     time.Time
 }
 
 // now is what is left of it when the budget has been refilled until now.
-func (s spending) now(now time.Time) time.Duration {
+func (s spentTime) after(now time.Time) time.Duration {
 	return s.amount - time.Duration(float64(now.Sub(s.at))*budgetRate)
 }
 
 // spend charges a credential for work that took so long.
-func (b *budgets) spend(who string, took time.Duration) {
+func (b *timeBudgets) charge(who string, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	if b.spent == nil {
-		b.spent = map[string]spending{}
+		b.spent = map[string]spentTime{}
 	}
 	for other, s := range b.spent { // as many as have asked for something lately
-		if s.now(now) <= 0 {
+		if s.after(now) <= 0 {
 			delete(b.spent, other)
 		}
 	}
-	b.spent[who] = spending{max(0, b.spent[who].now(now)) + took, now}
+	b.spent[who] = spentTime{max(0, b.spent[who].after(now)) + took, now}
 }
 
 // charge has the job's principal pay for work that took so long.
 func (j *job) charge(took time.Duration) {
 	if j != nil && j.budget != nil {
-		j.budget.spend(j.who, took)
+		j.budget.charge(j.principal, took)
 	}
 }
 
@@ -79,14 +79,14 @@ func (w *timedWriter) Write(p []byte) (int, error) {
 }
 
 // check refuses a credential whose budget is spent until some of it, at least a second, is there again.
-func (b *budgets) check(who string) error {
+func (b *timeBudgets) check(who string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, known := b.spent[who]
 	if !known {
 		return nil
 	}
-	over := s.now(time.Now()) - budgetSize
+	over := s.after(time.Now()) - budgetSize
 	if over <= 0 {
 		return nil
 	}

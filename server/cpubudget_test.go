@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProcessorTimeOfOneCredential: a credential that keeps a processor busy for minutes is refused until its budget is there
+// TestTimeBudget: a credential that keeps a processor busy for minutes is refused until its budget is there
 // again. It may still change the fleet and poll, and others notice nothing.
-func TestProcessorTimeOfOneCredential(t *testing.T) {
+func TestTimeBudget(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -43,8 +43,8 @@ func TestProcessorTimeOfOneCredential(t *testing.T) {
 	})
 }
 
-// TestStatusIsPaged: a large fleet is not listed as a whole unless that is asked for.
-func TestStatusIsPaged(t *testing.T) {
+// TestStatusPaged: a large fleet is not listed as a whole unless that is asked for.
+func TestStatusPaged(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{records: patchedFleet(1001)})
 	first := w.get("/status").want(200)

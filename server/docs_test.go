@@ -95,7 +95,7 @@ func TestDocsNotFound(t *testing.T) {
 }
 
 // Who sends the documented example of a header is answered: not every fleet has so many revisions.
-func TestExampleOfMinRevision(t *testing.T) {
+func TestMinRevisionExample(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var doc struct {

@@ -18,7 +18,7 @@ func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) e
 
 // listViews answers documents as the view shows them.
 func listViews(c echo.Context, docs []*fleet.Document, limit, offset *int, view func(*fleet.Document) any) error {
-	docs = page(c, docs, limit, offset)
+	docs = paginate(c, docs, limit, offset)
 	return streamList(c, lazyList{len(docs), func(i int) any { return view(docs[i]) }})
 }
 
@@ -111,7 +111,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	}
 	c.Response().Header().Set(headerRevision, formatRevision(revision))
 	s.metrics.stored.Add(float64(res.Stored))
-	warn(c, res.Warnings)
+	addWarnings(c, res.Warnings)
 	return res, nil
 }
 

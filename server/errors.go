@@ -182,7 +182,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		h.Set(k, v)
 	}
 	if p.status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
-		h.Set(echo.HeaderAllow, s.contract.allow(s.cfg.Mode, c.Path()))
+		h.Set(echo.HeaderAllow, s.operations.allow(s.cfg.Mode, c.Path()))
 	}
 	detail := s.withoutSecrets(p.detail)
 	body := api.Problem{

@@ -38,17 +38,17 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 		return err
 	}
 	if err := s.attribute(job.ctx, st, &out); err != nil {
-		if err := job.stopped(); err != nil {
+		if err := job.interrupted(); err != nil {
 			return err
 		}
 		s.cfg.Logger.WarnContext(c.Request().Context(), "the revisions of an explanation are left out", "error", err)
-		warn(c, []string{"the history cannot be read at the moment: the revisions that set the values are left out"})
+		addWarnings(c, []string{"the history cannot be read at the moment: the revisions that set the values are left out"})
 	}
-	answer, err := pack(out, job.stopped)
+	answer, err := encodeResponse(out, job.interrupted)
 	if err != nil {
 		return err
 	}
-	return s.deliver(c, answer)
+	return s.sendBuffered(c, answer)
 }
 
 // attribute adds to an explanation which revisions set the values, with their times and actors.

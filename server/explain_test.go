@@ -18,7 +18,7 @@ const (
 )
 
 // Who does not take explanations keeps nobody else from them.
-func TestExplanationsThatNobodyTake(t *testing.T) {
+func TestExplanationsToStalledClients(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -35,7 +35,7 @@ func TestExplanationsThatNobodyTake(t *testing.T) {
 
 // Explanations of one credential are made one at a time, and only so many of them wait. Another credential has a turn of its
 // own, and who goes leaves their place.
-func TestExplanationsAreBounded(t *testing.T) {
+func TestExplanationsBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -71,7 +71,7 @@ func TestExplanationsAreBounded(t *testing.T) {
 }
 
 // Each value is attributed to the revision that set it, with its actor and author, not to the last one of the document.
-func TestExplanationsNameTheRevisionOfAValue(t *testing.T) {
+func TestExplanationsNameRevision(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.put(demoCluster+"/platform_components/podinfo", `{"component_version":"6.8.0"}`, "X-Change-Author", "ann@example.com").want(200)

@@ -14,5 +14,5 @@ func (s *Server) Routes() []*echo.Route { return s.echo.Routes() }
 // NewConnections is the ConnState of a server with a limit.
 func NewConnections(total, unproven, each int) (changed func(net.Conn, http.ConnState), prove func(net.Conn)) {
 	c := newConnections(connectionLimits{total, unproven, each})
-	return c.changed, func(conn net.Conn) { proven(c.context(context.Background(), conn)) }
+	return c.stateChanged, func(conn net.Conn) { markAuthenticated(c.connContext(context.Background(), conn)) }
 }

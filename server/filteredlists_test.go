@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFilteredListsThatArePolledAreGuarded: once a management cluster has polled a filter, clusters do not leave its list unnoticed.
-func TestFilteredListsThatArePolledAreGuarded(t *testing.T) {
+// TestPolledFilteredListsGuarded: once a management cluster has polled a filter, clusters do not leave its list unnoticed.
+func TestPolledFilteredListsGuarded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(60, "qa")

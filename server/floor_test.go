@@ -13,7 +13,7 @@ import (
 
 // A server whose copy is behind does not answer a cluster that another server has answered from a newer revision, as soon as it
 // knows. Lists that did not change meanwhile are answered, and so is everything once it has caught up.
-func TestPollBelowWhatAnotherServerServed(t *testing.T) {
+func TestPollBehindOtherServer(t *testing.T) {
 	t.Parallel()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
 	var trackers []*clusterstatus.Tracker

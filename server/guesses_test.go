@@ -24,7 +24,7 @@ func (w *world) guess(n int) map[int]int {
 
 // Who guesses is not told when a guess is right: an address that has sent too many wrong tokens is locked out, and what
 // it sends is not compared with the static ones. A lock ends by itself, after few guesses there is another.
-func TestGuessesLockAnAddressOut(t *testing.T) {
+func TestGuessesLockAddressOut(t *testing.T) {
 	t.Parallel()
 	w := certified(t, options{}, demoDNS)
 	ci, cluster := w.issue(`{"name":"ci","role":"write"}`), w.issue(pollBody)
@@ -85,7 +85,7 @@ func TestOnlyGuessesLock(t *testing.T) {
 }
 
 // A lock is one address's.
-func TestGuessesLockNobodyElseOut(t *testing.T) {
+func TestGuessesLockOutOneAddress(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.guess(60)

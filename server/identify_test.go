@@ -37,11 +37,11 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		"a managed token":      {Header: http.Header{"Authorization": {"Bearer " + secret}}},
 		"a client certificate": {Header: http.Header{}, TLS: certificate},
 	} {
-		who, err := s.find(r, st)
+		who, err := s.identify(r, st)
 		require.NoError(t, err, name)
 		require.True(t, who.mayPoll(cluster, "a.example.com"), name)
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			who, err := s.find(r, st)
+			who, err := s.identify(r, st)
 			if err != nil || !who.mayPoll(cluster, "a.example.com") {
 				panic("not identified")
 			}
@@ -53,7 +53,7 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		"something other": {Header: http.Header{"Authorization": {"Basic eA=="}}},
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if _, err := s.find(r, st); err == nil {
+			if _, err := s.identify(r, st); err == nil {
 				panic("identified")
 			}
 		}), name)
@@ -61,35 +61,35 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 }
 
 // However many addresses fail, no more than so many are remembered; those that fail most recently are.
-func TestFailuresAreBounded(t *testing.T) {
+func TestFailureMemoryBounded(t *testing.T) {
 	t.Parallel()
-	var f failures
+	var f failureTracker
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	flood := netip.MustParsePrefix("192.0.2.1/32")
 	for range failureBurst {
-		require.Zero(t, f.failed(flood, false, now))
+		require.Zero(t, f.record(flood, false, now))
 	}
-	for i := range 3 * failureAddresses {
-		require.Zero(t, f.failed(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32), false, now))
-		require.LessOrEqual(t, f.failed(flood, false, now), failureEvery)
-		require.Positive(t, f.failed(flood, false, now), i)
+	for i := range 3 * maxFailureAddresses {
+		require.Zero(t, f.record(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32), false, now))
+		require.LessOrEqual(t, f.record(flood, false, now), failureInterval)
+		require.Positive(t, f.record(flood, false, now), i)
 	}
-	require.Len(t, f.addresses, failureAddresses)
-	require.Equal(t, failureAddresses, f.byAge.Len())
-	require.Zero(t, f.failed(flood, false, now.Add(2*failureEvery)))
+	require.Len(t, f.addresses, maxFailureAddresses)
+	require.Equal(t, maxFailureAddresses, f.byAge.Len())
+	require.Zero(t, f.record(flood, false, now.Add(2*failureInterval)))
 }
 
 // Where there is no room for who is not known, guesses count as well.
-func TestGuessesBeyondTheLimitOfRequestsCount(t *testing.T) {
+func TestGuessesBeyondPreauthLimitCount(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", Write: "write"}, Replica: store.NewReplica(store.Config{})})
 	require.NoError(t, err)
-	places := &places{each: map[netip.Prefix]int{}, total: maxAnonymous} // none is free
+	places := &preauthLimit{perAddress: map[netip.Prefix]int{}, total: maxPreauth} // none is free
 	admitted := func(token string) bool {
 		r := httptest.NewRequest(http.MethodGet, "/clusters", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
-		return s.admitAnonymous(&request{Context: s.echo.NewContext(r, nil)}, places)
+		return s.admitPreauth(&request{Context: s.echo.NewContext(r, nil)}, places)
 	}
 	for range guessBurst {
 		require.True(t, admitted("write"))

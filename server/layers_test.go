@@ -60,8 +60,8 @@ func TestLayerRoutes(t *testing.T) {
 	}
 }
 
-// TestListOfWhatClustersHave: the documents, or what each has by its layers too, filtered and in pages alike.
-func TestListOfWhatClustersHave(t *testing.T) {
+// TestListEffective: the documents, or what each has by its layers too, filtered and in pages alike.
+func TestListEffective(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.create("/namespaces", `{"id":"team-sandbox"}`)
@@ -83,8 +83,8 @@ func TestListOfWhatClustersHave(t *testing.T) {
 	w.get("/clusters?view=all").problem(400, "validation_error")
 }
 
-// TestPollsOfClustersWithLayers: what a layer gives arrives, is planned, and leaves again; values can be set on what it gives.
-func TestPollsOfClustersWithLayers(t *testing.T) {
+// TestPollsWithLayers: what a layer gives arrives, is planned, and leaves again; values can be set on what it gives.
+func TestPollsWithLayers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.create("/namespaces", `{"id":"from-layer"}`)

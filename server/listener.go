@@ -30,11 +30,11 @@ const (
 
 // Serve answers on a listener until ctx ends, then lets the requests under way finish. tlsConfig nil: plain HTTP.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig *tls.Config, logger *slog.Logger) error {
-	conns := newConnections(defaultConnections)
+	conns := newConnections(defaultConnectionLimits)
 	srv := &http.Server{
-		Handler: withoutUnread(handler), TLSConfig: tlsConfig,
+		Handler: withBodyDeadline(handler), TLSConfig: tlsConfig,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ConnState: conns.changed, ConnContext: conns.context,
+		MaxHeaderBytes: maxHeader, ConnState: conns.stateChanged, ConnContext: conns.connContext,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,

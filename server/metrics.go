@@ -100,7 +100,7 @@ func newMetrics(s *Server) *metrics {
 	}
 	m.typedPolls = m.of(seriesKey{pollTemplate + ":type", http.MethodGet, http.StatusOK})
 	m.receipts = m.of(seriesKey{pollTemplate + "receipts/:list/:input_id", http.MethodGet, http.StatusOK})
-	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonUncertified, reasonForbidden, reasonThrottled} {
+	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonNoCertificate, reasonForbidden, reasonThrottled} {
 		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
 	}
 	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindToken, kindResource}) {

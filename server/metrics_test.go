@@ -140,7 +140,7 @@ func TestOnlyFluxPolls(t *testing.T) {
 }
 
 // What comes from outside must not make new series.
-func TestMetricsAreBounded(t *testing.T) {
+func TestMetricsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, path := range []string{"/a", "/b", "/clusters/x/y/z/w"} {
@@ -219,8 +219,8 @@ func TestCommitsByKind(t *testing.T) {
 	require.Equal(t, 3.0, w.metric("flux_resourceset_store_connection_wait_seconds_total"))
 }
 
-// TestChartKnowsTheMetrics: alerts and the dashboard ask for metrics that exist, with labels that they have.
-func TestChartKnowsTheMetrics(t *testing.T) {
+// TestChartMetricsExist: alerts and the dashboard ask for metrics that exist, with labels that they have.
+func TestChartMetricsExist(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{configure: func(c *server.Config) {
 		c.StorePool = func() (store.PoolStats, bool) { return store.PoolStats{}, true }

@@ -9,7 +9,7 @@ import (
 )
 
 // Every write can be tied to what its sender has seen: a process that has less of the history says so, and does nothing.
-func TestWritesAskForARevision(t *testing.T) {
+func TestWritesHonorMinRevision(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
 	b := a.another()

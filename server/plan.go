@@ -25,14 +25,14 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 		return err
 	}
 	plan.Results = results
-	warn(c, plan.Warnings)
+	addWarnings(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
 	}
-	answer, err := pack(plan, requestOf(c).job.stopped)
+	answer, err := encodeResponse(plan, requestOf(c).job.interrupted)
 	if err != nil {
 		return err
 	}
 	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
-	return s.deliver(c, answer)
+	return s.sendBuffered(c, answer)
 }

@@ -25,7 +25,7 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 		return err
 	}
 	r := requestOf(c)
-	out, err := s.answerPoll(r.Request(), r.who.role, st, cluster, kind)
+	out, err := s.answerPoll(r.Request(), r.principal.role, st, cluster, kind)
 	if err != nil {
 		return err
 	}
@@ -46,15 +46,15 @@ func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
 var errBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
 
 // answerPoll is the answer to a poll that is allowed, whichever way it came.
-func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (outgoing, error) {
+func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (pollAnswer, error) {
 	answer, err := st.Answer(cluster, kind)
 	if err != nil {
-		return outgoing{}, err
+		return pollAnswer{}, err
 	}
 	if ownPoll(r, who) {
 		now := s.cfg.Now()
 		if s.tracker.ServedNewer(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
-			return outgoing{}, errBehind
+			return pollAnswer{}, errBehind
 		}
 		s.tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
 		if s.tracker.RecordPoll(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
@@ -62,7 +62,7 @@ func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster 
 			s.tracker.RecordServed(cluster.ID, st.DesiredInputsIn(cluster, kind, answer), now)
 		}
 	}
-	return s.outgoing(r, answer, st)
+	return s.newPollAnswer(r, answer, st)
 }
 
 func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
@@ -75,10 +75,10 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 		return err
 	}
 	r := requestOf(c)
-	if (p.Environment != nil || p.Selector != nil) && ownPoll(r.Request(), r.who.role) {
+	if (p.Environment != nil || p.Selector != nil) && ownPoll(r.Request(), r.principal.role) {
 		s.tracker.RecordFilter(value(p.Environment), value(p.Selector), s.cfg.Now())
 	}
-	out, err := s.outgoing(r.Request(), answer, st)
+	out, err := s.newPollAnswer(r.Request(), answer, st)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func clustersAnswer(st *fleet.State, environment, selector *string) (*fleet.Answ
 }
 
 // outgoing is an answer of a State, with the bytes for this client.
-type outgoing struct {
+type pollAnswer struct {
 	*fleet.Answer
 	revision fleet.Revision
 	age      time.Duration // of the State
@@ -106,17 +106,17 @@ type outgoing struct {
 	zipped   bool // for everyone who accepts that
 }
 
-func (s *Server) outgoing(r *http.Request, a *fleet.Answer, st *fleet.State) (outgoing, error) {
-	o := outgoing{Answer: a, revision: st.Revision(), body: a.Gzip, zipped: acceptsGzip(r)}
+func (s *Server) newPollAnswer(r *http.Request, a *fleet.Answer, st *fleet.State) (pollAnswer, error) {
+	o := pollAnswer{Answer: a, revision: st.Revision(), body: a.Gzip, zipped: acceptsGzip(r)}
 	var err error
 	if !o.zipped {
-		o.body, err = s.plain.of(a)
+		o.body, err = s.identityCache.body(a)
 	}
 	return o, err
 }
 
 // write puts it on the wire. What it allocates is for the header's values, together.
-func (o *outgoing) write(w http.ResponseWriter) error {
+func (o *pollAnswer) write(w http.ResponseWriter) error {
 	values := [...]string{formatRevision(o.revision), o.ETag, strconv.Itoa(len(o.body)), formatAge(o.age)}
 	h := w.Header()
 	h[headerRevision], h[headerETag], h[headerContentLength], h[headerAge] = values[0:1:1], values[1:2:2], values[2:3:3], values[3:4:4]
@@ -129,7 +129,7 @@ func (o *outgoing) write(w http.ResponseWriter) error {
 }
 
 // send is write, or 304 for who has it already.
-func (o *outgoing) send(c echo.Context, ifNoneMatch *string) error {
+func (o *pollAnswer) send(c echo.Context, ifNoneMatch *string) error {
 	if ifNoneMatch == nil || !fleet.MatchETag(*ifNoneMatch, o.ETag) {
 		return o.write(c.Response())
 	}

@@ -38,7 +38,7 @@ func fluxReads(t *testing.T, body []byte) {
 	}
 }
 
-func TestPollsAreWhatFluxReads(t *testing.T) {
+func TestPollsReadableByFlux(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.create("/clusters", `{"id":"bare","cluster_dns":"bare.example.com","environment":"dev"}`)
@@ -54,7 +54,7 @@ func TestPollsAreWhatFluxReads(t *testing.T) {
 }
 
 // The same revision is the same bytes: at any time, compressed or not, from any process.
-func TestPollsAreByteIdentical(t *testing.T) {
+func TestPollsByteIdentical(t *testing.T) {
 	t.Parallel()
 	a, b := setup(t), setupWith(t, options{mode: server.ModeReadOnly})
 	for _, w := range []*world{a, b} {

@@ -90,9 +90,9 @@ func (s *Server) GetMetrics(c echo.Context) error {
 		if err != nil {
 			st = nil // what it knows of tokens is as old as the rest
 		}
-		who, err := s.find(c.Request(), st)
-		if errors.Is(err, errNobody) { // counted and throttled as everywhere: this is no place to try tokens at
-			return s.refused(c, &refusal{who, err, unauthorized(&operation{needs: roleRead}, err)})
+		who, err := s.identify(c.Request(), st)
+		if errors.Is(err, errUnauthenticated) { // counted and throttled as everywhere: this is no place to try tokens at
+			return s.reportRefusal(c, &refusal{who, err, unauthorized(&operation{needs: roleRead}, err)})
 		}
 		if err == nil {
 			s.metrics.identified[who.method].Inc()
@@ -102,7 +102,7 @@ func (s *Server) GetMetrics(c echo.Context) error {
 		}
 	}
 	// What was gathered is let go of before the answer is sent: a client may take its time with that.
-	answer := recorded{header: c.Response().Header()}
+	answer := responseRecorder{header: c.Response().Header()}
 	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(&answer, c.Request())
 	c.Response().WriteHeader(max(answer.status, http.StatusOK))
 	_, err := c.Response().Write(answer.body.Bytes())
@@ -110,20 +110,20 @@ func (s *Server) GetMetrics(c echo.Context) error {
 }
 
 // recorded is an answer that is made as a whole before it is sent.
-type recorded struct {
+type responseRecorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter.
-func (r *recorded) Header() http.Header { return r.header }
+func (r *responseRecorder) Header() http.Header { return r.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (r *recorded) WriteHeader(status int) { r.status = status }
+func (r *responseRecorder) WriteHeader(status int) { r.status = status }
 
 // Write implements http.ResponseWriter.
-func (r *recorded) Write(p []byte) (int, error) { return r.body.Write(p) }
+func (r *responseRecorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 func (s *Server) spec() []byte {
 	switch {

@@ -55,7 +55,7 @@ func TestProtectedEnvironmentsOnEveryRoute(t *testing.T) {
 }
 
 // The hash of a plan confirms it, requests that do not ask for care are as they were, and what takes nothing away passes.
-func TestProtectedEnvironmentsAreForWhoAsks(t *testing.T) {
+func TestProtectedEnvironmentsPerRequest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(3, "prod")

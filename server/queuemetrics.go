@@ -13,11 +13,11 @@ func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) { ch <- descJobs }
 // Collect implements prometheus.Collector.
 func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	for name, q := range c.server.queues {
-		if q.most.atOnce == 0 {
+		if q.limits.concurrent == 0 {
 			continue
 		}
 		st := q.state()
-		for state, n := range map[string]int{"waiting": st.waiting, "working": st.working, "stuck": st.stuck} {
+		for state, n := range map[string]int{"waiting": st.waiting, "working": st.running, "stuck": st.stuck} {
 			ch <- prometheus.MustNewConstMetric(descJobs, prometheus.GaugeValue, float64(n), name, state)
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Server) PollReceipt(c echo.Context, dns, list, id string, p api.PollRec
 	if err != nil {
 		return err
 	}
-	out, err := s.answerReceipt(r.Request(), r.who.role, st, cluster, said)
+	out, err := s.answerReceipt(r.Request(), r.principal.role, st, cluster, said)
 	if err != nil {
 		return err
 	}
@@ -66,17 +66,17 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 }
 
 // answerReceipt is the answer to a receipt that is allowed, whichever way it came.
-func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, said receipt) (outgoing, error) {
+func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, said receipt) (pollAnswer, error) {
 	answer, err := fleet.EmptyAnswer()
 	if err != nil {
-		return outgoing{}, err
+		return pollAnswer{}, err
 	}
 	if ownPoll(r, who) {
 		if err := s.recordReceipt(st, cluster, said); err != nil {
-			return outgoing{}, err
+			return pollAnswer{}, err
 		}
 	}
-	return s.outgoing(r, answer, st)
+	return s.newPollAnswer(r, answer, st)
 }
 
 // recordReceipt records what a cluster itself has sent. An error asks the cluster to send it again.

@@ -47,7 +47,7 @@ func TestReceiptAnswers(t *testing.T) {
 }
 
 // A receipt that a person sends, with whatever credential, is answered and does not count.
-func TestReceiptsOfPeopleDoNotCount(t *testing.T) {
+func TestReceiptsOfPeopleIgnored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.poll(demoPolls + "/platform-components").want(200)
@@ -65,7 +65,7 @@ func TestReceiptsOfPeopleDoNotCount(t *testing.T) {
 	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 }
 
-func TestReceiptsThatAreNone(t *testing.T) {
+func TestInvalidReceipts(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, query := range []string{"", "?input=", "?input=x", "?input=0123456789ABCDEF", "?input=0123456789abcdef0", "?input=%00123456789abcdef", "?other=0123456789abcdef"} {

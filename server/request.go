@@ -22,16 +22,16 @@ type request struct {
 	op *operation
 	// state is what a read is answered from, and what who was judged by; nil when nothing is loaded. It is taken once,
 	// after everything that is waited for.
-	state *fleet.State
-	age   time.Duration // of state: see store.Replica.StateForReads
-	unfit error         // why nothing may be answered from state
-	who   principal
-	body  []byte // as it came; nil: there is none
-	job   *job
-	id    string // see requestID; empty: it has none yet
+	state     *fleet.State
+	age       time.Duration // of state: see store.Replica.StateForReads
+	unfit     error         // why nothing may be answered from state
+	principal principal
+	body      []byte // as it came; nil: there is none
+	job       *job
+	id        string // see requestID; empty: it has none yet
 	// anonymous are the places for requests of nobody known that it has one of; nil: it has none.
-	anonymous *places
-	from      netip.Prefix // the address that the place is taken for
+	preauth *preauthLimit
+	address netip.Prefix // the address that the place is taken for
 }
 
 // requestOf is the request that a handler was called with.
@@ -43,7 +43,7 @@ func requestOf(c echo.Context) *request {
 }
 
 // actor is who sent the request, as the log names them.
-func actor(c echo.Context) string { return requestOf(c).who.actor }
+func actor(c echo.Context) string { return requestOf(c).principal.actor }
 
 // requestBody is the body that validate read.
 func requestBody(c echo.Context) []byte { return requestOf(c).body }
@@ -52,7 +52,7 @@ func requestBody(c echo.Context) []byte { return requestOf(c).body }
 const minRevisionWait = 2 * time.Second
 
 // await returns when the State is not older than the request asks for.
-func (s *Server) await(r *request) error {
+func (s *Server) waitForRevision(r *request) error {
 	values := r.Request().Header[headerMinRevision]
 	if r.op.public() || len(values) != 1 {
 		return nil // more than one is refused where parameters are read
@@ -65,14 +65,14 @@ func (s *Server) await(r *request) error {
 		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
 	}
 	wait := s.cfg.Replica.SyncTo
-	if r.op.poll || r.who.role == rolePoll { // whose number must not become the number of questions to the store
+	if r.op.poll || r.principal.role == rolePoll { // whose number must not become the number of questions to the store
 		wait = s.cfg.Replica.WaitFor
 	}
-	return s.arrived(r, revision, wait)
+	return s.reachedRevision(r, revision, wait)
 }
 
 // arrived waits for a revision, and not for long.
-func (s *Server) arrived(r *request, revision int64, wait func(context.Context, fleet.Revision) error) error {
+func (s *Server) reachedRevision(r *request, revision int64, wait func(context.Context, fleet.Revision) error) error {
 	ctx, cancel := context.WithTimeout(r.Request().Context(), minRevisionWait)
 	defer cancel()
 	err := wait(ctx, fleet.Revision(revision))
@@ -83,7 +83,7 @@ func (s *Server) arrived(r *request, revision int64, wait func(context.Context, 
 		err = s.cfg.Replica.WaitFor(ctx, fleet.Revision(revision)) // the store may be a standby, which is behind
 	}
 	if err != nil && ctx.Err() != nil && r.Request().Context().Err() == nil {
-		return s.notYet(r, revision)
+		return s.notReachedError(r, revision)
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
 		return nil, err
 	}
 	r := requestOf(c)
-	if err := s.arrived(r, revision, s.cfg.Replica.SyncTo); err != nil {
+	if err := s.reachedRevision(r, revision, s.cfg.Replica.SyncTo); err != nil {
 		return nil, err
 	}
 	if err := s.authenticate(r); err != nil {
@@ -110,7 +110,7 @@ func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
 
 // notYet says that a revision is not here. What is here instead is in the header: a client that knows which revisions
 // there were can tell a process that is behind from a store whose history was replaced.
-func (s *Server) notYet(r *request, revision int64) error {
+func (s *Server) notReachedError(r *request, revision int64) error {
 	detail := fmt.Sprintf("revision %d has not arrived here", revision)
 	if st := s.cfg.Replica.State(); st != nil {
 		r.Response().Header()[headerRevision] = []string{formatRevision(st.Revision())}
@@ -147,10 +147,10 @@ func (s *Server) state(c echo.Context) (*fleet.State, error) {
 // made to: a commit of a token that the log up to then says was revoked does not come about.
 func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	r := requestOf(c)
-	meta.Actor = r.who.actor
+	meta.Actor = r.principal.actor
 	var refusal *refusal
 	judged := func(tx *fleet.Tx) error {
-		if _, refusal = s.judge(r, tx.Base()); refusal != nil {
+		if _, refusal = s.authorize(r, tx.Base()); refusal != nil {
 			return refusal
 		}
 		tx.ClusterFilters(s.tracker.Filters())
@@ -174,7 +174,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 		s.metrics.committed(res.Commit.Changes)
 	}
 	if refusal != nil && errors.Is(err, refusal) { // or else the store could not be asked
-		return res, s.refused(c, refusal)
+		return res, s.reportRefusal(c, refusal)
 	}
 	return res, err
 }

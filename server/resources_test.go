@@ -117,7 +117,7 @@ func TestResourcesOnClusters(t *testing.T) {
 }
 
 // What a poll of a type answers: 404 as long as there is no such type, an empty list only where there is.
-func TestPollsOfATypeThatComesAndGoes(t *testing.T) {
+func TestPollsOfTypeRecreated(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.do("GET", netpolPoll, "").problem(404, "not_found")
@@ -132,9 +132,9 @@ func TestPollsOfATypeThatComesAndGoes(t *testing.T) {
 	w.do("GET", "/api/v2/flux/clusters/gone.example.com/network-policies", "").problem(404, "not_found")
 }
 
-// TestResourcesAreAnsweredDirectly: with and without the router a poll is answered with the same, and without it takes two
+// TestResourcesOnFastpath: with and without the router a poll is answered with the same, and without it takes two
 // allocations.
-func TestResourcesAreAnsweredDirectly(t *testing.T) {
+func TestResourcesOnFastpath(t *testing.T) {
 	t.Parallel()
 	w := withNetpols(t, options{})
 	direct := w.poll(netpolPoll)

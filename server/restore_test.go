@@ -14,7 +14,7 @@ func (w *world) restore(revision int, body, query string) *answer {
 }
 
 // A restore removes what did not exist then, and is guarded as any change that removes.
-func TestRestoreIsGuarded(t *testing.T) {
+func TestRestoreGuarded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	before := w.revision()
@@ -40,7 +40,7 @@ func TestRestoreIsGuarded(t *testing.T) {
 }
 
 // What cannot be restored is said, and nothing is done.
-func TestRestoreOfWhatCannotBe(t *testing.T) {
+func TestRestoreImpossible(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(2, "qa")
@@ -65,7 +65,7 @@ func TestRestoreOfWhatCannotBe(t *testing.T) {
 }
 
 // Values, their owners and what a component is come back together.
-func TestRestoreBringsOwnersBack(t *testing.T) {
+func TestRestoreKeepsManagers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	path := demoCluster + "/patches/podinfo"

@@ -31,10 +31,10 @@ func (w *world) polls() map[string]string {
 	return out
 }
 
-// TestACascadeIsTakenBack is the mistake that revert is for: a component deleted off 200 clusters, each with a pin and values
+// TestRevertCascade is the mistake that revert is for: a component deleted off 200 clusters, each with a pin and values
 // of its own, and noticed when others have already made three more changes. The fleet polls then as if only those had been
 // made.
-func TestACascadeIsTakenBack(t *testing.T) {
+func TestRevertCascade(t *testing.T) {
 	t.Parallel()
 	build := func(t *testing.T) *world {
 		w := setup(t)
@@ -76,8 +76,8 @@ func TestACascadeIsTakenBack(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("reverted revision %d", mistake), summary["reason"])
 }
 
-// TestRevertIsGuarded: what it removes counts like any removal.
-func TestRevertIsGuarded(t *testing.T) {
+// TestRevertGuarded: what it removes counts like any removal.
+func TestRevertGuarded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(60, "qa")

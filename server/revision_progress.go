@@ -124,7 +124,7 @@ func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []
 			superseded++
 		}
 	}
-	q := s.question(cluster, asked, names)
+	q := s.statusQuery(cluster, asked, names)
 	q.IncludeInput = func(list, id string) bool { return current[inputName{list, id}] }
 	q.IncludeList = func(list string) bool { return removedFrom[list] }
 	known := s.tracker.Evaluate(q)

@@ -166,11 +166,11 @@ func revertsOf(commit store.Summary) (reverted []int64) {
 
 // recall answers with a page of the history.
 func (s *Server) recall(c echo.Context, page any) error {
-	answer, err := pack(page, requestOf(c).job.stopped)
+	answer, err := encodeResponse(page, requestOf(c).job.interrupted)
 	if err != nil {
 		return err
 	}
-	return s.deliver(c, answer)
+	return s.sendBuffered(c, answer)
 }
 
 // public is a commit without the removals it adds to the budget, which is always its first change, and how many changes

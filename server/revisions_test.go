@@ -18,7 +18,7 @@ func revisions(a *answer) []int {
 	return out
 }
 
-func TestRevisionRecordsWhoAndWhy(t *testing.T) {
+func TestRevisionRecordsActorAndReason(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clock.advance(time.Minute)

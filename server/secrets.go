@@ -58,7 +58,7 @@ func (t Tokens) long() []string {
 }
 
 // named are the texts of a body that name or explain something, and so are shown in lists, logs and the history.
-type named struct {
+type labels struct {
 	ID           string   `json:"id"`
 	Name         string   `json:"name"`
 	Description  string   `json:"description"`
@@ -66,13 +66,13 @@ type named struct {
 	FieldManager string   `json:"field_manager"`
 	ClusterID    string   `json:"cluster_id"`
 	ClusterName  string   `json:"cluster_name"`
-	Document     *named   `json:"document"`
-	Operations   []named  `json:"operations"`
+	Document     *labels  `json:"document"`
+	Operations   []labels `json:"operations"`
 	ClusterIDs   []string `json:"cluster_ids"`
 }
 
 // refuseSecrets refuses a request that would put a secret where everybody reads it.
-func (s *Server) refuseSecrets(c echo.Context) error {
+func (s *Server) rejectSecrets(c echo.Context) error {
 	var problems []fleet.Problem
 	look := func(pointer, where, text string) {
 		if what := s.secretIn(text); what != "" {
@@ -87,14 +87,14 @@ func (s *Server) refuseSecrets(c echo.Context) error {
 	for _, id := range c.ParamValues() {
 		look("", "the path: ", id)
 	}
-	var body named
+	var body labels
 	_ = json.Unmarshal(requestBody(c), &body) // what has another form is none of these, and is refused for that elsewhere
-	body.each("", func(pointer, text string) { look(pointer, "", text) })
+	body.visit("", func(pointer, text string) { look(pointer, "", text) })
 	return fleet.Invalid(problems)
 }
 
 // each visits the texts with where they stand.
-func (n *named) each(at string, visit func(pointer, text string)) {
+func (n *labels) visit(at string, visit func(pointer, text string)) {
 	for field, text := range map[string]string{
 		"id": n.ID, "name": n.Name, "description": n.Description, "reason": n.Reason, "field_manager": n.FieldManager, "cluster_id": n.ClusterID, "cluster_name": n.ClusterName,
 	} {
@@ -104,10 +104,10 @@ func (n *named) each(at string, visit func(pointer, text string)) {
 		visit(fmt.Sprintf("%s/cluster_ids/%d", at, i), id)
 	}
 	if n.Document != nil {
-		n.Document.each(at+"/document", visit)
+		n.Document.visit(at+"/document", visit)
 	}
 	for i := range n.Operations {
-		n.Operations[i].each(fmt.Sprintf("%s/operations/%d", at, i), visit)
+		n.Operations[i].visit(fmt.Sprintf("%s/operations/%d", at, i), visit)
 	}
 }
 
@@ -118,21 +118,21 @@ func MaskSecrets(next slog.Handler, tokens Tokens) slog.Handler {
 	for _, token := range tokens.long() {
 		pairs = append(pairs, token, "***")
 	}
-	return &masking{next, strings.NewReplacer(pairs...)}
+	return &maskingHandler{next, strings.NewReplacer(pairs...)}
 }
 
-type masking struct {
+type maskingHandler struct {
 	next   slog.Handler
 	static *strings.Replacer
 }
 
 // Enabled implements slog.Handler.
-func (m *masking) Enabled(ctx context.Context, level slog.Level) bool {
+func (m *maskingHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return m.next.Enabled(ctx, level)
 }
 
 // Handle implements slog.Handler.
-func (m *masking) Handle(ctx context.Context, r slog.Record) error {
+func (m *maskingHandler) Handle(ctx context.Context, r slog.Record) error {
 	masked := slog.NewRecord(r.Time, r.Level, m.text(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		masked.AddAttrs(m.attr(a))
@@ -142,22 +142,22 @@ func (m *masking) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (m *masking) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (m *maskingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	masked := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
 		masked[i] = m.attr(a)
 	}
-	return &masking{m.next.WithAttrs(masked), m.static}
+	return &maskingHandler{m.next.WithAttrs(masked), m.static}
 }
 
 // WithGroup implements slog.Handler.
-func (m *masking) WithGroup(name string) slog.Handler {
-	return &masking{m.next.WithGroup(name), m.static}
+func (m *maskingHandler) WithGroup(name string) slog.Handler {
+	return &maskingHandler{m.next.WithGroup(name), m.static}
 }
 
-func (m *masking) text(text string) string { return m.static.Replace(redact(text)) }
+func (m *maskingHandler) text(text string) string { return m.static.Replace(redact(text)) }
 
-func (m *masking) attr(a slog.Attr) slog.Attr {
+func (m *maskingHandler) attr(a slog.Attr) slog.Attr {
 	a.Key = m.text(a.Key)
 	switch v := a.Value.Resolve(); v.Kind() { //nolint:exhaustive // numbers and times hold no token
 	case slog.KindString:

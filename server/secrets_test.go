@@ -16,7 +16,7 @@ import (
 )
 
 // What looks like a secret is refused where a reason, an author, an id or a manager belongs, and the refusal does not repeat it.
-func TestSecretsAreNoNames(t *testing.T) {
+func TestSecretsRejected(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, secret := range []string{
@@ -46,7 +46,7 @@ func TestSecretsAreNoNames(t *testing.T) {
 }
 
 // No token of the configuration gets into the log, wherever somebody put it and whoever logs it.
-func TestTokensAreMaskedInLogs(t *testing.T) {
+func TestTokensMaskedInLogs(t *testing.T) {
 	t.Parallel()
 	tokens := server.Tokens{Read: readToken, ReadPrevious: readPrevious, Write: writeToken, WritePrevious: "short"}
 	logs := &buffer{}
@@ -65,7 +65,7 @@ func TestTokensAreMaskedInLogs(t *testing.T) {
 }
 
 // A secret that stands where a field belongs is masked in the problem's pointer, too.
-func TestSecretsAreMaskedInPointers(t *testing.T) {
+func TestSecretsMaskedInPointers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	secret := fleet.FormatSecret([32]byte{3})
@@ -75,7 +75,7 @@ func TestSecretsAreMaskedInPointers(t *testing.T) {
 }
 
 // A parameter that is given twice says two things, and nobody knows which one was meant.
-func TestParameterGivenTwice(t *testing.T) {
+func TestDuplicateParameter(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.unchanged(func() {
@@ -87,7 +87,7 @@ func TestParameterGivenTwice(t *testing.T) {
 }
 
 // Somebody who pastes a static token into an address does not read it back, however it was escaped.
-func TestStaticTokensInPathsAreMasked(t *testing.T) {
+func TestStaticTokensInPathsMasked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, path := range []string{"/" + writeToken, "/clusters/" + readToken, "/nothing/at/" + writeToken, "/clusters/%" + fmt.Sprintf("%x", writeToken[0]) + writeToken[1:]} {

@@ -44,7 +44,7 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	if seed.Checked() {
 		return nil
 	}
-	doc, err := description()
+	doc, err := spec()
 	if err != nil {
 		return fmt.Errorf("the embedded contract: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Everything that is wrong with a seed is told, each at its place, also where documents have the same thing wrong.
-func TestSeedTellsAllThatIsWrong(t *testing.T) {
+func TestSeedReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	cluster := func(n int, lists string) string {
 		return fmt.Sprintf(`{"id":"c%d","cluster_dns":"c%d.example.com","environment":"dev",%s}`, n, n, lists)

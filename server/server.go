@@ -83,17 +83,17 @@ type History interface {
 
 // Server implements the generated ServerInterface.
 type Server struct {
-	cfg         Config
-	credentials []credential
-	contract    contract
-	metrics     *metrics
-	tracker     *clusterstatus.Tracker
-	failures    failures // to authenticate
-	plain       plainBodies
-	echo        *echo.Echo
-	queues      map[string]*queue
-	budget      budgets
-	room        room // for answers that are on their way
+	cfg            Config
+	credentials    []credential
+	operations     operations
+	metrics        *metrics
+	tracker        *clusterstatus.Tracker
+	failures       failureTracker // to authenticate
+	identityCache  identityCache
+	echo           *echo.Echo
+	queues         map[string]*queue
+	budget         timeBudgets
+	responseBuffer responseBuffer // for answers that are on their way
 	// changedInputs is for the progress of revisions.
 	changedInputs changedInputsCache
 	// The document served at /openapi.yaml in other forms, made when first asked for.
@@ -110,12 +110,12 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	ops, err := loadContract(cfg.Mode)
+	ops, err := loadOperations(cfg.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("the embedded contract: %w", err)
 	}
-	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), contract: ops, echo: echo.New()}
-	s.room.each = map[string]int{}
+	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
+	s.responseBuffer.perPrincipal = map[string]int{}
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	}
@@ -126,7 +126,7 @@ func New(cfg Config) (*Server, error) {
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.handleError
-	s.echo.Use(s.observe(newPlaces()), s.guard)
+	s.echo.Use(s.middleware(newPreauthLimit()), s.guard)
 	routes := withHead{Echo: s.echo}
 	if cfg.MetricsApart {
 		routes.without = metricsPath
@@ -143,7 +143,7 @@ const metricsPath = "/metrics"
 func (s *Server) Watch() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.handleError
-	e.Use(s.observe(newPlaces()), s.guard)
+	e.Use(s.middleware(newPreauthLimit()), s.guard)
 	op := apiserver.ServerInterfaceWrapper{Handler: s}
 	routes := withHead{Echo: e}
 	routes.GET("/health", op.GetHealth)
@@ -172,9 +172,9 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 // the request is one that the contract describes.
 func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		op := s.contract.find(c.Request().Method, c.Path())
+		op := s.operations.find(c.Request().Method, c.Path())
 		if op == nil {
-			return s.contract.other(c, s.cfg.Mode, next)
+			return s.operations.handleUnknown(c, s.cfg.Mode, next)
 		}
 		if op.crudOnly && s.cfg.Mode != ModeCRUD {
 			return errReadOnly(op.write)
@@ -186,7 +186,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := s.authenticate(r); err != nil {
 			return err
 		}
-		if err := s.await(r); err != nil {
+		if err := s.waitForRevision(r); err != nil {
 			return err
 		}
 		if !op.poll {
@@ -195,10 +195,10 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 				return err
 			}
 			defer j.leave()
-			if j.waits() {
+			if j.mustWait() {
 				r.state = nil // it may be replaced many times before it is this request's turn, and would be kept
 			}
-			if err := op.validate(r, j.begin); err != nil {
+			if err := op.validate(r, j.waitTurn); err != nil {
 				return err
 			}
 		}
@@ -206,7 +206,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if op.write || r.body != nil {
-			if err := s.refuseSecrets(r); err != nil {
+			if err := s.rejectSecrets(r); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ func (w *world) stallReading(path string, full <-chan struct{}) (status int) {
 }
 
 // Who does not take pages of the history keeps nobody else from them.
-func TestHistoryThatNobodyTakes(t *testing.T) {
+func TestHistoryToStalledClients(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -37,7 +37,7 @@ func TestHistoryThatNobodyTakes(t *testing.T) {
 }
 
 // The pages of the history that one credential leaves lying have a bound, also when nothing makes them smaller.
-func TestRoomForHistory(t *testing.T) {
+func TestResponseBufferOfHistory(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		records := patchedFleet(8)
@@ -73,7 +73,7 @@ func TestRoomForHistory(t *testing.T) {
 }
 
 // Pages of the history are made two at a time, however many are asked for.
-func TestHistoryIsReadByTwo(t *testing.T) {
+func TestTwoHistoryReadsPerPrincipal(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -100,7 +100,7 @@ func TestHistoryIsReadByTwo(t *testing.T) {
 
 // One credential has only so many reads that it does not take: what each holds depends on the fleet. The others still read,
 // and polls are not reads of this sort.
-func TestReadsThatNobodyTakes(t *testing.T) {
+func TestReadsToStalledClients(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/clusters", demoCluster, demoCluster + "?revision=1", "/namespaces"} {
 		t.Run(path, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestReadsThatNobodyTakes(t *testing.T) {
 }
 
 // There is an end to how many reads there are of all together.
-func TestReadsOfAll(t *testing.T) {
+func TestReadsInTotal(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})

@@ -25,9 +25,9 @@ func longEnum() (resourceType, spec string) {
 	return resourceType, `{"a":[` + strings.TrimSuffix(strings.Repeat(`{"k":400000},`, 90_000), ",") + `]}`
 }
 
-// TestValidationThatWouldNotEnd: a schema and a spec that would keep the validator busy for minutes are refused, by batches,
+// TestValidationInterrupted: a schema and a spec that would keep the validator busy for minutes are refused, by batches,
 // plans and single changes.
-func TestValidationThatWouldNotEnd(t *testing.T) {
+func TestValidationInterrupted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	resourceType, spec := longEnum()
@@ -76,9 +76,9 @@ func (w *world) planAs(token string) *answer {
 	return w.do("POST", "/plan", setTag, "Authorization", "Bearer "+token)
 }
 
-// TestCanceledJobsHoldNobodyUp: a job that does not end when its client hangs up keeps its own credential waiting and nobody
+// TestCanceledJobsFreeTheirTurn: a job that does not end when its client hangs up keeps its own credential waiting and nobody
 // else. The number of such jobs is limited, and probes and metrics report them.
-func TestCanceledJobsHoldNobodyUp(t *testing.T) {
+func TestCanceledJobsFreeTheirTurn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -126,8 +126,8 @@ func TestCanceledJobsHoldNobodyUp(t *testing.T) {
 	})
 }
 
-// TestTurnsGoRound: who has sent many plans waits for them, and not those who have sent one.
-func TestTurnsGoRound(t *testing.T) {
+// TestFairTurns: who has sent many plans waits for them, and not those who have sent one.
+func TestFairTurns(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})

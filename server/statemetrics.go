@@ -137,7 +137,7 @@ func (c *stateCollector) count(release func()) *stateCounts {
 	n := &stateCounts{at: s.cfg.Now(), clusters: map[clusterstatus.State]int{}, inputs: map[clusterstatus.State]int{}, names: clusterstatus.NameCache{}}
 	clusters, start := s.cfg.Replica.State().All(fleet.KindCluster), time.Now()
 	for next := 0; ; {
-		if next = n.some(s, clusters, next, start); next == len(clusters) {
+		if next = n.addBatch(s, clusters, next, start); next == len(clusters) {
 			return n
 		}
 		release()
@@ -146,7 +146,7 @@ func (c *stateCollector) count(release func()) *stateCounts {
 }
 
 // some visits clusters from one on, until it is time for a pause, and returns which is the next.
-func (n *stateCounts) some(s *Server, clusters []*fleet.Document, from int, start time.Time) int {
+func (n *stateCounts) addBatch(s *Server, clusters []*fleet.Document, from int, start time.Time) int {
 	st, slice := s.cfg.Replica.State(), time.Now()
 	for i := from; i < len(clusters); i++ {
 		if cluster, live := st.Get(fleet.KindCluster, clusters[i].ID); live { // as it is by now

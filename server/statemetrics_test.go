@@ -71,7 +71,7 @@ func TestStatesInMetrics(t *testing.T) {
 }
 
 // What clusters said survives a restart, and so do the counts.
-func TestStatesInMetricsOfANewProcess(t *testing.T) {
+func TestStatesInMetricsAfterRestart(t *testing.T) {
 	t.Parallel()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
 	tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
@@ -97,7 +97,7 @@ func TestStatesInMetricsOfANewProcess(t *testing.T) {
 }
 
 // What is counted is not counted again for every scrape.
-func TestStatesAreCountedNowAndThen(t *testing.T) {
+func TestStateCountsCached(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	clusters, _ := w.inState("never")

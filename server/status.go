@@ -24,7 +24,7 @@ func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component st
 	if err != nil {
 		return clusterstatus.Status{}, err
 	}
-	q := s.question(cluster, asked, names)
+	q := s.statusQuery(cluster, asked, names)
 	q.Details = detail
 	if component != "" {
 		q.IncludeInput = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
@@ -33,7 +33,7 @@ func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component st
 }
 
 // question is about all inputs of a cluster.
-func (s *Server) question(cluster *fleet.Document, asked []fleet.DesiredInputs, names clusterstatus.NameCache) clusterstatus.Query {
+func (s *Server) statusQuery(cluster *fleet.Document, asked []fleet.DesiredInputs, names clusterstatus.NameCache) clusterstatus.Query {
 	s.tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
 	return clusterstatus.Query{Cluster: cluster.ID, Desired: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names}
 }
@@ -54,14 +54,14 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	cl := doc.Cluster()
 	out := api.ClusterStatus{
 		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), States: statesOf(&known), Complete: s.tracker.Stats().Complete,
-		SeenAt: whenever(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
+		SeenAt: timePointer(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
 		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
 	for _, l := range known.Lists {
-		out.Lists = append(out.Lists, api.ListStatus{List: l.List, State: string(l.State), Since: whenever(l.Since)})
+		out.Lists = append(out.Lists, api.ListStatus{List: l.List, State: string(l.State), Since: timePointer(l.Since)})
 	}
 	for _, in := range known.Inputs {
-		one := api.InputStatus{List: in.List, ID: in.ID, Enabled: in.Enabled, State: string(in.State), Since: whenever(in.Since)}
+		one := api.InputStatus{List: in.List, ID: in.ID, Enabled: in.Enabled, State: string(in.State), Since: timePointer(in.Since)}
 		if in.ByDelivery {
 			one.ConfirmedBy = "delivery"
 		}
@@ -90,7 +90,7 @@ func failureOf(e *clusterstatus.Event) api.Failure {
 }
 
 // whenever is a time that may not have come.
-func whenever(t time.Time) *time.Time {
+func timePointer(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -144,14 +144,14 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	var silence clusterstatus.SilenceDetector
 	job := requestOf(c).job
 	for _, doc := range docs {
-		if err := job.stopped(); err != nil {
+		if err := job.interrupted(); err != nil {
 			return err
 		}
 		changed := ofComponent(changedIn[doc.ID], component)
 		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) {
 			continue
 		}
-		giveWay()
+		yieldToPolls()
 		var known clusterstatus.Status
 		if p.ChangedIn != nil {
 			known, err = s.progressOf(st, doc, changed, names)
@@ -169,7 +169,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		}
 	}
 	if last, all := silence.Since(); all {
-		out.AllSilentSince = whenever(last)
+		out.AllSilentSince = timePointer(last)
 	}
 	if value(p.Sort) == api.GetStatusParamsSortState {
 		slices.SortStableFunc(found, func(a, b judged) int {
@@ -179,7 +179,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	if p.Limit == nil {
 		p.Limit = new(statusPage)
 	}
-	found = page(c, found, p.Limit, p.Offset)
+	found = paginate(c, found, p.Limit, p.Offset)
 	out.Clusters = make([]api.ClusterSummary, len(found))
 	for i, one := range found {
 		out.Clusters[i] = summaryOf(one.doc, one.known)
@@ -193,7 +193,7 @@ const statusPage = 1000
 
 // giveWay lets polls go first, since the answers of a cluster may have to be made. On one processor half of them take less than 6 ms
 // meanwhile and not 14, and 99 of 100 less than 21 and not 46; on two it makes no difference (BenchmarkPollsDuringStatus).
-func giveWay() { runtime.Gosched() }
+func yieldToPolls() { runtime.Gosched() }
 
 // urgency orders states by how soon somebody has to look: a cluster that was never there is in nobody's way.
 var urgency = []clusterstatus.State{
@@ -223,7 +223,7 @@ func statesOf(known *clusterstatus.Status) (out []string) {
 
 func summaryOf(doc *fleet.Document, known clusterstatus.Status) api.ClusterSummary {
 	out := api.ClusterSummary{
-		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: whenever(known.LastSeen), Counts: countsOf(known.Counts), Agent: known.Agent,
+		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: timePointer(known.LastSeen), Counts: countsOf(known.Counts), Agent: known.Agent,
 	}
 	if known.Failure != nil {
 		failure := failureOf(known.Failure)
@@ -271,14 +271,14 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 	out := api.ComponentStatus{ID: id, Complete: s.tracker.Stats().Complete, Counts: api.StatusCounts{}, Versions: []api.VersionStatus{}}
 	job := requestOf(c).job
 	for _, doc := range st.All(fleet.KindCluster) {
-		if err := job.stopped(); err != nil {
+		if err := job.interrupted(); err != nil {
 			return err
 		}
 		runs, ok := st.Running(doc, id)
 		if !ok {
 			continue
 		}
-		giveWay()
+		yieldToPolls()
 		known, err := s.statusOf(st, doc, id, false, names)
 		if err != nil {
 			return err

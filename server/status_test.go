@@ -21,7 +21,7 @@ func (w *world) confirm(dns string) {
 	}
 }
 
-func TestStatusOfACluster(t *testing.T) {
+func TestClusterStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	require.Equal(t, "never", at(w.status("demo-cluster-01"), "state"))
@@ -71,7 +71,7 @@ func TestStatusOfACluster(t *testing.T) {
 	require.Equal(t, "delivered", at(w.status("demo-cluster-01"), "state"))
 }
 
-func TestStatusOfTheFleet(t *testing.T) {
+func TestFleetStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(3, "qa")
@@ -154,7 +154,7 @@ func TestStatusOfSilentClusters(t *testing.T) {
 }
 
 // Clusters are found by what they are asked to run, whoever says so: the cluster, a layer, or the catalog.
-func TestStatusOfAVersion(t *testing.T) {
+func TestVersionStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.clusters(3, "qa")
@@ -187,9 +187,9 @@ func TestStatusOfAVersion(t *testing.T) {
 	require.NotContains(t, w.input("qa-00", "namespaces", "podinfo"), "component_version")
 }
 
-// TestProgressOfARevision: the progress of a revision counts the inputs that it changed, and nothing else on their clusters; all of
+// TestRevisionProgress: the progress of a revision counts the inputs that it changed, and nothing else on their clusters; all of
 // these clusters are counted, whatever was changed since.
-func TestProgressOfARevision(t *testing.T) {
+func TestRevisionProgress(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	counts := func(revision int, query string) any {
@@ -281,7 +281,7 @@ func TestStatusOfNewRevisions(t *testing.T) {
 }
 
 // A cluster that is created under the id of one that was forgotten does not inherit what that one said.
-func TestAnotherClusterOfThatIDBeginsAnew(t *testing.T) {
+func TestRecreatedClusterStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	document := w.get(demoCluster).want(200).body
@@ -310,7 +310,7 @@ func TestAnotherClusterOfThatIDBeginsAnew(t *testing.T) {
 
 // A cluster that fails at a change goes on repeating that it once had what was there before: when the change is taken back, that
 // confirms nothing, and what it says shortly after the change may still be of before.
-func TestALateReceiptDoesNotConfirmARollBack(t *testing.T) {
+func TestLateReceiptDoesNotConfirmRollback(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	const list = demoPolls + "/platform-components"

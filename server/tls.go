@@ -22,7 +22,7 @@ type TLSFiles struct {
 }
 
 // certCheck is how often, at most, the files are looked at.
-const certCheck = time.Second
+const certCheckInterval = time.Second
 
 // TLS is a server's TLS identity, kept in step with its files. A change that cannot be loaded is logged and the last
 // good one stays, so a half-written renewal never interrupts polls. Connections that are open stay open.
@@ -101,7 +101,7 @@ func (t *TLS) current(ctx context.Context) *tls.Config {
 
 // follow loads the files if they have changed.
 func (t *TLS) follow(ctx context.Context, now time.Time) {
-	t.next.Store(now.Add(certCheck).UnixNano())
+	t.next.Store(now.Add(certCheckInterval).UnixNano())
 	if stamps, err := t.stat(); err == nil && slices.Equal(stamps, t.stamps) {
 		t.failed = "" // the files are again those in use
 		return

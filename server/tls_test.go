@@ -231,7 +231,7 @@ func TestTLSReload(t *testing.T) {
 	require.NotContains(t, tw.logs.String(), "PRIVATE KEY")
 }
 
-func TestTLSFilesAreChecked(t *testing.T) {
+func TestTLSFilesChecked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ca := newAuthority(t, "x")

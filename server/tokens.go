@@ -32,8 +32,8 @@ func (s *Server) CreateToken(c echo.Context, p api.CreateTokenParams) error {
 	if err != nil {
 		return err
 	}
-	token := fleet.NewToken{Name: req.Name, Role: req.Role, ClusterID: orZero(req.ClusterID), Description: orZero(req.Description)}
-	if at := orZero(req.ExpiresAt); !at.IsZero() {
+	token := fleet.NewToken{Name: req.Name, Role: req.Role, ClusterID: valueOrZero(req.ClusterID), Description: valueOrZero(req.Description)}
+	if at := valueOrZero(req.ExpiresAt); !at.IsZero() {
 		token.ExpiresAt = &at
 	}
 	secret := newSecret()
@@ -54,7 +54,7 @@ func (s *Server) RotateToken(c echo.Context, id string, p api.RotateTokenParams)
 	if rotation.Overlap, err = time.ParseDuration(req.Overlap); err != nil {
 		return fleet.Invalid([]fleet.Problem{{Pointer: "/overlap", Detail: "must be a duration such as 24h, 90m or 0s"}})
 	}
-	if at := orZero(req.ExpiresAt); !at.IsZero() {
+	if at := valueOrZero(req.ExpiresAt); !at.IsZero() {
 		rotation.ExpiresAt = &at
 	}
 	return s.issue(c, issue{id, secret, http.StatusOK}, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
@@ -118,7 +118,7 @@ func newTokenID() string {
 }
 
 // orZero is what was given, or the zero value for null and nothing.
-func orZero[T any](v interface{ Get() (T, error) }) T {
+func valueOrZero[T any](v interface{ Get() (T, error) }) T {
 	got, err := v.Get()
 	if err != nil { // null, or not there
 		var zero T

@@ -57,7 +57,7 @@ func TestPollToken(t *testing.T) {
 }
 
 // A poll token lives as long as its cluster is answered.
-func TestPollTokenOfADeletedCluster(t *testing.T) {
+func TestPollTokenOfDeletedCluster(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	token, ci := w.issue(pollBody), w.issue(`{"name":"ci","role":"write","expires_at":"2027-01-01T00:00:00Z"}`)
@@ -121,7 +121,7 @@ func TestTokenExpiry(t *testing.T) {
 	w.get("/clusters", bearer(token.secret)...).problem(401, "unauthorized")
 }
 
-func TestTokensAreChecked(t *testing.T) {
+func TestTokenValidation(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.unchanged(func() {
@@ -154,7 +154,7 @@ func TestTokensAreChecked(t *testing.T) {
 
 // Tokens are no part of what describes the fleet: batches and restores leave them alone, and the log shows them without
 // their digests.
-func TestTokensStandApart(t *testing.T) {
+func TestTokensNotInFleet(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	before := w.revision()
@@ -180,7 +180,7 @@ func TestTokensStandApart(t *testing.T) {
 }
 
 // A read-only server knows the tokens that a crud server made, and one that has not loaded yet does not call them wrong.
-func TestTokensOnAReadOnlyServer(t *testing.T) {
+func TestTokensOnReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	crud := setup(t)
 	token := crud.issue(pollBody)

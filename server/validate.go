@@ -81,7 +81,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 		if err := openapi3filter.ValidateParameter(context.WithoutCancel(c.Request().Context()), input, p); err != nil {
 			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: %s", p.In, p.Name, parameterReason(err))})
 		}
-		for _, value := range given(c, p) {
+		for _, value := range parameterValues(c, p) {
 			switch {
 			case !isText(value):
 				problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: must be UTF-8, without NUL", p.In, p.Name)})
@@ -104,7 +104,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 }
 
 // given are the values of a parameter of the query or the header.
-func given(c echo.Context, p *openapi3.Parameter) []string {
+func parameterValues(c echo.Context, p *openapi3.Parameter) []string {
 	switch p.In {
 	case openapi3.ParameterInQuery:
 		return c.QueryParams()[p.Name]
@@ -280,7 +280,7 @@ func schemaProblems(err error) []fleet.Problem {
 	}
 	seen := map[object]bool{} // those whose unknown fields have been listed
 	var out []fleet.Problem
-	for _, err := range flattened(err) {
+	for _, err := range flatten(err) {
 		schema, ok := errors.AsType[*openapi3.SchemaError](err)
 		if !ok {
 			out = append(out, fleet.Problem{Detail: "the body is not what the contract describes"})
@@ -301,7 +301,7 @@ func schemaProblems(err error) []fleet.Problem {
 	return out
 }
 
-func flattened(err error) []error {
+func flatten(err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -311,7 +311,7 @@ func flattened(err error) []error {
 	}
 	var all []error
 	for _, e := range many {
-		all = append(all, flattened(e)...)
+		all = append(all, flatten(e)...)
 	}
 	return all
 }

@@ -244,7 +244,7 @@ func TestKustomizePatchValidation(t *testing.T) {
 
 // Everything that is wrong with a body's shape is reported at once, and when that is right, everything that is wrong by the
 // fleet's rules.
-func TestShapeComesBeforeRules(t *testing.T) {
+func TestSchemaCheckedBeforeRules(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for name, r := range map[string]struct {
@@ -309,7 +309,7 @@ func TestShapeComesBeforeRules(t *testing.T) {
 }
 
 // One Helm release cannot be two components.
-func TestOneReleaseIsOneComponent(t *testing.T) {
+func TestReleaseNameConflict(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.create("/platform_components", `{"id":"other","component_path":"x","oci_url":"https://charts.example.com","release_name":"podinfo","target_namespace":"elsewhere"}`)

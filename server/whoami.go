@@ -22,11 +22,11 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 	}
 	r := requestOf(c)
 	out := api.Identity{
-		Actor: r.who.actor, Credential: authMethodNames[r.who.method], ClusterID: r.who.cluster, ClusterDNS: r.who.names,
+		Actor: r.principal.actor, Credential: authMethodNames[r.principal.method], ClusterID: r.principal.cluster, ClusterDNS: r.principal.names,
 		May: []string{}, Mode: s.cfg.Mode,
 	}
 	for _, known := range roleNames {
-		if r.who.role < known.role {
+		if r.principal.role < known.role {
 			break
 		}
 		out.Role = known.name
@@ -36,12 +36,12 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 		}
 	}
 	switch {
-	case r.who.managed != nil:
-		out.ID, out.Name = r.who.managed.ID, r.who.managed.Name
-		if at, ends := r.who.managed.Until(); ends {
+	case r.principal.managed != nil:
+		out.ID, out.Name = r.principal.managed.ID, r.principal.managed.Name
+		if at, ends := r.principal.managed.Until(); ends {
 			out.ExpiresAt = &at
 		}
-	case r.who.method == byCertificate:
+	case r.principal.method == byCertificate:
 		out.ExpiresAt = &r.Request().TLS.PeerCertificates[0].NotAfter
 	}
 	if out.ClusterDNS == nil {

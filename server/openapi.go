@@ -37,15 +37,15 @@ const (
 )
 
 // slow are the operations that may take long, by their ids in the contract.
-var slow = map[string]string{
+var queuedOperations = map[string]string{
 	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
 	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
 	"GetStatus": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
 }
 
 // queueOf is where an operation waits.
-func queueOf(spec *openapi3.Operation, op *operation) string {
-	switch queue, known := slow[spec.OperationID]; {
+func queueName(spec *openapi3.Operation, op *operation) string {
+	switch queue, known := queuedOperations[spec.OperationID]; {
 	case known:
 		return queue
 	case !op.crudOnly || op.write:
@@ -57,17 +57,17 @@ func queueOf(spec *openapi3.Operation, op *operation) string {
 }
 
 // contract is the contract: its operations by the router's path and method.
-type contract map[string]map[string]*operation
+type operations map[string]map[string]*operation
 
 var pathParameter = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 // description is the embedded contract, which nobody changes. Reading it takes 70 ms, and whoever starts on a seed needs it twice.
-var description = sync.OnceValues(apiserver.GetSpec)
+var spec = sync.OnceValues(apiserver.GetSpec)
 
 // loadContract takes what requests are held against from the embedded contract. In mode read-only the schemas are let go of:
 // only requests of the other mode are held against them.
-func loadContract(mode string) (contract, error) {
-	read := description
+func loadOperations(mode string) (operations, error) {
+	read := spec
 	if mode != ModeCRUD {
 		read = apiserver.GetSpec
 	}
@@ -75,7 +75,7 @@ func loadContract(mode string) (contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops := contract{}
+	ops := operations{}
 	for path, item := range doc.Paths.Map() {
 		path = pathParameter.ReplaceAllString(path, ":$1")
 		ops[path] = map[string]*operation{}
@@ -85,12 +85,12 @@ func loadContract(mode string) (contract, error) {
 				security = *spec.Security
 			}
 			op := &operation{poll: slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")}
-			if op.needs, err = leastRole(security); err != nil {
+			if op.needs, err = minimumRole(security); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			op.write = op.needs >= roleWrite && method != http.MethodGet
 			op.crudOnly = !slices.Contains(spec.Tags, "service") && !slices.Contains(spec.Tags, "flux")
-			op.queue = queueOf(spec, op)
+			op.queue = queueName(spec, op)
 			if mode == ModeCRUD || !op.crudOnly && !op.public() && !op.poll {
 				op.spec, op.route = spec, item
 			}
@@ -104,7 +104,7 @@ func loadContract(mode string) (contract, error) {
 var schemeRoles = map[string]role{"pollToken": rolePoll, "readToken": roleRead, "writeToken": roleWrite, "adminToken": roleAdmin}
 
 // leastRole is the least role among alternatives; none when there are no alternatives.
-func leastRole(security openapi3.SecurityRequirements) (least role, err error) {
+func minimumRole(security openapi3.SecurityRequirements) (least role, err error) {
 	for _, alternative := range security {
 		for scheme := range alternative {
 			r, ok := schemeRoles[scheme]
@@ -122,7 +122,7 @@ func leastRole(security openapi3.SecurityRequirements) (least role, err error) {
 // public tells whether no token is needed.
 func (op *operation) public() bool { return op.needs == roleNone }
 
-func (o contract) find(method, path string) *operation {
+func (o operations) find(method, path string) *operation {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
@@ -131,7 +131,7 @@ func (o contract) find(method, path string) *operation {
 
 // other answers a request for which there is no operation. The router would too, but it names every method that a path
 // has in the other mode.
-func (o contract) other(c echo.Context, mode string, next echo.HandlerFunc) error {
+func (o operations) handleUnknown(c echo.Context, mode string, next echo.HandlerFunc) error {
 	switch _, described := o[c.Path()]; {
 	case !described:
 		return next(c) // the documentation, or a path that is not there
@@ -143,7 +143,7 @@ func (o contract) other(c echo.Context, mode string, next echo.HandlerFunc) erro
 }
 
 // allow lists the methods of a path, for the Allow header.
-func (o contract) allow(mode, path string) string {
+func (o operations) allow(mode, path string) string {
 	methods := []string{http.MethodOptions}
 	for method, op := range o[path] {
 		if mode == ModeCRUD || !op.crudOnly {

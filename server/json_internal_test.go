@@ -11,7 +11,7 @@ import (
 )
 
 // What cannot be encoded is answered by whoever handles errors, and not with 200 and nothing.
-func TestWhatCannotBeEncodedIsNotAnswered(t *testing.T) {
+func TestUnencodableNotAnswered(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	c := echo.New().NewContext(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), w)

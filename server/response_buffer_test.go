@@ -38,7 +38,7 @@ func (w *world) stalled(req *http.Request, full <-chan struct{}) (status int) {
 
 // Clients that do not take the answers to their plans keep nobody waiting, not even themselves, and not the fleet that the
 // plans were made of.
-func TestPlansThatNobodyTakes(t *testing.T) {
+func TestPlansToStalledClients(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -55,7 +55,7 @@ func TestPlansThatNobodyTakes(t *testing.T) {
 }
 
 // Whoever waits for their turn does not keep the fleet that there was when they came.
-func TestPlansThatWait(t *testing.T) {
+func TestWaitingPlans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})
@@ -80,7 +80,7 @@ func TestPlansThatWait(t *testing.T) {
 }
 
 // The answers that one credential leaves lying have a bound, also when nothing makes them smaller; the others have room.
-func TestRoomForPlans(t *testing.T) {
+func TestResponseBufferOfPlans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{records: patchedFleet(4), serve: serveInMemory})
@@ -115,7 +115,7 @@ func TestRoomForPlans(t *testing.T) {
 }
 
 // A plan and a batch read the same whether they are sent compressed or not.
-func TestPackedAnswers(t *testing.T) {
+func TestGzipResponses(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, path := range []string{"/plan", "/batch?dry_run=true"} {

@@ -23,9 +23,9 @@ import (
 // Other reads wait for nobody, and hold what they answer with for as long as their client takes.
 const (
 	// workTime is how long one may take, waiting included. The answer to a longer one could not be sent: see writeTimeout.
-	workTime = 50 * time.Second
+	maxJobTime = 50 * time.Second
 	// workAgain is when to come back, in seconds.
-	workAgain = "5"
+	busyRetryAfter = "5"
 
 	// maxAbandoned is how many jobs of a queue may go on after their end was due while others take their turns. It bounds the
 	// goroutines that are left behind.
@@ -35,27 +35,27 @@ const (
 )
 
 // limits of a queue.
-type limits struct {
-	each   int // of one principal that are under way or wait
-	total  int // of all together
-	atOnce int // that are worked on; 0: all of them
-	own    int // of these, of one principal
+type queueLimits struct {
+	perPrincipal           int // of one principal that are under way or wait
+	total                  int // of all together
+	concurrent             int // that are worked on; 0: all of them
+	concurrentPerPrincipal int // of these, of one principal
 }
 
 // newQueues are the queues of a server, by their names.
 func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 	queues := map[string]*queue{
-		queuePlans:   newQueue(queuePlans, limits{each: 4, total: 24, atOnce: 2, own: 1}),
-		queueBatches: newQueue(queueBatches, limits{each: 4, total: 24, atOnce: 2, own: 1}),
-		queueExplain: newQueue(queueExplain, limits{each: 4, total: 24, atOnce: 2, own: 1}),
-		queueHistory: newQueue(queueHistory, limits{each: 8, total: 48, atOnce: 3, own: 2}),
-		queueReads:   newQueue(queueReads, limits{each: 128, total: 512}),
-		queueStatus:  newQueue(queueStatus, limits{each: 64, total: 256, atOnce: 2, own: 1}),
-		queueBackups: newQueue(queueBackups, limits{each: 1, total: 1}),
+		queuePlans:   newQueue(queuePlans, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
+		queueBatches: newQueue(queueBatches, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
+		queueExplain: newQueue(queueExplain, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
+		queueHistory: newQueue(queueHistory, queueLimits{perPrincipal: 8, total: 48, concurrent: 3, concurrentPerPrincipal: 2}),
+		queueReads:   newQueue(queueReads, queueLimits{perPrincipal: 128, total: 512}),
+		queueStatus:  newQueue(queueStatus, queueLimits{perPrincipal: 64, total: 256, concurrent: 2, concurrentPerPrincipal: 1}),
+		queueBackups: newQueue(queueBackups, queueLimits{perPrincipal: 1, total: 1}),
 	}
 	for name, q := range queues {
-		if q.most.atOnce > 0 {
-			q.took = work.WithLabelValues(name)
+		if q.limits.concurrent > 0 {
+			q.duration = work.WithLabelValues(name)
 		}
 	}
 	return queues
@@ -63,56 +63,56 @@ func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 
 // queue is where plans, batches or reads wait for each other.
 type queue struct {
-	what string
-	most limits
-	took prometheus.Observer
+	name     string
+	limits   queueLimits
+	duration prometheus.Observer
 
-	mu        sync.Mutex
-	each      map[string]int // jobs by principal
-	total     int
-	waiting   []*job // in the order in which they came
-	working   map[*job]struct{}
-	own       map[string]int    // of working, by principal
-	served    map[string]uint64 // when each principal that has jobs had its last turn, as a number of turns
-	turns     uint64
-	abandoned int // of working, whose turn was given to others
+	mu                  sync.Mutex
+	perPrincipal        map[string]int // jobs by principal
+	total               int
+	waiting             []*job // in the order in which they came
+	running             map[*job]struct{}
+	runningPerPrincipal map[string]int    // of working, by principal
+	lastTurn            map[string]uint64 // when each principal that has jobs had its last turn, as a number of turns
+	turns               uint64
+	abandoned           int // of working, whose turn was given to others
 }
 
-func newQueue(what string, most limits) *queue {
-	return &queue{what: what, most: most, each: map[string]int{}, working: map[*job]struct{}{}, own: map[string]int{}, served: map[string]uint64{}}
+func newQueue(name string, limits queueLimits) *queue {
+	return &queue{name: name, limits: limits, perPrincipal: map[string]int{}, running: map[*job]struct{}{}, runningPerPrincipal: map[string]int{}, lastTurn: map[string]uint64{}}
 }
 
 // enter takes a place in the queue.
-func (q *queue) enter(who string) error {
+func (q *queue) enter(principal string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.each[who] >= q.most.each {
-		return q.busy("too many " + q.what + " of this credential are under way: wait for their answers, or try again later")
+	if q.perPrincipal[principal] >= q.limits.perPrincipal {
+		return q.busyError("too many " + q.name + " of this credential are under way: wait for their answers, or try again later")
 	}
-	if q.total >= q.most.total {
-		return q.busy("too many " + q.what + " are under way: try again later")
+	if q.total >= q.limits.total {
+		return q.busyError("too many " + q.name + " are under way: try again later")
 	}
-	q.each[who]++
+	q.perPrincipal[principal]++
 	q.total++
 	return nil
 }
 
-func (q *queue) leave(who string) {
+func (q *queue) leave(principal string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.total--
-	if q.each[who]--; q.each[who] == 0 {
-		delete(q.each, who)
-		delete(q.served, who)
+	if q.perPrincipal[principal]--; q.perPrincipal[principal] == 0 {
+		delete(q.perPrincipal, principal)
+		delete(q.lastTurn, principal)
 	}
 }
 
 // grant gives free turns to those who wait: first to the principal that has not had one for the longest.
-func (q *queue) grant() {
-	for len(q.working)-q.abandoned < q.most.atOnce {
+func (q *queue) dispatch() {
+	for len(q.running)-q.abandoned < q.limits.concurrent {
 		next := -1
 		for i, j := range q.waiting {
-			if q.own[j.who] < q.most.own && (next < 0 || q.served[j.who] < q.served[q.waiting[next].who]) {
+			if q.runningPerPrincipal[j.principal] < q.limits.concurrentPerPrincipal && (next < 0 || q.lastTurn[j.principal] < q.lastTurn[q.waiting[next].principal]) {
 				next = i
 			}
 		}
@@ -122,38 +122,38 @@ func (q *queue) grant() {
 		j := q.waiting[next]
 		q.waiting = slices.Delete(q.waiting, next, next+1)
 		q.turns++
-		q.served[j.who] = q.turns
-		q.own[j.who]++
-		q.working[j] = struct{}{}
+		q.lastTurn[j.principal] = q.turns
+		q.runningPerPrincipal[j.principal]++
+		q.running[j] = struct{}{}
 		close(j.granted)
 	}
 }
 
 // wait adds a job to those who wait for a turn.
-func (q *queue) wait(j *job) {
+func (q *queue) add(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j.granted = make(chan struct{})
 	q.waiting = append(q.waiting, j)
-	q.grant()
+	q.dispatch()
 }
 
 // done takes a job out, whether it waits or is worked on.
-func (q *queue) done(j *job) {
+func (q *queue) finish(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = slices.DeleteFunc(q.waiting, func(other *job) bool { return other == j })
-	if _, works := q.working[j]; works {
-		delete(q.working, j)
-		if q.own[j.who]--; q.own[j.who] == 0 {
-			delete(q.own, j.who)
+	if _, works := q.running[j]; works {
+		delete(q.running, j)
+		if q.runningPerPrincipal[j.principal]--; q.runningPerPrincipal[j.principal] == 0 {
+			delete(q.runningPerPrincipal, j.principal)
 		}
 		if j.abandoned {
 			q.abandoned--
 		}
-		q.abandonDue()
+		q.abandonOverdue()
 	}
-	q.grant()
+	q.dispatch()
 }
 
 // abandon gives the turn of a job whose client is gone, or whose time is over, to the next one at once: the job may be in the
@@ -161,17 +161,17 @@ func (q *queue) done(j *job) {
 func (q *queue) abandon(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, works := q.working[j]; !works {
+	if _, works := q.running[j]; !works {
 		return
 	}
 	j.due = time.Now()
-	q.abandonDue()
-	q.grant()
+	q.abandonOverdue()
+	q.dispatch()
 }
 
 // abandonDue gives up the turns of jobs that were to end, up to maxAbandoned.
-func (q *queue) abandonDue() {
-	for j := range q.working {
+func (q *queue) abandonOverdue() {
+	for j := range q.running {
 		if q.abandoned < maxAbandoned && !j.due.IsZero() && !j.abandoned {
 			j.abandoned = true
 			q.abandoned++
@@ -181,23 +181,23 @@ func (q *queue) abandonDue() {
 
 // queueState is how many jobs of a queue do what.
 type queueState struct {
-	waiting, working int
+	waiting, running int
 	stuck            int           // of working, that have not ended although they were to
-	since            time.Duration // how long ago the first of these was to end
+	overdue          time.Duration // how long ago the first of these was to end
 	blocked          bool          // they have all turns: nobody else gets one
 }
 
 func (q *queue) state() queueState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st := queueState{waiting: len(q.waiting), working: len(q.working)}
-	for j := range q.working {
+	st := queueState{waiting: len(q.waiting), running: len(q.running)}
+	for j := range q.running {
 		if late := time.Since(j.due); !j.due.IsZero() && late > stuckAfter {
 			st.stuck++
-			st.since = max(st.since, late)
+			st.overdue = max(st.overdue, late)
 		}
 	}
-	st.blocked = q.most.atOnce > 0 && st.stuck >= q.most.atOnce+maxAbandoned
+	st.blocked = q.limits.concurrent > 0 && st.stuck >= q.limits.concurrent+maxAbandoned
 	return st
 }
 
@@ -207,7 +207,7 @@ func (s *Server) stuckQueues() (detail string, blocked bool) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
 		if st := s.queues[name].state(); st.stuck > 0 {
-			all = append(all, fmt.Sprintf("%s: %d not ended %s after they were canceled", name, st.stuck, st.since.Round(time.Second)))
+			all = append(all, fmt.Sprintf("%s: %d not ended %s after they were canceled", name, st.stuck, st.overdue.Round(time.Second)))
 			blocked = blocked || st.blocked
 		}
 	}
@@ -217,24 +217,24 @@ func (s *Server) stuckQueues() (detail string, blocked bool) {
 	return "stuck: " + strings.Join(all, "; "), blocked
 }
 
-func (q *queue) busy(detail string) error {
+func (q *queue) busyError(detail string) error {
 	return &publicError{
 		status: http.StatusTooManyRequests, code: "too_many_requests", detail: detail,
-		headers: map[string]string{"Retry-After": workAgain},
+		headers: map[string]string{"Retry-After": busyRetryAfter},
 	}
 }
 
 // job is a request in its queue. The zero value is that of a request without one.
 type job struct {
-	queue *queue
-	who   string
-	ctx   context.Context //nolint:containedctx // it ends with the request, as the job does
-	turn  bool            // it is worked on
-	begun time.Time       // since when
-	stop  context.CancelFunc
-	watch func() bool // ends looking after ctx
+	queue     *queue
+	principal string
+	ctx       context.Context //nolint:containedctx // it ends with the request, as the job does
+	running   bool            // it is worked on
+	startedAt time.Time       // since when
+	cancel    context.CancelFunc
+	stopWatch func() bool // ends looking after ctx
 	// budget is what its principal pays with; nil: it costs nothing.
-	budget *budgets
+	budget *timeBudgets
 
 	granted   chan struct{} // closed when it is its turn
 	due       time.Time     // when ctx ended while it was worked on; of the queue
@@ -243,22 +243,22 @@ type job struct {
 
 // enter takes a place in the operation's queue, before the body is read: it may be large.
 func (s *Server) enter(r *request) (*job, error) {
-	j := &job{ctx: r.Request().Context(), stop: func() {}}
-	if q := s.queueOf(r); q != nil {
-		if charged[q.what] {
-			if err := s.budget.check(r.who.actor); err != nil {
+	j := &job{ctx: r.Request().Context(), cancel: func() {}}
+	if q := s.queueFor(r); q != nil {
+		if chargedQueues[q.name] {
+			if err := s.budget.check(r.principal.actor); err != nil {
 				return nil, err
 			}
 			j.budget = &s.budget
 		}
-		j.queue, j.who = q, r.who.actor
-		if err := q.enter(j.who); err != nil {
+		j.queue, j.principal = q, r.principal.actor
+		if err := q.enter(j.principal); err != nil {
 			return nil, err
 		}
 	}
 	if j.queue != nil || r.op.write {
-		j.ctx, j.stop = context.WithTimeoutCause(j.ctx, workTime, &fleet.Error{
-			Code: fleet.CodeLimitExceeded, Detail: "this takes longer than " + workTime.String() + ": try again, or do it in parts",
+		j.ctx, j.cancel = context.WithTimeoutCause(j.ctx, maxJobTime, &fleet.Error{
+			Code: fleet.CodeLimitExceeded, Detail: "this takes longer than " + maxJobTime.String() + ": try again, or do it in parts",
 		})
 	}
 	r.job = j
@@ -269,7 +269,7 @@ func (s *Server) enter(r *request) (*job, error) {
 // size.
 const largeBody = 256 << 10
 
-func (s *Server) queueOf(r *request) *queue {
+func (s *Server) queueFor(r *request) *queue {
 	if n := r.Request().ContentLength; r.op.write && (n < 0 || n > largeBody) {
 		return s.queues[queueBatches]
 	}
@@ -277,44 +277,44 @@ func (s *Server) queueOf(r *request) *queue {
 }
 
 // waits tells whether the job has to wait for its turn.
-func (j *job) waits() bool { return j.queue != nil && j.queue.most.atOnce > 0 && !j.turn }
+func (j *job) mustWait() bool { return j.queue != nil && j.queue.limits.concurrent > 0 && !j.running }
 
 // begin waits for the job's turn.
-func (j *job) begin() error {
-	if !j.waits() {
+func (j *job) waitTurn() error {
+	if !j.mustWait() {
 		return nil
 	}
-	j.queue.wait(j)
+	j.queue.add(j)
 	select {
 	case <-j.granted:
-		j.turn, j.begun = true, time.Now()
+		j.running, j.startedAt = true, time.Now()
 		q := j.queue
-		j.watch = context.AfterFunc(j.ctx, func() { q.abandon(j) })
+		j.stopWatch = context.AfterFunc(j.ctx, func() { q.abandon(j) })
 		return nil
 	case <-j.ctx.Done():
-		j.queue.done(j)
+		j.queue.finish(j)
 		if j.ctx.Err() == context.Canceled {
 			return context.Canceled
 		}
-		return j.queue.busy("others took too long: try again later")
+		return j.queue.busyError("others took too long: try again later")
 	}
 }
 
 // stopped tells that the job is in vain: its client is gone, or it took too long.
-func (j *job) stopped() error { return context.Cause(j.ctx) }
+func (j *job) interrupted() error { return context.Cause(j.ctx) }
 
 // leave ends the job, unless it has ended: the next one may begin.
 func (j *job) leave() {
 	if q := j.queue; q != nil {
-		if j.turn {
-			j.watch()
-			q.done(j)
-			took := time.Since(j.begun)
-			q.took.Observe(took.Seconds())
+		if j.running {
+			j.stopWatch()
+			q.finish(j)
+			took := time.Since(j.startedAt)
+			q.duration.Observe(took.Seconds())
 			j.charge(took)
 		}
-		q.leave(j.who)
+		q.leave(j.principal)
 	}
-	j.stop()
-	j.queue, j.turn = nil, false
+	j.cancel()
+	j.queue, j.running = nil, false
 }

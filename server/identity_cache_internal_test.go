@@ -23,18 +23,18 @@ func answerOf(t *testing.T, body string) *fleet.Answer {
 }
 
 // What is asked for stays, what is not goes, and there is never more than the bound.
-func TestPlainBodiesAreBounded(t *testing.T) {
+func TestIdentityCacheBounded(t *testing.T) {
 	t.Parallel()
-	var p plainBodies
+	var p identityCache
 	hot := answerOf(t, "hot")
-	first, err := p.of(hot)
+	first, err := p.body(hot)
 	require.NoError(t, err)
 	padding := strings.Repeat("x", 1<<20)
-	for range 3 * maxPlainBytes >> 20 {
-		body, err := p.of(answerOf(t, padding))
+	for range 3 * maxIdentityBytes >> 20 {
+		body, err := p.body(answerOf(t, padding))
 		require.NoError(t, err)
 		require.Len(t, body, len(padding))
-		again, err := p.of(hot)
+		again, err := p.body(hot)
 		require.NoError(t, err)
 		require.Equal(t, "hot", string(again))
 		require.Same(t, &first[0], &again[0], "it is not unpacked again")
@@ -44,14 +44,14 @@ func TestPlainBodiesAreBounded(t *testing.T) {
 				kept += len(body)
 			}
 		}
-		require.LessOrEqual(t, kept, maxPlainBytes)
+		require.LessOrEqual(t, kept, maxIdentityBytes)
 	}
-	require.Less(t, len(p.young)+len(p.old), 3*maxPlainBytes>>20)
+	require.Less(t, len(p.young)+len(p.old), 3*maxIdentityBytes>>20)
 }
 
-func TestPlainBodiesOfManyAtOnce(t *testing.T) {
+func TestIdentityCacheConcurrent(t *testing.T) {
 	t.Parallel()
-	var p plainBodies
+	var p identityCache
 	answers := make([]*fleet.Answer, 8)
 	for i := range answers {
 		answers[i] = answerOf(t, strings.Repeat(string(rune('a'+i)), 3<<20))
@@ -60,7 +60,7 @@ func TestPlainBodiesOfManyAtOnce(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for i := range answers {
-				body, err := p.of(answers[i])
+				body, err := p.body(answers[i])
 				if err != nil || body[0] != byte('a'+i) {
 					t.Errorf("%d: %v %.1q", i, err, body)
 				}

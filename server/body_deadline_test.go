@@ -12,7 +12,7 @@ import (
 
 // Whoever announces a body that nobody reads, and does not send it, is answered at once and then let go of: otherwise some
 // thousand such connections, for which no token is needed, keep everybody else out.
-func TestBodiesThatNobodyReadsHoldNothing(t *testing.T) {
+func TestUnreadBodiesReleased(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]string{
 		"without a token":   "POST /clusters HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
@@ -45,7 +45,7 @@ func TestBodiesThatNobodyReadsHoldNothing(t *testing.T) {
 }
 
 // A client that does send its body keeps its connection, whatever the answer.
-func TestRefusedRequestsKeepTheirConnection(t *testing.T) {
+func TestRefusedRequestKeepsConnection(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := setupWith(t, options{serve: serveInMemory})

@@ -13,64 +13,64 @@ import (
 // taken the answer, and a client may refuse to, for as long as a minute and on a thousand streams of HTTP/2. maxAnonymousEach is
 // how many of one address (of IPv6, the /64): nobody takes all places of the others.
 const (
-	maxAnonymous     = 256
-	maxAnonymousEach = 128
+	maxPreauth           = 256
+	maxPreauthPerAddress = 128
 )
 
 // places are those for requests of nobody known.
-type places struct {
-	mu    sync.Mutex
-	each  map[netip.Prefix]int
-	total int
+type preauthLimit struct {
+	mu         sync.Mutex
+	perAddress map[netip.Prefix]int
+	total      int
 }
 
-func newPlaces() *places { return &places{each: map[netip.Prefix]int{}} }
+func newPreauthLimit() *preauthLimit { return &preauthLimit{perAddress: map[netip.Prefix]int{}} }
 
 // take takes a place for a request of an address, if there is one.
-func (p *places) take(address netip.Prefix) bool {
+func (p *preauthLimit) acquire(address netip.Prefix) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.total >= maxAnonymous || p.each[address] >= maxAnonymousEach {
+	if p.total >= maxPreauth || p.perAddress[address] >= maxPreauthPerAddress {
 		return false
 	}
 	p.total++
-	p.each[address]++
+	p.perAddress[address]++
 	return true
 }
 
-func (p *places) leave(address netip.Prefix) {
+func (p *preauthLimit) release(address netip.Prefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total--
-	if p.each[address]--; p.each[address] == 0 {
-		delete(p.each, address)
+	if p.perAddress[address]--; p.perAddress[address] == 0 {
+		delete(p.perAddress, address)
 	}
 }
 
 // admitAnonymous lets a request in before it is known who sent it. Above the limit those with a good credential still pass. The
 // others are answered by a status alone, which needs no room that their client would have to give.
-func (s *Server) admitAnonymous(r *request, places *places) bool {
-	if address := sourceAddress(r.Request()); places.take(address) {
-		r.anonymous, r.from = places, address
+func (s *Server) admitPreauth(r *request, limit *preauthLimit) bool {
+	if address := sourceAddress(r.Request()); limit.acquire(address) {
+		r.preauth, r.address = limit, address
 		return true
 	}
-	_, err := s.find(r.Request(), s.cfg.Replica.State())
-	if errors.Is(err, errNobody) { // or it would be the place to guess at
-		s.failures.noted(r.Request(), err, s.cfg.Now())
+	_, err := s.identify(r.Request(), s.cfg.Replica.State())
+	if errors.Is(err, errUnauthenticated) { // or it would be the place to guess at
+		s.failures.recordRequest(r.Request(), err, s.cfg.Now())
 	}
 	return err == nil
 }
 
 // leaveAnonymous is called when it is known who sent the request, and at its end.
-func (s *Server) leaveAnonymous(r *request) {
-	if r.anonymous != nil {
-		r.anonymous.leave(r.from)
-		r.anonymous = nil
+func (s *Server) releasePreauth(r *request) {
+	if r.preauth != nil {
+		r.preauth.release(r.address)
+		r.preauth = nil
 	}
 }
 
 // answerByStatus is for a client that there is no room for. Probes go by the status, so theirs is the true one.
-func (s *Server) answerByStatus(c echo.Context, next echo.HandlerFunc) error {
+func (s *Server) answerStatusOnly(c echo.Context, next echo.HandlerFunc) error {
 	c.Response().Writer = statusOnly{c.Response().Writer}
 	switch c.Path() {
 	case "/health", "/ready":

@@ -26,7 +26,7 @@ import (
 )
 
 // contract is openapi.yaml as a router, loaded once.
-var contract = sync.OnceValues(func() (routers.Router, error) {
+var operations = sync.OnceValues(func() (routers.Router, error) {
 	loader := openapi3.NewLoader()
 	doc, err := loader.LoadFromData(openapi.YAML)
 	if err != nil {
@@ -76,7 +76,7 @@ func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) e
 			return err
 		}
 	}
-	router, err := contract()
+	router, err := operations()
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func wellFormedProblem(req *http.Request, res *http.Response, body []byte) error
 	return nil
 }
 
-func TestEveryRouteIsInTheContract(t *testing.T) {
+func TestEveryRouteInSpec(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	handler, ok := w.http.Config.Handler.(*server.Server)
@@ -190,7 +190,7 @@ func TestEveryRouteIsInTheContract(t *testing.T) {
 	require.ElementsMatch(t, want, got)
 }
 
-func TestTheContractIsServed(t *testing.T) {
+func TestSpecServed(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
 		w := setupWith(t, options{mode: mode})

@@ -44,7 +44,7 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 		return err
 	}
 	now := s.cfg.Now()
-	list, id, event := e.about(st, now)
+	list, id, event := e.target(st, now)
 	for _, text := range []*string{&id, &event.Object, &event.Reason, &event.Revision, &event.Message} {
 		*text = s.masked(*text)
 	}
@@ -104,7 +104,7 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 }
 
 // about is what an event comes to: about which input of which list, or else about which object.
-func (e *fluxEvent) about(st *fleet.State, now time.Time) (list, id string, _ clusterstatus.Event) {
+func (e *fluxEvent) target(st *fleet.State, now time.Time) (list, id string, _ clusterstatus.Event) {
 	said := func(name string) string {
 		if value, ok := e.Metadata[name]; ok {
 			return value

@@ -20,7 +20,7 @@ func requestID(c echo.Context) string {
 		return r.id
 	}
 	r.id = redact(c.Request().Header.Get(echo.HeaderXRequestID))
-	if !plainID(r.id) {
+	if !isPlainID(r.id) {
 		r.id = uuid.NewString()
 	}
 	c.Response().Header().Set(echo.HeaderXRequestID, r.id)
@@ -28,7 +28,7 @@ func requestID(c echo.Context) string {
 }
 
 // plainID tells whether an id from outside is fit for a log line.
-func plainID(id string) bool {
+func isPlainID(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false
 	}
@@ -41,24 +41,24 @@ func plainID(id string) bool {
 }
 
 // observe counts, times and logs every request, and turns a panic into a 500. Places are those for requests of nobody known.
-func (s *Server) observe(places *places) echo.MiddlewareFunc {
+func (s *Server) middleware(places *preauthLimit) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error { return s.observed(&request{Context: c}, places, next) }
+		return func(c echo.Context) error { return s.serve(&request{Context: c}, places, next) }
 	}
 }
 
-func (s *Server) observed(c *request, places *places, next echo.HandlerFunc) error {
+func (s *Server) serve(c *request, places *preauthLimit, next echo.HandlerFunc) error {
 	start := time.Now()
-	if !s.admitAnonymous(c, places) {
-		return s.answerByStatus(c, next)
+	if !s.admitPreauth(c, places) {
+		return s.answerStatusOnly(c, next)
 	}
-	defer s.leaveAnonymous(c)
+	defer s.releasePreauth(c)
 	if len(c.Request().TransferEncoding) > 0 {
 		// It may also have had a Content-Length, which net/http does not tell. A proxy that went by that one sees the rest
 		// of this connection as something else than we do.
 		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
-	op := s.contract.find(c.Request().Method, c.Path())
+	op := s.operations.find(c.Request().Method, c.Path())
 	poll := op != nil && op.poll
 	hardenHeaders(c.Response().Header())
 	if s.secretIn(c.Request().Header.Get(echo.HeaderXRequestID)) != "" {
@@ -72,7 +72,7 @@ func (s *Server) observed(c *request, places *places, next echo.HandlerFunc) err
 		route = c.Path()
 	}
 	endTrace := s.traced(c, route)
-	if err := s.recovered(c, next); err != nil {
+	if err := s.recoverPanic(c, next); err != nil {
 		requestID(c)
 		s.handleError(err, c)
 	}
@@ -83,7 +83,7 @@ func (s *Server) observed(c *request, places *places, next echo.HandlerFunc) err
 	return nil
 }
 
-func (s *Server) recovered(c echo.Context, next echo.HandlerFunc) (err error) {
+func (s *Server) recoverPanic(c echo.Context, next echo.HandlerFunc) (err error) {
 	defer func() {
 		p := recover()
 		if p == nil {

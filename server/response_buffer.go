@@ -16,51 +16,51 @@ import (
 // Room for the answers of plans, and for pages of the history, that their clients have not taken yet. A plan of 5,000 clusters
 // takes 90 MiB while it is made, is answered by 24 MiB, and those are 0.3 MiB when they are packed.
 const (
-	roomEach  = 16 << 20 // packed bytes of one principal, who may always have one answer that is larger
-	roomTotal = 64 << 20 // of all together, and the largest answer there is
+	maxBufferedPerPrincipal = 16 << 20 // packed bytes of one principal, who may always have one answer that is larger
+	maxBuffered             = 64 << 20 // of all together, and the largest answer there is
 )
 
 // room is what answers take that are on their way.
-type room struct {
-	mu    sync.Mutex
-	each  map[string]int // by principal
-	total int
+type responseBuffer struct {
+	mu           sync.Mutex
+	perPrincipal map[string]int // by principal
+	total        int
 }
 
 // take takes room for an answer of so many bytes, and returns how to give it back; nil when there is none.
-func (r *room) take(who string, size int) (leave func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.total+size > roomTotal || r.each[who] > 0 && r.each[who]+size > roomEach {
+func (b *responseBuffer) reserve(who string, size int) (leave func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.total+size > maxBuffered || b.perPrincipal[who] > 0 && b.perPrincipal[who]+size > maxBufferedPerPrincipal {
 		return nil
 	}
-	r.total += size
-	r.each[who] += size
+	b.total += size
+	b.perPrincipal[who] += size
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.total -= size
-		if r.each[who] -= size; r.each[who] == 0 {
-			delete(r.each, who)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.total -= size
+		if b.perPrincipal[who] -= size; b.perPrincipal[who] == 0 {
+			delete(b.perPrincipal, who)
 		}
 	}
 }
 
 // packed is an answer as it waits for its client, compressed with gzip.
-type packed struct{ bytes.Buffer }
+type gzipResponse struct{ bytes.Buffer }
 
 // Write implements io.Writer. It does not let the answer become larger than there is room for.
-func (p *packed) Write(b []byte) (int, error) {
-	if p.Len()+len(b) > roomTotal {
+func (p *gzipResponse) Write(b []byte) (int, error) {
+	if p.Len()+len(b) > maxBuffered {
 		return 0, &fleet.Error{Code: fleet.CodeLimitExceeded, Detail: fmt.Sprintf(
-			"the answer is larger than %d MiB, compressed: change fewer clusters, or less on each, at a time", roomTotal>>20)}
+			"the answer is larger than %d MiB, compressed: change fewer clusters, or less on each, at a time", maxBuffered>>20)}
 	}
 	return p.Buffer.Write(b)
 }
 
 // pack makes an answer as a whole, or ends when stop says so.
-func pack(v any, stop func() error) (*packed, error) {
-	p := &packed{}
+func encodeResponse(v any, stop func() error) (*gzipResponse, error) {
+	p := &gzipResponse{}
 	zw, err := gzip.NewWriterLevel(p, gzip.BestSpeed)
 	if err != nil {
 		return nil, err
@@ -72,11 +72,11 @@ func pack(v any, stop func() error) (*packed, error) {
 }
 
 // deliver ends the job and sends its answer, when there is room for it until the client has taken it.
-func (s *Server) deliver(c echo.Context, answer *packed) error {
+func (s *Server) sendBuffered(c echo.Context, answer *gzipResponse) error {
 	job := requestOf(c).job
-	leave := s.room.take(job.who, answer.Len())
+	leave := s.responseBuffer.reserve(job.principal, answer.Len())
 	if leave == nil {
-		return job.queue.busy("too many answers to " + job.queue.what + " are under way: take those that you asked for, or try again later")
+		return job.queue.busyError("too many answers to " + job.queue.name + " are under way: take those that you asked for, or try again later")
 	}
 	defer leave()
 	return job.send(c, answer)
@@ -84,7 +84,7 @@ func (s *Server) deliver(c echo.Context, answer *packed) error {
 
 // send ends the job and sends its answer. From here on the request holds nothing but that, so a client that takes its time
 // keeps nobody waiting.
-func (j *job) send(c echo.Context, answer *packed) error {
+func (j *job) send(c echo.Context, answer *gzipResponse) error {
 	r := requestOf(c)
 	r.state, r.body = nil, nil
 	j.leave()

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPollsWithoutTheRouter holds polls that are answered without the router against the same requests that went through
+// TestPollFastpath holds polls that are answered without the router against the same requests that went through
 // it, which they all do while debug lines are logged.
-func TestPollsWithoutTheRouter(t *testing.T) {
+func TestPollFastpath(t *testing.T) {
 	t.Parallel()
 	a, b := setup(t), setupWith(t, options{level: slog.LevelDebug})
 	poller := map[*world]string{}
@@ -96,8 +96,8 @@ func TestPollsWithoutTheRouter(t *testing.T) {
 	}
 }
 
-// TestPollAllocatesTheSame: whatever the fleet and the list hold, a poll costs the few header values it is answered with.
-func TestPollAllocatesTheSame(t *testing.T) { //nolint:paralleltest // what others allocate would count
+// TestPollAllocations: whatever the fleet and the list hold, a poll costs the few header values it is answered with.
+func TestPollAllocations(t *testing.T) { //nolint:paralleltest // what others allocate would count
 	w := setup(t)
 	h := w.http.Config.Handler
 	for _, encoding := range []string{"gzip", "identity"} {

@@ -23,13 +23,13 @@ import (
 // few between two, since good clients may share the address. Managed tokens and certificates cannot be guessed and are
 // never held against anybody: looking one up costs one SHA-256.
 const (
-	failureBurst     = 60          // of one address, at once
-	failureEvery     = time.Second // and one more for each
-	guessBurst       = 60          // of one address: wrong tokens that a person may have chosen
-	guessEvery       = time.Second / 10
-	guessLock        = time.Second // when there were too many; so there are ten guesses between two locks
-	failureAddresses = 10_000      // remembered; the one that failed the longest time ago is forgotten first
-	failureLogBurst  = 50          // lines of the log about failures, of all addresses together
+	failureBurst        = 60          // of one address, at once
+	failureInterval     = time.Second // and one more for each
+	guessBurst          = 60          // of one address: wrong tokens that a person may have chosen
+	guessInterval       = time.Second / 10
+	lockDuration        = time.Second // when there were too many; so there are ten guesses between two locks
+	maxFailureAddresses = 10_000      // remembered; the one that failed the longest time ago is forgotten first
+	failureLogBurst     = 50          // lines of the log about failures, of all addresses together
 )
 
 // bucket is a token bucket: full it allows burst failures, and one more each interval.
@@ -54,26 +54,26 @@ func (b *bucket) take(now time.Time, burst int, every time.Duration) (wait time.
 }
 
 // failures counts failed authentications by source address.
-type failures struct {
+type failureTracker struct {
 	mu         sync.Mutex
 	addresses  map[netip.Prefix]*list.Element
 	byAge      list.List // of *source, the newest failure in front
-	log        bucket
+	logBucket  bucket
 	suppressed int // failures that were not logged since the last one that was
 	// lastLock is when the last lock of any address ends, in Unix nanoseconds: until there is one, polls need not look closer.
-	lastLock atomic.Int64
+	lockedUntil atomic.Int64
 }
 
 type source struct {
-	address netip.Prefix
-	bucket  bucket
-	guesses bucket
-	locked  time.Time // until then
+	address     netip.Prefix
+	bucket      bucket
+	guesses     bucket
+	lockedUntil time.Time // until then
 }
 
 // failed notes a failure, and returns how long the address has to wait before it is answered again; 0: not at all. One
 // that was a guess may lock the address out.
-func (f *failures) failed(address netip.Prefix, guess bool, now time.Time) time.Duration {
+func (f *failureTracker) record(address netip.Prefix, guess bool, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.addresses == nil {
@@ -81,7 +81,7 @@ func (f *failures) failed(address netip.Prefix, guess bool, now time.Time) time.
 	}
 	known, ok := f.addresses[address]
 	if !ok {
-		if len(f.addresses) >= failureAddresses {
+		if len(f.addresses) >= maxFailureAddresses {
 			oldest := f.byAge.Remove(f.byAge.Back()).(*source)
 			delete(f.addresses, oldest.address)
 		}
@@ -91,30 +91,30 @@ func (f *failures) failed(address netip.Prefix, guess bool, now time.Time) time.
 	f.byAge.MoveToFront(known)
 	from := known.Value.(*source)
 	if guess {
-		from.guesses.take(now, guessBurst, guessEvery)
+		from.guesses.take(now, guessBurst, guessInterval)
 		if from.guesses.level < 1 {
-			from.locked = now.Add(guessLock)
-			f.lastLock.Store(max(f.lastLock.Load(), from.locked.UnixNano()))
+			from.lockedUntil = now.Add(lockDuration)
+			f.lockedUntil.Store(max(f.lockedUntil.Load(), from.lockedUntil.UnixNano()))
 		}
 	}
-	return from.bucket.take(now, failureBurst, failureEvery)
+	return from.bucket.take(now, failureBurst, failureInterval)
 }
 
 // lockedFor is for how long nothing from the address is compared with the static tokens; 0: it is.
-func (f *failures) lockedFor(address netip.Prefix, now time.Time) time.Duration {
+func (f *failureTracker) lockedFor(address netip.Prefix, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known, ok := f.addresses[address]
 	if !ok {
 		return 0
 	}
-	return max(0, known.Value.(*source).locked.Sub(now))
+	return max(0, known.Value.(*source).lockedUntil.Sub(now))
 }
 
 // lockedOut tells whether a token is not to be compared with the static ones. It is asked for every poll, so it looks at
 // a number first that is in the past as long as nobody guesses.
-func (s *Server) lockedOut(r *http.Request, token string) bool {
-	until := s.failures.lastLock.Load()
+func (s *Server) isLockedOut(r *http.Request, token string) bool {
+	until := s.failures.lockedUntil.Load()
 	if until == 0 {
 		return false
 	}
@@ -127,10 +127,10 @@ func (s *Server) lockedOut(r *http.Request, token string) bool {
 func isGuess(token string) bool { return !fleet.LooksLikeSecret(token) }
 
 // mayLog tells whether a failure is logged, and how many were not since the last one that was.
-func (f *failures) mayLog(now time.Time) (suppressed int, ok bool) {
+func (f *failureTracker) shouldLog(now time.Time) (suppressed int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.log.take(now, failureLogBurst, failureEvery) > 0 {
+	if f.logBucket.take(now, failureLogBurst, failureInterval) > 0 {
 		f.suppressed++
 		return 0, false
 	}
@@ -140,10 +140,10 @@ func (f *failures) mayLog(now time.Time) (suppressed int, ok bool) {
 
 // sourceAddress is the other end of the connection: headers that a proxy may have set can be set by anybody. Of IPv6 it
 // is the network, since whoever has one address has 2^64.
-func sourceAddress(r *http.Request) netip.Prefix { return prefixOf(r.RemoteAddr) }
+func sourceAddress(r *http.Request) netip.Prefix { return networkOf(r.RemoteAddr) }
 
 // prefixOf is the network of an address with a port, as [sourceAddress] describes it.
-func prefixOf(address string) netip.Prefix {
+func networkOf(address string) netip.Prefix {
 	end, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Prefix{}
@@ -161,31 +161,31 @@ func prefixOf(address string) netip.Prefix {
 
 // noted notes a request that was refused because of nobody known, and returns how long its address has to wait. One that
 // came during a lock does not prolong it.
-func (f *failures) noted(r *http.Request, reason error, now time.Time) time.Duration {
+func (f *failureTracker) recordRequest(r *http.Request, reason error, now time.Time) time.Duration {
 	address := sourceAddress(r)
 	if errors.Is(reason, errLockedOut) {
 		return max(1, f.lockedFor(address, now))
 	}
 	token, _ := bearer(r)
-	return f.failed(address, errors.Is(reason, errUnknown) && isGuess(token), now)
+	return f.record(address, errors.Is(reason, errUnknown) && isGuess(token), now)
 }
 
 // refused counts and logs a request that was not let through, and limits those of nobody known.
-func (s *Server) refused(c echo.Context, r *refusal) error {
-	if r.reason != nil && !errors.Is(r.reason, errNobody) {
+func (s *Server) reportRefusal(c echo.Context, r *refusal) error {
+	if r.reason != nil && !errors.Is(r.reason, errUnauthenticated) {
 		return r.answer // nobody can tell yet
 	}
 	now, answer := s.cfg.Now(), r.answer
 	why := reasonForbidden
 	if r.reason != nil {
 		why = reasonOf(r.reason)
-		if wait := s.failures.noted(c.Request(), r.reason, now); wait > 0 {
-			why, answer = reasonThrottled, throttled(wait)
+		if wait := s.failures.recordRequest(c.Request(), r.reason, now); wait > 0 {
+			why, answer = reasonThrottled, throttledError(wait)
 		}
 	}
 	s.metrics.authFailures.WithLabelValues(why).Inc()
-	if suppressed, ok := s.failures.mayLog(now); ok {
-		s.logRefused(c, r.who, why, suppressed)
+	if suppressed, ok := s.failures.shouldLog(now); ok {
+		s.logRefused(c, r.principal, why, suppressed)
 	}
 	return answer
 }
@@ -206,13 +206,13 @@ func (s *Server) logRefused(c echo.Context, who principal, why string, suppresse
 
 // Reasons of failures, as the metric and the log name them.
 const (
-	reasonMissing     = "missing"
-	reasonMalformed   = "malformed"
-	reasonUnknown     = "unknown"
-	reasonExpired     = "expired"
-	reasonUncertified = "no_certificate"
-	reasonForbidden   = "forbidden"
-	reasonThrottled   = "throttled"
+	reasonMissing       = "missing"
+	reasonMalformed     = "malformed"
+	reasonUnknown       = "unknown"
+	reasonExpired       = "expired"
+	reasonNoCertificate = "no_certificate"
+	reasonForbidden     = "forbidden"
+	reasonThrottled     = "throttled"
 )
 
 func reasonOf(err error) string {
@@ -223,14 +223,14 @@ func reasonOf(err error) string {
 		return reasonMalformed
 	case errors.Is(err, errExpired):
 		return reasonExpired
-	case errors.Is(err, errUncertified):
-		return reasonUncertified
+	case errors.Is(err, errNoCertificate):
+		return reasonNoCertificate
 	}
 	return reasonUnknown
 }
 
 // throttled is the answer to who has failed too often.
-func throttled(wait time.Duration) *publicError {
+func throttledError(wait time.Duration) *publicError {
 	seconds := int(math.Ceil(wait.Seconds()))
 	return &publicError{
 		status: http.StatusTooManyRequests, code: "too_many_requests",

@@ -13,16 +13,16 @@ import (
 // without the router when nothing stands against it; everything else goes through it. Both ways answer the same.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	p, ok := s.directPoll(r)
+	p, ok := s.tryFastPoll(r)
 	if !ok {
 		s.echo.ServeHTTP(w, r)
 		return
 	}
 	hardenHeaders(w.Header())
-	proven(r.Context())
+	markAuthenticated(r.Context())
 	_ = p.write(w) // fails when the client is gone: there is nobody to tell
 	s.metrics.identified[p.method].Inc()
-	p.counted.observe(time.Since(start))
+	p.series.observe(time.Since(start))
 }
 
 const (
@@ -31,15 +31,15 @@ const (
 )
 
 // directPoll is a poll with its answer.
-type directPoll struct {
-	outgoing
-	method  authMethod
-	counted *series
+type fastPoll struct {
+	pollAnswer
+	method authMethod
+	series *series
 }
 
 // directPoll finds the answer to a poll. Not ok when it is anything but a poll that is answered with the whole list:
 // every refusal, every header that changes the answer and every log line is the router's business.
-func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
+func (s *Server) tryFastPoll(r *http.Request) (p fastPoll, ok bool) {
 	defer func() {
 		if recover() != nil {
 			ok = false // it panics again on the router's way, which reports it
@@ -64,11 +64,11 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 	kind, isList := st.PolledAt(endpoint)
 	var said receipt
 	if !isList {
-		if said, ok = directReceipt(st, endpoint, r.URL.RawQuery); !ok {
+		if said, ok = fastReceipt(st, endpoint, r.URL.RawQuery); !ok {
 			return p, false
 		}
 	}
-	who, err := s.find(r, st)
+	who, err := s.identify(r, st)
 	if err != nil {
 		return p, false
 	}
@@ -77,18 +77,18 @@ func (s *Server) directPoll(r *http.Request) (p directPoll, ok bool) {
 		return p, false
 	}
 	if isList {
-		p.outgoing, err = s.answerPoll(r, who.role, st, cluster, kind)
-		p.counted = s.metrics.pollsOf(kind)
+		p.pollAnswer, err = s.answerPoll(r, who.role, st, cluster, kind)
+		p.series = s.metrics.pollsOf(kind)
 	} else {
-		p.outgoing, err = s.answerReceipt(r, who.role, st, cluster, said)
-		p.counted = s.metrics.receipts
+		p.pollAnswer, err = s.answerReceipt(r, who.role, st, cluster, said)
+		p.series = s.metrics.receipts
 	}
 	p.age, p.method = age, who.method
 	return p, err == nil
 }
 
 // directReceipt reads the rest of a receipt's path, and its query, as the templates write them.
-func directReceipt(st *fleet.State, endpoint, query string) (said receipt, ok bool) {
+func fastReceipt(st *fleet.State, endpoint, query string) (said receipt, ok bool) {
 	rest, ok := strings.CutPrefix(endpoint, "receipts/")
 	if !ok {
 		return said, false

@@ -43,7 +43,7 @@ func (w *world) input(cluster, list, id string) map[string]any {
 	return nil
 }
 
-func TestEventsExplain(t *testing.T) {
+func TestEventsInStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	token := w.issue(pollBody).secret
@@ -71,7 +71,7 @@ func TestEventsExplain(t *testing.T) {
 	require.Equal(t, "stalled", at(w.status("demo-cluster-01"), "events", 0, "message"))
 }
 
-func TestEventsThatAreNone(t *testing.T) {
+func TestInvalidEvents(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
 		w := setupWith(t, options{mode: mode})
@@ -123,7 +123,7 @@ func TestForgedEvents(t *testing.T) {
 }
 
 // An event that a person sends is accepted and changes nothing.
-func TestEventsOfPeopleDoNotCount(t *testing.T) {
+func TestEventsOfPeopleIgnored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.poll(demoPolls + "/platform-components").want(200)
@@ -141,7 +141,7 @@ func TestEventsOfPeopleDoNotCount(t *testing.T) {
 	require.Equal(t, "failed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 }
 
-func TestFloodsOfEvents(t *testing.T) {
+func TestEventRateLimit(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.create("/clusters", `{"id":"other","cluster_dns":"other.example.com","environment":"dev"}`)
@@ -161,7 +161,7 @@ func TestFloodsOfEvents(t *testing.T) {
 }
 
 // What the server knows to be a secret is in no event that it keeps, wherever in it and however it is cut.
-func TestEventsTellNoSecrets(t *testing.T) {
+func TestEventsMasked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	managed := w.issue(pollBody).secret
@@ -196,7 +196,7 @@ func TestEventsTellNoSecrets(t *testing.T) {
 }
 
 // Flux has three severities. A fourth is no reason to lose an event, and no failure.
-func TestSeveritiesOfLaterVersions(t *testing.T) {
+func TestUnknownSeverity(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
