@@ -118,6 +118,40 @@ func TestSilentByOwnInterval(t *testing.T) {
 	require.Equal(t, Silent, tracker.stateOf("x", now.Add(31*time.Minute), desiredLists("1", 1)))
 }
 
+// TestShortGapsBetweenPolls: a few polls that came early, such as after manual reconciliations, do not make the next one overdue
+// early; shorter gaps that stay do.
+func TestShortGapsBetweenPolls(t *testing.T) {
+	t.Parallel()
+	const usual = 10 * time.Minute
+	for name, tc := range map[string]struct {
+		gaps    []time.Duration
+		overdue time.Duration // after the last poll
+	}{
+		"one, among steady ones":         {[]time.Duration{usual, usual, usual, usual, 5 * time.Second}, 15 * time.Minute},
+		"one, early":                     {[]time.Duration{usual, 5 * time.Second}, 15 * time.Minute},
+		"one, at first":                  {[]time.Duration{5 * time.Second, usual, usual}, 15 * time.Minute},
+		"two in a row":                   {[]time.Duration{usual, usual, usual, usual, usual, usual, 5 * time.Second, 5 * time.Second}, 15 * time.Minute},
+		"an outage":                      {[]time.Duration{usual, usual, usual, 8 * time.Hour}, 15 * time.Minute},
+		"every other one, two processes": {[]time.Duration{2 * usual, usual, 2 * usual, usual, 2 * usual, usual, 2 * usual, usual}, 15 * time.Minute},
+		"from now on": {
+			[]time.Duration{usual, usual, usual, usual, usual, usual, usual, usual, time.Minute, time.Minute, time.Minute, time.Minute}, 2 * time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tracker, now := NewTracker(Config{}), noon
+			tracker.RecordPoll("x", "components", "1", "", now)
+			for _, gap := range tc.gaps {
+				now = now.Add(gap)
+				tracker.RecordPoll("x", "components", "1", "", now)
+			}
+			tracker.receive("x", "components", "c0", rcpt(1), now)
+			require.Equal(t, Progressing, tracker.stateOf("x", now.Add(tc.overdue-time.Second), desiredLists("2", 2)))
+			require.Equal(t, Behind, tracker.stateOf("x", now.Add(tc.overdue+time.Minute), desiredLists("2", 2)))
+		})
+	}
+}
+
 // TestNoReceiptConfirmsNothing: the zero receipt does not confirm a disabled input, which has none.
 func TestNoReceiptConfirmsNothing(t *testing.T) {
 	t.Parallel()

@@ -65,8 +65,9 @@ type listPoll struct {
 	since, last   int64         // first and last poll that this answer was served for; last is 0 when another process served it
 	outdatedSince int64         // when an evaluation first found that another list is desired; 0: none has
 	interval      time.Duration // between two polls of this list, as this process sees them; 0: not known yet
-	conflict      bool          // another process served another answer between since and last
-	revision      int64         // from which this answer was first served; 0: not known
+	gaps          gaps
+	conflict      bool  // another process served another answer between since and last
+	revision      int64 // from which this answer was first served; 0: not known
 	floor         floor
 	served        inputSet
 	previous      inputSet // the inputs of the answer before, while served is not known yet
@@ -90,6 +91,7 @@ type cluster struct {
 	storedSeen    int64 // the value of seen in the Store
 	agent         string
 	interval      time.Duration // between two polls of a list; 0: not known yet
+	gaps          gaps
 	polls         listPolls
 	receipts      map[inputKey]receipt // at most one for each desired input: see RecordReceipt
 	invalidations map[inputKey]receipt // receipts of this input up to this time do not count
@@ -135,7 +137,7 @@ func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, 
 	}
 	if p.last > 0 {
 		gap := time.Duration(at-p.last) * time.Millisecond
-		p.interval, c.interval = learnInterval(p.interval, gap), learnInterval(c.interval, gap)
+		p.interval, c.interval = p.gaps.learn(p.interval, gap), c.gaps.learn(c.interval, gap)
 	}
 	p.last = at
 	if p.etag != etag {
@@ -158,16 +160,30 @@ func (c *cluster) poll(list string) *listPoll {
 	return nil
 }
 
-// learnInterval returns the interval of polls after another gap between two of them. The shortest gap counts, and its weight fades slowly:
-// where there are several processes each sees some of the polls only.
-func learnInterval(interval, gap time.Duration) time.Duration {
-	switch {
-	case gap < time.Second: // a manual reconciliation
+// gaps are the last gaps between two polls, in milliseconds to save memory. The zero value has none.
+type gaps struct {
+	last [8]uint32
+	n    uint32 // how many there were
+}
+
+// learn returns the interval of polls after another gap between two of them: the shorter third of the last gaps ends there. So one or
+// two short gaps, such as those of manual reconciliations, do not count, and longer ones count little: where there are several
+// processes each sees some of the polls only. A longer interval is learned slowly, since other processes may know better.
+func (g *gaps) learn(interval, gap time.Duration) time.Duration {
+	if gap < time.Second { // a manual reconciliation
 		return interval
-	case interval == 0 || gap < interval:
-		return gap
 	}
-	return interval + (gap-interval)/16
+	g.last[g.n%uint32(len(g.last))] = uint32(min(gap.Milliseconds(), math.MaxUint32)) //nolint:gosec // it fits
+	g.n++
+	known := slices.Sorted(slices.Values(g.last[:min(int(g.n), len(g.last))]))
+	if len(known) < 3 { // too few to tell a short one
+		return max(interval, time.Duration(known[len(known)-1])*time.Millisecond)
+	}
+	estimate := time.Duration(known[len(known)/3]) * time.Millisecond
+	if estimate < interval {
+		return estimate
+	}
+	return interval + (estimate-interval)/16
 }
 
 // reset removes the observations before a time, at which the cluster was created.
@@ -195,7 +211,7 @@ func (c *cluster) reset(at int64) {
 		}
 	}
 	if c.seen < at {
-		c.seen, c.storedSeen, c.agent, c.interval = 0, 0, "", 0
+		c.seen, c.storedSeen, c.agent, c.interval, c.gaps = 0, 0, "", 0, gaps{}
 	}
 }
 
