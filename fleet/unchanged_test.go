@@ -2,10 +2,14 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // TestLabelsArePlannedAlike: set_labels keeps the rest of each document as it is in memory, and a patch of the document reads all of it
@@ -90,4 +94,48 @@ func TestPlansWithoutEffectLookAtNoInput(t *testing.T) { //nolint:paralleltest /
 		})
 	}
 	require.InDelta(t, allocations(1), allocations(60), 5)
+}
+
+// TestSameAnswersComparesEverything: a cluster is answered the same only when all that its answers are made of is the same.
+func TestSameAnswersComparesEverything(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(patch(KindCluster, "c0", `{"platform_components":[{"id":"grafana"}],"namespaces":[{"id":"team"}],"rolebindings":[{"id":"readers"}],`+
+		`"resources":{"quotas":[{"id":"small"}]},"patches":{"grafana":{"replicas":"2"}},"excludes":{"namespaces":["kept"]}}`))
+	e := w.state.Effective(w.state.docs[KindCluster]["c0"])
+	same := func(edit func(e *Effective, c *api.Cluster)) bool {
+		own, cluster := *e.withoutLayers().cluster, *e.cluster
+		has := &Effective{id: e.id, cluster: &cluster, value: &cluster, chain: e.chain, own: &Effective{id: e.id, cluster: &own, value: &own}}
+		if edit != nil {
+			edit(has, &own)
+		}
+		return w.state.sameAnswers(w.state, e, has) && w.state.sameAnswers(w.state, has, e)
+	}
+	require.True(t, same(nil))
+	require.True(t, same(func(_ *Effective, own *api.Cluster) { own.Labels = map[string]string{"a": "b"} }))
+	for name, edit := range map[string]func(e *Effective, own *api.Cluster){
+		"name":         func(e *Effective, _ *api.Cluster) { e.cluster.ClusterName = "other" },
+		"DNS name":     func(e *Effective, _ *api.Cluster) { e.cluster.ClusterDNS = "other.example.com" },
+		"environment":  func(e *Effective, _ *api.Cluster) { e.cluster.Environment = "prod" },
+		"layers":       func(e *Effective, _ *api.Cluster) { e.chain = nil },
+		"components":   func(_ *Effective, own *api.Cluster) { own.PlatformComponents = slices.Clone(own.PlatformComponents) },
+		"namespaces":   func(_ *Effective, own *api.Cluster) { own.Namespaces = slices.Clone(own.Namespaces) },
+		"role binding": func(_ *Effective, own *api.Cluster) { own.Rolebindings = nil },
+		"resources":    func(_ *Effective, own *api.Cluster) { own.Resources = maps.Clone(own.Resources) },
+		"no resources": func(_ *Effective, own *api.Cluster) { own.Resources = nil },
+		"patches":      func(_ *Effective, own *api.Cluster) { own.Patches = maps.Clone(own.Patches) },
+		"excludes":     func(_ *Effective, own *api.Cluster) { own.Excludes = new(*own.Excludes) },
+	} {
+		require.False(t, same(edit), name)
+	}
+	before := w.state
+	w.must(patch(KindCluster, "c1", `{"labels":{"a":"b"}}`))
+	require.True(t, w.state.sameAnswers(before, e, e), "another cluster changed")
+	for _, edit := range []func(*Tx) error{
+		patch(KindNamespace, "team", `{"labels":{"a":"b"}}`), patch(ResourceKind("quotas"), "small", `{"cpu":2}`), patch(KindResourceType, "quotas", `{"overridable":[]}`),
+	} {
+		before = w.state
+		w.must(edit)
+		require.False(t, w.state.sameAnswers(before, e, e), "a definition changed")
+	}
 }
