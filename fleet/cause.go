@@ -33,8 +33,18 @@ type cause struct {
 	Unchanged int `json:"unchanged,omitempty"`
 }
 
+// doneOperation is an operation that a Tx has run.
+type doneOperation struct {
+	api.RevisionOperation
+	// altered are the documents that it changed, of those that it was applied to, and rest are the others. Both are empty where the
+	// operation is on one document.
+	altered, rest []*Document
+}
+
 // did notes an operation, unless it is a part of another one.
-func (tx *Tx) did(op api.RevisionOperation) {
+func (tx *Tx) did(op api.RevisionOperation) { tx.ran(doneOperation{RevisionOperation: op}) }
+
+func (tx *Tx) ran(op doneOperation) {
 	if tx.within == 0 {
 		tx.done = append(tx.done, op)
 	}
@@ -62,9 +72,20 @@ func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
 		changed[docKey{ch.Kind, ch.ID}] = true
 	}
 	var effective, idle []api.RevisionOperation
-	for _, op := range tx.done {
-		if slices.Contains(documentOperations, op.Op) && op.ID != "" && !changed[docKey{Kind(op.Kind), op.ID}] {
-			op.Unchanged = 1
+	for _, ran := range tx.done {
+		op := ran.RevisionOperation
+		if slices.Contains(documentOperations, op.Op) {
+			if op.ID != "" && !changed[docKey{Kind(op.Kind), op.ID}] {
+				op.Unchanged = 1
+			}
+			if op.Clusters > 0 && op.Cascade { // not those that an earlier operation had assigned it to
+				op.Clusters = tx.base.Begin().countClustersWith(Kind(op.Kind), op.ID)
+			}
+		} else if len(ran.altered)+len(ran.rest) > 0 {
+			op = ran.on(func(doc *Document) bool {
+				key := docKey{doc.Kind, doc.ID}
+				return changed[key] && (len(tx.done) == 1 || tx.lasts(op, key))
+			})
 		}
 		if hasEffect(op) {
 			effective = append(effective, op)
@@ -82,6 +103,59 @@ func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
 		}
 		c.Operations = c.Operations[:len(c.Operations)-1]
 	}
+}
+
+// on is the operation with the documents that it changed for good: lasting reports whether one of those that it changed is.
+func (o doneOperation) on(lasting func(*Document) bool) api.RevisionOperation {
+	op := o.RevisionOperation
+	var changed, rest []*Document
+	for _, doc := range o.altered {
+		if lasting(doc) {
+			changed = append(changed, doc)
+		} else {
+			rest = append(rest, doc)
+		}
+	}
+	rest = append(rest, o.rest...)
+	switch {
+	case len(changed) == 0:
+		op.Unchanged = max(1, op.Clusters, op.LayerCount)
+	case op.Clusters > 0 || op.LayerCount > 0 && op.Op != "adopt":
+		op.Unchanged = len(rest)
+	}
+	named := idsOf(slices.Concat(changed, rest))
+	if op.Clusters > 0 && op.Selector == "" && !op.All {
+		op.ClusterIds = named[:min(len(named), maxCauseIDs)]
+	}
+	if op.Unchanged > 0 && op.LayerCount > 0 {
+		op.Layers = nil
+		for _, layer := range named[:min(len(named), maxCauseIDs)] {
+			op.Layers = append(op.Layers, cut(layer))
+		}
+	}
+	return op
+}
+
+// lasts reports whether a document has, in the end, something of what an operation changed in it: a later operation of the batch may
+// have undone it.
+func (tx *Tx) lasts(op api.RevisionOperation, key docKey) bool {
+	was, is := tx.base.docs[key.kind][key.id], tx.edits[key]
+	if was == nil || is == nil {
+		return true
+	}
+	if op.Op == "set_labels" {
+		return !maps.Equal(was.Cluster().Labels, is.Cluster().Labels)
+	}
+	list := tx.descriptor(Kind(op.Kind))
+	switch {
+	case list == nil:
+	case key.kind == KindCluster:
+		ids, _ := list.changedEntries(was.own, is.own)
+		return ids[op.ID]
+	case key.kind == KindLayer:
+		return list.layerDiffers(was, is, op.ID)
+	}
+	return true
 }
 
 // hasEffect reports whether an operation changed any document.
@@ -221,25 +295,15 @@ func (b *Batch) noted(op api.Operation, docs []*Document, clusters int) {
 	case "labels":
 		out.Fields = pathsOf(op.Labels)
 	}
-	changed, rest := b.splitByEffect(docs)
-	switch {
-	case len(changed) == 0:
-		out.Unchanged = max(1, clusters, len(op.Layers))
-	case clusters > 0 || len(op.Layers) > 0 && op.Op != "adopt":
-		out.Unchanged = len(rest)
-	}
-	if clusters > 0 && op.Selector == "" && !op.All {
-		out.ClusterIds = idsOf(slices.Concat(changed, rest))[:min(len(docs), maxCauseIDs)]
-	}
-	layers := op.Layers
-	if out.Unchanged > 0 && len(layers) > 0 {
-		layers = idsOf(slices.Concat(changed, rest))
-	}
-	for _, layer := range layers[:min(len(layers), maxCauseIDs)] {
+	for _, layer := range op.Layers[:min(len(op.Layers), maxCauseIDs)] {
 		out.Layers = append(out.Layers, cut(layer))
 	}
 	out.LayerCount = len(op.Layers)
-	b.tx.did(out)
+	if len(docs) == 0 {
+		out.Unchanged = max(1, clusters, len(op.Layers))
+	}
+	altered, rest := b.splitByEffect(docs)
+	b.tx.ran(doneOperation{out, altered, rest})
 }
 
 // splitByEffect divides the documents of an operation into those that it changed and the rest.

@@ -186,3 +186,26 @@ func (a *descriptor) removeFromLayer(obj map[string]any, id string) map[string]a
 	}
 	return obj
 }
+
+// layerDiffers reports whether two versions of a layer differ in anything about a definition.
+func (a *descriptor) layerDiffers(was, is *Document, id string) bool {
+	about := func(d *Document) (all []string) {
+		obj, err := ParseObject(d.Body)
+		if err != nil {
+			return []string{string(d.Body)} // it is only to be shown
+		}
+		for _, entry := range a.entriesIn(obj) {
+			if unstructured.HasID(id)(entry) {
+				all = append(all, fmt.Sprint(entry))
+			}
+		}
+		if a.kind == KindComponent {
+			for _, field := range []string{"overrides", "patches"} {
+				set, _ := obj[field].(map[string]any)
+				all = append(all, fmt.Sprint(set[id]))
+			}
+		}
+		return all
+	}
+	return !slices.Equal(about(was), about(is))
+}

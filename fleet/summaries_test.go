@@ -87,3 +87,40 @@ func TestRequestedOperationsAreKept(t *testing.T) {
 	require.Equal(t, api.RevisionOperation{Op: "set_component", Kind: "platform_component", ID: "app", Clusters: 2, All: true, Fields: []string{"oci_tag=v1"}, Unchanged: 1}, made[2])
 	require.Equal(t, api.RevisionOperation{Op: "update", Kind: "namespace", ID: "ns", Fields: []string{"labels"}, Unchanged: 1}, made[3])
 }
+
+// TestSummariesLeaveOutUndoneOperations: an operation that a later one of the same batch undid changed nothing in the end.
+func TestSummariesLeaveOutUndoneOperations(t *testing.T) {
+	t.Parallel()
+	const create, cascade = `{"op":"create","kind":"namespace","document":{"id":"new"}}`, `{"op":"delete","kind":"namespace","id":"extra","cascade":true}`
+	for name, tc := range map[string]struct {
+		ops  []string
+		want string
+	}{
+		"assigned, deleted with cascade": {[]string{`{"op":"assign_namespace","namespace_id":"extra","all":true}`, cascade}, "deleted namespace/extra, off 1 cluster"},
+		"assigned, unassigned":           {[]string{create, `{"op":"assign_namespace","namespace_id":"ns","cluster_ids":["k1"]}`, `{"op":"unassign_namespace","namespace_id":"ns","cluster_ids":["k1"]}`}, "created namespace/new"},
+		"assigned, and something else of the cluster remains": {
+			[]string{`{"op":"assign_namespace","namespace_id":"ns","cluster_ids":["k1"]}`, `{"op":"set_labels","cluster_ids":["k1"],"labels":{"a":"1"}}`, `{"op":"unassign_namespace","namespace_id":"ns","cluster_ids":["k1"]}`},
+			"labelled cluster/k1: a",
+		},
+		"labelled, and back":  {[]string{`{"op":"set_labels","all":true,"labels":{"a":"1"}}`, `{"op":"set_labels","all":true,"labels":{"a":null}}`, create}, "created namespace/new"},
+		"patched, and back":   {[]string{`{"op":"patch_values","component_id":"app","cluster_ids":["k0"],"values":{"x":1}}`, `{"op":"patch_values","component_id":"app","cluster_ids":["k0"],"values":{"x":null}}`, create}, "created namespace/new"},
+		"assigned to a layer": {[]string{`{"op":"assign_namespace","namespace_id":"ns","layers":["base"]}`, `{"op":"patch","kind":"layer","id":"base","patch":{"description":"x"}}`, `{"op":"unassign_namespace","namespace_id":"ns","layers":["base"]}`}, "changed layer/base: description=x"},
+		"one of two clusters": {[]string{`{"op":"assign_namespace","namespace_id":"ns","cluster_ids":["k0","k1"]}`, `{"op":"unassign_namespace","namespace_id":"ns","cluster_ids":["k0"]}`}, "assigned namespace/ns to cluster/k1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := revertWorld(t)
+			w.must(func(tx *Tx) error {
+				if _, err := tx.Create(KindNamespace, []byte(`{"id":"extra"}`)); err != nil {
+					return err
+				}
+				if _, err := tx.Create(KindLayer, []byte(`{"id":"base","priority":1,"selector":"tier=none"}`)); err != nil {
+					return err
+				}
+				_, err := tx.Assign("k1", KindNamespace, "extra", nil)
+				return err
+			})
+			require.Equal(t, tc.want, inWords(w.must(runBatch(w, tc.ops...))))
+		})
+	}
+}

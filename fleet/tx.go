@@ -35,9 +35,9 @@ type Tx struct {
 	// recalled are documents that are put back to what they were, which was valid then.
 	recalled map[docKey]*Document
 
-	done    []api.RevisionOperation // what it was asked for
-	altered map[docKey]bool         // documents that the current operation of a batch changed; nil: it is no batch
-	within  int                     // more than 0: in the middle of one of them
+	done    []doneOperation // what it was asked for
+	altered map[docKey]bool // documents that the current operation of a batch changed; nil: it is no batch
+	within  int             // more than 0: in the middle of one of them
 }
 
 type docKey struct {
