@@ -15,8 +15,8 @@ import (
 // BenchmarkPages makes pages of a fleet of 10,000 clusters, and a poll while ten people's pages are made,
 // over the same poll alone.
 func BenchmarkPages(b *testing.B) {
-	w := setupWith(b, 10_000, "")
-	page := w.page(sessionKey)
+	env := setupWith(b, 10_000, "")
+	page := env.page(sessionKey)
 	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/ui/sign-in", strings.NewReader(url.Values{"token": {readToken}}.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	rec := httptest.NewRecorder()
@@ -34,12 +34,12 @@ func BenchmarkPages(b *testing.B) {
 	}
 	measure := func(name, path string, alongside ...string) {
 		b.Run(name, func(b *testing.B) {
-			size, before, n := 0, spent(), 0
+			size, before, n := 0, cpuTime(), 0
 			for b.Loop() {
 				size = show(path)
 				n++
 			}
-			b.ReportMetric(float64((spent()-before).Microseconds())/1000/float64(n), "cpu-ms/op") // on a busy machine, what counts
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(n), "cpu-ms/op") // on a busy machine, what counts
 			for _, file := range alongside {
 				size += show(file)
 			}
@@ -98,16 +98,16 @@ func BenchmarkPages(b *testing.B) {
 		}
 		b.ReportMetric(float64(beside)/float64(alone), "beside/alone")
 	})
-	w.advance(time.Minute)
-	for i, doc := range w.replica.State().All(fleet.KindCluster) {
-		w.hear(i*40+3, doc, w.now()) // as those that fail
+	env.advance(time.Minute)
+	for i, doc := range env.replica.State().All(fleet.KindCluster) {
+		env.report(i*40+3, doc, env.now()) // as those that fail
 	}
 	measure("all-failing", "/ui/")
 	measure("all-failing-clusters", "/ui/clusters?state=failed&offset=9000")
 }
 
-// spent is the time of processors that this process has taken.
-func spent() time.Duration {
+// cpuTime is the time of processors that this process has taken.
+func cpuTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
 		panic(err)

@@ -18,81 +18,81 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// arrive signs in with a browser.
-func arrive(t *testing.T, w *world) *testbrowser.Browser {
+// signInBrowser signs in with a browser.
+func signInBrowser(t *testing.T, env *testEnv) *testbrowser.Browser {
 	t.Helper()
-	return arriveWith(t, w, readToken)
+	return signInBrowserAs(t, env, readToken)
 }
 
-// arriveWith is arrive with another token, and with changes.
-func arriveWith(t *testing.T, w *world, token string, changes ...bool) *testbrowser.Browser {
+// signInBrowserAs is signInBrowser with another token, and with changes.
+func signInBrowserAs(t *testing.T, env *testEnv, token string, changes ...bool) *testbrowser.Browser {
 	t.Helper()
-	w.http.Close()
-	w.http = httptest.NewServer(w.page("", changes...))
-	t.Cleanup(w.http.Close)
+	env.http.Close()
+	env.http = httptest.NewServer(env.page("", changes...))
+	t.Cleanup(env.http.Close)
 	b := testbrowser.New(t)
-	b.Run(chromedp.Navigate(w.http.URL + "/"))
+	b.Run(chromedp.Navigate(env.http.URL + "/"))
 	b.Run(chromedp.WaitVisible("#token", chromedp.ByQuery), chromedp.SendKeys("#token", token+"\r", chromedp.ByQuery))
 	b.At("/ui/")
 	return b
 }
 
-// asker answers questions by clicking, as a person would, and counts.
-type asker struct {
+// user answers questions by clicking, as a person would, and counts.
+type user struct {
 	*testbrowser.Browser
 
-	w      *world
+	env    *testEnv
 	clicks int
 }
 
-func (a *asker) follow(selector string) {
+func (a *user) follow(selector string) {
 	a.T.Helper()
 	a.clicks++
 	a.Follow(selector)
 }
 
 // question is answered from the first page.
-func (a *asker) question(what string, answer func()) {
+func (a *user) task(what string, answer func()) {
 	a.T.Helper()
-	a.Run(chromedp.Navigate(a.w.http.URL + "/ui/"))
+	a.Run(chromedp.Navigate(a.env.http.URL + "/ui/"))
 	a.clicks = 0
 	answer()
 	a.T.Logf("%-45s %d clicks", what, a.clicks)
 }
 
 // Each of the page's questions is answered by a few clicks.
-func TestQuestions(t *testing.T) {
+func TestTasks(t *testing.T) {
 	t.Parallel()
-	w := setupWith(t, 2000, "")
-	a := &asker{Browser: arrive(t, w), w: w}
-	a.question("Is anything wrong now?", func() {
+	env := setupWith(t, 2000, "")
+	a := &user{Browser: signInBrowser(t, env), env: env}
+	a.task("Is anything wrong now?", func() {
 		require.Contains(t, a.Text("h1"), "122 clusters need attention")
 		require.Contains(t, a.Text(".tiles"), "49")
 		require.Contains(t, a.Text("tbody"), "UpgradeFailed")
 		a.Screenshot("page-overview.png")
 	})
-	a.question("Who is behind?", func() {
+	a.task("Who is behind?", func() {
 		a.follow(".tile.s-behind")
 		require.Contains(t, a.Text("tbody"), "cluster-0009")
 	})
-	a.question("Who fails, in whose words?", func() {
+	a.task("Who fails, in whose words?", func() {
 		a.follow(".tile.s-failed")
 		require.Contains(t, a.Text("tbody"), "401 Unauthorized")
 		a.Screenshot("page-clusters.png")
 	})
-	a.question("What runs where?", func() {
+	a.task("What runs where?", func() {
 		a.follow(`nav a[href="/ui/components"]`)
 		require.Contains(t, a.Text("tbody"), "9.0.0")
 		a.Screenshot("page-components.png")
 	})
-	a.question("Which clusters run this version?", func() {
+	a.task("Which clusters run this version?", func() {
 		a.follow(`nav a[href="/ui/components"]`)
 		a.follow(`.cell.pinned`)
 		require.Contains(t, a.Text("tbody"), "cluster-0001")
 		require.Contains(t, a.Text(".chips"), "All\n1")
 		a.Screenshot("page-version.png")
 	})
-	a.question("What changed?", func() {
+	a.task("What changed?", func() {
 		require.Contains(t, a.Text(".changes"), "grafana 9 on trial")
 		a.follow(`.changes .what`)
 		require.Contains(t, a.Text(".doc"), "9.0.0")
@@ -100,36 +100,36 @@ func TestQuestions(t *testing.T) {
 		require.NotContains(t, a.Text("main"), "hunter2")
 		a.Screenshot("page-change.png")
 	})
-	a.question("What would taking it back do?", func() {
+	a.task("What would taking it back do?", func() {
 		a.follow(`.changes .what`)
 		a.follow(".actions a")
 		require.Contains(t, a.Text("main"), "This page only looks")
 		a.Screenshot("page-revert.png")
 	})
-	a.question("What about this cluster?", func() {
+	a.task("What about this cluster?", func() {
 		a.follow("tbody th a")
 		require.Contains(t, a.Text(".failures"), "timed out waiting")
 		a.Screenshot("page-cluster.png")
 	})
-	a.question("Who says this value?", func() {
+	a.task("Who says this value?", func() {
 		a.follow("tbody th a")
 		a.follow(`a[href$="/inputs/platform-components/podinfo"]`)
 		require.Contains(t, a.Text("tbody"), "component podinfo")
 		a.Screenshot("page-input.png")
 	})
-	a.question("What about this component?", func() {
+	a.task("What about this component?", func() {
 		a.follow(`nav a[href="/ui/components"]`)
 		a.follow(`tbody a[href="/ui/components/grafana"]`)
 		require.Contains(t, a.Text("tbody"), "cluster-0001")
 		a.Screenshot("page-component.png")
 	})
-	a.question("What about this layer?", func() {
+	a.task("What about this layer?", func() {
 		a.follow(`nav a[href="/ui/layers"]`)
 		a.follow(`tbody th a`)
 		require.Contains(t, a.Text("main"), "tier=gold")
 		a.Screenshot("page-layer.png")
 	})
-	a.question("What changed before?", func() {
+	a.task("What changed before?", func() {
 		a.follow(`nav a[href="/ui/changes"]`)
 		require.Contains(t, a.Text("main"), "the catalog")
 		a.Screenshot("page-changes.png")
@@ -137,7 +137,7 @@ func TestQuestions(t *testing.T) {
 	t.Log("How is this rollout going?                    there are no rollouts yet, and no page of them")
 
 	for _, url := range a.Requested() {
-		require.True(t, strings.HasPrefix(url, w.http.URL+"/"), "the page asked for %s", url)
+		require.True(t, strings.HasPrefix(url, env.http.URL+"/"), "the page asked for %s", url)
 		require.NotContains(t, url, readToken)
 	}
 	require.Empty(t, a.Complaints())
@@ -154,11 +154,11 @@ func prefers(scheme string) chromedp.Action {
 	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
 }
 
-// pictures are pages that are kept as they look, by the names of the files.
-func pictures(t *testing.T, b *testbrowser.Browser, w *world, style string, pages map[string]string) {
+// screenshots are pages that are kept as they look, by the names of the files.
+func screenshots(t *testing.T, b *testbrowser.Browser, env *testEnv, style string, pages map[string]string) {
 	t.Helper()
 	for name, path := range pages {
-		b.Run(chromedp.Navigate(w.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery))
+		b.Run(chromedp.Navigate(env.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery))
 		var wide bool
 		b.Run(chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wide))
 		require.False(t, wide, "%s is wider than the screen", path)
@@ -167,16 +167,16 @@ func pictures(t *testing.T, b *testbrowser.Browser, w *world, style string, page
 }
 
 // What it looks like in the dark and on a phone; nothing is wider than the screen.
-func TestLooks(t *testing.T) {
+func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	w := setupWith(t, 200, "")
-	b := arrive(t, w)
+	env := setupWith(t, 200, "")
+	b := signInBrowser(t, env)
 	b.Run(dark)
-	pictures(t, b, w, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components"})
+	screenshots(t, b, env, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components"})
 	b.Run(phone)
-	pictures(t, b, w, "phone-dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003"})
+	screenshots(t, b, env, "phone-dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003"})
 	b.Run(light)
-	pictures(t, b, w, "phone-", map[string]string{
+	screenshots(t, b, env, "phone-", map[string]string{
 		"overview": "/ui/", "clusters": "/ui/clusters", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "component": "/ui/components/grafana",
 		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold",
 	})
@@ -184,21 +184,21 @@ func TestLooks(t *testing.T) {
 }
 
 // What it looks like when there is nothing, when everything fails, when names are as long as they may be, and when something is refused.
-func TestLooksWhenThingsAreExtreme(t *testing.T) {
+func TestScreenshotsOfExtremeContent(t *testing.T) {
 	t.Parallel()
 	words := strings.Repeat("Helm upgrade failed for release observability/grafana with chart grafana@8.1.0: context deadline exceeded; ", 12)
-	w := setupWith(t, 200, words)
+	env := setupWith(t, 200, words)
 	long := strings.Repeat("very-long-name-", 3) + "at-last"
-	w.edit(func(tx *fleet.Tx) error {
+	env.edit(func(tx *fleet.Tx) error {
 		if _, err := tx.Create(fleet.KindComponent, fmt.Appendf(nil, `{"id":%q,"component_path":"charts/x","oci_url":"https://charts.example.com","component_version":"1.0.0-%s"}`, long, long)); err != nil {
 			return err
 		}
 		_, err := tx.Create(fleet.KindCluster, fmt.Appendf(nil, `{"id":%q,"cluster_dns":"%s.k8s.example.com","environment":"prod","labels":{"aaa.example.com/%s":"%s"},"platform_components":[{"id":%q},{"id":"grafana"}]}`, long, long, long, long, long))
 		return err
 	})
-	w.advance(time.Minute)
-	for i, doc := range w.replica.State().All(fleet.KindCluster) {
-		w.hear(i*40+3, doc, w.now()) // as those that fail
+	env.advance(time.Minute)
+	for i, doc := range env.replica.State().All(fleet.KindCluster) {
+		env.report(i*40+3, doc, env.now()) // as those that fail
 	}
 	everything := map[string]string{
 		"all-failing": "/ui/", "all-failing-clusters": "/ui/clusters?state=failed", "long-cluster": "/ui/clusters/" + long, "long-component": "/ui/components/" + long, "long-components": "/ui/components",
@@ -207,30 +207,30 @@ func TestLooksWhenThingsAreExtreme(t *testing.T) {
 		"no-match": "/ui/clusters?selector=tier%3Dnone", "search": "/ui/search?q=cluster-00", "not-found": "/ui/search?q=nothing-like-it", "sign-in": "/ui/sign-in",
 	}
 	nothing := map[string]string{"empty": "/ui/", "empty-clusters": "/ui/clusters", "empty-components": "/ui/components", "empty-layers": "/ui/layers", "empty-changes": "/ui/changes"}
-	for w, pages := range map[*world]map[string]string{w: everything, setupEmpty(t): nothing} {
-		b := arriveWith(t, w, writeToken, true)
-		pictures(t, b, w, "", pages)
+	for env, pages := range map[*testEnv]map[string]string{env: everything, setupEmpty(t): nothing} {
+		b := signInBrowserAs(t, env, writeToken, true)
+		screenshots(t, b, env, "", pages)
 		if os.Getenv("SCREENSHOT_DIR") != "" { // the dark is as wide
 			b.Run(dark)
-			pictures(t, b, w, "dark-", pages)
+			screenshots(t, b, env, "dark-", pages)
 		}
 		b.Run(light, phone)
-		pictures(t, b, w, "phone-", pages)
+		screenshots(t, b, env, "phone-", pages)
 	}
 }
 
 // The page is good for people who do not see it, or have no mouse.
-func TestAccessible(t *testing.T) {
+func TestAccessibility(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 120)
-	b := arriveWith(t, w, writeToken, true)
+	env := setup(t, 120)
+	b := signInBrowserAs(t, env, writeToken, true)
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
 	require.NoError(t, err)
 	pages, rules := 0, map[string]bool{}
 	look := func(path string) {
 		t.Helper()
 		var found, passed []string
-		b.Run(chromedp.Navigate(w.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery), chromedp.Evaluate(string(axe), nil),
+		b.Run(chromedp.Navigate(env.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery), chromedp.Evaluate(string(axe), nil),
 			chromedp.Evaluate(`axe.run().then(r => (window.axed = r, r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" "))))`, &found,
 				func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			chromedp.Evaluate(`axed.passes.map(p => p.id)`, &passed))
@@ -240,7 +240,7 @@ func TestAccessible(t *testing.T) {
 			rules[rule] = true
 		}
 	}
-	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in"}, everyPage...) {
+	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in"}, allPages...) {
 		look(path)
 	}
 	b.Run(dark) // the colours are others
@@ -251,10 +251,10 @@ func TestAccessible(t *testing.T) {
 }
 
 // From the first page to a cluster's failure without a mouse.
-func TestKeyboard(t *testing.T) {
+func TestKeyboardNavigation(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 120)
-	b := arrive(t, w)
+	env := setup(t, 120)
+	b := signInBrowser(t, env)
 	press := func(keys string) {
 		t.Helper()
 		b.Run(chromedp.KeyEvent(keys))
@@ -279,11 +279,11 @@ func TestKeyboard(t *testing.T) {
 }
 
 // A change is made by clicking: the plan, the reason, the name of what is protected.
-func TestAChangeByClicking(t *testing.T) {
+func TestDeleteClusterInBrowser(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 8)
-	a := &asker{Browser: arriveWith(t, w, writeToken, true), w: w}
-	a.question("Delete this cluster", func() {
+	env := setup(t, 8)
+	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
+	a.task("Delete this cluster", func() {
 		a.follow("tbody th a")
 		a.follow(`a[href="/ui/clusters/cluster-0003/delete"]`)
 		require.Contains(t, a.Text("main"), "platform-component grafana REMOVED: Flux uninstalls it")
@@ -298,18 +298,18 @@ func TestAChangeByClicking(t *testing.T) {
 		a.At("/ui/changes/4")
 		require.Contains(t, a.Text("main"), "CHG-9: it is replaced")
 	})
-	require.EqualValues(t, 4, w.replica.State().Revision())
+	require.EqualValues(t, 4, env.replica.State().Revision())
 	require.Empty(t, a.Complaints())
 }
 
 // Whoever goes on looking sees what comes; that it cannot be read, and that they are signed out, is said.
-func TestReadsItselfAgain(t *testing.T) {
+func TestPageRefreshes(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 60)
-	b := arrive(t, w)
-	b.Run(chromedp.Navigate(w.http.URL + "/ui/clusters/cluster-0003"))
+	env := setup(t, 60)
+	b := signInBrowser(t, env)
+	b.Run(chromedp.Navigate(env.http.URL + "/ui/clusters/cluster-0003"))
 	require.Contains(t, b.Text("h1"), "Failing")
-	_, err := w.replica.Update(t.Context(), store.Meta{Actor: "ci", Reason: "off with it"}, func(tx *fleet.Tx) error {
+	_, err := env.replica.Update(t.Context(), store.Meta{Actor: "ci", Reason: "off with it"}, func(tx *fleet.Tx) error {
 		_, err := tx.Unassign("cluster-0003", fleet.KindComponent, "grafana")
 		return err
 	})
@@ -318,17 +318,17 @@ func TestReadsItselfAgain(t *testing.T) {
 	require.NotContains(t, b.Text("h1"), "Failing")
 	require.Empty(t, b.Complaints())
 
-	w.advance(25 * time.Hour)
+	env.advance(25 * time.Hour)
 	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil))
 	b.At("/ui/sign-in?to=%2Fui%2Fclusters%2Fcluster-0003")
 }
 
 // What cannot be read again stays where it is, and is said to be old.
-func TestLost(t *testing.T) {
+func TestFailedRefreshShowsWarning(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	b := arrive(t, w)
-	w.http.Close()
+	env := setup(t, 3)
+	b := signInBrowser(t, env)
+	env.http.Close()
 	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil))
 	require.Contains(t, b.Text("#lost"), "cannot be read at the moment")
 	require.NotEmpty(t, b.Text("h1"))

@@ -27,8 +27,8 @@ type changeRow struct {
 }
 
 // changes are revisions, the newest first, and the cursor of those before them.
-func (v *visit) changes(p *api.ListRevisionsParams) (rows []changeRow, next string, err error) {
-	revisions, header, err := v.revisions(p)
+func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, next string, err error) {
+	revisions, header, err := req.revisions(p)
 	if err != nil {
 		return nil, "", err
 	}
@@ -48,24 +48,24 @@ func (v *visit) changes(p *api.ListRevisionsParams) (rows []changeRow, next stri
 
 // revisions are those of a list: of a cluster and of a component also those that changed what clusters are served by way of other
 // documents.
-func (v *visit) revisions(p *api.ListRevisionsParams) ([]api.RevisionSummary, http.Header, error) {
+func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSummary, http.Header, error) {
 	if p.Kind != nil && p.ID != nil && p.Actor == nil {
 		switch *p.Kind {
 		case client.KindCluster:
-			list, err := v.fleet.GetClusterHistoryWithResponse(v.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
+			list, err := req.fleet.GetClusterHistoryWithResponse(req.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
 			if err != nil {
 				return nil, nil, err
 			}
 			return *list.JSON200, list.HTTPResponse.Header, nil
 		case client.KindPlatformComponent:
-			list, err := v.fleet.GetPlatformComponentHistoryWithResponse(v.r.Context(), *p.ID, &api.GetPlatformComponentHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
+			list, err := req.fleet.GetPlatformComponentHistoryWithResponse(req.r.Context(), *p.ID, &api.GetPlatformComponentHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
 			if err != nil {
 				return nil, nil, err
 			}
 			return *list.JSON200, list.HTTPResponse.Header, nil
 		}
 	}
-	list, err := v.fleet.ListRevisionsWithResponse(v.r.Context(), p)
+	list, err := req.fleet.ListRevisionsWithResponse(req.r.Context(), p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +73,7 @@ func (v *visit) revisions(p *api.ListRevisionsParams) ([]api.RevisionSummary, ht
 }
 
 // changesOf is the page of what changed one document.
-func changesOf(kind, id string) string {
+func historyLink(kind, id string) string {
 	return prefix + "/changes?" + url.Values{"kind": {kind}, "id": {id}}.Encode()
 }
 
@@ -91,10 +91,10 @@ type day struct {
 }
 
 // showChanges answers: what changed?
-func showChanges(v *visit) error {
-	view := changesView{Kind: v.query("kind"), ID: v.query("id"), Actor: v.query("actor"), All: prefix + "/changes"}
-	rows, next, err := v.changes(&api.ListRevisionsParams{
-		Kind: optional(view.Kind), ID: optional(view.ID), Actor: optional(view.Actor), Cursor: optional(v.query("cursor")), Limit: new(changesPerPage),
+func showChanges(req *pageRequest) error {
+	view := changesView{Kind: req.query("kind"), ID: req.query("id"), Actor: req.query("actor"), All: prefix + "/changes"}
+	rows, next, err := req.changes(&api.ListRevisionsParams{
+		Kind: optional(view.Kind), ID: optional(view.ID), Actor: optional(view.Actor), Cursor: optional(req.query("cursor")), Limit: new(changesPerPage),
 	})
 	if err != nil {
 		return err
@@ -108,25 +108,25 @@ func showChanges(v *visit) error {
 		last.Changes = append(last.Changes, row)
 	}
 	if next != "" {
-		query := v.r.URL.Query()
+		query := req.r.URL.Query()
 		query.Set("cursor", next)
 		view.Older = prefix + "/changes?" + query.Encode()
 	}
-	view.frame = v.frame("Changes", "changes")
-	return v.show("changes", view)
+	view.frame = req.frame("Changes", "changes")
+	return req.show("changes", view)
 }
 
 type changeView struct {
 	frame
-	Change  changeRow
-	Actor   string
-	Groups  []documentGroup
-	Left    int // documents that are not shown
-	Hidden  bool
-	Arrived bar
-	Asked   string // whose word Arrived is; empty: nobody's
-	Again   bool   // later revisions changed all of these inputs again
-	Revert  string
+	Change        changeRow
+	Actor         string
+	Groups        []documentGroup
+	Left          int // documents that are not shown
+	Hidden        bool
+	Progress      stateBar
+	ProgressScope string // whose word Progress is; empty: nobody's
+	Superseded    bool   // later revisions changed all of these inputs again
+	Revert        string
 }
 
 // documentView is what a revision did to a document.
@@ -134,11 +134,11 @@ type documentView struct {
 	Kind, ID, Action, Link string
 	Fields                 []fieldChange
 	More                   int
-	Restore                []crumb // plans that put it back
+	Restore                []pageLink // plans that put it back
 }
 
 // restores are the plans of putting a document back to what a revision made of it, or to what it was before.
-func restores(revision int64, kind, id, action string) (out []crumb) {
+func restoreLinks(revision int64, kind, id, action string) (out []pageLink) {
 	to := func(revision int64) string {
 		return fmt.Sprintf("%s/changes/%d/restore?", prefix, revision) + url.Values{"kind": {kind}, "id": {id}}.Encode()
 	}
@@ -146,27 +146,27 @@ func restores(revision int64, kind, id, action string) (out []crumb) {
 		return nil
 	}
 	if action != "create" && revision > 1 {
-		out = append(out, crumb{"Restore previous version", to(revision - 1)})
+		out = append(out, pageLink{"Restore previous version", to(revision - 1)})
 	}
 	if action != "delete" {
-		out = append(out, crumb{"Restore this version", to(revision)})
+		out = append(out, pageLink{"Restore this version", to(revision)})
 	}
 	return out
 }
 
-// documentsPerChange and fieldsPerDocument are how much of a revision is shown.
+// maxDocuments and maxFields are how much of a revision is shown.
 const (
-	documentsPerChange = 200
-	fieldsPerDocument  = 60
+	maxDocuments = 200
+	maxFields    = 60
 )
 
 // showChange shows a revision: its cause, what it did to each document, and how far it has come.
-func showChange(v *visit) error {
-	number, err := v.revision()
+func showChange(req *pageRequest) error {
+	number, err := req.revision()
 	if err != nil {
 		return err
 	}
-	rev, err := v.fleet.GetRevisionWithResponse(v.r.Context(), number, &api.GetRevisionParams{Limit: new(documentsPerChange)})
+	rev, err := req.fleet.GetRevisionWithResponse(req.r.Context(), number, &api.GetRevisionParams{Limit: new(maxDocuments)})
 	if err != nil {
 		return err
 	}
@@ -180,8 +180,8 @@ func showChange(v *visit) error {
 	}
 	var documents []documentView
 	for _, ch := range r.Changes {
-		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Restore: restores(number, ch.Kind, ch.ID, ch.Action)}
-		fields, err := diff(ch.Before, ch.After, v.reveal())
+		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Restore: restoreLinks(number, ch.Kind, ch.ID, ch.Action)}
+		fields, err := diff(ch.Before, ch.After, req.reveal())
 		if err != nil {
 			return err
 		}
@@ -192,16 +192,16 @@ func showChange(v *visit) error {
 		documents = append(documents, doc)
 	}
 	view.Groups = groupDocuments(documents)
-	if err := v.arrival(&view, r); err != nil {
+	if err := req.showProgress(&view, r); err != nil {
 		return err
 	}
-	view.frame = v.frame("Revision "+strconv.FormatInt(number, 10), "changes")
-	return v.show("change", view)
+	view.frame = req.frame("Revision "+strconv.FormatInt(number, 10), "changes")
+	return req.show("change", view)
 }
 
 // arrival reads the progress of a revision: the states of the inputs that it changed.
-func (v *visit) arrival(view *changeView, rev api.RevisionDetail) error {
-	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &api.GetStatusParams{Limit: new(1), ChangedIn: &rev.Revision})
+func (req *pageRequest) showProgress(view *changeView, rev api.RevisionDetail) error {
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{Limit: new(1), ChangedIn: &rev.Revision})
 	if err != nil {
 		return err
 	}
@@ -209,13 +209,13 @@ func (v *visit) arrival(view *changeView, rev api.RevisionDetail) error {
 	if total == 0 {
 		return nil // it changed no inputs
 	}
-	view.Arrived, view.Again = makeBar(counts, nil), counts["superseded"] == total
-	view.Asked = "of " + plural(total, "cluster") + " whose inputs it changed"
+	view.Progress, view.Superseded = makeStateBar(counts, nil), counts["superseded"] == total
+	view.ProgressScope = "of " + plural(total, "cluster") + " whose inputs it changed"
 	return nil
 }
 
-func (v *visit) revision() (int64, error) {
-	number, err := strconv.ParseInt(v.r.PathValue("revision"), 10, 64)
+func (req *pageRequest) revision() (int64, error) {
+	number, err := strconv.ParseInt(req.r.PathValue("revision"), 10, 64)
 	if err != nil || number < 1 {
 		return 0, errNotFound
 	}
@@ -241,5 +241,5 @@ func linkTo(kind, id string) string {
 	if list, resource := strings.CutPrefix(kind, client.KindResource+"/"); resource {
 		return link("definitions", list, id)
 	}
-	return changesOf(kind, id)
+	return historyLink(kind, id)
 }

@@ -16,20 +16,20 @@ type clusterView struct {
 	frame
 	Cluster api.ClusterStatus
 	States  []string
-	Labels  []pair
+	Labels  []nameValue
 	Layers  []string
 	Due     time.Time // when its next poll is due; zero: not known
-	Bar     bar
+	Bar     stateBar
 	Lists   []listView
 	Failed  []api.InputStatus
 	Changes []changeRow
 	More    string // the rest of the history
 	Protect bool
-	Gone    bool    // decommissioned
-	Actions []crumb // that the visitor may take
+	Gone    bool       // decommissioned
+	Actions []pageLink // that the visitor may take
 }
 
-type pair struct{ Name, Value string }
+type nameValue struct{ Name, Value string }
 
 // listView is a list that the cluster polls.
 type listView struct {
@@ -44,25 +44,25 @@ type inputRow struct {
 }
 
 // showCluster answers what is known of one cluster.
-func showCluster(v *visit) error {
-	id := v.r.PathValue("id")
-	status, err := v.fleet.GetClusterStatusWithResponse(v.r.Context(), id, nil)
+func showCluster(req *pageRequest) error {
+	id := req.r.PathValue("id")
+	status, err := req.fleet.GetClusterStatusWithResponse(req.r.Context(), id, nil)
 	if err != nil {
 		return err
 	}
 	known := *status.JSON200
-	doc, err := v.fleet.GetClusterWithResponse(v.r.Context(), id, &api.GetClusterParams{View: new("effective")})
-	view := clusterView{Cluster: known, States: statesOf(known.State, known.States), Bar: makeBar(known.Counts, nil)}
+	doc, err := req.fleet.GetClusterWithResponse(req.r.Context(), id, &api.GetClusterParams{View: new("effective")})
+	view := clusterView{Cluster: known, States: statesOf(known.State, known.States), Bar: makeStateBar(known.Counts, nil)}
 	if known.SeenAt != nil && known.IntervalSeconds > 0 {
 		view.Due = known.SeenAt.Add(time.Duration(known.IntervalSeconds * float32(time.Second)))
 	}
 	switch problem, answered := errors.AsType[*client.Error](err); {
 	case err == nil:
 		for name, value := range doc.JSON200.Labels {
-			shown, _ := maskJSON(name, marshal(value), v.reveal())
-			view.Labels = append(view.Labels, pair{name, strings.Trim(shown, `"`)})
+			shown, _ := maskJSON(name, marshal(value), req.reveal())
+			view.Labels = append(view.Labels, nameValue{name, strings.Trim(shown, `"`)})
 		}
-		slices.SortFunc(view.Labels, func(a, b pair) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(view.Labels, func(a, b nameValue) int { return cmp.Compare(a.Name, b.Name) })
 		view.Layers, view.Protect = doc.JSON200.Layers, doc.JSON200.DeletionProtection
 	case answered && problem.StatusCode == http.StatusNotFound: // only what it said is left
 		view.Gone = true
@@ -76,7 +76,7 @@ func showCluster(v *visit) error {
 				continue
 			}
 			row := inputRow{InputStatus: in}
-			row.Version = version(in.ComponentVersion, in.OCITag)
+			row.Version = versionText(in.ComponentVersion, in.OCITag)
 			list.Inputs = append(list.Inputs, row)
 			if in.Failure != nil {
 				view.Failed = append(view.Failed, in)
@@ -84,18 +84,18 @@ func showCluster(v *visit) error {
 		}
 		view.Lists = append(view.Lists, list)
 	}
-	if v.offers() && !view.Gone {
-		view.Actions = []crumb{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
+	if req.mayChange() && !view.Gone {
+		view.Actions = []pageLink{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
 		if view.Protect {
-			view.Actions = []crumb{{"Lift the protection…", link("clusters", id, "unprotect")}}
+			view.Actions = []pageLink{{"Lift the protection…", link("clusters", id, "unprotect")}}
 		}
 	}
-	view.More = changesOf("cluster", id)
-	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("cluster"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+	view.More = historyLink("cluster", id)
+	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("cluster"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
-	view.frame = v.frame(id, "clusters")
-	return v.show("cluster", view)
+	view.frame = req.frame(id, "clusters")
+	return req.show("cluster", view)
 }
 
 type inputView struct {
@@ -104,25 +104,25 @@ type inputView struct {
 	Values            []valueRow
 	Hidden            bool
 	Reveal            string
-	Contested         bool // somebody else said something else
+	AnyOverridden     bool // somebody else said something else
 }
 
 type valueRow struct {
 	Pointer, Value string
 	Hidden         bool
-	By             sayingView
-	InsteadOf      []sayingView
+	Source         sourceView
+	Overridden     []sourceView
 }
 
-type sayingView struct {
+type sourceView struct {
 	api.Saying
 	Text, Link string
 }
 
 // showInput answers who says each value of an input.
-func showInput(v *visit) error {
-	id, list, in := v.r.PathValue("id"), v.r.PathValue("list"), v.r.PathValue("in")
-	explained, err := v.fleet.ExplainInputWithResponse(v.r.Context(), id, list, in, nil)
+func showInput(req *pageRequest) error {
+	id, list, in := req.r.PathValue("id"), req.r.PathValue("list"), req.r.PathValue("in")
+	explained, err := req.fleet.ExplainInputWithResponse(req.r.Context(), id, list, in, nil)
 	if err != nil {
 		return err
 	}
@@ -130,22 +130,22 @@ func showInput(v *visit) error {
 	for _, one := range explained.JSON200.Inputs {
 		for _, value := range one.Values {
 			row := valueRow{Pointer: value.Pointer}
-			row.Value, row.Hidden = maskJSON(value.Pointer, valueText(value.Value), v.reveal())
-			row.By = saying(value.SaidBy, value.Pointer, v.reveal())
+			row.Value, row.Hidden = maskJSON(value.Pointer, valueText(value.Value), req.reveal())
+			row.Source = makeSource(value.SaidBy, value.Pointer, req.reveal())
 			for _, say := range value.InsteadOf {
-				row.InsteadOf = append(row.InsteadOf, saying(say, value.Pointer, v.reveal()))
+				row.Overridden = append(row.Overridden, makeSource(say, value.Pointer, req.reveal()))
 			}
 			view.Hidden = view.Hidden || row.Hidden
-			view.Contested = view.Contested || len(row.InsteadOf) > 0
+			view.AnyOverridden = view.AnyOverridden || len(row.Overridden) > 0
 			view.Values = append(view.Values, row)
 		}
 	}
-	view.frame = v.frame(in+" on "+id, "clusters")
-	return v.show("input", view)
+	view.frame = req.frame(in+" on "+id, "clusters")
+	return req.show("input", view)
 }
 
-func saying(say api.Saying, pointer string, reveal bool) sayingView {
-	out := sayingView{Saying: say}
+func makeSource(say api.Saying, pointer string, reveal bool) sourceView {
+	out := sourceView{Saying: say}
 	out.Text, _ = maskJSON(pointer, valueText(say.Value), reveal)
 	switch say.Kind {
 	case "cluster":

@@ -21,8 +21,8 @@ type clusterRow struct {
 	States                 []string
 	Seen                   *time.Time
 	Failure                *api.Failure
-	Bar                    bar // its inputs
-	Confirmed              int // inputs
+	Bar                    stateBar // its inputs
+	Confirmed              int      // inputs
 }
 
 func clusterRows(clusters []api.ClusterSummary) []clusterRow {
@@ -30,7 +30,7 @@ func clusterRows(clusters []api.ClusterSummary) []clusterRow {
 	for _, c := range clusters {
 		rows = append(rows, clusterRow{
 			ID: c.ID, Environment: c.Environment, States: statesOf(c.State, c.States), Agent: c.Agent, Seen: c.SeenAt, Failure: c.Failure,
-			Bar: makeBar(c.Counts, nil), Confirmed: c.Counts["confirmed"],
+			Bar: makeStateBar(c.Counts, nil), Confirmed: c.Counts["confirmed"],
 		})
 	}
 	return rows
@@ -49,7 +49,7 @@ type clustersView struct {
 	Filter       filter
 	Filtered     bool
 	Problem      string // with the filter
-	States       []choice
+	States       []filterOption
 	Complete     bool
 	Shown, Total int
 	Rows         []clusterRow
@@ -72,8 +72,8 @@ func (f filter) values() url.Values {
 	return out
 }
 
-// choice is a value of a filter.
-type choice struct {
+// filterOption is a value of a filter.
+type filterOption struct {
 	State, Label, Link string
 	Count              int
 	On                 bool
@@ -101,15 +101,15 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 }
 
 // showClusters answers: who is behind?
-func showClusters(v *visit) error {
-	f := filter{v.query("selector"), v.query("environment"), v.query("state"), v.query("component"), v.query("component_version"), v.query("oci_tag")}
-	offset, sort := v.offset(), api.GetStatusParamsSortState
+func showClusters(req *pageRequest) error {
+	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag")}
+	offset, sort := req.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
 		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag),
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
 	}
-	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &ask)
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &ask)
 	view := clustersView{Filter: f, Filtered: f != filter{}}
 	if problem, ok := errors.AsType[*client.Error](err); ok && (problem.StatusCode == http.StatusBadRequest || problem.StatusCode == http.StatusNotFound) {
 		view.Problem = problem.Problem.Detail
@@ -120,8 +120,8 @@ func showClusters(v *visit) error {
 			}
 			view.Problem = strings.Join(details, "; ")
 		}
-		view.frame = v.frame("Clusters", "clusters")
-		return v.show("clusters", view)
+		view.frame = req.frame("Clusters", "clusters")
+		return req.show("clusters", view)
 	}
 	if err != nil {
 		return err
@@ -131,23 +131,23 @@ func showClusters(v *visit) error {
 	if view.Shown, err = totalOf(status.HTTPResponse); err != nil {
 		return err
 	}
-	view.States = stateChoices(f, fleet.Counts, fleet.Total)
+	view.States = stateOptions(f, fleet.Counts, fleet.Total)
 	view.Pages = makePager(prefix+"/clusters", f.values(), rowsPerPage, offset, len(view.Rows), view.Shown)
-	view.frame = v.frame("Clusters", "clusters")
-	return v.show("clusters", view)
+	view.frame = req.frame("Clusters", "clusters")
+	return req.show("clusters", view)
 }
 
-// stateChoices are the states to choose from, all of them first.
-func stateChoices(f filter, counts api.StatusCounts, total int) []choice {
+// stateOptions are the states to choose from, all of them first.
+func stateOptions(f filter, counts api.StatusCounts, total int) []filterOption {
 	link := func(state string) string {
 		f.State = state
 		return f.page()
 	}
 	on := f.State
-	out := []choice{{Label: "All", Count: total, Link: link(""), On: on == ""}}
+	out := []filterOption{{Label: "All", Count: total, Link: link(""), On: on == ""}}
 	for _, s := range states {
 		if n := counts[s.State]; n > 0 || on == s.State {
-			out = append(out, choice{s.State, s.Label, link(s.State), n, on == s.State})
+			out = append(out, filterOption{s.State, s.Label, link(s.State), n, on == s.State})
 		}
 	}
 	return out

@@ -21,7 +21,7 @@ type componentsView struct {
 type componentRow struct {
 	ID, Default, Type string
 	Clusters          int
-	Bar               bar
+	Bar               stateBar
 	Versions          []versionCell
 }
 
@@ -30,19 +30,19 @@ type versionCell struct {
 	Version, Tag, Link  string
 	Clusters, Confirmed int
 	Pinned              bool // another one than the catalog's
-	Bar                 bar
+	Bar                 stateBar
 }
 
 // showComponents answers: what runs where?
-func showComponents(v *visit) error {
-	offset := v.offset()
-	list, err := v.fleet.ListPlatformComponentsWithResponse(v.r.Context(), &api.ListPlatformComponentsParams{Limit: new(componentsPerPage), Offset: &offset})
+func showComponents(req *pageRequest) error {
+	offset := req.offset()
+	list, err := req.fleet.ListPlatformComponentsWithResponse(req.r.Context(), &api.ListPlatformComponentsParams{Limit: new(componentsPerPage), Offset: &offset})
 	if err != nil {
 		return err
 	}
 	var view componentsView
 	for _, c := range *list.JSON200 {
-		status, err := v.fleet.GetPlatformComponentStatusWithResponse(v.r.Context(), c.ID, nil)
+		status, err := req.fleet.GetPlatformComponentStatusWithResponse(req.r.Context(), c.ID, nil)
 		if err != nil {
 			return err
 		}
@@ -53,13 +53,13 @@ func showComponents(v *visit) error {
 		all = *list.Headers200.XTotalCount
 	}
 	view.Pages = makePager(prefix+"/components", url.Values{}, componentsPerPage, offset, len(view.Rows), all)
-	view.frame = v.frame("Components", "components")
-	return v.show("components", view)
+	view.frame = req.frame("Components", "components")
+	return req.show("components", view)
 }
 
 func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) componentRow {
 	row := componentRow{
-		ID: c.ID, Default: version(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeBar(status.Counts, componentIn(c.ID)),
+		ID: c.ID, Default: versionText(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeStateBar(status.Counts, componentClusters(c.ID)),
 	}
 	alike := map[string]int{} // of a version there may be several tags, which then are part of its name
 	for _, one := range status.Versions {
@@ -67,7 +67,7 @@ func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) compo
 	}
 	for _, one := range status.Versions {
 		cell := versionCell{
-			Version: version(one.ComponentVersion, one.OCITag), Clusters: one.Clusters, Confirmed: one.Counts["confirmed"], Bar: makeBar(one.Counts, nil),
+			Version: versionText(one.ComponentVersion, one.OCITag), Clusters: one.Clusters, Confirmed: one.Counts["confirmed"], Bar: makeStateBar(one.Counts, nil),
 			Link: filter{Component: c.ID, Version: one.ComponentVersion, Tag: one.OCITag}.page(),
 		}
 		if alike[one.ComponentVersion] > 1 && cell.Version != one.OCITag {
@@ -79,8 +79,8 @@ func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) compo
 	return row
 }
 
-// componentIn is the page of the clusters whose word on a component is a state.
-func componentIn(id string) func(state string) string {
+// componentClusters is the page of the clusters whose word on a component is a state.
+func componentClusters(id string) func(state string) string {
 	return func(state string) string {
 		return filter{Component: id, State: state}.page()
 	}
@@ -101,51 +101,51 @@ type variantRow struct {
 	api.ComponentVariant
 
 	Version, Link string
-	Environments  []pairCount
+	Environments  []namedCount
 	Clusters      []string // the first
 	More          int
 }
 
-type pairCount struct {
+type namedCount struct {
 	Name  string
 	Count int
 }
 
-// variantClusters is how many clusters of a version are named.
-const variantClusters = 12
+// maxVariantClusters is how many clusters of a version are named.
+const maxVariantClusters = 12
 
 // showComponent answers for one component: which versions, who overrides what, and what changed.
-func showComponent(v *visit) error {
-	id := v.r.PathValue("id")
-	doc, err := v.fleet.GetPlatformComponentWithResponse(v.r.Context(), id, nil)
+func showComponent(req *pageRequest) error {
+	id := req.r.PathValue("id")
+	doc, err := req.fleet.GetPlatformComponentWithResponse(req.r.Context(), id, nil)
 	if err != nil {
 		return err
 	}
-	status, err := v.fleet.GetPlatformComponentStatusWithResponse(v.r.Context(), id, nil)
+	status, err := req.fleet.GetPlatformComponentStatusWithResponse(req.r.Context(), id, nil)
 	if err != nil {
 		return err
 	}
-	usage, err := v.fleet.GetPlatformComponentUsageWithResponse(v.r.Context(), id, nil)
+	usage, err := req.fleet.GetPlatformComponentUsageWithResponse(req.r.Context(), id, nil)
 	if err != nil {
 		return err
 	}
-	view := componentView{Component: *doc.JSON200, Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: changesOf("platform_component", id)}
+	view := componentView{Component: *doc.JSON200, Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: historyLink("platform_component", id)}
 	for _, variant := range usage.JSON200.Variants {
-		row := variantRow{ComponentVariant: variant, Version: version(variant.ComponentVersion, variant.OCITag), Link: filter{Component: id, Version: variant.ComponentVersion, Tag: variant.OCITag}.page()}
+		row := variantRow{ComponentVariant: variant, Version: versionText(variant.ComponentVersion, variant.OCITag), Link: filter{Component: id, Version: variant.ComponentVersion, Tag: variant.OCITag}.page()}
 		for name, n := range variant.Environments {
-			row.Environments = append(row.Environments, pairCount{name, n})
+			row.Environments = append(row.Environments, namedCount{name, n})
 		}
-		slices.SortFunc(row.Environments, func(a, b pairCount) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Name, b.Name)) })
-		row.Clusters = variant.ClusterIds[:min(len(variant.ClusterIds), variantClusters)]
+		slices.SortFunc(row.Environments, func(a, b namedCount) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Name, b.Name)) })
+		row.Clusters = variant.ClusterIds[:min(len(variant.ClusterIds), maxVariantClusters)]
 		row.More = variant.Clusters - len(row.Clusters)
 		view.Variants = append(view.Variants, row)
 	}
-	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
-	if v.offers() {
+	if req.mayChange() {
 		view.Delete = link("components", id, "delete")
 	}
-	view.frame = v.frame(id, "components")
-	return v.show("component", view)
+	view.frame = req.frame(id, "components")
+	return req.show("component", view)
 }

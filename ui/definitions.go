@@ -7,8 +7,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// definitionsShown is how many definitions of a kind the page of definitions names.
-const definitionsShown = 200
+// maxDefinitions is how many definitions of a kind the page of definitions names.
+const maxDefinitions = 200
 
 // Lists of the definitions that have no page of their own, as addresses name them. Each resource type has one more, of its id.
 const (
@@ -43,17 +43,17 @@ func makeDefinitionList(list string, ids []string) definitionList {
 }
 
 // definitionLists are namespaces, role bindings, resource types, and the resources of each type.
-func (v *visit) definitionLists() ([]definitionList, error) {
-	ctx := v.r.Context()
-	namespaces, err := v.fleet.ListNamespacesWithResponse(ctx, nil)
+func (req *pageRequest) definitionLists() ([]definitionList, error) {
+	ctx := req.r.Context()
+	namespaces, err := req.fleet.ListNamespacesWithResponse(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := v.fleet.ListRoleBindingsWithResponse(ctx, nil)
+	bindings, err := req.fleet.ListRoleBindingsWithResponse(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	types, err := v.fleet.ListResourceTypesWithResponse(ctx, nil)
+	types, err := req.fleet.ListResourceTypesWithResponse(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (v *visit) definitionLists() ([]definitionList, error) {
 		makeDefinitionList(listResourceTypes, typeIDs),
 	}
 	for _, name := range out[2].IDs {
-		resources, err := v.fleet.ListResourcesWithResponse(ctx, name, nil)
+		resources, err := req.fleet.ListResourcesWithResponse(ctx, name, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -87,15 +87,15 @@ type definitionsView struct {
 }
 
 // showDefinitions lists the definitions that clusters are assigned besides components.
-func showDefinitions(v *visit) error {
-	lists, err := v.definitionLists()
+func showDefinitions(req *pageRequest) error {
+	lists, err := req.definitionLists()
 	if err != nil {
 		return err
 	}
 	for i, list := range lists {
-		lists[i].IDs = list.IDs[:min(len(list.IDs), definitionsShown)]
+		lists[i].IDs = list.IDs[:min(len(list.IDs), maxDefinitions)]
 	}
-	return v.show("definitions", definitionsView{v.frame("Definitions", "definitions"), lists})
+	return req.show("definitions", definitionsView{req.frame("Definitions", "definitions"), lists})
 }
 
 type definitionView struct {
@@ -110,26 +110,26 @@ type definitionView struct {
 }
 
 // showDefinition shows one definition, also one that was deleted: by its history.
-func showDefinition(v *visit) error {
-	list, id := v.r.PathValue("list"), v.r.PathValue("id")
+func showDefinition(req *pageRequest) error {
+	list, id := req.r.PathValue("list"), req.r.PathValue("id")
 	kind := definitionKind(list)
-	doc, err := v.document(kind, id, nil)
+	doc, err := req.document(kind, id, nil)
 	if err != nil {
 		return err
 	}
-	view := definitionView{List: list, Kind: kind, ID: id, Deleted: doc == nil, Reveal: v.revealed(), More: changesOf(kind, id)}
-	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: &kind, ID: &id, Limit: new(overviewChanges)}); err != nil {
+	view := definitionView{List: list, Kind: kind, ID: id, Deleted: doc == nil, Reveal: req.revealLink(), More: historyLink(kind, id)}
+	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: &kind, ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
 	if view.Deleted && len(view.Changes) == 0 {
 		return errNotFound
 	}
-	if view.Fields, err = diff(nil, doc, v.reveal()); err != nil {
+	if view.Fields, err = diff(nil, doc, req.reveal()); err != nil {
 		return err
 	}
 	for _, f := range view.Fields {
 		view.Hidden = view.Hidden || f.Hidden
 	}
-	view.frame = v.frame(id, "definitions")
-	return v.show("definition", view)
+	view.frame = req.frame(id, "definitions")
+	return req.show("definition", view)
 }

@@ -16,7 +16,7 @@ type fieldChange struct {
 	Field         string
 	Before, After string // empty: there was none
 	Hidden        bool
-	Ways          int // how many different values a group of documents has; at most 1: all have the same
+	Values        int // how many different values a group of documents has; at most 1: all have the same
 }
 
 // diffView is a table of fields, with the names of its columns.
@@ -25,8 +25,8 @@ type diffView struct {
 	Fields        []fieldChange
 }
 
-// bookkeeping are fields that every change changes.
-var bookkeeping = map[string]bool{"revision": true, "updated_at": true, "created_at": true}
+// metadataFields are fields that every change changes.
+var metadataFields = map[string]bool{"revision": true, "updated_at": true, "created_at": true}
 
 // diff compares two documents leaf by leaf. Entries of lists are known by their id, where they have one. What may be a secret is
 // compared as it is, and shown masked.
@@ -44,7 +44,7 @@ func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
 	var out []fieldChange
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		a, b := was[name], is[name]
-		if a.text == b.text || bookkeeping[name] || hollow(a.text) && b.text == "" || hollow(b.text) && a.text == "" {
+		if a.text == b.text || metadataFields[name] || isEmptyContainer(a.text) && b.text == "" || isEmptyContainer(b.text) && a.text == "" {
 			continue
 		}
 		out = append(out, fieldChange{Field: name, Before: a.shown, After: b.shown, Hidden: a.text != a.shown || b.text != b.shown})
@@ -52,8 +52,8 @@ func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
 	return out, nil
 }
 
-// hollow tells whether a value holds none: an object that was empty until it had fields is no news beside them.
-func hollow(value string) bool { return value == "{}" || value == "[]" }
+// isEmptyContainer tells whether a value holds none: an object that was empty until it had fields is no news beside them.
+func isEmptyContainer(value string) bool { return value == "{}" || value == "[]" }
 
 // leaf is a value of a document, as it is and as it is shown.
 type leaf struct{ text, shown string }
@@ -92,7 +92,7 @@ func collect(out map[string]leaf, path []string, value, shown any) {
 	case []any:
 		beside, _ := shown.([]any)
 		for i, inner := range value {
-			collect(out, append(slices.Clip(path), entryName(inner, i)), inner, beside[i])
+			collect(out, append(slices.Clip(path), listEntryName(inner, i)), inner, beside[i])
 		}
 		if len(value) > 0 {
 			return
@@ -101,7 +101,7 @@ func collect(out map[string]leaf, path []string, value, shown any) {
 	out[strings.Join(path, " › ")] = leaf{marshal(value), marshal(shown)}
 }
 
-func entryName(entry any, i int) string {
+func listEntryName(entry any, i int) string {
 	if object, ok := entry.(map[string]any); ok {
 		if id, ok := object["id"].(string); ok {
 			return id

@@ -14,27 +14,27 @@ import (
 )
 
 // functions are what templates may call.
-func functions(now func() time.Time, base string) template.FuncMap {
+func templateFuncs(now func() time.Time, base string) template.FuncMap {
 	return template.FuncMap{
-		"ago": func(t any) string { return ago(timeOf(t), now()) }, "due": func(t time.Time) string { return due(t, now()) },
+		"ago": func(t any) string { return ago(timeOf(t), now()) }, "nextPoll": func(t time.Time) string { return nextPoll(t, now()) },
 		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
-		"diff":  func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
-		"short": short, "cause": func(message string) string { return summarize.Cause(message, 240) }, "label": label, "says": says, "kind": kindName, "listName": listName, "assets": assets,
+		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
+		"truncate": truncate, "cause": func(message string) string { return summarize.Cause(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listName": listName, "assets": assets,
 		// Addresses in views begin with /ui/; templates put the base path in front of each.
 		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
 	}
 }
 
-// stateText describes a state of clusters.
-type stateText struct {
-	State, Label, Means string
-	Trouble             bool // somebody has to look
+// stateInfo describes a state of clusters.
+type stateInfo struct {
+	State, Label, Meaning string
+	NeedsAttention        bool // somebody has to look
 }
 
 // states are what is known of a cluster, the worst first, with what people call it and what it means.
-var states = []stateText{
+var states = []stateInfo{
 	{"failed", "Failing", "The last apply failed.", true},
 	{"silent", "Silent", "The cluster has stopped polling: it has missed three of its own intervals.", true},
 	{"behind", "Behind", "Its desired state changed, and the next poll is overdue.", true},
@@ -46,9 +46,9 @@ var states = []stateText{
 }
 
 // revisionStates are those that only the progress of a revision has.
-var revisionStates = []stateText{{"superseded", "Superseded", "Later revisions changed all of these inputs again.", false}}
+var revisionStates = []stateInfo{{"superseded", "Superseded", "Later revisions changed all of these inputs again.", false}}
 
-func label(state string) string {
+func stateLabel(state string) string {
 	for _, s := range states {
 		if s.State == state {
 			return s.Label
@@ -57,10 +57,10 @@ func label(state string) string {
 	return state
 }
 
-func says(state string) string {
+func meaning(state string) string {
 	for _, s := range states {
 		if s.State == state {
-			return s.Means
+			return s.Meaning
 		}
 	}
 	return ""
@@ -122,7 +122,7 @@ func link(parts ...string) string {
 }
 
 // short cuts a text to a line.
-func short(text string, most int) string {
+func truncate(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -146,19 +146,19 @@ func listName(list string) string {
 	return strings.ToUpper(list[:min(1, len(list))]) + strings.ReplaceAll(list[min(1, len(list)):], "-", " ")
 }
 
-// bar is how clusters, or inputs, are spread over states, the worst first.
-type bar struct {
+// stateBar is how clusters, or inputs, are spread over states, the worst first.
+type stateBar struct {
 	All, Width int
-	Pieces     []piece
+	Segments   []barSegment
 }
 
-type piece struct {
+type barSegment struct {
 	State, Label, Link  string
 	Count, Start, Width int
 }
 
 // due is when something is to happen.
-func due(t, now time.Time) string {
+func nextPoll(t, now time.Time) string {
 	switch d := t.Sub(now).Round(time.Second); {
 	case d < -time.Minute:
 		return "the next poll is overdue"
@@ -169,8 +169,8 @@ func due(t, now time.Time) string {
 	}
 }
 
-// makeBar draws the states of some clusters, each as a link where there is one.
-func makeBar(counts api.StatusCounts, to func(state string) string) (out bar) {
+// makeStateBar draws the states of some clusters, each as a link where there is one.
+func makeStateBar(counts api.StatusCounts, to func(state string) string) (out stateBar) {
 	for _, n := range counts {
 		out.All += n
 	}
@@ -179,18 +179,18 @@ func makeBar(counts api.StatusCounts, to func(state string) string) (out bar) {
 		if n == 0 {
 			continue
 		}
-		p := piece{State: s.State, Label: s.Label, Count: n, Start: out.Width, Width: max(6, 1000*n/out.All)} // what is there can be seen
+		p := barSegment{State: s.State, Label: s.Label, Count: n, Start: out.Width, Width: max(6, 1000*n/out.All)} // what is there can be seen
 		if to != nil {
 			p.Link = to(s.State)
 		}
 		out.Width += p.Width
-		out.Pieces = append(out.Pieces, p)
+		out.Segments = append(out.Segments, p)
 	}
 	return out
 }
 
 // version is what a component runs at, in a word: where the version is not pinned, the tag decides.
-func version(component, tag string) string {
+func versionText(component, tag string) string {
 	if component == "latest" {
 		return cmp.Or(tag, component)
 	}

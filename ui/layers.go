@@ -8,8 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// layerClusters is how many clusters of a layer are named.
-const layerClusters = 50
+// maxLayerClusters is how many clusters of a layer are named.
+const maxLayerClusters = 50
 
 type layersView struct {
 	frame
@@ -17,51 +17,51 @@ type layersView struct {
 }
 
 // showLayers lists what clusters have in common, the layer that wins first.
-func showLayers(v *visit) error {
-	list, err := v.fleet.ListLayersWithResponse(v.r.Context(), nil)
+func showLayers(req *pageRequest) error {
+	list, err := req.fleet.ListLayersWithResponse(req.r.Context(), nil)
 	if err != nil {
 		return err
 	}
 	view := layersView{Layers: *list.JSON200}
 	slices.SortFunc(view.Layers, func(a, b api.Layer) int { return b.Priority - a.Priority })
-	view.frame = v.frame("Layers", "layers")
-	return v.show("layers", view)
+	view.frame = req.frame("Layers", "layers")
+	return req.show("layers", view)
 }
 
 type layerView struct {
 	frame
-	Layer     api.Layer
-	Clusters  []string // the first
-	More      int
-	All       string
-	Overrides []string
-	Patched   []string
-	Changes   []changeRow
-	MoreAbout string
-	Delete    string // the plan of that; empty: not for this visitor
+	Layer       api.Layer
+	Clusters    []string // the first
+	More        int
+	All         string
+	Overrides   []string
+	Patched     []string
+	Changes     []changeRow
+	HistoryLink string
+	Delete      string // the plan of that; empty: not for this visitor
 }
 
-func showLayer(v *visit) error {
-	id := v.r.PathValue("id")
-	doc, err := v.fleet.GetLayerWithResponse(v.r.Context(), id, &api.GetLayerParams{View: new("clusters")})
+func showLayer(req *pageRequest) error {
+	id := req.r.PathValue("id")
+	doc, err := req.fleet.GetLayerWithResponse(req.r.Context(), id, &api.GetLayerParams{View: new("clusters")})
 	if err != nil {
 		return err
 	}
 	layer := *doc.JSON200
-	view := layerView{Layer: layer, MoreAbout: changesOf("layer", id), All: prefix + "/clusters"}
-	view.Clusters = layer.Clusters[:min(len(layer.Clusters), layerClusters)]
+	view := layerView{Layer: layer, HistoryLink: historyLink("layer", id), All: prefix + "/clusters"}
+	view.Clusters = layer.Clusters[:min(len(layer.Clusters), maxLayerClusters)]
 	view.More = len(layer.Clusters) - len(view.Clusters)
 	if layer.Selector != "" {
 		view.All += "?" + url.Values{"selector": {layer.Selector}}.Encode()
 	}
 	view.Overrides = slices.Sorted(maps.Keys(layer.Overrides))
 	view.Patched = slices.Sorted(maps.Keys(layer.Patches))
-	if view.Changes, _, err = v.changes(&api.ListRevisionsParams{Kind: new("layer"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("layer"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
-	if v.offers() {
+	if req.mayChange() {
 		view.Delete = link("layers", id, "delete")
 	}
-	view.frame = v.frame(id, "layers")
-	return v.show("layer", view)
+	view.frame = req.frame(id, "layers")
+	return req.show("layer", view)
 }

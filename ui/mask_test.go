@@ -16,9 +16,9 @@ import (
 )
 
 // Whatever may be a secret by its name is masked on every page, wherever in a value it is; what is none can be read.
-func TestMaskedEverywhere(t *testing.T) {
+func TestSecretsMaskedOnAllPages(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
+	env := setup(t, 3)
 	patches := map[string]string{
 		"db.password": `"leak-01"`, "tls.key": `"leak-02"`, "key": `"leak-03"`, "sshKey": `"leak-04"`, "passphrase": `"leak-05"`, "db.pass": `"leak-06"`, "pwd": `"leak-07"`,
 		"admin": `{"password":"leak-08","user":"plain-1"}`, "list": `[{"token":"leak-09"}]`, "env": `[{"name":"DB_PASSWORD","value":"leak-10"},{"name":"MODE","value":"plain-2"}]`,
@@ -30,17 +30,17 @@ func TestMaskedEverywhere(t *testing.T) {
 		fields = append(fields, fmt.Sprintf("%q:%s", path, value))
 	}
 	for _, more := range []string{"", "-again"} {
-		_, err := w.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
+		_, err := env.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
 			body := strings.ReplaceAll(strings.Join(fields, ","), `leak-01"`, `leak-01`+more+`"`)
 			_, err := tx.Patch(fleet.KindCluster, "cluster-0002", []byte(`{"labels":{"password":"leak-20"},"patches":{"podinfo":{`+body+`}}}`))
 			return err
 		})
 		require.NoError(t, err)
 	}
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	seen := ""
 	for _, path := range []string{"/ui/changes/4", "/ui/changes/5", "/ui/changes/4/revert", "/ui/changes/5/revert", "/ui/clusters/cluster-0002", "/ui/clusters/cluster-0002/inputs/platform-components/podinfo"} {
-		page := w.get(path)
+		page := env.get(path)
 		require.Equal(t, 200, page.status, path)
 		require.Empty(t, regexp.MustCompile(`.{0,80}leak-.{0,20}`).FindAllString(page.body, -1), path)
 		require.NotContains(t, page.body, "1414141", path)
@@ -49,7 +49,7 @@ func TestMaskedEverywhere(t *testing.T) {
 		if path != "/ui/clusters/cluster-0002" {
 			require.Contains(t, page.body, "?reveal=true", path)
 		}
-		require.Contains(t, w.get(path+"?reveal=true").body, "leak-", path)
+		require.Contains(t, env.get(path+"?reveal=true").body, "leak-", path)
 	}
 	for i := range 7 {
 		require.Contains(t, seen, fmt.Sprintf("plain-%d", i+1))
@@ -57,9 +57,9 @@ func TestMaskedEverywhere(t *testing.T) {
 }
 
 // A plan names every document that it changes, whether a cluster that polls would notice or not.
-func TestRevertNamesDocuments(t *testing.T) {
+func TestRevertPlanListsDocuments(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
+	env := setup(t, 3)
 	for _, edit := range []func(*fleet.Tx) error{
 		func(tx *fleet.Tx) error {
 			_, err := tx.Patch(fleet.KindCluster, "cluster-0001", []byte(`{"deletion_protection":true}`))
@@ -70,25 +70,25 @@ func TestRevertNamesDocuments(t *testing.T) {
 			return err
 		},
 	} {
-		_, err := w.replica.Update(t.Context(), store.Meta{Actor: "ci"}, edit)
+		_, err := env.replica.Update(t.Context(), store.Meta{Actor: "ci"}, edit)
 		require.NoError(t, err)
 	}
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
-	protection := w.get("/ui/changes/4/revert").body
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	protection := env.get("/ui/changes/4/revert").body
 	require.Contains(t, protection, "1 document would change")
 	require.Contains(t, protection, "deletion_protection")
 	require.Regexp(t, `(?s)<del>true</del>.*<ins>false</ins>`, protection)
-	require.Regexp(t, `act a-delete">delete</span> cluster <a href="/ui/clusters/empty">empty</a>`, w.get("/ui/changes/5/revert").body)
+	require.Regexp(t, `act a-delete">delete</span> cluster <a href="/ui/clusters/empty">empty</a>`, env.get("/ui/changes/5/revert").body)
 }
 
 // Many who send slowly, and have no session, take nothing from those who have one.
-func TestSlowStrangers(t *testing.T) {
+func TestSlowSignInsBlockNobody(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
-	page := w.page("")
+	env := setup(t, 3)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	page := env.page("")
 	for range 300 {
-		stalled := stall{release: make(chan struct{})}
+		stalled := blockedBody{release: make(chan struct{})}
 		t.Cleanup(func() { close(stalled.release) })
 		req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/ui/sign-in", stalled)
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -102,10 +102,10 @@ func TestSlowStrangers(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, rec.Code, rec.Body)
 }
 
-// stall is a body that does not come.
-type stall struct{ release chan struct{} }
+// blockedBody is a body that does not come.
+type blockedBody struct{ release chan struct{} }
 
-func (s stall) Read([]byte) (int, error) {
+func (s blockedBody) Read([]byte) (int, error) {
 	<-s.release
 	return 0, http.ErrBodyReadAfterClose
 }

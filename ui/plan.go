@@ -12,10 +12,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// planView is what a proposal would do, and the form that does it.
+// planView is what a changeForm would do, and the form that does it.
 type planView struct {
 	frame
-	proposal
+	changeForm
 
 	Code      string   // why the API refuses it
 	Refused   string   // the same in words
@@ -50,81 +50,81 @@ type effectLine struct {
 	Fields           []fieldChange
 }
 
-// groupsShown and groupClusters are how much of a plan is shown.
+// maxGroups and maxGroupClusters are how much of a plan is shown.
 const (
-	groupsShown   = 50
-	groupClusters = 8
+	maxGroups        = 50
+	maxGroupClusters = 8
 )
 
-// planned shows what a proposal would do. It does nothing.
-func planned(propose func(*visit) (proposal, error)) func(*visit) error {
-	return func(v *visit) error {
-		p, err := propose(v)
+// planned shows what a changeForm would do. It does nothing.
+func previewForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequest) error {
+	return func(req *pageRequest) error {
+		p, err := makeForm(req)
 		if err != nil {
 			return err
 		}
-		return v.showPlan(p, http.StatusOK, "", "")
+		return req.showPlan(p, http.StatusOK, "", "")
 	}
 }
 
-// refusals are answers that mean that something cannot be done as it is.
-var refusals = []int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
+// refusalStatuses are answers that mean that something cannot be done as it is.
+var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
 
 // showPlan shows the plan as it is now, with what was wrong with the one that was sent.
-func (v *visit) showPlan(p proposal, status int, problem, reason string) error {
-	view := planView{proposal: p, Offered: v.offers(), Problem: problem, Reason: reason, Reveal: v.revealed()}
-	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}})
+func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
+	view := planView{changeForm: p, Offered: req.mayChange(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}})
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
 		view.Plan = *plan.JSON200
 		view.Empty = len(view.Plan.Changes) == 0
-		view.Protected = protected(view.Plan)
+		view.Protected = protectedEnvironments(view.Plan)
 		view.Removes = summarize.RemovalSentence(view.Plan)
-		groups := effectGroups(view.Plan.Groups, v.reveal())
-		view.Groups = groups[:min(len(groups), groupsShown)]
+		groups := effectGroups(view.Plan.Groups, req.reveal())
+		view.Groups = groups[:min(len(groups), maxGroups)]
 		view.More = len(groups) - len(view.Groups)
 		for _, group := range view.Groups {
 			view.Hidden = view.Hidden || group.Hidden
 		}
-		if err := v.showDocuments(&view); err != nil {
+		if err := req.showDocuments(&view); err != nil {
 			return err
 		}
-	case answered && slices.Contains(refusals, refused.StatusCode):
-		v.showRefusal(&view, refused.Problem)
+	case answered && slices.Contains(refusalStatuses, refused.StatusCode):
+		req.showRefusal(&view, refused.Problem)
 	default:
 		return err
 	}
-	view.frame = v.frame(p.Headline, p.In)
-	v.page.render(v.w, v.r, status, "plan", view)
+	view.frame = req.frame(p.Headline, p.NavSection)
+	req.page.render(req.w, req.r, status, "plan", view)
 	return nil
 }
 
 // showRefusal says why the API does not do it.
-func (v *visit) showRefusal(view *planView, problem api.Problem) {
+func (req *pageRequest) showRefusal(view *planView, problem api.Problem) {
 	view.Code, view.Refused = problem.Error, problem.Detail
-	if !v.reveal() && secretName.MatchString(view.Refused) { // it names the values
+	if !req.reveal() && secretName.MatchString(view.Refused) { // it names the values
 		view.Refused, view.Hidden = "It cannot be done as it is.", true
 	}
 	for _, one := range problem.Errors {
 		detail := one.Detail
-		if !v.reveal() && (named(one.Pointer) || secretName.MatchString(detail)) {
+		if !req.reveal() && (named(one.Pointer) || secretName.MatchString(detail)) {
 			detail, view.Hidden = "was changed again since", true
 		}
 		view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+detail))
 	}
 }
 
-// documentsOfPlan is how many documents of a plan are named.
-const documentsOfPlan = 200
+// maxPlanDocuments is how many documents of a plan are named.
+const maxPlanDocuments = 200
 
 // showDocuments names the documents that a plan changes, what goes first: not everything that changes a document is seen by a
 // cluster that polls. Of those of which that is known, the fields are shown.
-func (v *visit) showDocuments(view *planView) error {
-	var known fieldsOf
+func (req *pageRequest) showDocuments(view *planView) error {
+	var known documentFields
 	if view.fields != nil && !view.Empty {
 		var err error
-		if known, err = view.fields(v); err != nil {
+		if known, err = view.fields(req); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (v *visit) showDocuments(view *planView) error {
 	slices.SortStableFunc(changes, func(a, b api.ChangeRef) int {
 		return slices.Index(order, a.Action) - slices.Index(order, b.Action)
 	})
-	for _, ch := range changes[:min(len(changes), documentsOfPlan)] {
+	for _, ch := range changes[:min(len(changes), maxPlanDocuments)] {
 		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
 		if ch.Action == "update" {
 			doc.Fields = known[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]
@@ -150,7 +150,7 @@ func (v *visit) showDocuments(view *planView) error {
 }
 
 // protected is what somebody types who means it: the protected environments from which something would go.
-func protected(plan api.Plan) string {
+func protectedEnvironments(plan api.Plan) string {
 	var names []string
 	for _, loss := range plan.Protected {
 		names = append(names, loss.Environment)
@@ -159,48 +159,48 @@ func protected(plan api.Plan) string {
 }
 
 // done does what is proposed, by the plan that the visitor has seen.
-func done(propose func(*visit) (proposal, error)) func(*visit) error {
-	return func(v *visit) error {
-		if !v.may("write") {
+func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequest) error {
+	return func(req *pageRequest) error {
+		if !req.may("write") {
 			return errMayNotWrite
 		}
-		p, err := propose(v)
+		p, err := makeForm(req)
 		if err != nil {
 			return err
 		}
-		return v.do(p)
+		return req.do(p)
 	}
 }
 
-func (v *visit) do(p proposal) error {
-	reason, hash := strings.TrimSpace(v.r.PostFormValue("reason")), v.r.PostFormValue("plan_hash")
+func (req *pageRequest) do(p changeForm) error {
+	reason, hash := strings.TrimSpace(req.r.PostFormValue("reason")), req.r.PostFormValue("plan_hash")
 	switch {
 	case hash == "":
-		return v.showPlan(p, http.StatusBadRequest, "Look at the plan first.", reason)
+		return req.showPlan(p, http.StatusBadRequest, "Look at the plan first.", reason)
 	case reason == "":
-		return v.showPlan(p, http.StatusBadRequest, "Say why: it is kept with the revision.", reason)
+		return req.showPlan(p, http.StatusBadRequest, "Say why: it is kept with the revision.", reason)
 	}
 	operations := []api.Operation{p.Operation}
-	plan, err := v.fleet.PlanWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: operations})
-	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusals, refused.StatusCode)) { // which is said below
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: operations})
+	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusalStatuses, refused.StatusCode)) { // which is said below
 		return err
 	}
-	if err == nil && protected(*plan.JSON200) != "" && protected(*plan.JSON200) != strings.TrimSpace(v.r.PostFormValue("confirm")) {
-		return v.showPlan(p, http.StatusBadRequest, "Type "+protected(*plan.JSON200)+" if something is to go from there.", reason)
+	if err == nil && protectedEnvironments(*plan.JSON200) != "" && protectedEnvironments(*plan.JSON200) != strings.TrimSpace(req.r.PostFormValue("confirm")) {
+		return req.showPlan(p, http.StatusBadRequest, "Type "+protectedEnvironments(*plan.JSON200)+" if something is to go from there.", reason)
 	}
 	// With the hash nothing else is taken from anywhere than what was shown.
-	made, err := v.fleet.ApplyBatchWithResponse(v.r.Context(), nil, api.BatchRequest{Operations: operations, PlanHash: hash, Reason: reason})
-	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || slices.Contains(refusals, refused.StatusCode)) {
+	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: operations, PlanHash: hash, Reason: reason})
+	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || slices.Contains(refusalStatuses, refused.StatusCode)) {
 		problem := refused.Problem.Detail
 		if refused.Problem.Error == client.CodeStale {
 			problem = "The fleet has changed since you looked, and nothing was done. This is what it would do now."
 		}
-		return v.showPlan(p, refused.StatusCode, problem, reason)
+		return req.showPlan(p, refused.StatusCode, problem, reason)
 	}
 	if err != nil {
 		return err
 	}
-	v.goTo(fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision))
+	req.redirect(fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision))
 	return nil
 }
 
@@ -210,7 +210,7 @@ var errMayNotWrite = errors.New("your token may read the fleet, and not change i
 // effectGroups groups clusters by what a plan does to them, those from which something is removed first.
 func effectGroups(groups []api.EffectGroup, reveal bool) (out []groupView) {
 	of := map[string][]summarize.EffectLine{}
-	var losing, others []summarize.Group
+	var removing, others []summarize.Group
 	for _, group := range groups {
 		lines, removes := summarize.EffectLines(group)
 		g := summarize.Group{Names: group.Clusters}
@@ -225,12 +225,12 @@ func effectGroups(groups []api.EffectGroup, reveal bool) (out []groupView) {
 			of[id] = lines
 		}
 		if removes {
-			losing = append(losing, g)
+			removing = append(removing, g)
 		} else {
 			others = append(others, g)
 		}
 	}
-	for _, g := range append(summarize.Regroup(losing, false), summarize.Regroup(others, false)...) {
+	for _, g := range append(summarize.Regroup(removing, false), summarize.Regroup(others, false)...) {
 		out = append(out, showGroup(g, of[g.Names[0]], reveal))
 	}
 	return out
@@ -238,7 +238,7 @@ func effectGroups(groups []api.EffectGroup, reveal bool) (out []groupView) {
 
 // showGroup shows a group of clusters by the lines of one of them.
 func showGroup(g summarize.Group, lines []summarize.EffectLine, reveal bool) groupView {
-	out := groupView{Clusters: g.Names[:min(len(g.Names), groupClusters)]}
+	out := groupView{Clusters: g.Names[:min(len(g.Names), maxGroupClusters)]}
 	out.More = len(g.Names) - len(out.Clusters)
 	list := ""
 	for i, l := range lines {
@@ -256,7 +256,7 @@ func showGroup(g summarize.Group, lines []summarize.EffectLine, reveal bool) gro
 			}
 			out.Lines = append(out.Lines, line)
 		case summarize.EffectField:
-			field := fieldChange{Field: l.Text, Ways: g.Lines[i].Ways}
+			field := fieldChange{Field: l.Text, Values: g.Lines[i].Ways}
 			var was, is bool
 			field.Before, was = maskJSON(l.Field.Pointer, valueText(l.Field.Before), reveal)
 			field.After, is = maskJSON(l.Field.Pointer, valueText(l.Field.After), reveal)

@@ -32,10 +32,10 @@ type frame struct {
 }
 
 // frame is the frame of a page of this visit, when everything that is on it has been asked for.
-func (v *visit) frame(title, section string) frame {
+func (req *pageRequest) frame(title, section string) frame {
 	return frame{
-		Title: title, Section: section, Version: v.page.cfg.Version, Revision: v.way.revision, Age: v.way.age,
-		Search: v.query("q"), Path: v.r.URL.RequestURI(), Who: cmp.Or(v.who.Name, v.who.Credential),
+		Title: title, Section: section, Version: req.page.cfg.Version, Revision: req.transport.revision, Age: req.transport.age,
+		Search: req.query("q"), Path: req.r.URL.RequestURI(), Who: cmp.Or(req.identity.Name, req.identity.Credential),
 	}
 }
 
@@ -51,7 +51,7 @@ func pages(now func() time.Time, base string) (map[string]*template.Template, er
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "templates/"), ".html")
-		if out[name], err = template.New("frame.html").Funcs(functions(now, base)).ParseFS(templates, "templates/frame.html", file); err != nil {
+		if out[name], err = template.New("frame.html").Funcs(templateFuncs(now, base)).ParseFS(templates, "templates/frame.html", file); err != nil {
 			return nil, err
 		}
 	}
@@ -95,8 +95,8 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name s
 	_, _ = visibleControls.WriteString(w, out.String()) // fails when the browser is gone
 }
 
-func (v *visit) show(name string, view any) error {
-	v.page.render(v.w, v.r, http.StatusOK, name, view)
+func (req *pageRequest) show(name string, view any) error {
+	req.page.render(req.w, req.r, http.StatusOK, name, view)
 	return nil
 }
 
@@ -108,13 +108,13 @@ type failureView struct {
 }
 
 // failed answers instead of a page.
-func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err error) {
+func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, err error) {
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		return // nobody waits
 	}
 	status, view := http.StatusInternalServerError, failureView{Headline: "This page cannot be shown", Detail: "The log of the service says why."}
 	problem, answered := errors.AsType[*client.Error](err)
-	change := r.Method == http.MethodPost && v != nil
+	change := r.Method == http.MethodPost && req != nil
 	_, unanswered := errors.AsType[*client.UnansweredError](err)
 	switch {
 	case change && (unanswered || errors.Is(err, context.DeadlineExceeded) || answered && problem.Problem.Error == client.CodeOutcomeUnknown):
@@ -123,13 +123,13 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 		status, view.Headline, view.Detail = http.StatusNotFound, "There is no such page", "The link may be cut off."
 	case answered && problem.StatusCode == http.StatusUnauthorized || errors.Is(err, errMayNotRead): // revoked, expired, or another one by now
 		p.setCookie(w, p.cookieName(r), "", -time.Second)
-		p.toSignIn(w, r)
+		p.redirectToSignIn(w, r)
 		return
 	case errors.Is(err, errMayNotWrite):
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not do this", err.Error()
 	case errors.Is(err, errBadQuery):
 		status, view.Detail = http.StatusBadRequest, err.Error()
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, errTooManyPages):
 		status, view.Headline, view.Detail = http.StatusTooManyRequests, "Too many pages at once", "You have asked for more than can be made at a time. Nothing was done; try again in a moment."
 		w.Header().Set("Retry-After", "2")
 	case errors.Is(err, context.DeadlineExceeded):
@@ -156,8 +156,8 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 	view.frame = frame{Title: view.Headline, Version: p.cfg.Version, Path: r.URL.RequestURI()}
-	if v != nil {
-		view.frame = v.frame(view.Headline, "")
+	if req != nil {
+		view.frame = req.frame(view.Headline, "")
 	}
 	view.Missing = status == http.StatusNotFound
 	p.render(w, r, status, "failure", view)

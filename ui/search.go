@@ -12,11 +12,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// foundMost is how many clusters a search names, and how many definitions of a kind. searchedRevisions is how many of the newest revisions
+// maxFound is how many clusters a search names, and how many definitions of a kind. maxSearchedRevisions is how many of the newest revisions
 // it looks at.
 const (
-	foundMost         = 50
-	searchedRevisions = 500
+	maxFound             = 50
+	maxSearchedRevisions = 500
 )
 
 type searchView struct {
@@ -35,25 +35,25 @@ type foundDefinition struct{ Kind, ID, Link string }
 
 // showSearch finds clusters by id, DNS name, label and error text, definitions by id and version, and revisions by number, summary,
 // reason and author. It redirects to a page that is the only one found, or whose name is the query.
-func showSearch(v *visit) error {
-	query := v.query("q")
+func showSearch(req *pageRequest) error {
+	query := req.query("q")
 	if query == "" {
-		v.goTo(prefix + "/clusters")
+		req.redirect(prefix + "/clusters")
 		return nil
 	}
 	if strings.ContainsAny(query, "=!,()") {
-		v.goTo(prefix + "/clusters?" + url.Values{"selector": {query}}.Encode())
+		req.redirect(prefix + "/clusters?" + url.Values{"selector": {query}}.Encode())
 		return nil
 	}
-	named, err := v.fleet.ListClustersWithResponse(v.r.Context(), &api.ListClustersParams{ClusterDNS: &query, Limit: new(1)})
+	named, err := req.fleet.ListClustersWithResponse(req.r.Context(), &api.ListClustersParams{ClusterDNS: &query, Limit: new(1)})
 	if err == nil && len(*named.JSON200) == 1 {
-		v.goTo(link("clusters", (*named.JSON200)[0].ID))
+		req.redirect(link("clusters", (*named.JSON200)[0].ID))
 		return nil
 	}
 	if number, err := strconv.ParseInt(query, 10, 64); err == nil && number > 0 && strconv.FormatInt(number, 10) == query {
-		_, err := v.fleet.GetRevisionWithResponse(v.r.Context(), number, &api.GetRevisionParams{Limit: new(1)})
+		_, err := req.fleet.GetRevisionWithResponse(req.r.Context(), number, &api.GetRevisionParams{Limit: new(1)})
 		if err == nil {
-			v.goTo(link("changes", query))
+			req.redirect(link("changes", query))
 			return nil
 		}
 		if problem, answered := errors.AsType[*client.Error](err); !answered || problem.StatusCode != http.StatusNotFound && problem.StatusCode != http.StatusGone {
@@ -64,34 +64,34 @@ func showSearch(v *visit) error {
 	contains := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(query)) })
 	}
-	status, err := v.fleet.GetStatusWithResponse(v.r.Context(), &api.GetStatusParams{Limit: new(10_000)})
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{Limit: new(10_000)})
 	if err != nil {
 		return err
 	}
 	var clusters []api.ClusterSummary
 	for _, cluster := range status.JSON200.Clusters {
 		if cluster.ID == query {
-			v.goTo(link("clusters", query))
+			req.redirect(link("clusters", query))
 			return nil
 		}
 		if f := cluster.Failure; contains(cluster.ID) || f != nil && contains(f.Message, f.Reason, f.Object) {
 			clusters, only = append(clusters, cluster), link("clusters", cluster.ID)
 		}
 	}
-	view.More = max(0, len(clusters)-foundMost)
+	view.More = max(0, len(clusters)-maxFound)
 	view.Clusters = clusterRows(clusters[:len(clusters)-view.More])
-	if err := v.findDefinitions(&view, contains); err != nil {
+	if err := req.findDefinitions(&view, contains); err != nil {
 		return err
 	}
 	exact := slices.DeleteFunc(slices.Clone(view.Definitions), func(found foundDefinition) bool { return found.ID != query })
 	if len(exact) == 1 {
-		v.goTo(exact[0].Link)
+		req.redirect(exact[0].Link)
 		return nil
 	}
 	if len(view.Definitions) > 0 {
 		only = view.Definitions[0].Link
 	}
-	changes, _, err := v.changes(&api.ListRevisionsParams{Limit: new(searchedRevisions)})
+	changes, _, err := req.changes(&api.ListRevisionsParams{Limit: new(maxSearchedRevisions)})
 	if err != nil {
 		return err
 	}
@@ -102,18 +102,18 @@ func showSearch(v *visit) error {
 		}
 	}
 	if len(clusters)+len(view.Definitions) == 1 { // revisions that name it do not make it less certain
-		v.goTo(only)
+		req.redirect(only)
 		return nil
 	}
-	view.MoreChanges = max(0, len(view.Changes)-foundMost)
+	view.MoreChanges = max(0, len(view.Changes)-maxFound)
 	view.Changes = view.Changes[:len(view.Changes)-view.MoreChanges]
-	view.frame = v.frame("Search", "")
-	return v.show("search", view)
+	view.frame = req.frame("Search", "")
+	return req.show("search", view)
 }
 
 // findDefinitions finds components by id and version of the catalog, and all other definitions by id.
-func (v *visit) findDefinitions(view *searchView, contains func(...string) bool) error {
-	components, err := v.fleet.ListPlatformComponentsWithResponse(v.r.Context(), nil)
+func (req *pageRequest) findDefinitions(view *searchView, contains func(...string) bool) error {
+	components, err := req.fleet.ListPlatformComponentsWithResponse(req.r.Context(), nil)
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,11 @@ func (v *visit) findDefinitions(view *searchView, contains func(...string) bool)
 		}
 	}
 	if len(view.Clusters)+len(view.Definitions) == 0 && strings.ContainsAny(view.Query, "0123456789") {
-		if err := v.findVersions(view, *components.JSON200, contains); err != nil {
+		if err := req.findVersions(view, *components.JSON200, contains); err != nil {
 			return err
 		}
 	}
-	layers, err := v.fleet.ListLayersWithResponse(v.r.Context(), nil)
+	layers, err := req.fleet.ListLayersWithResponse(req.r.Context(), nil)
 	if err != nil {
 		return err
 	}
@@ -136,13 +136,13 @@ func (v *visit) findDefinitions(view *searchView, contains func(...string) bool)
 			view.Definitions = append(view.Definitions, foundDefinition{client.KindLayer, l.ID, link("layers", l.ID)})
 		}
 	}
-	lists, err := v.definitionLists()
+	lists, err := req.definitionLists()
 	if err != nil {
 		return err
 	}
 	for _, list := range lists {
 		found := slices.DeleteFunc(list.IDs, func(id string) bool { return !contains(id) })
-		for _, id := range found[:min(len(found), foundMost)] {
+		for _, id := range found[:min(len(found), maxFound)] {
 			view.Definitions = append(view.Definitions, foundDefinition{definitionKind(list.List), id, link("definitions", list.List, id)})
 		}
 	}
@@ -151,9 +151,9 @@ func (v *visit) findDefinitions(view *searchView, contains func(...string) bool)
 
 // findVersions finds the versions of components that clusters are served instead of the catalog's. Each component takes a look at all
 // clusters, so only the first ones are searched.
-func (v *visit) findVersions(view *searchView, components []api.PlatformComponent, contains func(...string) bool) error {
-	for _, c := range components[:min(len(components), foundMost)] {
-		status, err := v.fleet.GetPlatformComponentStatusWithResponse(v.r.Context(), c.ID, nil)
+func (req *pageRequest) findVersions(view *searchView, components []api.PlatformComponent, contains func(...string) bool) error {
+	for _, c := range components[:min(len(components), maxFound)] {
+		status, err := req.fleet.GetPlatformComponentStatusWithResponse(req.r.Context(), c.ID, nil)
 		if err != nil {
 			return err
 		}
@@ -166,4 +166,4 @@ func (v *visit) findVersions(view *searchView, components []api.PlatformComponen
 	return nil
 }
 
-func (v *visit) goTo(page string) { http.Redirect(v.w, v.r, page, http.StatusSeeOther) }
+func (req *pageRequest) redirect(page string) { http.Redirect(req.w, req.r, page, http.StatusSeeOther) }

@@ -12,23 +12,23 @@ import (
 )
 
 // A session that was used in the future is not one of a clock that anybody trusts.
-func TestSessionFromTheFuture(t *testing.T) {
+func TestFutureSessionRejected(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	w.advance(2 * time.Minute)
-	w.signIn(readToken)
-	require.Equal(t, http.StatusOK, w.get("/ui/").status)
-	w.advance(-2 * time.Minute)
-	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status)
-	w.advance(90 * time.Second)
-	require.Equal(t, http.StatusOK, w.get("/ui/").status, "clocks of replicas differ by less than a minute")
+	env := setup(t, 3)
+	env.advance(2 * time.Minute)
+	env.signIn(readToken)
+	require.Equal(t, http.StatusOK, env.get("/ui/").status)
+	env.advance(-2 * time.Minute)
+	require.Equal(t, http.StatusSeeOther, env.get("/ui/").status)
+	env.advance(90 * time.Second)
+	require.Equal(t, http.StatusOK, env.get("/ui/").status, "clocks of replicas differ by less than a minute")
 }
 
 // A session is sealed for its cookie's name: one that plain HTTP may have shown to others does not count on HTTPS.
-func TestSessionUnderAnotherName(t *testing.T) {
+func TestSessionBoundToCookieName(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	page := w.page(sessionKey)
+	env := setup(t, 3)
+	page := env.page(sessionKey)
 	serve := func(method, address, body string, cookies ...*http.Cookie) *http.Response {
 		req := httptest.NewRequest(method, address, strings.NewReader(body))
 		req.RemoteAddr = "127.0.0.1:1"
@@ -50,12 +50,12 @@ func TestSessionUnderAnotherName(t *testing.T) {
 }
 
 // A form is at most 16 KiB, so nobody fills the memory of the service without a token.
-func TestFormIsBounded(t *testing.T) {
+func TestFormSizeLimit(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	small := w.send(w.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/"}, "x": {strings.Repeat("x", 15<<10)}})
+	env := setup(t, 3)
+	small := env.send(env.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/"}, "x": {strings.Repeat("x", 15<<10)}})
 	require.Equal(t, http.StatusSeeOther, small.status)
-	large := w.send(w.visitor(t), http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/"}, "x": {strings.Repeat("x", 17<<10)}})
+	large := env.send(env.newClient(t), http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/"}, "x": {strings.Repeat("x", 17<<10)}})
 	require.NotEqual(t, http.StatusSeeOther, large.status)
 	require.Empty(t, large.header.Get("Set-Cookie"))
 }

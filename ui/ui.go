@@ -28,7 +28,7 @@ type Config struct {
 	// SessionKey is the secret that sessions are kept under, the same for all replicas. Empty: sessions end with the process.
 	SessionKey string
 	// Ended is where processes tell each other which sessions were ended. nil: a session ends in this process alone.
-	Ended EndedSessions
+	EndedSessions EndedSessions
 	// Changes are offered, to those who may make them.
 	Changes bool
 	Version string
@@ -38,19 +38,19 @@ type Config struct {
 
 // Page is the fleet page in front of an API.
 type Page struct {
-	cfg     Config
-	seal    *seal
-	routes  *http.ServeMux
-	origins *http.CrossOriginProtection
-	places  chan struct{}
-	readers readers
-	ended   endedHere
-	pages   map[string]*template.Template
+	cfg           Config
+	cipher        *sessionCipher
+	routes        *http.ServeMux
+	origins       *http.CrossOriginProtection
+	apiSlots      chan struct{}
+	sessionLimits sessionLimits
+	ended         localEndedSessions
+	pages         map[string]*template.Template
 }
 
-// maxRequests is how many requests to the API are under way for all pages together: each may be about ten thousand clusters. The
+// maxAPIRequests is how many requests to the API are under way for all pages together: each may be about ten thousand clusters. The
 // others wait.
-const maxRequests = 16
+const maxAPIRequests = 16
 
 //go:embed static
 var static embed.FS
@@ -73,13 +73,13 @@ func New(cfg Config) (*Page, error) {
 	if cfg.SessionKey == "" {
 		cfg.Logger.Info("SESSION_KEY is not set: sessions of the fleet page end with this process, and another replica asks again")
 	}
-	sealed, err := newSeal(cfg.SessionKey)
+	cipher, err := newSessionCipher(cfg.SessionKey)
 	if err != nil {
 		return nil, err
 	}
 	p := &Page{
-		cfg: cfg, seal: sealed, routes: http.NewServeMux(), origins: http.NewCrossOriginProtection(), places: make(chan struct{}, maxRequests),
-		readers: readers{each: map[string]*reader{}}, pages: all,
+		cfg: cfg, cipher: cipher, routes: http.NewServeMux(), origins: http.NewCrossOriginProtection(), apiSlots: make(chan struct{}, maxAPIRequests),
+		sessionLimits: sessionLimits{each: map[string]*sessionQueue{}}, pages: all,
 	}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
@@ -89,7 +89,7 @@ func New(cfg Config) (*Page, error) {
 	p.routes.HandleFunc("GET "+prefix+"/sign-in", p.signInForm)
 	p.routes.HandleFunc("POST "+prefix+"/sign-in", p.signIn)
 	p.routes.HandleFunc("POST "+prefix+"/sign-out", p.signOut)
-	for pattern, show := range map[string]func(*visit) error{
+	for pattern, show := range map[string]func(*pageRequest) error{
 		"/{$}":                              showOverview,
 		"/clusters":                         showClusters,
 		"/clusters/{id}":                    showCluster,
@@ -103,14 +103,14 @@ func New(cfg Config) (*Page, error) {
 		"/search":                           showSearch,
 		"/definitions":                      showDefinitions,
 		"/definitions/{list}/{id}":          showDefinition,
-		"/":                                 func(*visit) error { return errNotFound },
+		"/":                                 func(*pageRequest) error { return errNotFound },
 	} {
-		p.routes.Handle("GET "+prefix+pattern, p.visited(show))
+		p.routes.Handle("GET "+prefix+pattern, p.pageHandler(show))
 	}
-	for pattern, propose := range proposals {
-		p.routes.Handle("GET "+prefix+pattern, p.visited(planned(propose)))
+	for pattern, makeForm := range changeForms {
+		p.routes.Handle("GET "+prefix+pattern, p.pageHandler(previewForm(makeForm)))
 		if cfg.Changes {
-			p.routes.Handle("POST "+prefix+pattern, p.visited(done(propose)))
+			p.routes.Handle("POST "+prefix+pattern, p.pageHandler(submitForm(makeForm)))
 		}
 	}
 	p.routes.Handle("GET "+prefix, http.RedirectHandler(prefix+"/", http.StatusMovedPermanently))
@@ -132,8 +132,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // policy lets a page run our own script and style, and send forms to us, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// maxForm is the largest form, in bytes.
-const maxForm = 16 << 10
+// maxFormBytes is the largest form, in bytes.
+const maxFormBytes = 16 << 10
 
 func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -154,7 +154,7 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, nil, errBadQuery)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
 	p.routes.ServeHTTP(w, r)
 }
 
@@ -182,32 +182,32 @@ func cached(files fs.FS, next http.Handler) http.Handler {
 	})
 }
 
-// visited makes a handler of what shows a page to somebody who is signed in.
-func (p *Page) visited(show func(*visit) error) http.Handler {
+// pageHandler makes a handler of what shows a page to somebody who is signed in.
+func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session, ok := p.session(w, r)
 		if !ok {
-			p.toSignIn(w, r)
+			p.redirectToSignIn(w, r)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		leave, err := p.readers.enter(ctx, cmp.Or(session.ID, session.Token)) // sessions of before there were ids go on
+		release, err := p.sessionLimits.acquire(ctx, cmp.Or(session.ID, session.Token)) // sessions of before there were ids go on
 		if err != nil {
 			p.failed(w, r, nil, err)
 			return
 		}
-		defer leave()
-		v, err := p.newVisit(w, r, session)
+		defer release()
+		req, err := p.newPageRequest(w, r, session)
 		if err == nil {
-			err = v.identify()
+			err = req.identify()
 		}
 		if err == nil {
-			err = show(v)
+			err = show(req)
 		}
 		if err != nil {
-			p.failed(w, r, v, err)
+			p.failed(w, r, req, err)
 		}
 	})
 }

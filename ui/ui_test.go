@@ -17,8 +17,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
-// everyPage is a page of each sort.
-var everyPage = []string{
+// allPages is a page of each sort.
+var allPages = []string{
 	"/ui/", "/ui/clusters", "/ui/clusters?state=failed", "/ui/clusters?selector=tier%3Dgold&environment=dev&component=grafana", "/ui/clusters?offset=50",
 	"/ui/clusters/cluster-0003", "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "/ui/clusters/cluster-0011",
 	"/ui/components", "/ui/components/grafana", "/ui/layers", "/ui/layers/gold",
@@ -28,14 +28,14 @@ var everyPage = []string{
 }
 
 // Texts from outside are text, and never a part of the page.
-func TestPagesHoldNothingForeign(t *testing.T) {
+func TestHTMLEscaped(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 120)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	env := setup(t, 120)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	told := 0
-	for _, path := range everyPage {
-		page := w.get(path)
-		require.Equal(t, 200, page.status, "%s: %s %s", path, page.body, w.logs)
+	for _, path := range allPages {
+		page := env.get(path)
+		require.Equal(t, 200, page.status, "%s: %s %s", path, page.body, env.logs)
 		require.NotContains(t, page.body, "<script>alert", path)
 		require.NotContains(t, page.body, "<img src=x", path)
 		require.NotContains(t, page.body, readToken, path)
@@ -46,37 +46,37 @@ func TestPagesHoldNothingForeign(t *testing.T) {
 		require.NotRegexp(t, ` on[a-z]+="`, page.body, "handlers are in our script: %s", path)
 		require.Equal(t, "no-store", page.header.Get("Cache-Control"))
 	}
-	require.Positive(t, told, "the hostile text was on some page")
+	require.Positive(t, told, "the htmlPayload text was on some page")
 	for _, path := range []string{"/ui/clusters?selector=" + url.QueryEscape(`"><script>alert(1)</script>`), "/ui/search?q=" + url.QueryEscape(`<script>alert(1)</script>`)} {
-		require.NotContains(t, w.get(path).body, "<script>alert", path)
+		require.NotContains(t, env.get(path).body, "<script>alert", path)
 	}
 }
 
 // Whoever is not signed in is asked who it is, and comes back to where they were going, if that is here.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	require.Equal(t, "/ui/", w.get("/", "Accept", "text/html,*/*").header.Get("Location"))
-	require.Equal(t, 404, w.get("/").status, "no browser")
-	for _, path := range everyPage {
-		rsp := w.get(path)
+	env := setup(t, 3)
+	require.Equal(t, "/ui/", env.get("/", "Accept", "text/html,*/*").header.Get("Location"))
+	require.Equal(t, 404, env.get("/").status, "no browser")
+	for _, path := range allPages {
+		rsp := env.get(path)
 		require.Equal(t, http.StatusSeeOther, rsp.status, path)
 		require.Equal(t, "/ui/sign-in?to="+url.QueryEscape(path), rsp.header.Get("Location"))
 	}
-	form := w.get("/ui/sign-in?to=%2Fui%2Fclusters%3Fstate%3Dfailed")
+	form := env.get("/ui/sign-in?to=%2Fui%2Fclusters%3Fstate%3Dfailed")
 	require.Contains(t, form.body, `value="/ui/clusters?state=failed"`)
 	for _, token := range []string{"", "wrong", "two\nlines", strings.Repeat("x", 2000), readToken + "x"} {
-		rsp := w.signIn(token)
+		rsp := env.signIn(token)
 		require.GreaterOrEqual(t, rsp.status, 400, token)
 		require.Empty(t, rsp.header.Values("Set-Cookie"))
 		require.Contains(t, rsp.body, `role="alert"`)
-		w.advance(2 * time.Second) // guessing is slow
+		env.advance(2 * time.Second) // guessing is slow
 	}
 	for _, away := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "/ui/../clusters", "javascript:alert(1)", "/ui/sign-out", "/clusters", ""} {
-		rsp := w.send(w.visitor(t), http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {away}})
+		rsp := env.send(env.newClient(t), http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {away}})
 		require.Equal(t, "/ui/", rsp.header.Get("Location"), away)
 	}
-	rsp := w.send(w.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/clusters?state=failed"}})
+	rsp := env.send(env.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/clusters?state=failed"}})
 	require.Equal(t, http.StatusSeeOther, rsp.status)
 	require.Equal(t, "/ui/clusters?state=failed", rsp.header.Get("Location"))
 	cookie := rsp.header.Get("Set-Cookie")
@@ -84,24 +84,24 @@ func TestSignIn(t *testing.T) {
 		require.Contains(t, cookie, part)
 	}
 	require.NotContains(t, cookie, readToken)
-	require.Equal(t, 200, w.get("/ui/").status)
-	require.Equal(t, 200, w.get("/ui/clusters", "Sec-Fetch-Site", "cross-site").status)
-	require.NotContains(t, w.logs.String(), readToken)
+	require.Equal(t, 200, env.get("/ui/").status)
+	require.Equal(t, 200, env.get("/ui/clusters", "Sec-Fetch-Site", "cross-site").status)
+	require.NotContains(t, env.logs.String(), readToken)
 
 	// From a chat the cookie is not sent; the page then sends itself there.
-	arrival := w.send(w.visitor(t), http.MethodGet, "/ui/changes/3?a=b", nil, "Sec-Fetch-Site", "cross-site")
+	arrival := env.send(env.newClient(t), http.MethodGet, "/ui/changes/3?a=b", nil, "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, 200, arrival.status)
 	require.Contains(t, arrival.body, `content="0;url=/ui/changes/3?a=b"`)
 
-	require.Equal(t, http.StatusSeeOther, w.send(w.client, http.MethodPost, "/ui/sign-out", url.Values{}).status)
-	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status)
+	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, "/ui/sign-out", url.Values{}).status)
+	require.Equal(t, http.StatusSeeOther, env.get("/ui/").status)
 }
 
 // Who signs out has signed out everywhere: in another process, and with a copy of the cookie.
-func TestSignOutEndsTheSessionEverywhere(t *testing.T) {
+func TestSignOutEndsSessionEverywhere(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	pages := []http.Handler{w.page(sessionKey), w.page(sessionKey)}
+	env := setup(t, 3)
+	pages := []http.Handler{env.page(sessionKey), env.page(sessionKey)}
 	ask := func(page http.Handler, method, path string, form url.Values, cookies ...*http.Cookie) *http.Response {
 		req := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(form.Encode()))
 		req.RemoteAddr = "127.0.0.1:1234"
@@ -119,7 +119,7 @@ func TestSignOutEndsTheSessionEverywhere(t *testing.T) {
 		return got.Cookies()[0]
 	}
 	stolen, other := signIn(), signIn()
-	before := w.replica.State().Revision()
+	before := env.replica.State().Revision()
 	for _, page := range pages {
 		require.Equal(t, 200, ask(page, http.MethodGet, "/ui/", nil, stolen).StatusCode)
 	}
@@ -128,69 +128,69 @@ func TestSignOutEndsTheSessionEverywhere(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, ask(page, http.MethodGet, "/ui/", nil, stolen).StatusCode, "process %d", i)
 		require.Equal(t, 200, ask(page, http.MethodGet, "/ui/", nil, other).StatusCode, "another session of the token goes on")
 	}
-	require.Equal(t, before, w.replica.State().Revision(), "a sign-out is no revision")
+	require.Equal(t, before, env.replica.State().Revision(), "a sign-out is no revision")
 }
 
 // A session is no better than its token, and ends by itself.
-func TestSessionsEnd(t *testing.T) {
+func TestSessionExpiry(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	secret := w.issue("viewer", "read")
-	require.Equal(t, http.StatusSeeOther, w.signIn(secret).status)
-	require.Equal(t, 200, w.get("/ui/").status)
-	w.revoke("viewer")
-	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status, "a revoked token ends its sessions at once")
+	env := setup(t, 3)
+	secret := env.issueToken("viewer", "read")
+	require.Equal(t, http.StatusSeeOther, env.signIn(secret).status)
+	require.Equal(t, 200, env.get("/ui/").status)
+	env.revoke("viewer")
+	require.Equal(t, http.StatusSeeOther, env.get("/ui/").status, "a revoked token ends its sessions at once")
 
-	refused := w.signIn(w.poller("cluster-0001"))
+	refused := env.signIn(env.pollToken("cluster-0001"))
 	require.Equal(t, http.StatusForbidden, refused.status, refused.body)
 
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
-	w.advance(7 * time.Hour)
-	require.Equal(t, 200, w.get("/ui/").status)
-	w.advance(7 * time.Hour)
-	require.Equal(t, 200, w.get("/ui/").status, "it was used since")
-	w.advance(9 * time.Hour)
-	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status, "it was not used")
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	env.advance(7 * time.Hour)
+	require.Equal(t, 200, env.get("/ui/").status)
+	env.advance(7 * time.Hour)
+	require.Equal(t, 200, env.get("/ui/").status, "it was used since")
+	env.advance(9 * time.Hour)
+	require.Equal(t, http.StatusSeeOther, env.get("/ui/").status, "it was not used")
 
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	for range 4 {
-		w.advance(6*time.Hour - time.Minute)
-		require.Equal(t, 200, w.get("/ui/").status)
+		env.advance(6*time.Hour - time.Minute)
+		require.Equal(t, 200, env.get("/ui/").status)
 	}
-	w.advance(time.Hour)
-	require.Equal(t, http.StatusSeeOther, w.get("/ui/").status, "not for more than a day")
+	env.advance(time.Hour)
+	require.Equal(t, http.StatusSeeOther, env.get("/ui/").status, "not for more than a day")
 }
 
 // How far a revision has come is known of all clusters, however many it changed.
-func TestArrival(t *testing.T) {
+func TestRevisionProgress(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 120)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
-	require.Contains(t, w.get("/ui/changes/2").body, "of 120 clusters whose inputs it changed", "fifty documents of it are shown")
-	require.Contains(t, w.get("/ui/changes/3").body, "of 1 cluster whose")
-	w.edit(patched(fleet.KindComponent, "grafana", `{"component_version":"8.2.0"}`))
-	require.Contains(t, w.get("/ui/changes/4").body, "of 119 clusters whose", "one has a version of its own")
-	w.edit(patched(fleet.KindCluster, "cluster-0001", `{"platform_components":[{"id":"podinfo"},{"id":"grafana","component_version":"9.1.0"}]}`))
-	require.Contains(t, w.get("/ui/changes/3").body, "have been changed again since")
-	w.edit(patched(fleet.KindLayer, "gold", `{"description":"x"}`))
-	require.NotContains(t, w.get("/ui/changes/6").body, "How far")
+	env := setup(t, 120)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	require.Contains(t, env.get("/ui/changes/2").body, "of 120 clusters whose inputs it changed", "fifty documents of it are shown")
+	require.Contains(t, env.get("/ui/changes/3").body, "of 1 cluster whose")
+	env.edit(patched(fleet.KindComponent, "grafana", `{"component_version":"8.2.0"}`))
+	require.Contains(t, env.get("/ui/changes/4").body, "of 119 clusters whose", "one has a version of its own")
+	env.edit(patched(fleet.KindCluster, "cluster-0001", `{"platform_components":[{"id":"podinfo"},{"id":"grafana","component_version":"9.1.0"}]}`))
+	require.Contains(t, env.get("/ui/changes/3").body, "have been changed again since")
+	env.edit(patched(fleet.KindLayer, "gold", `{"description":"x"}`))
+	require.NotContains(t, env.get("/ui/changes/6").body, "How far")
 }
 
 // How long ago something was is by the clock of the service, which need not be that of whoever looks.
-func TestAges(t *testing.T) {
+func TestAgesUseServerClock(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
-	require.Contains(t, w.get("/ui/changes").body, ">2 h ago<")
-	w.advance(5 * time.Hour)
-	require.Contains(t, w.get("/ui/changes").body, ">7 h ago<")
+	env := setup(t, 3)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	require.Contains(t, env.get("/ui/changes").body, ">2 h ago<")
+	env.advance(5 * time.Hour)
+	require.Contains(t, env.get("/ui/changes").body, ">7 h ago<")
 }
 
 // Another process opens a session with the same key, and none with another one; nobody else makes or changes one.
-func TestSessionsAreSealed(t *testing.T) {
+func TestSessionEncryption(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	pages := map[string]http.Handler{"same": w.page(sessionKey), "same again": w.page(sessionKey), "other": w.page(sessionKey + "x"), "none": w.page("")}
+	env := setup(t, 3)
+	pages := map[string]http.Handler{"same": env.page(sessionKey), "same again": env.page(sessionKey), "other": env.page(sessionKey + "x"), "none": env.page("")}
 	ask := func(page http.Handler, cookie *http.Cookie) int {
 		req := local(http.MethodGet, "http://127.0.0.1/ui/", "")
 		req.AddCookie(cookie)
@@ -212,7 +212,7 @@ func TestSessionsAreSealed(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, ask(pages["same"], &http.Cookie{Name: cookie.Name, Value: string(changed)}), i)
 	}
 	require.Equal(t, http.StatusSeeOther, ask(pages["same"], &http.Cookie{Name: "__Host-fleet-session", Value: cookie.Value}))
-	_, err := ui.New(ui.Config{API: w.api})
+	_, err := ui.New(ui.Config{API: env.api})
 	require.NoError(t, err)
 }
 
@@ -229,11 +229,11 @@ func local(method, address, form string) *http.Request {
 // The cookie goes over HTTPS only, but from a browser on the same machine.
 func TestCookieOverHTTPS(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 2)
+	env := setup(t, 2)
 	for host, secure := range map[string]bool{"127.0.0.1:8080": false, "localhost": false, "[::1]:8080": false, "fleet.example.com": true, "10.0.0.1": true, "localhost.evil.example": true} {
 		req := local(http.MethodPost, "http://"+host+"/ui/sign-in", url.Values{"token": {readToken}}.Encode())
 		rec := httptest.NewRecorder()
-		w.page("").ServeHTTP(rec, req)
+		env.page("").ServeHTTP(rec, req)
 		cookie := rec.Result().Cookies()[0]
 		require.Equal(t, secure, cookie.Secure, host)
 		require.Equal(t, secure, strings.HasPrefix(cookie.Name, "__Host-"), host)
@@ -246,77 +246,77 @@ func TestCookieOverHTTPS(t *testing.T) {
 		req := local(http.MethodPost, "http://127.0.0.1:8080/ui/sign-in", url.Values{"token": {readToken}}.Encode())
 		elsewhere(req)
 		rec := httptest.NewRecorder()
-		w.page("").ServeHTTP(rec, req)
+		env.page("").ServeHTTP(rec, req)
 		require.True(t, rec.Result().Cookies()[0].Secure, name)
 	}
 	req := httptest.NewRequest(http.MethodGet, "http://fleet.example.com/ui/sign-in", nil)
 	rec := httptest.NewRecorder()
-	w.page("").ServeHTTP(rec, req)
+	env.page("").ServeHTTP(rec, req)
 	require.Contains(t, rec.Body.String(), "will not keep a session")
 }
 
 // A form of another site does nothing here.
-func TestFormsOfOtherSites(t *testing.T) {
+func TestCrossSiteFormsRefused(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 2)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	env := setup(t, 2)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	for _, from := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "null"}} {
 		for _, path := range []string{"/ui/sign-in", "/ui/sign-out"} {
-			rsp := w.send(w.client, http.MethodPost, path, url.Values{"token": {readToken}}, from...)
+			rsp := env.send(env.client, http.MethodPost, path, url.Values{"token": {readToken}}, from...)
 			require.Equal(t, http.StatusForbidden, rsp.status, "%s %v", path, from)
 			require.Empty(t, rsp.header.Values("Set-Cookie"))
 		}
 	}
-	require.Equal(t, 200, w.get("/ui/").status)
-	for _, path := range everyPage {
-		require.Equal(t, http.StatusMethodNotAllowed, w.send(w.client, http.MethodPost, path, url.Values{}).status, path)
+	require.Equal(t, 200, env.get("/ui/").status)
+	for _, path := range allPages {
+		require.Equal(t, http.StatusMethodNotAllowed, env.send(env.client, http.MethodPost, path, url.Values{}).status, path)
 	}
 }
 
 // What cannot be shown is said, with what to do, and never half of a page.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 120)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	env := setup(t, 120)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	for path, status := range map[string]int{
 		"/ui/clusters/nobody": 404, "/ui/clusters/cluster-0001/inputs/platform-components/nothing": 404, "/ui/clusters/cluster-0001/inputs/nothing/podinfo": 404,
 		"/ui/components/nothing": 404, "/ui/layers/nothing": 404, "/ui/changes/99999": 404, "/ui/changes/0": 404, "/ui/changes/x": 404, "/ui/changes/-1/revert": 404,
 		"/ui/nothing": 404, "/ui/changes?cursor=x": 400, "/ui/changes?id=x": 400, "/ui/clusters/%00": 404,
 	} {
-		rsp := w.get(path)
+		rsp := env.get(path)
 		require.Equal(t, status, rsp.status, path)
 		require.Contains(t, rsp.body, "<h1>", path)
 		require.Contains(t, rsp.body, "</html>", path)
 	}
-	bad := w.get("/ui/clusters?selector=" + url.QueryEscape("tier in gold)"))
+	bad := env.get("/ui/clusters?selector=" + url.QueryEscape("tier in gold)"))
 	require.Equal(t, 200, bad.status)
 	require.Contains(t, bad.body, `role="alert"`, "said under the field")
 	require.Contains(t, bad.body, `value="tier in gold)"`, "and what was typed is there to be mended")
-	require.Contains(t, w.get("/ui/clusters?component=nothing").body, `role="alert"`)
-	require.Contains(t, w.get("/ui/clusters?state=fine").body, `role="alert"`)
-	require.Equal(t, 200, w.get("/ui/clusters?offset=99999999").status)
-	require.Equal(t, 200, w.get("/ui/clusters?offset=-7").status)
-	big := w.send(w.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {strings.Repeat("x", 1<<20)}})
+	require.Contains(t, env.get("/ui/clusters?component=nothing").body, `role="alert"`)
+	require.Contains(t, env.get("/ui/clusters?state=fine").body, `role="alert"`)
+	require.Equal(t, 200, env.get("/ui/clusters?offset=99999999").status)
+	require.Equal(t, 200, env.get("/ui/clusters?offset=-7").status)
+	big := env.send(env.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {strings.Repeat("x", 1<<20)}})
 	require.Equal(t, 400, big.status)
 }
 
 // Every word that may be a secret is masked until it is asked for.
-func TestMasked(t *testing.T) {
+func TestSecretsMaskedUntilRevealed(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	env := setup(t, 3)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	for _, path := range []string{"/ui/changes/3", "/ui/clusters/cluster-0001/inputs/platform-components/grafana"} {
-		require.NotContains(t, w.get(path).body, "hunter2", path)
-		require.Contains(t, w.get(path).body, "••••••", path)
-		require.Contains(t, w.get(path+"?reveal=true").body, "hunter2", path)
+		require.NotContains(t, env.get(path).body, "hunter2", path)
+		require.Contains(t, env.get(path).body, "••••••", path)
+		require.Contains(t, env.get(path+"?reveal=true").body, "hunter2", path)
 	}
 }
 
 // A count leads to the clusters that it counts, whoever says what they run.
-func TestACellLeadsToItsClusters(t *testing.T) {
+func TestVersionCountLinks(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 30)
-	_, err := w.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
+	env := setup(t, 30)
+	_, err := env.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
 		if _, err := tx.Patch(fleet.KindLayer, "gold", []byte(`{"overrides":{"podinfo":{"component_version":"6.8.0"}}}`)); err != nil {
 			return err
 		}
@@ -324,44 +324,44 @@ func TestACellLeadsToItsClusters(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	cell := regexp.MustCompile(`class="cell[^"]*" href="([^"]+)"[^>]*><span>([^<]+).*?/(\d+)<`)
-	cells := cell.FindAllStringSubmatch(w.get("/ui/components").body, -1)
+	cells := cell.FindAllStringSubmatch(env.get("/ui/components").body, -1)
 	require.Len(t, cells, 5, "grafana 8.1.0 and 9.0.0; podinfo 6.8.0, 6.9.0 and its other tag")
 	for _, c := range cells {
-		page := w.get(html.UnescapeString(c[1]))
+		page := env.get(html.UnescapeString(c[1]))
 		require.Equal(t, 200, page.status)
 		require.Contains(t, page.body, "All <b>"+c[3]+"</b>", "%s", c[1])
 		require.Contains(t, page.body, `name="component_version" value="`+c[2][:3])
 	}
-	require.Contains(t, w.get("/ui/clusters?component_version=6.9.0").body, `role="alert"`, "of which component?")
-	require.Contains(t, w.get("/ui/clusters/cluster-0000").body, "6.8.0", "the layer's word")
+	require.Contains(t, env.get("/ui/clusters?component_version=6.9.0").body, `role="alert"`, "of which component?")
+	require.Contains(t, env.get("/ui/clusters/cluster-0000").body, "6.8.0", "the layer's word")
 }
 
 // Search leads where the name says, and lists what it may mean otherwise.
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 120)
-	require.Equal(t, http.StatusSeeOther, w.signIn(readToken).status)
+	env := setup(t, 120)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	for query, page := range map[string]string{
 		"cluster-0007": "/ui/clusters/cluster-0007", "cluster-0007.k8s.example.com": "/ui/clusters/cluster-0007", "grafana": "/ui/components/grafana",
 		"tier=gold": "/ui/clusters?selector=tier%3Dgold", "": "/ui/clusters", "0117": "/ui/clusters/cluster-0117",
 	} {
-		require.Equal(t, page, w.get("/ui/search?q="+url.QueryEscape(query)).header.Get("Location"), query)
+		require.Equal(t, page, env.get("/ui/search?q="+url.QueryEscape(query)).header.Get("Location"), query)
 	}
-	many := w.get("/ui/search?q=CLUSTER-00")
+	many := env.get("/ui/search?q=CLUSTER-00")
 	require.Contains(t, many.body, "cluster-0049")
 	require.Contains(t, many.body, "and 50 more")
-	require.Contains(t, w.get("/ui/search?q=nothing-like-it").body, "Nothing found")
+	require.Contains(t, env.get("/ui/search?q=nothing-like-it").body, "Nothing found")
 }
 
 // The page is in front of the API, and in nobody's way.
-func TestTheRestIsTheAPIs(t *testing.T) {
+func TestOtherPathsReachAPI(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	poll := w.get("/api/v2/flux/clusters/cluster-0001.k8s.example.com/platform-components", "Authorization", "Bearer "+readToken)
+	env := setup(t, 3)
+	poll := env.get("/api/v2/flux/clusters/cluster-0001.k8s.example.com/platform-components", "Authorization", "Bearer "+readToken)
 	require.Equal(t, 200, poll.status)
 	require.Contains(t, poll.body, `{"inputs":[`)
-	require.Equal(t, 401, w.get("/clusters").status)
-	require.Equal(t, 404, w.get("/uiX").status)
+	require.Equal(t, 401, env.get("/clusters").status)
+	require.Equal(t, 404, env.get("/uiX").status)
 }

@@ -117,7 +117,7 @@ func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *sl
 	if !cfg.page {
 		return server.WithBasePath(cfg.basePath, srv), nil
 	}
-	page, err := ui.New(ui.Config{API: srv, BasePath: cfg.basePath, Ended: ended, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	page, err := ui.New(ui.Config{API: srv, BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
 	if err != nil {
 		return nil, err
 	}

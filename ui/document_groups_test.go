@@ -12,11 +12,11 @@ import (
 )
 
 // A revision that changes 60 clusters alike shows the change once, and each cluster in a list.
-func TestRevisionOfManyClusters(t *testing.T) {
+func TestEqualChangesShownOnce(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 60)
-	w.signIn(readToken)
-	w.change(func(tx *fleet.Tx) error {
+	env := setup(t, 60)
+	env.signIn(readToken)
+	env.edit(func(tx *fleet.Tx) error {
 		for i := range 60 {
 			if _, err := tx.Patch(fleet.KindCluster, clusterID(i), fmt.Appendf(nil, `{"labels":{"wave":"two","number":"n%d"}}`, i%20)); err != nil {
 				return err
@@ -24,7 +24,7 @@ func TestRevisionOfManyClusters(t *testing.T) {
 		}
 		return nil
 	})
-	page := w.get("/ui/changes/4").body
+	page := env.get("/ui/changes/4").body
 	require.Equal(t, 1, strings.Count(page, `<table class="diff">`))
 	require.Contains(t, page, "60 clusters")
 	require.Contains(t, page, "differs: 20 ways")
@@ -36,11 +36,11 @@ func TestRevisionOfManyClusters(t *testing.T) {
 }
 
 // A plan shows its effect on clusters before the documents, in the words of the command line.
-func TestPlanOfADeletion(t *testing.T) {
+func TestPlanShowsEffectFirst(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 8)
-	w.signIn(readToken)
-	page := w.get("/ui/components/grafana/delete?cascade=true").body
+	env := setup(t, 8)
+	env.signIn(readToken)
+	page := env.get("/ui/components/grafana/delete?cascade=true").body
 	require.Contains(t, page, "platform-component grafana")
 	require.Contains(t, page, "REMOVED: Flux uninstalls it")
 	require.Contains(t, page, "Flux would uninstall 8 things.")
@@ -50,14 +50,14 @@ func TestPlanOfADeletion(t *testing.T) {
 }
 
 // A revision that was reverted is marked, on its own page and in the list.
-func TestUndoneRevision(t *testing.T) {
+func TestUndoneRevisionMarked(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	w.signIn(readToken)
-	require.NotContains(t, w.get("/ui/changes/3").body, "Undone by")
-	w.call(http.MethodPost, "/revisions/3/revert", "")
-	require.Contains(t, w.get("/ui/changes/3").body, `Undone by <a href="/ui/changes/4">revision 4</a>`)
-	require.Equal(t, 1, strings.Count(w.get("/ui/changes").body, "undone by revision 4"))
-	require.NotContains(t, w.get("/ui/changes/2").body, "Undone by")
-	require.NotContains(t, w.get("/ui/changes/4").body, "Undone by")
+	env := setup(t, 3)
+	env.signIn(readToken)
+	require.NotContains(t, env.get("/ui/changes/3").body, "Undone by")
+	env.call(http.MethodPost, "/revisions/3/revert", "")
+	require.Contains(t, env.get("/ui/changes/3").body, `Undone by <a href="/ui/changes/4">revision 4</a>`)
+	require.Equal(t, 1, strings.Count(env.get("/ui/changes").body, "undone by revision 4"))
+	require.NotContains(t, env.get("/ui/changes/2").body, "Undone by")
+	require.NotContains(t, env.get("/ui/changes/4").body, "Undone by")
 }

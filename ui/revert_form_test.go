@@ -17,25 +17,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
-var planHash = regexp.MustCompile(`name="plan_hash" value="([^"]+)"`)
+var planHashField = regexp.MustCompile(`name="plan_hash" value="([^"]+)"`)
 
-// withChanges has the page offer changes.
-func (w *world) withChanges() {
-	w.t.Helper()
-	w.http.Close()
-	w.http = httptest.NewServer(w.page("", true))
-	w.t.Cleanup(w.http.Close)
+// enableChanges has the page offer changes.
+func (env *testEnv) enableChanges() {
+	env.t.Helper()
+	env.http.Close()
+	env.http = httptest.NewServer(env.page("", true))
+	env.t.Cleanup(env.http.Close)
 }
 
-func (w *world) hash(path string) string {
-	w.t.Helper()
-	found := planHash.FindStringSubmatch(w.get(path).body)
-	require.Len(w.t, found, 2)
+func (env *testEnv) planHash(path string) string {
+	env.t.Helper()
+	found := planHashField.FindStringSubmatch(env.get(path).body)
+	require.Len(env.t, found, 2)
 	return found[1]
 }
 
 // A revert that the API acknowledges after the page's time is up was made, and is not said to have failed.
-func TestRevertThatTakesLong(t *testing.T) {
+func TestLateRevertAcknowledgment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string]string{
@@ -64,15 +64,15 @@ func TestRevertThatTakesLong(t *testing.T) {
 // What was changed again since is named, and nothing is reverted.
 func TestRevertConflict(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 3)
-	w.withChanges()
-	_, err := w.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
+	env := setup(t, 3)
+	env.enableChanges()
+	_, err := env.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
 		_, err := tx.Patch(fleet.KindCluster, "cluster-0001", []byte(`{"patches":{"grafana":{"replicas":5}}}`))
 		return err
 	})
 	require.NoError(t, err)
-	require.Equal(t, http.StatusSeeOther, w.signIn(writeToken).status)
-	page := w.get("/ui/changes/3/revert")
+	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+	page := env.get("/ui/changes/3/revert")
 	require.Equal(t, 200, page.status)
 	require.Contains(t, page.body, "replicas")
 	require.Contains(t, page.body, "--theirs")

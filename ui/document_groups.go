@@ -32,7 +32,7 @@ func groupDocuments(documents []documentView) (out []documentGroup) {
 		action, kind, _ := strings.Cut(g.Head, "\x00")
 		one := documentGroup{Kind: kind, Action: action}
 		if len(g.Names) == 1 || action == "update" {
-			one.Fields, one.More = shownFields(of[g.Names[0]].Fields, g.Lines)
+			one.Fields, one.More = groupFields(of[g.Names[0]].Fields, g.Lines)
 		}
 		for _, name := range g.Names {
 			doc := of[name]
@@ -51,11 +51,11 @@ func fieldLines(fields []fieldChange) (lines []summarize.Line) {
 	return lines
 }
 
-// shownFields are the first fields of a group, as lines has them for all of it, and how many more there are.
-func shownFields(fields []fieldChange, lines []summarize.Line) (shown []fieldChange, more int) {
-	for i, f := range fields[:min(len(fields), fieldsPerDocument)] {
+// groupFields are the first fields of a group, as lines has them for all of it, and how many more there are.
+func groupFields(fields []fieldChange, lines []summarize.Line) (shown []fieldChange, more int) {
+	for i, f := range fields[:min(len(fields), maxFields)] {
 		if i < len(lines) {
-			f.Ways = lines[i].Ways
+			f.Values = lines[i].Ways
 		}
 		shown = append(shown, f)
 	}

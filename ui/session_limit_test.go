@@ -16,9 +16,9 @@ import (
 
 // One session that asks for everything at once, of an API that does not answer, keeps nobody else from looking: not even another
 // session of the same token. What is beyond any person is refused at once.
-func TestOneReaderDoesNotStarveOthers(t *testing.T) {
+func TestSessionLimit(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 20)
+	env := setup(t, 20)
 	synctest.Test(t, func(t *testing.T) {
 		var stuck, most atomic.Int32
 		release := make(chan struct{})
@@ -30,7 +30,7 @@ func TestOneReaderDoesNotStarveOthers(t *testing.T) {
 				<-release
 				stuck.Add(-1)
 			}
-			w.api.ServeHTTP(rw, r)
+			env.api.ServeHTTP(rw, r)
 		})})
 		require.NoError(t, err)
 		session := func() *http.Cookie {

@@ -16,50 +16,50 @@ import (
 )
 
 // visit is a request for a page by somebody who is signed in.
-type visit struct {
-	page  *Page
-	w     http.ResponseWriter
-	r     *http.Request
-	fleet *client.Client
-	way   *inProcess
-	who   api.Identity
+type pageRequest struct {
+	page      *Page
+	w         http.ResponseWriter
+	r         *http.Request
+	fleet     *client.Client
+	transport *inProcess
+	identity  api.Identity
 }
 
 // pageTimeout bounds everything that one page asks for.
 const pageTimeout = 20 * time.Second
 
-func (p *Page) newVisit(w http.ResponseWriter, r *http.Request, s session) (*visit, error) {
-	way := &inProcess{api: p.cfg.API, from: r, places: p.places}
+func (p *Page) newPageRequest(w http.ResponseWriter, r *http.Request, s session) (*pageRequest, error) {
+	transport := &inProcess{api: p.cfg.API, from: r, apiSlots: p.apiSlots}
 	fleet, err := client.New(client.Config{
-		URL: "http://fleet.invalid", Token: s.Token, UserAgent: "flux-resourceset-page", Timeout: pageTimeout, Retries: -1, Transport: way,
+		URL: "http://fleet.invalid", Token: s.Token, UserAgent: "flux-resourceset-page", Timeout: pageTimeout, Retries: -1, Transport: transport,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &visit{page: p, w: w, r: r, fleet: fleet, way: way}, nil
+	return &pageRequest{page: p, w: w, r: r, fleet: fleet, transport: transport}, nil
 }
 
 // identify finds out who the visitor is to the API. It fails when they may not read.
-func (v *visit) identify() error {
-	who, err := v.fleet.WhoAmIWithResponse(v.r.Context(), nil)
+func (req *pageRequest) identify() error {
+	who, err := req.fleet.WhoAmIWithResponse(req.r.Context(), nil)
 	if err != nil {
 		return err
 	}
-	v.who = *who.JSON200
-	if !v.may("read") {
+	req.identity = *who.JSON200
+	if !req.may("read") {
 		return errMayNotRead
 	}
 	return nil
 }
 
 // may tells whether the API takes something from the visitor's token.
-func (v *visit) may(what string) bool { return slices.Contains(v.who.May, what) }
+func (req *pageRequest) may(what string) bool { return slices.Contains(req.identity.May, what) }
 
 // errMayNotRead: the token is good, for something else.
 var errMayNotRead = errors.New("this token may not read the fleet: it is one for the polls of a cluster")
 
-// reasonNotIn is what somebody is told whose token is not good; not known when that is not why.
-func reasonNotIn(h http.Header, err error) (status int, problem string, known bool) {
+// signInProblem is what somebody is told whose token is not good; not known when that is not why.
+func signInProblem(h http.Header, err error) (status int, problem string, known bool) {
 	answer, answered := errors.AsType[*client.Error](err)
 	switch {
 	case errors.Is(err, errMayNotRead):
@@ -77,7 +77,7 @@ func reasonNotIn(h http.Header, err error) (status int, problem string, known bo
 type inProcess struct {
 	api      http.Handler
 	from     *http.Request
-	places   chan struct{}
+	apiSlots chan struct{}
 	revision string // of the last answer
 	age      string
 }
@@ -90,8 +90,8 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 		in.Body = http.NoBody
 	}
 	select { // however many pages are asked for, so many of their requests are under way
-	case t.places <- struct{}{}:
-		defer func() { <-t.places }()
+	case t.apiSlots <- struct{}{}:
+		defer func() { <-t.apiSlots }()
 	case <-req.Context().Done():
 		return nil, req.Context().Err()
 	}
@@ -131,7 +131,9 @@ func (r *recorder) Write(b []byte) (int, error) {
 }
 
 // query is a parameter of the page's address.
-func (v *visit) query(name string) string { return strings.TrimSpace(v.r.URL.Query().Get(name)) }
+func (req *pageRequest) query(name string) string {
+	return strings.TrimSpace(req.r.URL.Query().Get(name))
+}
 
 // optional is a parameter of the API that is left out when it is empty.
 func optional(text string) *string {
@@ -142,8 +144,8 @@ func optional(text string) *string {
 }
 
 // offset is where a page of a list begins.
-func (v *visit) offset() int {
-	n, err := strconv.Atoi(v.query("offset"))
+func (req *pageRequest) offset() int {
+	n, err := strconv.Atoi(req.query("offset"))
 	if err != nil || n < 0 {
 		return 0
 	}
@@ -151,4 +153,4 @@ func (v *visit) offset() int {
 }
 
 // reveal tells whether the visitor asked for what is masked.
-func (v *visit) reveal() bool { return v.query("reveal") == "true" }
+func (req *pageRequest) reveal() bool { return req.query("reveal") == "true" }

@@ -9,22 +9,22 @@ import (
 )
 
 // A text that turns around what follows it is shown with an escape, and &, < and > in values as themselves.
-func TestTextFromOutside(t *testing.T) {
+func TestControlCharactersEscaped(t *testing.T) {
 	t.Parallel()
-	w := setupWith(t, 45, "evil\u202etxt\u2066\u200b")
-	w.signIn(readToken)
-	w.change(func(tx *fleet.Tx) error {
+	env := setupWith(t, 45, "evil\u202etxt\u2066\u200b")
+	env.signIn(readToken)
+	env.edit(func(tx *fleet.Tx) error {
 		_, err := tx.Patch(fleet.KindCluster, "cluster-0000", []byte(`{"patches":{"podinfo":{"args":"a && b < c > d"}}}`))
 		return err
 	})
 	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes", "/ui/changes/2", "/ui/search?q=a%E2%80%AEb"} {
-		page := w.get(path).body
+		page := env.get(path).body
 		require.NotContains(t, page, "\u202e", path)
 		require.NotContains(t, page, "\u2066", path)
 		require.Contains(t, page, `\u202e`, path)
 	}
 	for _, path := range []string{"/ui/changes/4", "/ui/changes/4/revert", "/ui/clusters/cluster-0000/inputs/platform-components/podinfo"} {
-		require.Contains(t, w.get(path).body, "a &amp;&amp; b &lt; c &gt; d", path)
+		require.Contains(t, env.get(path).body, "a &amp;&amp; b &lt; c &gt; d", path)
 	}
-	require.Contains(t, w.get("/ui/changes/4").body, `UTC">2 h ago</time>`, "its age, and the time on hover")
+	require.Contains(t, env.get("/ui/changes/4").body, `UTC">2 h ago</time>`, "its age, and the time on hover")
 }

@@ -13,17 +13,17 @@ type EndedSessions interface {
 	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
-// endedTimeout is how long a page waits for the store's word on its session.
-const endedTimeout = time.Second
+// sessionEndedTimeout is how long a page waits for the store's word on its session.
+const sessionEndedTimeout = time.Second
 
-// endedHere are the sessions that were ended in this process, and when they would have ended by themselves. It counts while the
+// localEndedSessions are the sessions that were ended in this process, and when they would have ended by themselves. It counts while the
 // store does not answer.
-type endedHere struct {
+type localEndedSessions struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-func (e *endedHere) add(id string, until, now time.Time) {
+func (e *localEndedSessions) add(id string, until, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.until == nil {
@@ -33,7 +33,7 @@ func (e *endedHere) add(id string, until, now time.Time) {
 	e.until[id] = until
 }
 
-func (e *endedHere) has(id string) bool {
+func (e *localEndedSessions) has(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, ok := e.until[id]
@@ -41,28 +41,28 @@ func (e *endedHere) has(id string) bool {
 }
 
 // end ends a session in every process. Whatever copy of its cookie there is, pages ask for a token from then on.
-func (p *Page) end(ctx context.Context, s session) error {
-	until := s.Started.Add(sessionMost)
+func (p *Page) endSession(ctx context.Context, s session) error {
+	until := s.Started.Add(sessionMax)
 	p.ended.add(s.ID, until, p.cfg.Now())
-	if p.cfg.Ended == nil {
+	if p.cfg.EndedSessions == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout) // who signs out may close the browser
 	defer cancel()
-	return p.cfg.Ended.EndSession(ctx, s.ID, until)
+	return p.cfg.EndedSessions.EndSession(ctx, s.ID, until)
 }
 
-// hasEnded tells whether a session was ended. While the store does not answer, this process knows of its own only, as it knows of
+// sessionEnded tells whether a session was ended. While the store does not answer, this process knows of its own only, as it knows of
 // tokens: its pages are from memory then, too.
-func (p *Page) hasEnded(ctx context.Context, s session) bool {
+func (p *Page) sessionEnded(ctx context.Context, s session) bool {
 	if p.ended.has(s.ID) {
 		return true
 	}
-	if p.cfg.Ended == nil {
+	if p.cfg.EndedSessions == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, endedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sessionEndedTimeout)
 	defer cancel()
-	ended, err := p.cfg.Ended.SessionEnded(ctx, s.ID)
+	ended, err := p.cfg.EndedSessions.SessionEnded(ctx, s.ID)
 	return err == nil && ended
 }

@@ -1,0 +1,278 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// changeForm is a change that the page offers, in a fleet of eight clusters.
+type changeForm struct {
+	path       string
+	confirm    string                  // what has to be typed, because it goes from there
+	concurrent func(*fleet.Tx) error   // what somebody else does in between, which it would undo or meet
+	applied    func(*fleet.State) bool // that it is done
+}
+
+func patched(kind fleet.Kind, id, patch string) func(*fleet.Tx) error {
+	return func(tx *fleet.Tx) error {
+		_, err := tx.Patch(kind, id, []byte(patch))
+		return err
+	}
+}
+
+func deleted(kind fleet.Kind, id string) func(*fleet.State) bool {
+	return func(st *fleet.State) bool { _, there := st.Get(kind, id); return !there }
+}
+
+func clusterOf(st *fleet.State, id string) *fleet.Document {
+	doc, _ := st.Get(fleet.KindCluster, id)
+	return doc
+}
+
+const restorePath = "/ui/changes/2/restore?id=cluster-0001&kind=cluster"
+
+var allChangeForms = map[string]changeForm{
+	"revert": {
+		path: "/ui/changes/3/revert", concurrent: patched(fleet.KindCluster, "cluster-0001", `{"labels":{"owner":"web"}}`),
+		applied: func(st *fleet.State) bool { return len(clusterOf(st, "cluster-0001").Cluster().Patches) == 0 },
+	},
+	"restore": {
+		path: restorePath, concurrent: patched(fleet.KindCluster, "cluster-0001", `{"labels":{"owner":"web"}}`),
+		applied: func(st *fleet.State) bool { return len(clusterOf(st, "cluster-0001").Cluster().Patches) == 0 },
+	},
+	"protect": {
+		path: "/ui/clusters/cluster-0002/protect", concurrent: patched(fleet.KindCluster, "cluster-0002", `{"labels":{"owner":"web"}}`),
+		applied: func(st *fleet.State) bool { return clusterOf(st, "cluster-0002").Cluster().DeletionProtection },
+	},
+	"unprotect": {
+		path: "/ui/clusters/cluster-0005/unprotect", concurrent: patched(fleet.KindCluster, "cluster-0005", `{"labels":{"owner":"web"}}`),
+		applied: func(st *fleet.State) bool { return !clusterOf(st, "cluster-0005").Cluster().DeletionProtection },
+	},
+	"delete a cluster": {
+		path: "/ui/clusters/cluster-0003/delete", confirm: "prod", concurrent: patched(fleet.KindCluster, "cluster-0003", `{"labels":{"owner":"web"}}`),
+		applied: deleted(fleet.KindCluster, "cluster-0003"),
+	},
+	"delete a component": {
+		path: "/ui/components/grafana/delete?cascade=true", confirm: "prod", concurrent: patched(fleet.KindCluster, "cluster-0002", `{"patches":{"grafana":{"replicas":2}}}`),
+		applied: deleted(fleet.KindComponent, "grafana"),
+	},
+	"delete a layer": {
+		path: "/ui/layers/gold/delete", confirm: "prod", concurrent: patched(fleet.KindLayer, "gold", `{"description":"Other people's"}`),
+		applied: deleted(fleet.KindLayer, "gold"),
+	},
+}
+
+// setupChangeForms is a fleet of eight whose page offers changes to whoever signs in with the token.
+func setupChangeForms(t *testing.T, token string) *testEnv {
+	t.Helper()
+	env := setup(t, 8)
+	env.edit(patched(fleet.KindCluster, "cluster-0005", `{"deletion_protection":true,"platform_components":[{"id":"podinfo"}]}`))
+	env.enableChanges()
+	require.Equal(t, http.StatusSeeOther, env.signIn(token).status)
+	return env
+}
+
+// unchanged requires that nothing was done.
+func (env *testEnv) unchanged(f func()) {
+	env.t.Helper()
+	before := env.replica.State().Revision()
+	f()
+	require.Equal(env.t, before, env.replica.State().Revision())
+}
+
+func (p changeForm) form(hash string) url.Values {
+	return url.Values{"plan_hash": {hash}, "reason": {"CHG-8: as we agreed"}, "confirm": {p.confirm}}
+}
+
+// Every change is made by its plan, with a reason, by who may, from here, once.
+func TestChangeForms(t *testing.T) {
+	t.Parallel()
+	for name, p := range allChangeForms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := setupChangeForms(t, readToken)
+			env.unchanged(func() {
+				require.NotContains(t, env.get(p.path).body, "plan_hash", "what a token may not do is not offered")
+				require.Equal(t, http.StatusForbidden, env.send(env.client, http.MethodPost, p.path, p.form("x")).status)
+			})
+			require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+			hash := env.planHash(p.path)
+			env.unchanged(func() {
+				for problem, form := range map[string]url.Values{"no reason": {"plan_hash": {hash}}, "blank": {"plan_hash": {hash}, "reason": {"  "}}, "no plan": {"reason": {"x"}}} {
+					rsp := env.send(env.client, http.MethodPost, p.path, form)
+					require.Equal(t, http.StatusBadRequest, rsp.status, problem)
+					require.Contains(t, rsp.body, `role="alert"`, problem)
+				}
+				for _, from := range [][]string{{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}} {
+					require.Equal(t, http.StatusForbidden, env.send(env.client, http.MethodPost, p.path, p.form(hash), from...).status)
+				}
+				if p.confirm != "" {
+					for _, typed := range []string{"", "pro", "qa"} {
+						form := p.form(hash)
+						form.Set("confirm", typed)
+						require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, p.path, form).status, typed)
+					}
+				}
+				another := env.send(env.newClient(t), http.MethodPost, p.path, p.form(hash))
+				require.Contains(t, another.header.Get("Location"), "/ui/sign-in")
+			})
+
+			env.edit(p.concurrent) // since the plan was seen
+			env.unchanged(func() {
+				stale := env.send(env.client, http.MethodPost, p.path, p.form(hash))
+				require.Equal(t, http.StatusPreconditionFailed, stale.status, stale.body)
+				require.Contains(t, stale.body, "nothing was done")
+			})
+
+			done := env.send(env.client, http.MethodPost, p.path, p.form(env.planHash(p.path)))
+			require.Equal(t, http.StatusSeeOther, done.status, done.body)
+			require.True(t, p.applied(env.replica.State()))
+			change := env.get(done.header.Get("Location")).body
+			require.Contains(t, change, "CHG-8: as we agreed")
+			require.Contains(t, change, "static-write")
+		})
+	}
+}
+
+// Two who say so at once, or one who clicks twice, make one revision, and neither page breaks.
+func TestChangeFormAppliedOnce(t *testing.T) {
+	t.Parallel()
+	for name, p := range allChangeForms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := setupChangeForms(t, writeToken)
+			hash, before := env.planHash(p.path), env.replica.State().Revision()
+			statuses := make([]int, 6)
+			var all sync.WaitGroup
+			for i := range statuses {
+				all.Go(func() {
+					rsp, err := env.post(p.path, p.form(hash))
+					if err == nil {
+						statuses[i] = rsp
+					}
+				})
+			}
+			all.Wait()
+			made := 0
+			for _, status := range statuses {
+				require.Contains(t, []int{http.StatusSeeOther, http.StatusPreconditionFailed, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable}, status)
+				if status == http.StatusSeeOther {
+					made++
+				}
+			}
+			require.Equal(t, 1, made)
+			require.Equal(t, before+1, env.replica.State().Revision())
+		})
+	}
+}
+
+// post sends a form in the visitor's name, from any goroutine.
+func (env *testEnv) post(path string, form url.Values) (status int, err error) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return 0, err
+	}
+	here, err := url.Parse(env.http.URL)
+	if err != nil {
+		return 0, err
+	}
+	jar.SetCookies(here, env.client.Jar.Cookies(here))
+	visitor := &http.Client{Jar: jar, CheckRedirect: env.client.CheckRedirect}
+	rsp, err := visitor.PostForm(env.http.URL+path, form)
+	if err != nil {
+		return 0, err
+	}
+	return rsp.StatusCode, rsp.Body.Close()
+}
+
+// A token that is revoked between the plan and the form changes nothing, and one that may only read by then neither.
+func TestChangeFormAfterRevocation(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	env.enableChanges()
+	env.edit(patched(fleet.KindCluster, "cluster-0005", `{"deletion_protection":true,"platform_components":[{"id":"podinfo"}]}`))
+	require.Equal(t, http.StatusSeeOther, env.signIn(env.issueToken("editor", "write")).status)
+	hashes := map[string]string{}
+	for name, p := range allChangeForms {
+		hashes[name] = env.planHash(p.path)
+	}
+	session := env.client.Jar
+	env.revoke("editor")
+	env.unchanged(func() {
+		for name, p := range allChangeForms {
+			env.client.Jar = session
+			rsp := env.send(env.client, http.MethodPost, p.path, p.form(hashes[name]))
+			require.Contains(t, rsp.header.Get("Location"), "/ui/sign-in", name)
+		}
+	})
+}
+
+// Without the switch nothing is offered, whoever asks; the plans can be looked at.
+func TestChangesDisabled(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.http.Close()
+	env.http = httptest.NewServer(env.page(""))
+	t.Cleanup(env.http.Close)
+	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+	for name, p := range allChangeForms {
+		plan := env.get(p.path)
+		require.Equal(t, 200, plan.status, name)
+		require.NotContains(t, plan.body, "plan_hash", name)
+		require.Contains(t, plan.body, "This page only looks", name)
+		require.Equal(t, http.StatusMethodNotAllowed, env.send(env.client, http.MethodPost, p.path, p.form("x")).status, name)
+	}
+	for _, page := range []string{"/ui/clusters/cluster-0003", "/ui/components/grafana", "/ui/layers/gold"} {
+		require.NotContains(t, env.get(page).body, "/delete", page)
+	}
+}
+
+// What is not there, or cannot be, is said.
+func TestChangeFormRefusals(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	for path, status := range map[string]int{
+		"/ui/clusters/nobody/delete": 404, "/ui/clusters/nobody/protect": 404, "/ui/components/nothing/delete": 404, "/ui/layers/nothing/delete": 404,
+		"/ui/changes/2/restore": 404, "/ui/changes/2/restore?kind=token&id=x": 200, "/ui/changes/2/restore?kind=nothing&id=x": 200, "/ui/changes/x/restore?kind=cluster&id=cluster-0001": 404,
+		"/ui/changes/99/restore?kind=cluster&id=cluster-0001": 404,
+	} {
+		rsp := env.get(path)
+		require.Equal(t, status, rsp.status, path)
+		require.NotContains(t, rsp.body, "plan_hash", path)
+		require.Contains(t, rsp.body, "</html>", path)
+	}
+	used := env.get("/ui/components/grafana/delete")
+	require.NotContains(t, used.body, "plan_hash")
+	require.Contains(t, used.body, "/ui/components/grafana/delete?cascade=true", "and how it can be")
+	require.Contains(t, env.get("/ui/clusters/cluster-0005/delete").body, "/ui/clusters/cluster-0005/unprotect")
+	require.Contains(t, env.get("/ui/clusters/cluster-0005/protect").body, "It is protected already")
+	require.Contains(t, env.get("/ui/clusters/cluster-0002/unprotect").body, "no protection of its own")
+	require.Contains(t, env.get("/ui/changes/3/restore?kind=cluster&id=cluster-0001").body, "as it was at that revision")
+
+	// A document that is gone comes back as it was.
+	env.edit(func(tx *fleet.Tx) error {
+		_, err := tx.Create(fleet.KindLayer, []byte(`{"id":"empty","priority":3,"selector":"tier=none"}`))
+		return err
+	})
+	env.edit(func(tx *fleet.Tx) error {
+		_, err := tx.Delete(fleet.KindLayer, "empty", fleet.DeleteOptions{})
+		return err
+	})
+	const back = "/ui/changes/5/restore?kind=layer&id=empty"
+	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, back, url.Values{"plan_hash": {env.planHash(back)}, "reason": {"x"}}).status)
+	require.False(t, deleted(fleet.KindLayer, "empty")(env.replica.State()))
+	masked := env.get(restorePath)
+	require.NotContains(t, masked.body, "hunter2")
+	require.Contains(t, masked.body, "reveal=true")
+	require.Contains(t, env.get(restorePath+"&reveal=true").body, "hunter2")
+	require.True(t, strings.Contains(masked.body, "id=cluster-0001"), "what is masked is asked for on the same page")
+}
