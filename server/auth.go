@@ -15,33 +15,33 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Tokens are the static bearer tokens. Read must not be empty. Previous ones are still accepted while clients are
-// moved to the new ones; empty ones are not used.
+// Tokens are the static bearer tokens. Read must not be empty. Previous ones are accepted too, so that clients can move to the
+// new ones; empty ones are not used.
 type Tokens struct {
 	Read, ReadPrevious   string
 	Write, WritePrevious string
 }
 
-// Actors, as the log names them.
+// Actors in the log.
 const (
 	actorRead  = "static-read"
 	actorWrite = "static-write"
-	// A certificate only polls, so it is never the actor of a commit.
+	// A certificate can only poll, so it is never the actor of a commit.
 	actorCertificate = "certificate"
 )
 
-// role is what an identity may do. Each may do what those before it may.
+// role is a set of permissions. Each role includes those before it.
 type role uint8
 
 const (
-	roleNone  role = iota // nobody
+	roleNone  role = iota // not authenticated
 	rolePoll              // the Flux endpoints of one cluster
-	roleRead              // every read, and plans
-	roleWrite             // every change of the fleet
+	roleRead              // all reads, and plans
+	roleWrite             // all changes of the fleet
 	roleAdmin             // tokens as well
 )
 
-// authMethod is how a principal was known, for the metric: whoever moves clients from one to another wants to see it.
+// authMethod is the kind of credential, for the metric that shows whether clients still use a previous one.
 type authMethod uint8
 
 const (
@@ -56,19 +56,19 @@ const (
 
 var authMethodNames = [authMethods]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate"}
 
-// principal is who sent a request. The zero value is nobody.
+// principal is the sender of a request. The zero value is not authenticated.
 type principal struct {
 	role    role
 	method  authMethod
-	actor   string        // as the log names it
-	static  bool          // a token of the configuration
-	cluster string        // of a poll token: the id of the cluster it may poll for
-	managed *fleet.Holder // of a managed token: what its secret stands for
-	names   []string      // of a client certificate: the DNS names of the clusters it may poll for
+	actor   string        // in the log
+	static  bool          // it has a static token
+	cluster string        // of a poll token: the id of its cluster
+	managed *fleet.Holder // of a managed token
+	names   []string      // of a client certificate: the DNS names of its clusters
 }
 
-// mayPoll tells whether the principal may poll for the cluster that dns, as the request spells it, names. cluster is nil
-// where there is none: who may not poll for a cluster is told the same whether it exists or not.
+// mayPoll reports whether the principal may poll for the cluster with a DNS name, as the request spells it. cluster is nil
+// when there is none: a principal that may not poll for it gets the same answer whether it exists or not.
 func (p *principal) mayPoll(cluster *fleet.Document, dns string) bool {
 	if p.role != rolePoll {
 		return p.role >= roleRead
@@ -80,7 +80,7 @@ func (p *principal) mayPoll(cluster *fleet.Document, dns string) bool {
 	return slices.ContainsFunc(p.names, func(name string) bool { return fleet.NormalDNS(name) == dns })
 }
 
-// may tells whether the principal may do this; dns is the cluster that a poll names.
+// mayCall reports whether the principal may call an operation; dns is the cluster that a poll names.
 func (p *principal) mayCall(op *operation, st *fleet.State, dns string) bool {
 	if !op.poll {
 		return p.role >= op.needs
@@ -92,17 +92,17 @@ func (p *principal) mayCall(op *operation, st *fleet.State, dns string) bool {
 	return p.mayPoll(cluster, dns)
 }
 
-// refusal is why a request is not let through, and what it is answered.
+// refusal is the reason and the answer of a refused request.
 type refusal struct {
-	principal principal // as far as they are known
-	reason    error     // nil: they are known, and may not do this
+	principal principal // as far as it is known
+	reason    error     // nil: authenticated, but not permitted
 	answer    error
 }
 
-// Error says why.
+// Error returns the text of the answer.
 func (r *refusal) Error() string { return r.answer.Error() }
 
-// judge finds out who sent the request and whether they may do this, by what a State says; st may be nil.
+// authorize identifies the sender of a request and checks its permission in a State; st may be nil.
 func (s *Server) authorize(r *request, st *fleet.State) (principal, *refusal) {
 	who, err := s.identify(r.Request(), st)
 	switch {
@@ -112,19 +112,20 @@ func (s *Server) authorize(r *request, st *fleet.State) (principal, *refusal) {
 		return who, &refusal{who, err, err}
 	case who.mayCall(r.op, st, r.Param("cluster_dns")):
 		return who, nil
-	case who.static: // as the reference answers
+	case who.static: // as the reference implementation answers
 		return who, &refusal{who, nil, unauthorized(r.op, errReadToken)}
 	}
 	return who, &refusal{who, nil, errForbidden}
 }
 
-// authenticate judges the request by the newest State, unless it has been already, and keeps both.
+// authenticate authorizes the request in the newest State, and stores both in it. It does nothing when the request was
+// authorized in the same State before.
 func (s *Server) authenticate(r *request) error {
 	if r.op.public() {
 		return nil
 	}
 	read := s.cfg.Replica.StateForReads
-	if !r.op.crudOnly { // the answer is for clusters
+	if !r.op.crudOnly { // the endpoints for clusters
 		read = s.cfg.Replica.StateForPolls
 	}
 	st, age, unfit := read()
@@ -145,7 +146,7 @@ func (s *Server) authenticate(r *request) error {
 	return nil
 }
 
-// errNobody: the request does not say who sent it, or not in a way that is good here. The others say which.
+// errUnauthenticated: the request has no valid credential. The others are its causes.
 var (
 	errUnauthenticated = errors.New("not authenticated")
 	errMissing         = fmt.Errorf("%w: there is no token", errUnauthenticated)
@@ -157,20 +158,20 @@ var (
 	errReadToken       = fmt.Errorf("%w: it is the read token", errUnauthenticated)
 )
 
-// tokenRoles are the roles of managed tokens. One that a newer version has added may do nothing here.
+// tokenRoles are the roles of managed tokens. A role of a newer version has no permissions here.
 var tokenRoles = map[string]role{
 	fleet.RolePoll: rolePoll, fleet.RoleRead: roleRead, fleet.RoleWrite: roleWrite, fleet.RoleAdmin: roleAdmin,
 }
 
-// errForbidden is the same for everything that a principal may not do, so that it tells nothing about what is there.
+// errForbidden is the same for everything that a principal may not do, so that it does not reveal which documents exist.
 var errForbidden = &publicError{
 	status: http.StatusForbidden, code: "forbidden",
 	detail: "the token or client certificate is valid, but not for this: ask for one with another role",
 }
 
-// find finds out who sent a request: by its token if it has one, else by its client certificate. It neither
-// allocates nor waits, since every poll passes here. st may be nil. errNobody when it is nobody known; with errExpired
-// the principal's actor says whose token it was.
+// identify returns the sender of a request: by its token if it has one, else by its client certificate. It neither allocates
+// nor waits, because every poll calls it. st may be nil. The error wraps errUnauthenticated if the credential is missing or
+// invalid; with errExpired the principal has the actor of the token.
 func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
 	certified := s.hasTrustedCertificate(r)
 	if s.cfg.RequireClientCert && !certified {
@@ -191,12 +192,12 @@ func (s *Server) identify(r *http.Request, st *fleet.State) (principal, error) {
 	return principal{}, errMissing
 }
 
-// certified tells whether the client presented a certificate of an authority that is trusted here.
+// hasTrustedCertificate reports whether the client presented a certificate of a trusted authority.
 func (s *Server) hasTrustedCertificate(r *http.Request) bool {
 	return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && (s.cfg.TLS == nil || s.cfg.TLS.trusts(r.Context(), r.TLS))
 }
 
-// unauthorized is the answer to who is not known, or is known and needs another of the static tokens.
+// unauthorized is the answer to a request without a valid credential, or with the wrong static token.
 func unauthorized(op *operation, why error) error {
 	detail := "a bearer token is required: send Authorization: Bearer, with the read token"
 	if op.needs >= roleWrite {
@@ -206,7 +207,7 @@ func unauthorized(op *operation, why error) error {
 		detail = "a client certificate is required here, beside the token"
 	}
 	challenge := `Bearer realm="flux-resourceset"`
-	switch { // RFC 6750: who has sent none is not told of an error
+	switch { // RFC 6750: no error code when the request has no token
 	case errors.Is(why, errReadToken):
 		detail = "this is the read token, and changes need the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples"
 	case errors.Is(why, errUnknown):
@@ -227,13 +228,13 @@ func bearer(r *http.Request) (string, bool) {
 	return token, ok && strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// credential is a configured token, as it is compared.
+// credential is a static token, as its digest.
 type credential struct {
 	sum       [sha256.Size]byte
 	principal principal
 }
 
-// credentials are the tokens that are set. The write token comes last: where both are the same, it counts.
+// credentials returns the tokens that are set. The write token is last, so it counts where both are equal.
 func (t Tokens) credentials() []credential {
 	static := func(r role, actor string, method authMethod) principal {
 		return principal{role: r, method: method, actor: actor, static: true}
@@ -255,10 +256,10 @@ func (t Tokens) credentials() []credential {
 	return out
 }
 
-// holder is whose token it is. Every static token is compared, in constant time, whatever matched before; managed ones
-// are looked up by their digest, which tells nothing about the secret to whoever times it.
+// identifyToken returns the holder of a token. It compares every static token in constant time, whichever matched before, and
+// looks managed ones up by their digest, so the time reveals nothing about a secret.
 func (s *Server) identifyToken(token string, st *fleet.State) (who principal, err error) {
-	var room [128]byte // on the stack: a conversion of the string would be copied to the heap
+	var room [128]byte // on the stack: a conversion of the string would allocate
 	sum := sha256.Sum256(append(room[:0], token...))
 	for i := range s.credentials {
 		if subtle.ConstantTimeCompare(sum[:], s.credentials[i].sum[:]) == 1 {
@@ -270,7 +271,7 @@ func (s *Server) identifyToken(token string, st *fleet.State) (who principal, er
 	}
 	if st == nil {
 		if fleet.LooksLikeSecret(token) {
-			return who, store.ErrNotLoaded // it may well be good
+			return who, store.ErrNotLoaded // it may be valid
 		}
 		return who, errUnknown
 	}

@@ -18,30 +18,30 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Backup is a copy of the whole store, in a file that is gone once it is closed.
+// Backup is a copy of the whole store, in a file that is deleted when it is closed.
 type Backup struct {
 	File     io.ReadSeekCloser
 	Name     string
 	Revision fleet.Revision
 }
 
-// BackupTime is how long making a backup may take.
+// BackupTime is the limit of making a backup.
 const BackupTime = 15 * time.Minute
 
-// A backup is made before any of it is sent: a client that takes its time holds a file, and nothing of the store.
+// A backup is complete before the first byte is sent: a slow client holds a file open, and nothing of the store.
 const (
-	backupChunk = 1 << 20 // bytes that a client has to take within backupPace
+	backupChunk = 1 << 20 // bytes that a client has to receive within backupPace
 	backupPace  = 30 * time.Second
 )
 
-// GetBackup answers with a copy of the whole store. The queue sees to it that there is one at a time: whoever has seen the
-// end of one may ask for the next.
+// GetBackup answers with a copy of the whole store. Its queue runs one at a time: a client that has received the end of one
+// may request the next.
 func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 	if _, err := s.state(c); err != nil {
 		return err
 	}
 	r, h := requestOf(c), c.Response().Header()
-	h.Del(headerAge) // it is not made from the copy in memory
+	h.Del(headerAge) // the copy is not made from the State in memory
 	h.Del(headerRevision)
 	wire := http.NewResponseController(c.Response())
 	if err := errors.Join(wire.SetReadDeadline(time.Time{}), wire.SetWriteDeadline(time.Now().Add(BackupTime+backupPace))); err != nil {
@@ -55,7 +55,7 @@ func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 	if err := errors.Join(err, made.File.Close()); err != nil {
 		return err
 	}
-	r.job.leave() // before its client can have seen the end: nothing is held any more but the last piece
+	r.job.leave() // before the client can have received the end; only the last piece is left in memory
 	if len(last) == 0 {
 		return nil
 	}
@@ -66,9 +66,9 @@ func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 	return err
 }
 
-// sendBackup sends all of a backup but its last piece.
+// sendBackup sends all of a backup but its last piece, which it returns.
 func (s *Server) sendBackup(r *request, made *Backup) (last []byte, err error) {
-	if err := s.authenticate(r); err != nil { // what was good when it was asked for may have been revoked meanwhile
+	if err := s.authenticate(r); err != nil { // the token may have been revoked since the request
 		return nil, err
 	}
 	r.state = nil
@@ -108,7 +108,7 @@ func (s *Server) makeBackup(r *request) (*Backup, error) {
 	if s.cfg.Backup == nil {
 		return nil, &publicError{status: http.StatusNotFound, code: "not_found", detail: "this server makes no backups"}
 	}
-	r.state = nil // it may be replaced many times before the backup is there, and would be kept
+	r.state = nil // it may be replaced many times before the backup is complete, and would stay in memory
 	ctx, cancel := context.WithTimeout(r.Request().Context(), BackupTime)
 	defer cancel()
 	made, err := s.cfg.Backup(ctx)

@@ -18,8 +18,8 @@ var basePath = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$`)
 
 const maxBasePath = 200 // bytes
 
-// CheckBasePath tells whether the service can be served below a path. A path of the API itself is refused: a request for it
-// could mean either.
+// CheckBasePath returns an error when the service cannot be served below a path. A path of the API itself is refused, because
+// a request for it would be ambiguous.
 func CheckBasePath(base string) error {
 	if base == "" {
 		return nil
@@ -62,7 +62,7 @@ func WithBasePath(base string, next http.Handler) http.Handler {
 	})
 }
 
-// cutBasePath removes a base path; what is left of the path itself is the root.
+// cutBasePath removes a base path; the path itself becomes the root.
 func cutBasePath(base, path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, base)
 	switch {
@@ -74,11 +74,11 @@ func cutBasePath(base, path string) (rest string, ok bool) {
 	return "", false
 }
 
-// basePathWriter puts the base path in front of the addresses in an answer's headers.
+// basePathWriter adds the base path to the addresses in the headers of an answer.
 type basePathWriter struct {
 	http.ResponseWriter
 	base   string
-	header bool // was written
+	header bool
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -104,5 +104,5 @@ func (w *basePathWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is called by http.ResponseController.
 func (w *basePathWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

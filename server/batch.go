@@ -38,7 +38,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	addWarnings(c, res.Warnings)
 	answer, err := encodeResponse(api.BatchResult{
 		Revision: int64(revision), Changes: res.Changes(), Results: results, PlanHash: planHash, Warnings: append([]string{}, res.Warnings...),
-	}, c.Request().Context().Err) // the change is made, however long that took
+	}, c.Request().Context().Err) // the change is committed, so the answer is sent however long that took
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 		var err error
 		results, err = batch.Run(ops)
 		if err != nil {
-			results = nil // its problems are where they belong
+			results = nil // the problems name their operations
 		}
 		return err
 	})
@@ -73,8 +73,8 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	return res, results, err
 }
 
-// misshapenDocuments holds the documents and patches of operations against the contract, as the requests that create,
-// update and patch one of them would be.
+// misshapenDocuments validates the documents and patches of operations, as the requests that create, update and patch one of
+// them are validated.
 func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 	var problems []fleet.Problem
 	for i, op := range ops {
@@ -92,7 +92,7 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 		}
 		route := s.operations.find(method, path)
 		if route == nil || body == nil {
-			continue // Run says what is missing
+			continue // Run reports a missing document
 		}
 		at := fleet.Pointer("operations", strconv.Itoa(i), field)
 		for _, p := range checkSchema(route.bodySchema(echo.MIMEApplicationJSON), body) {

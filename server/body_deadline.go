@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// unreadGrace is how long a client may go on sending a body that nobody will read, after it has been answered.
+// unreadBodyGrace is the time for which a client may go on sending a body after its answer, which discards it.
 const unreadBodyGrace = time.Second
 
-// withoutUnread lets go of clients whose request has a body that is not read, because it is refused before that or takes
-// none. net/http waits for the rest of it, before the answer or after, up to the time-out of a whole request: whoever
-// announces a body and sends nothing would hold a connection for that long, without a token.
+// withBodyDeadline limits the time for a body that no handler reads, because the request is refused before that or takes no
+// body. net/http reads the rest of it before or after the answer, for up to the timeout of a whole request: a client without a
+// token that announces a body and sends none would hold a connection for that long.
 func withBodyDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 { // polls, nearly all requests there are
+		if r.ContentLength == 0 { // polls, nearly all requests
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -26,7 +26,7 @@ func withBodyDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// announced is a request's body, and whether it has come as a whole.
+// trackedBody is the body of a request. ended: it was read to its end.
 type trackedBody struct {
 	io.ReadCloser
 	ended bool
@@ -39,23 +39,24 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hasty is the answer to a request with a body.
+// bodyDeadlineWriter sets the deadline when the answer to a request with a body begins.
 type bodyDeadlineWriter struct {
 	http.ResponseWriter
 	body        *trackedBody
-	http2       bool // the request is a stream of HTTP/2
-	wroteHeader bool // was written
+	http2       bool
+	wroteHeader bool
 }
 
-// hurry ends the patience with a body that has not come yet. Nobody reads a body once the answer has begun, and HTTP/2 would keep what
-// has come of it until the client takes the answer. With HTTP/1 to close it is to wait for the rest.
+// setDeadline limits the time for a body that was not read to its end. Handlers do not read it once the answer has begun.
+// HTTP/2 would hold its received part until the client reads the answer, so the body is closed; in HTTP/1 Close would wait for
+// the rest.
 func (w *bodyDeadlineWriter) setDeadline() {
 	if w.body.ended {
 		return
 	}
 	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Now().Add(unreadBodyGrace)) // fails when the client is gone
 	if w.http2 {
-		_ = w.body.Close() // never fails there
+		_ = w.body.Close() // never fails in HTTP/2
 	}
 }
 
@@ -76,5 +77,5 @@ func (w *bodyDeadlineWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is called by http.ResponseController.
 func (w *bodyDeadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// modeOrphan is the mode of DELETE that forgets a cluster without uninstalling it.
+// modeOrphan is the mode of DELETE that removes a cluster without uninstalling it.
 const modeOrphan = "orphan"
 
 func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
@@ -50,7 +50,7 @@ func selectClusters(docs []*fleet.Document, environment, selector *string) ([]*f
 	}), nil
 }
 
-// runningOnly keeps the clusters that are asked to run a component and, of it, a version and a tag; nil does not filter.
+// runningOnly keeps the clusters whose desired state has a component, with a version and a tag; nil does not filter.
 func runningOnly(st *fleet.State, component, version, tag *string) (func(*fleet.Document) bool, error) {
 	if component == nil {
 		var problems []fleet.Problem

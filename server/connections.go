@@ -11,26 +11,25 @@ import (
 	"sync/atomic"
 )
 
-// Limits on connections.
+// Limits of connections.
 const (
-	// maxConnections is how many connections are held. Beyond it the one that has been quiet for the longest is closed: idle
-	// ones are only kept to spare clients a handshake, and who has connected and says nothing waits for nothing. So a flood of
-	// connections costs a bounded amount of memory, and keeps nobody out who speaks.
+	// maxConnections is the limit of all connections. Beyond it the one that has been idle for the longest is closed, which
+	// costs its client a handshake at most. So a flood of connections takes bounded memory and does not affect active clients.
 	maxConnections = 8192
-	// maxUnproven is how many connections are held that have sent something, but no good credential yet; maxUnprovenEach is
-	// how many of one address (of IPv6, the /64). Beyond it the oldest of these is closed. A client of HTTP/2 makes each
-	// take some hundred KiB: headers of streams, bodies that have come, and buffers. A client with a credential has proven
-	// itself with its first request, within milliseconds.
+	// maxUnauthenticated is the limit of connections that have sent a request but no valid credential yet;
+	// maxUnauthenticatedPerAddress that of one address (of IPv6, the /64). Beyond it the oldest of these is closed. A client
+	// of HTTP/2 can make each take some hundred KiB: headers of streams, received bodies, and buffers. A client with a
+	// credential is authenticated by its first request, within milliseconds.
 	maxUnauthenticated           = 1024
 	maxUnauthenticatedPerAddress = 256
 )
 
-// connections are those of one server.
+// connections tracks the connections of one server.
 type connections struct {
 	limits          connectionLimits
 	mu              sync.Mutex
 	all             map[net.Conn]*connection
-	idle            list.List // of *connection: new and idle ones, the one that has been quiet for the longest in front
+	idle            list.List // of *connection: new and idle ones, the longest idle in front
 	unauthenticated list.List // of *connection, the oldest in front
 	perAddress      map[netip.Prefix]*list.List
 }
@@ -39,15 +38,15 @@ type connectionLimits struct{ total, unauthenticated, unauthenticatedPerAddress 
 
 var defaultConnectionLimits = connectionLimits{maxConnections, maxUnauthenticated, maxUnauthenticatedPerAddress}
 
-// connection is one of them.
+// connection is one tracked connection, with its elements in the lists.
 type connection struct {
 	owner           *connections
 	conn            net.Conn
 	address         netip.Prefix
 	authenticated   atomic.Bool
-	idle            *list.Element // nil: it is not
-	unauthenticated *list.Element // nil: it has sent nothing, or a good credential
-	perAddress      *list.Element // likewise
+	idle            *list.Element // nil: a request is in progress
+	unauthenticated *list.Element // nil: it has sent no request, or a valid credential
+	perAddress      *list.Element // like unauthenticated, in the list of its address
 }
 
 func newConnections(most connectionLimits) *connections {
@@ -56,7 +55,7 @@ func newConnections(most connectionLimits) *connections {
 
 type connectionKey struct{}
 
-// context is the server's ConnContext: requests find their connection in theirs.
+// connContext is the http.Server's ConnContext: requests find their connection in their context.
 func (c *connections) connContext(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +71,7 @@ func (c *connections) get(conn net.Conn) *connection {
 	return known
 }
 
-// proven notes that a request had a good credential: its connection is none of those that are limited more tightly.
+// markAuthenticated exempts the connection of a request with a valid credential from the limits of unauthenticated ones.
 func markAuthenticated(ctx context.Context) {
 	if c, ok := ctx.Value(connectionKey{}).(*connection); ok && !c.authenticated.Load() {
 		c.owner.setAuthenticated(c)
@@ -86,7 +85,7 @@ func (c *connections) setAuthenticated(conn *connection) {
 	c.removeUnauthenticated(conn)
 }
 
-// forget takes a connection off the lists of unproven ones.
+// removeUnauthenticated removes a connection from the lists of unauthenticated ones.
 func (c *connections) removeUnauthenticated(conn *connection) {
 	if conn.unauthenticated == nil {
 		return
@@ -100,19 +99,19 @@ func (c *connections) removeUnauthenticated(conn *connection) {
 	conn.unauthenticated, conn.perAddress = nil, nil
 }
 
-// changed is the server's ConnState.
+// stateChanged is the http.Server's ConnState.
 func (c *connections) stateChanged(conn net.Conn, state http.ConnState) {
 	surplus := c.track(conn, state)
 	if surplus == nil {
 		return
 	}
 	if encrypted, ok := surplus.(*tls.Conn); ok {
-		surplus = encrypted.NetConn() // without a farewell, for which a client that takes nothing would have to be waited for
+		surplus = encrypted.NetConn() // without the TLS close_notify, which would block on a client that does not read
 	}
-	_ = surplus.Close() // it says so itself, to note, from its own goroutine
+	_ = surplus.Close() // its own goroutine then reports StateClosed
 }
 
-// note follows a connection, and returns one that is to be closed for it.
+// track updates the lists for a new state of a connection, and returns a connection to close; nil: none.
 func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +137,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
 	return nil
 }
 
-// speaks notes that a connection has sent something, and returns one that is to be closed for it.
+// activate lists a connection that has sent a request as unauthenticated, and returns a connection to close; nil: none.
 func (c *connections) activate(conn *connection) net.Conn {
 	if conn.authenticated.Load() || conn.unauthenticated != nil {
 		return nil
@@ -158,7 +157,7 @@ func (c *connections) activate(conn *connection) net.Conn {
 	return nil
 }
 
-// surplus takes a connection that is to be closed off the lists. It is counted until it says that it is closed.
+// evict removes a connection from the lists, for the caller to close. It counts until it reports StateClosed.
 func (c *connections) evict(first *list.Element) net.Conn {
 	conn := first.Value.(*connection)
 	if conn.idle != nil {
@@ -166,6 +165,6 @@ func (c *connections) evict(first *list.Element) net.Conn {
 		conn.idle = nil
 	}
 	c.removeUnauthenticated(conn)
-	conn.authenticated.Store(true) // it is not listed again
+	conn.authenticated.Store(true) // so that it is not listed again
 	return conn.conn
 }

@@ -9,40 +9,40 @@ import (
 	"time"
 )
 
-// Reads and plans of a large fleet take seconds of a processor, and a credential that asks for nothing else would have one for
-// itself. So each credential has a budget of time that is refilled more slowly than time passes. Changes are not charged: who
-// may change the fleet need not be kept from it by what they have read, nor a pipeline by what it has changed.
+// Reads and plans of a large fleet take seconds of a processor, and one credential that repeats them could occupy it. So each
+// credential has a budget of time, which refills more slowly than time passes. Changes are not charged: reads must not prevent
+// a change, and the changes of a pipeline must not prevent the next one.
 const (
-	// budgetSize is for how long a credential may keep a processor busy at once. It is spent by the clock, and not by processor time:
-	// a job works in several goroutines, and no clock of the system counts for these alone. So a machine that does other things too
-	// uses up the budget sooner. A plan of 2,000 operations on 10,000 clusters takes less than a second of it, a plan that changes a
-	// component on all of them a few.
+	// budgetSize is the time for which a credential may occupy a processor at once. It is wall-clock time, not processor time,
+	// because a job runs in several goroutines and the operating system measures no processor time for these. So a machine
+	// that is busy with other work uses up the budget sooner. A plan of 2,000 operations on 10,000 clusters takes less than a
+	// second of it, a plan that changes a component on all of them a few seconds.
 	budgetSize = 300 * time.Second
-	// budgetRate is how much of a processor a credential may have in the long run.
+	// budgetRate is the share of one processor that a credential may use in the long run.
 	budgetRate = 0.5
 )
 
-// charged are the queues whose jobs are paid for with the budget.
+// chargedQueues are the queues whose jobs are charged.
 var chargedQueues = map[string]bool{queuePlans: true, queueExplain: true, queueHistory: true, queueStatus: true, queueReads: true}
 
-// budgets are the budgets of credentials. Those that are full are not kept.
+// timeBudgets are the budgets of credentials. Full budgets take no memory.
 type timeBudgets struct {
 	mu    sync.Mutex
 	spent map[string]spentTime
 }
 
-// spending is how much of a budget was spent, as of a time.
+// spentTime is the spent part of a budget at a time.
 type spentTime struct {
 	amount time.Duration
 	at     time.Time
 }
 
-// now is what is left of it when the budget has been refilled until now.
+// after returns the part that is still spent at a later time; negative: the budget was full before.
 func (s spentTime) after(now time.Time) time.Duration {
 	return s.amount - time.Duration(float64(now.Sub(s.at))*budgetRate)
 }
 
-// spend charges a credential for work that took so long.
+// charge adds the time of a job to the spent part of a principal's budget.
 func (b *timeBudgets) charge(who string, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,7 @@ func (b *timeBudgets) charge(who string, took time.Duration) {
 	if b.spent == nil {
 		b.spent = map[string]spentTime{}
 	}
-	for other, s := range b.spent { // as many as have asked for something lately
+	for other, s := range b.spent { // few: the principals with recent requests
 		if s.after(now) <= 0 {
 			delete(b.spent, other)
 		}
@@ -58,14 +58,14 @@ func (b *timeBudgets) charge(who string, took time.Duration) {
 	b.spent[who] = spentTime{max(0, b.spent[who].after(now)) + took, now}
 }
 
-// charge has the job's principal pay for work that took so long.
+// charge charges the job's principal, if the queue is charged.
 func (j *job) charge(took time.Duration) {
 	if j != nil && j.budget != nil {
 		j.budget.charge(j.principal, took)
 	}
 }
 
-// timedWriter measures how long its client takes.
+// timedWriter measures the time for which its client delays writes.
 type timedWriter struct {
 	io.Writer
 	took time.Duration
@@ -78,7 +78,7 @@ func (w *timedWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// check refuses a credential whose budget is spent until some of it, at least a second, is there again.
+// check returns 429 for a principal whose budget is spent, with the time until at least a second of it is available.
 func (b *timeBudgets) check(who string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

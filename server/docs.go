@@ -13,14 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// docsPolicy lets Swagger UI run from our own files and talk to our own API, and nothing else: no script and no style that
-// somebody has got into the page.
+// docsPolicy lets Swagger UI run from our own files and call our own API, and forbids injected scripts and styles.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' '" + logoStyle + "'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// logoStyle is the hash of the only style that Swagger UI has in its script: the colours of its logo.
+// logoStyle is the hash of the only style in the script of Swagger UI: the colors of its logo.
 const logoStyle = "sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w="
 
-// docsPage is the page around Swagger UI; the library's own has its script and its styles inline.
+// docsPage is the page around Swagger UI; the library's own page has inline scripts and styles.
 //
 //go:embed docs
 var docsPage embed.FS
@@ -40,7 +39,7 @@ func (s *Server) mountDocs() {
 		case isFile(static.FS, file) || isFile(static.FS, file+".gz"): // most are embedded in compressed form only
 			ui.ServeHTTP(c.Response(), c.Request())
 		default:
-			return echo.ErrNotFound // as a problem; the file server would answer in plain text
+			return echo.ErrNotFound // as a problem document; the file server would answer in plain text
 		}
 		return nil
 	}
@@ -63,9 +62,8 @@ func (s *Server) getDocsSpec(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", doc)
 }
 
-// makeDocsSpec is the contract as Swagger UI shows it. The page fills in the example of every parameter when somebody
-// tries an operation; one of an optional parameter would filter, wait for a revision that is not there, or make a
-// write stale.
+// makeDocsSpec returns the OpenAPI document for Swagger UI, without the examples of optional parameters. The page would fill
+// them in when a user tries an operation: they would filter, wait for a revision that does not exist, or make a write stale.
 func makeDocsSpec(spec []byte) ([]byte, error) {
 	var doc map[string]any
 	if err := yaml.Unmarshal(spec, &doc); err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// The operations that every kind of document has in common. The handlers of a kind only say which kind it is.
+// The operations that all kinds of documents have in common. The handlers of a kind only name the kind.
 
 func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) error {
 	return listViews(c, docs, limit, offset, (*fleet.Document).View)
 }
 
-// listViews answers documents as the view shows them.
+// listViews answers with a page of documents, each converted by view.
 func listViews(c echo.Context, docs []*fleet.Document, limit, offset *int, view func(*fleet.Document) any) error {
 	docs = paginate(c, docs, limit, offset)
 	return streamList(c, lazyList{len(docs), func(i int) any { return view(docs[i]) }})
@@ -41,13 +41,13 @@ func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readP
 	return writeJSON(c, http.StatusOK, doc.View())
 }
 
-// readParams are the parameters that reads of a document share.
+// readParams are the parameters of all reads of a document.
 type readParams struct {
 	ifNoneMatch *string
-	revision    *int64 // as it was then
+	revision    *int64 // read the document at this revision
 }
 
-// writeParams are the parameters that writes share.
+// writeParams are the parameters of all writes.
 type writeParams struct {
 	ifMatch  *string
 	dryRun   *bool
@@ -55,7 +55,7 @@ type writeParams struct {
 	planHash *string
 }
 
-// update runs a change of one document and answers with what the change makes of it.
+// update commits a change of one document and answers with the new document.
 func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) error {
 	res, err := s.commit(c, kind, id, p, change)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 	return writeJSON(c, http.StatusOK, doc.View())
 }
 
-// changeMeta is what the log keeps about a request that changes something.
+// changeMeta returns the part of a request that is kept in the log.
 func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 	return store.Meta{
 		Author: c.Request().Header.Get(headerChangeAuthor), Reason: reason,
@@ -77,7 +77,7 @@ func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 	}
 }
 
-// guardOf is what a request says about what it may take away.
+// guardOf returns the removals that a request allows.
 func guardOf(c echo.Context, planHash string) fleet.Guard {
 	g := fleet.Guard{PlanHash: planHash}
 	lines, given := c.Request().Header[headerRemovesFrom]
@@ -88,9 +88,9 @@ func guardOf(c echo.Context, planHash string) fleet.Guard {
 	return g
 }
 
-// commit runs a change under If-Match and sets the headers that every write answers with.
+// commit commits a change under If-Match and sets the headers of every write.
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
-	if tags, given := c.Request().Header["If-Match"]; given && strings.TrimSpace(strings.Join(tags, "")) == "" { // somebody's variable was empty; nothing must not mean anything
+	if tags, given := c.Request().Header["If-Match"]; given && strings.TrimSpace(strings.Join(tags, "")) == "" { // likely an empty variable of a script; it must not disable the condition
 		return fleet.Result{}, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: must not be empty; leave it out, or send an ETag"}})
 	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)
@@ -107,7 +107,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	}
 	revision := res.State.Revision()
 	if meta.DryRun && len(res.Commit.Changes) > 0 {
-		revision-- // the fleet still stands where it stood
+		revision-- // a dry run leaves the fleet at its revision
 	}
 	c.Response().Header().Set(headerRevision, formatRevision(revision))
 	s.metrics.stored.Add(float64(res.Stored))
@@ -168,7 +168,7 @@ func (s *Server) deleteDocument(c echo.Context, kind fleet.Kind, id string, p wr
 	return writeJSON(c, http.StatusOK, deleted.View())
 }
 
-// assign and unassign change one entry of one of a cluster's lists.
+// assign and unassign change one entry in one of a cluster's lists.
 func (s *Server) assign(c echo.Context, cluster string, kind fleet.Kind, id string, p writeParams) error {
 	return s.update(c, fleet.KindCluster, cluster, p, func(tx *fleet.Tx) error {
 		_, err := tx.Assign(cluster, kind, id, requestBody(c))

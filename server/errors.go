@@ -25,13 +25,13 @@ type publicError struct {
 
 func (e *publicError) Error() string { return e.detail }
 
-// maxErrors is how many problems an answer lists: a body may have a hundred thousand, and nobody reads those.
+// maxErrors is the limit of problems in an answer: a body may have a hundred thousand.
 const maxErrors = 1000
 
-// statusClientGone is what proxies log for a client that did not wait.
+// statusClientGone is the status that proxies log for a client that disconnected.
 const statusClientGone = 499
 
-// domainStatus maps the domain's codes to statuses.
+// domainStatus has the statuses of the codes of package fleet.
 var domainStatus = map[fleet.Code]int{
 	fleet.CodeInvalid:        http.StatusBadRequest,
 	fleet.CodeNotFound:       http.StatusNotFound,
@@ -47,7 +47,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeUnresolved:     http.StatusInternalServerError,
 }
 
-// httpCodes maps the statuses that the router and net/http themselves answer with to codes.
+// httpCodes has the codes of the statuses that the router and net/http return.
 var httpCodes = map[int]string{
 	http.StatusBadRequest:            "validation_error",
 	http.StatusUnauthorized:          "unauthorized",
@@ -57,7 +57,7 @@ var httpCodes = map[int]string{
 	http.StatusUnsupportedMediaType:  "unsupported_media_type",
 }
 
-// toPublic is the one place where errors become HTTP.
+// toPublic is the only place that turns errors into HTTP.
 func toPublic(c echo.Context, err error) *publicError {
 	var (
 		public  *publicError
@@ -89,7 +89,7 @@ func toPublic(c echo.Context, err error) *publicError {
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
 			detail: "what the store has is held until an operator accepts it: it is not served to clusters and cannot be changed; /ready says more",
 		}
-	case errors.Is(err, store.ErrReplaced): // no Retry-After: a person has to do something first
+	case errors.Is(err, store.ErrReplaced): // no Retry-After: an operator has to act first
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
 			detail: "the store's history was replaced; changes are refused until an operator accepts that or brings the old one back: /ready says more",
@@ -129,7 +129,7 @@ func toPublic(c echo.Context, err error) *publicError {
 	}
 }
 
-// tooLarge refuses a body. size is what the request says about it; 0: nothing.
+// tooLarge refuses a body; size is its Content-Length, or 0.
 func tooLarge(size int64) *publicError {
 	body := "the body"
 	if size > 0 {
@@ -141,7 +141,7 @@ func tooLarge(size int64) *publicError {
 
 func routerDetail(c echo.Context, err *echo.HTTPError) string {
 	switch err.Code {
-	case http.StatusBadRequest: // a poll's parameter that the generated handler could not bind
+	case http.StatusBadRequest: // a parameter of a poll that the generated handler could not parse
 		return fmt.Sprint(err.Message)
 	case http.StatusNotFound:
 		return fmt.Sprintf("there is nothing at %s; the API is described at /openapi.yaml and /docs/", c.Request().URL.Path)
@@ -151,10 +151,10 @@ func routerDetail(c echo.Context, err *echo.HTTPError) string {
 	return http.StatusText(err.Code)
 }
 
-// handleError writes an error as problem+json. The cause of what is our fault goes to the log, never to the caller.
+// handleError writes an error as problem+json. The cause of an internal error goes to the log, never to the caller.
 func (s *Server) handleError(err error, c echo.Context) {
 	if isClientGone(c, err) {
-		c.Response().Status = statusClientGone // for the log and the metrics; nobody will read it
+		c.Response().Status = statusClientGone // for the log and the metrics only
 		return
 	}
 	if c.Response().Committed {
@@ -166,7 +166,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		level := slog.LevelError
 		switch {
 		case errors.Is(err, store.ErrNotLoaded), errors.Is(err, store.ErrTooOld), errors.Is(err, store.ErrQuarantined):
-			level = slog.LevelDebug // every poll until there is a fleet; following it says why there is none
+			level = slog.LevelDebug // every poll until there is a fleet; the Replica logs the reason
 		case p.status == http.StatusServiceUnavailable:
 			level = slog.LevelWarn
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// maxRevisions is how many revisions the store summarizes in one query.
+// maxRevisions is the limit of revisions in one query of the store.
 const maxRevisions = 1000
 
 func (s *Server) ExplainCluster(c echo.Context, id string, p api.ExplainClusterParams) error {
@@ -51,7 +51,7 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 	return s.sendBuffered(c, answer)
 }
 
-// attribute adds to an explanation which revisions set the values, with their times and actors.
+// attribute adds to an explanation the revisions that set the values, with their times and actors.
 func (s *Server) attribute(ctx context.Context, st *fleet.State, out *api.Explanation) error {
 	if err := st.Blame(ctx, out, &history{ctx: ctx, log: s.cfg.History}); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) attribute(ctx context.Context, st *fleet.State, out *api.Explan
 	return nil
 }
 
-// sayingsOf are all sayings of an explanation.
+// sayingsOf returns all documents and values of an explanation.
 func sayingsOf(out api.Explanation) []*api.Saying {
 	var says []*api.Saying
 	for i := range out.Inputs {

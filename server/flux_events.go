@@ -15,10 +15,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// maxEvent is the largest event. Helm's failures carry some KiB of a log.
+// maxEvent is the largest event in bytes. Failures of Helm have some KiB of log.
 const maxEvent = 64 << 10
 
-// fluxEvent is what is read of an event of Flux's. Fields that are not here are Flux's own business.
+// fluxEvent has the fields of a Flux event that this service reads; others are ignored.
 type fluxEvent struct {
 	InvolvedObject struct{ Kind, Namespace, Name string } `json:"involvedObject"`
 	Severity       string                                 `json:"severity"`
@@ -28,8 +28,8 @@ type fluxEvent struct {
 	Metadata       map[string]string                      `json:"metadata"`
 }
 
-// SendEvent notes an event. Whose event it is the path says, which was held against the credential:
-// what the event says about that is not even read.
+// SendEvent records an event of a cluster. The cluster is that of the path, which the credential was checked for, not that of
+// the event.
 func (s *Server) SendEvent(c echo.Context, dns string) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 		*text = s.masked(*text)
 	}
 	if isPerson(c.Request()) {
-		return c.NoContent(http.StatusAccepted) // whoever tries it out speaks for no cluster
+		return c.NoContent(http.StatusAccepted) // a test by a person is no event of the cluster
 	}
 	if !s.tracker.RecordEvent(cluster.ID, list, id, event, now) {
 		return &publicError{
@@ -103,7 +103,7 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 	return e, fleet.Invalid(problems)
 }
 
-// about is what an event comes to: about which input of which list, or else about which object.
+// target returns the input, with its list, that an event is about. The list is empty when it is about an object instead.
 func (e *fluxEvent) target(st *fleet.State, now time.Time) (list, id string, _ clusterstatus.Event) {
 	said := func(name string) string {
 		if value, ok := e.Metadata[name]; ok {

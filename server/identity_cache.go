@@ -6,16 +6,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// maxPlainBytes is how much of the answers that were asked for without compression is kept as it is sent.
+// maxIdentityBytes is the limit of cached uncompressed answers.
 const maxIdentityBytes = 32 << 20
 
-// plainBodies keeps the bodies of answers for clients that do not accept gzip: taking one out of its compressed form costs
-// several times what sending it does. The two halves are generations; when the young one is full, the old one, which holds
-// what was not asked for since, is forgotten.
+// identityCache keeps the uncompressed bodies of answers for clients that do not accept gzip: decompression costs several
+// times as much as sending. It has two generations; when the young one is full, the old one, with the bodies that were not
+// used since, is dropped.
 type identityCache struct {
 	mu         sync.Mutex
-	young, old map[*byte][]byte // by the compressed form, of which nothing else need be kept
-	size       int              // of the young ones, in bytes
+	young, old map[*byte][]byte // by the first byte of the compressed form
+	size       int              // bytes in young
 }
 
 func (i *identityCache) body(a *fleet.Answer) ([]byte, error) {

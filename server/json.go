@@ -25,7 +25,7 @@ const (
 	headerChangeReason = "X-Change-Reason"
 	headerChangeAuthor = "X-Change-Author"
 	headerRemovesFrom  = "X-Fleet-Removes-From"
-	headerETag         = "Etag" // as net/http spells it
+	headerETag         = "Etag" // the spelling of net/http
 	headerIfNoneMatch  = "If-None-Match"
 	headerMinRevision  = "X-Fleet-Min-Revision"
 
@@ -35,7 +35,7 @@ const (
 	headerContentEncoding = echo.HeaderContentEncoding
 )
 
-// formatAge gives an age in whole seconds, as the header wants it.
+// formatAge returns an age in whole seconds, for the Age header.
 func formatAge(age time.Duration) string { return strconv.FormatInt(int64(age/time.Second), 10) }
 
 func writeJSON(c echo.Context, status int, v any) error {
@@ -43,13 +43,13 @@ func writeJSON(c echo.Context, status int, v any) error {
 	if h.Get(echo.HeaderContentType) == "" {
 		h.Set(echo.HeaderContentType, "application/json")
 	}
-	c.Response().Status = status // and not written yet: what cannot be encoded is no 200
+	c.Response().Status = status // not written yet, so that an encoding error can still change it
 	enc := json.NewEncoder(c.Response())
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// page cuts a list and says where the rest is.
+// paginate returns the page of a list, and sets the headers with its length and the next page.
 func paginate[T any](c echo.Context, items []T, limit, offset *int) []T {
 	total, from := len(items), 0
 	c.Response().Header().Set(headerTotalCount, strconv.Itoa(total))
@@ -64,7 +64,7 @@ func paginate[T any](c echo.Context, items []T, limit, offset *int) []T {
 	return items[from:to]
 }
 
-// linkNext points to the next page: this request with some query parameters changed.
+// linkNext sets the Link header to this request with some query parameters changed.
 func linkNext(c echo.Context, change url.Values) {
 	query := c.Request().URL.Query()
 	maps.Copy(query, change)
@@ -76,10 +76,10 @@ const (
 	maxWarningBytes = 250
 )
 
-// warn adds advice to a response, as the Kubernetes API does.
+// addWarnings adds Warning headers to a response, as the Kubernetes API does.
 func addWarnings(c echo.Context, warnings []string) {
 	if extra := len(warnings) - maxWarnings; extra > 0 {
-		// Headers have limits of their own, on the way as well: a change must not look failed for good advice.
+		// Proxies limit the size of headers: warnings must not make a change fail.
 		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("and %d more", extra))
 	}
 	for _, w := range warnings {
@@ -96,8 +96,8 @@ func addWarnings(c echo.Context, warnings []string) {
 	}
 }
 
-// streamList answers with a list whose items are made when they are written: as a whole it may be hundreds of megabytes,
-// which many would ask for at once. It ends when the client is gone.
+// streamList answers with a list whose items are computed while they are written: as a whole it may have hundreds of
+// megabytes. It ends when the client is gone.
 func streamList(c echo.Context, list lazyList) error {
 	c.Response().Header()[headerContentType] = contentJSON
 	c.Response().WriteHeader(http.StatusOK)
@@ -107,13 +107,13 @@ func streamList(c echo.Context, list lazyList) error {
 	return err
 }
 
-// lazyList is a list whose items are made when they are written.
+// lazyList is a list of n items, which item computes when they are written.
 type lazyList struct {
 	n    int
 	item func(i int) any
 }
 
-// writeItems writes an object or a lazyList as JSON, the items of lists one by one, until stop says otherwise.
+// writeItems writes an object or a lazyList as JSON. It calls stop before each item of a list, and returns its error.
 func writeItems(w io.Writer, v any, stop func() error) error {
 	s := streamer{out: bufio.NewWriterSize(w, 32<<10), interrupted: stop}
 	s.enc = json.NewEncoder(&s.item)
@@ -140,7 +140,7 @@ type streamer struct {
 	interrupted func() error
 }
 
-// object writes the fields of an answer. It leaves out optional fields that are nil, and no other ones that are empty.
+// writeObject writes the fields of an answer. It omits optional fields that are nil, and no empty ones.
 func (s *streamer) writeObject(v reflect.Value) error {
 	before := `{"`
 	for i := range v.NumField() {

@@ -45,7 +45,7 @@ func (s *Server) GetLayerHistory(c echo.Context, id string, p api.GetLayerHistor
 	return s.history(c, fleet.KindLayer, id, p.Limit, p.Cursor)
 }
 
-// assignToLayer and unassignFromLayer change one entry of one of a layer's lists.
+// assignToLayer and unassignFromLayer change one entry in one of a layer's lists.
 func (s *Server) assignToLayer(c echo.Context, layer string, kind fleet.Kind, id string, p writeParams) error {
 	return s.update(c, fleet.KindLayer, layer, p, func(tx *fleet.Tx) error {
 		_, err := tx.AssignToLayer(layer, kind, id, requestBody(c))
@@ -60,7 +60,7 @@ func (s *Server) unassignFromLayer(c echo.Context, layer string, kind fleet.Kind
 	})
 }
 
-// view answers with a document in the light of others, and so with an ETag that changes with any of them.
+// view answers with a view of a document that depends on other documents too, so its ETag changes with any of them.
 func (s *Server) view(c echo.Context, kind fleet.Kind, id string, revision *int64, ifNoneMatch *string, view func(*fleet.State, *fleet.Document) any) error {
 	if revision != nil {
 		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter view: is not for an older revision"}})

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Time-outs and limits of a connection. A Flux Operator opens a new connection for every poll and keeps the old one
-// for up to 90 s; letting go of them first keeps the number of open files small.
+// Timeouts and limits of a connection. A Flux Operator opens a new connection for every poll and keeps the old one for up to
+// 90 s; the server closes it earlier to limit the number of open files.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -21,14 +21,14 @@ const (
 	drainTimeout      = 20 * time.Second
 )
 
-// Limits of a connection of HTTP/2, each of which takes memory that its client decides about.
+// Limits of a connection of HTTP/2, because its client determines the memory for each.
 const (
-	maxStreams    = 32       // requests at a time; Flux Operator makes one
-	receiveBuffer = 64 << 10 // bytes of bodies that have come and nobody has read
+	maxStreams    = 32       // concurrent requests; Flux Operator makes one
+	receiveBuffer = 64 << 10 // bytes of received bodies that no handler has read
 	headerTable   = 4 << 10
 )
 
-// Serve answers on a listener until ctx ends, then lets the requests under way finish. tlsConfig nil: plain HTTP.
+// Serve answers on a listener until ctx ends, then finishes the requests in progress. tlsConfig nil: plain HTTP.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig *tls.Config, logger *slog.Logger) error {
 	conns := newConnections(defaultConnectionLimits)
 	srv := &http.Server{
@@ -40,7 +40,7 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,
 			MaxDecoderHeaderTableSize: headerTable, MaxEncoderHeaderTableSize: headerTable,
 		},
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // what clients do to their connections
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // errors of connections are caused by clients
 	}
 	failed := make(chan error, 1)
 	go func() {

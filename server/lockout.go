@@ -18,18 +18,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Limits on failed authentication. Static tokens are chosen by people and may be guessed, so an address that guesses too
-// often is locked out: what it sends is not compared with them, be it right or wrong. The lock is short, and guesses are
-// few between two, since good clients may share the address. Managed tokens and certificates cannot be guessed and are
-// never held against anybody: looking one up costs one SHA-256.
+// Limits on failed authentication. Static tokens are chosen by people and may be guessed, so an address that guesses too often
+// is locked out: its tokens are not compared with them, right or wrong. The lock is short, and so is the number of guesses
+// between two locks, because valid clients may share the address. Managed tokens and certificates cannot be guessed and never
+// cause a lock: a lookup costs one SHA-256.
 const (
-	failureBurst        = 60          // of one address, at once
-	failureInterval     = time.Second // and one more for each
-	guessBurst          = 60          // of one address: wrong tokens that a person may have chosen
+	failureBurst        = 60          // failures of one address at once
+	failureInterval     = time.Second // until one more is allowed
+	guessBurst          = 60          // wrong tokens of one address that people may have chosen
 	guessInterval       = time.Second / 10
-	lockDuration        = time.Second // when there were too many; so there are ten guesses between two locks
-	maxFailureAddresses = 10_000      // remembered; the one that failed the longest time ago is forgotten first
-	failureLogBurst     = 50          // lines of the log about failures, of all addresses together
+	lockDuration        = time.Second // so ten guesses are possible between two locks
+	maxFailureAddresses = 10_000      // a further one replaces the one whose last failure is oldest
+	failureLogBurst     = 50          // log lines about failures of all addresses
 )
 
 // bucket is a token bucket: full it allows burst failures, and one more each interval.
@@ -38,7 +38,7 @@ type bucket struct {
 	at    time.Time
 }
 
-// take takes one out, or says when there will be one.
+// take takes one out, or returns the time until one is available.
 func (b *bucket) take(now time.Time, burst int, every time.Duration) (wait time.Duration) {
 	if b.at.IsZero() {
 		b.level = float64(burst)
@@ -53,14 +53,14 @@ func (b *bucket) take(now time.Time, burst int, every time.Duration) (wait time.
 	return 0
 }
 
-// failures counts failed authentications by source address.
+// failureTracker counts failed authentications by source address.
 type failureTracker struct {
 	mu         sync.Mutex
 	addresses  map[netip.Prefix]*list.Element
 	byAge      list.List // of *source, the newest failure in front
 	logBucket  bucket
-	suppressed int // failures that were not logged since the last one that was
-	// lastLock is when the last lock of any address ends, in Unix nanoseconds: until there is one, polls need not look closer.
+	suppressed int // failures that were not logged since the last logged one
+	// lockedUntil is the latest end of a lock of any address, in Unix nanoseconds. While there is none, polls skip the map.
 	lockedUntil atomic.Int64
 }
 
@@ -68,11 +68,11 @@ type source struct {
 	address     netip.Prefix
 	bucket      bucket
 	guesses     bucket
-	lockedUntil time.Time // until then
+	lockedUntil time.Time
 }
 
-// failed notes a failure, and returns how long the address has to wait before it is answered again; 0: not at all. One
-// that was a guess may lock the address out.
+// record counts a failure, and returns the time for which the address gets 429; 0: it gets the real answer. A guess may lock
+// the address out.
 func (f *failureTracker) record(address netip.Prefix, guess bool, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *failureTracker) record(address netip.Prefix, guess bool, now time.Time)
 	return from.bucket.take(now, failureBurst, failureInterval)
 }
 
-// lockedFor is for how long nothing from the address is compared with the static tokens; 0: it is.
+// lockedFor returns the remaining time of an address's lock; 0: it is not locked out.
 func (f *failureTracker) lockedFor(address netip.Prefix, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,8 +111,8 @@ func (f *failureTracker) lockedFor(address netip.Prefix, now time.Time) time.Dur
 	return max(0, known.Value.(*source).lockedUntil.Sub(now))
 }
 
-// lockedOut tells whether a token is not to be compared with the static ones. It is asked for every poll, so it looks at
-// a number first that is in the past as long as nobody guesses.
+// isLockedOut reports whether a token must not be compared with the static ones. It runs for every poll, so it first looks at
+// one number, which is in the past unless there are guesses.
 func (s *Server) isLockedOut(r *http.Request, token string) bool {
 	until := s.failures.lockedUntil.Load()
 	if until == 0 {
@@ -122,11 +122,11 @@ func (s *Server) isLockedOut(r *http.Request, token string) bool {
 	return now.UnixNano() < until && isGuess(token) && s.failures.lockedFor(sourceAddress(r), now) > 0
 }
 
-// isGuess tells whether a token may be one that somebody thought up. Managed tokens are 256 random bits and a checksum: one
-// that is not known was revoked, and a cluster that goes on polling with it must not lock out its neighbours.
+// isGuess reports whether a token may have been chosen by a person. Managed tokens are 256 random bits and a checksum: an
+// unknown one was revoked, and a cluster that goes on polling with it must not lock out others behind its address.
 func isGuess(token string) bool { return !fleet.LooksLikeSecret(token) }
 
-// mayLog tells whether a failure is logged, and how many were not since the last one that was.
+// shouldLog reports whether a failure is logged, and the number of failures that were not since the last logged one.
 func (f *failureTracker) shouldLog(now time.Time) (suppressed int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,11 +138,11 @@ func (f *failureTracker) shouldLog(now time.Time) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// sourceAddress is the other end of the connection: headers that a proxy may have set can be set by anybody. Of IPv6 it
-// is the network, since whoever has one address has 2^64.
+// sourceAddress is the peer of the connection, because a client can forge the headers of a proxy. For IPv6 it is the /64
+// network, because the holder of one address has 2^64.
 func sourceAddress(r *http.Request) netip.Prefix { return networkOf(r.RemoteAddr) }
 
-// prefixOf is the network of an address with a port, as [sourceAddress] describes it.
+// networkOf returns the network of an address with a port, as [sourceAddress] describes it.
 func networkOf(address string) netip.Prefix {
 	end, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -159,8 +159,8 @@ func networkOf(address string) netip.Prefix {
 	return prefix
 }
 
-// noted notes a request that was refused because of nobody known, and returns how long its address has to wait. One that
-// came during a lock does not prolong it.
+// recordRequest counts a request that failed to authenticate, and returns the time for which its address gets 429. A request
+// during a lock does not prolong it.
 func (f *failureTracker) recordRequest(r *http.Request, reason error, now time.Time) time.Duration {
 	address := sourceAddress(r)
 	if errors.Is(reason, errLockedOut) {
@@ -170,10 +170,10 @@ func (f *failureTracker) recordRequest(r *http.Request, reason error, now time.T
 	return f.record(address, errors.Is(reason, errUnknown) && isGuess(token), now)
 }
 
-// refused counts and logs a request that was not let through, and limits those of nobody known.
+// reportRefusal counts and logs a refused request, and returns the answer: 429 for an address with too many failures.
 func (s *Server) reportRefusal(c echo.Context, r *refusal) error {
 	if r.reason != nil && !errors.Is(r.reason, errUnauthenticated) {
-		return r.answer // nobody can tell yet
+		return r.answer // nothing is loaded, so the token could not be checked
 	}
 	now, answer := s.cfg.Now(), r.answer
 	why := reasonForbidden
@@ -229,7 +229,7 @@ func reasonOf(err error) string {
 	return reasonUnknown
 }
 
-// throttled is the answer to who has failed too often.
+// throttledError is the answer to an address with too many failures.
 func throttledError(wait time.Duration) *publicError {
 	seconds := int(math.Ceil(wait.Seconds()))
 	return &publicError{

@@ -18,10 +18,10 @@ import (
 
 const namespace = "flux_resourceset"
 
-// metrics are a Server's own, in a registry of its own.
+// metrics are the metrics of a Server, in a registry of its own.
 type metrics struct {
 	registry   *prometheus.Registry
-	clusters   *prometheus.Registry // what names clusters
+	clusters   *prometheus.Registry // metrics with labels that name clusters
 	requests   *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	unresolved prometheus.Counter
@@ -33,10 +33,10 @@ type metrics struct {
 	turnedAway   prometheus.Counter
 	authFailures *prometheus.CounterVec
 	identified   [authMethods]prometheus.Counter
-	polls        map[fleet.Kind]*series // of polls that were answered
+	polls        map[fleet.Kind]*series // answered polls
 	typedPolls   *series
 	receipts     *series
-	series       sync.Map // seriesKey -> *series: what the vectors give for it, looked up once
+	series       sync.Map // seriesKey -> *series: saves the lookup in the vectors
 }
 
 type seriesKey struct {
@@ -101,7 +101,7 @@ func newMetrics(s *Server) *metrics {
 	m.typedPolls = m.of(seriesKey{pollTemplate + ":type", http.MethodGet, http.StatusOK})
 	m.receipts = m.of(seriesKey{pollTemplate + "receipts/:list/:input_id", http.MethodGet, http.StatusOK})
 	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonNoCertificate, reasonForbidden, reasonThrottled} {
-		m.authFailures.WithLabelValues(reason) // there from the start, so that an increase is seen
+		m.authFailures.WithLabelValues(reason) // so that the first increase is visible
 	}
 	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindToken, kindResource}) {
 		m.commits.WithLabelValues(string(kind))
@@ -117,7 +117,7 @@ func newMetrics(s *Server) *metrics {
 	return m
 }
 
-// kindResource stands for the definitions of all resource types, whose number and names are somebody else's business.
+// kindResource stands for the definitions of all resource types, because users choose their number and names.
 const kindResource fleet.Kind = "resource"
 
 // committed counts a commit.
@@ -126,7 +126,7 @@ func (m *metrics) committed(changes []fleet.Change) {
 	for _, ch := range changes {
 		kind := ch.Kind
 		if kind == fleet.KindBudget || kind == fleet.KindOrphan {
-			continue // they come with others
+			continue // they are part of other changes
 		}
 		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {
 			kind = kindResource
@@ -138,7 +138,7 @@ func (m *metrics) committed(changes []fleet.Change) {
 	}
 }
 
-// pollsOf are the polls of a kind. Those of all resource types count as one, by their route.
+// pollsOf returns the series of the polls of a kind. All resource types share one, by their route.
 func (m *metrics) pollsOf(kind fleet.Kind) *series {
 	if own := m.polls[kind]; own != nil {
 		return own
@@ -150,7 +150,7 @@ func (m *metrics) request(route, method string, status int, took time.Duration) 
 	m.of(seriesKey{route, knownMethod(method), status}).observe(took)
 }
 
-// knownMethod is a request's method, or "other": it is free text from outside.
+// knownMethod returns the method of a request, or "other" for an unknown one, which a client may choose freely.
 func knownMethod(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
@@ -175,22 +175,22 @@ func (s *series) observe(took time.Duration) {
 	s.took.Observe(took.Seconds())
 }
 
-// fluxAgent is how the User-Agent of Flux Operator begins.
+// fluxAgent is the prefix of the User-Agent of Flux Operator.
 const fluxAgent = "flux-operator/"
 
-// ownPoll tells whether it is a cluster's own Flux that polls: it has a token or certificate of that cluster, or it says
-// that it is Flux Operator. People who look at what a cluster is sent do not count: Flux may be long gone there.
+// ownPoll reports whether a cluster's own Flux polls: the request has a token or certificate of that cluster, or the
+// User-Agent of Flux Operator. Polls by people do not count, because they prove nothing about the cluster.
 func ownPoll(r *http.Request, who role) bool {
 	return r.Method == http.MethodGet && (who == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
 }
 
-// isPerson tells whether a program of ours, or a browser, says that it asks.
+// isPerson reports whether the User-Agent is that of our programs or of a browser.
 func isPerson(r *http.Request) bool {
 	agent := r.UserAgent()
 	return strings.HasPrefix(agent, "flux-resourceset-") || strings.HasPrefix(agent, "Mozilla/")
 }
 
-// fleetCollector reports what is known about the fleet when it is asked.
+// fleetCollector collects the metrics of the fleet on each scrape.
 type fleetCollector struct {
 	server *Server
 	size   storeSize
@@ -295,7 +295,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// audit reports what is known of the history's hash chain.
+// audit reports the verification of the history's hash chain.
 func (f *fleetCollector) audit(ch chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64, ...string)) {
 	if f.server.cfg.Audit == nil {
 		return
@@ -312,17 +312,17 @@ func (f *fleetCollector) audit(ch chan<- prometheus.Metric, gauge func(*promethe
 	gauge(descLooked, float64(a.At.UnixMilli())/1000)
 	gauge(descVerified, float64(a.Head.Revision))
 	if len(a.Hash) >= 8 {
-		gauge(descHash, float64(binary.BigEndian.Uint64(a.Hash)>>12)) // a float64 has room for 52 bits and one
+		gauge(descHash, float64(binary.BigEndian.Uint64(a.Hash)>>12)) // a float64 holds 53 bits
 	}
 }
 
-// pollAges are the times within which polls of clusters are counted.
+// pollAges are the ages for which clusters with a younger poll are counted.
 var pollAges = [...]struct {
 	name   string
 	within time.Duration
 }{{"1m", time.Minute}, {"5m", 5 * time.Minute}, {"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
 
-// pollCollector names clusters, so it is not for everybody.
+// pollCollector has labels that name clusters, so only principals that may list these get it.
 type pollCollector struct{ server *Server }
 
 // Describe implements prometheus.Collector.
@@ -339,10 +339,10 @@ func (p *pollCollector) Collect(ch chan<- prometheus.Metric) {
 	})
 }
 
-// eachSeen visits the clusters that have polled, whichever process.
+// eachSeen visits the existing clusters that have polled any process.
 func (s *Server) eachSeen(st *fleet.State, visit func(cluster string, at time.Time)) {
 	s.tracker.EachSeen(func(id string, at time.Time) {
-		if record, ok := st.Record(fleet.KindCluster, id); ok && at.UnixMilli() >= record.CreatedAt.UnixMilli() { // not one before of that id
+		if record, ok := st.Record(fleet.KindCluster, id); ok && at.UnixMilli() >= record.CreatedAt.UnixMilli() { // not of a deleted cluster of the same id
 			visit(id, at)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// requestID names the request in the log, in the revision it makes, and in the answer. Polls, which are many and all
-// alike, get none unless something goes wrong.
+// requestID is the id of the request in the log, in the revision that it commits, and in the answer. Polls have none unless
+// they fail, because they are many and alike.
 func requestID(c echo.Context) string {
 	r := requestOf(c)
 	if r.id != "" {
@@ -27,7 +27,7 @@ func requestID(c echo.Context) string {
 	return r.id
 }
 
-// plainID tells whether an id from outside is fit for a log line.
+// isPlainID reports whether an id from a client fits into a log line.
 func isPlainID(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false
@@ -40,7 +40,7 @@ func isPlainID(id string) bool {
 	return true
 }
 
-// observe counts, times and logs every request, and turns a panic into a 500. Places are those for requests of nobody known.
+// middleware counts, times and logs every request, and turns a panic into a 500.
 func (s *Server) middleware(places *preauthLimit) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { return s.serve(&request{Context: c}, places, next) }
@@ -54,15 +54,15 @@ func (s *Server) serve(c *request, places *preauthLimit, next echo.HandlerFunc) 
 	}
 	defer s.releasePreauth(c)
 	if len(c.Request().TransferEncoding) > 0 {
-		// It may also have had a Content-Length, which net/http does not tell. A proxy that went by that one sees the rest
-		// of this connection as something else than we do.
+		// It may also have had a Content-Length, which net/http does not report. A proxy that used that length sees the rest
+		// of this connection differently.
 		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
 	op := s.operations.find(c.Request().Method, c.Path())
 	poll := op != nil && op.poll
 	hardenHeaders(c.Response().Header())
 	if s.secretIn(c.Request().Header.Get(echo.HeaderXRequestID)) != "" {
-		c.Request().Header.Del(echo.HeaderXRequestID) // it would be in the log, and in the history
+		c.Request().Header.Del(echo.HeaderXRequestID) // it would appear in the log and in the history
 	}
 	if !poll {
 		requestID(c)
@@ -90,7 +90,7 @@ func (s *Server) recoverPanic(c echo.Context, next echo.HandlerFunc) (err error)
 			return
 		}
 		if e, ok := p.(error); ok && errors.Is(e, http.ErrAbortHandler) {
-			panic(p) // net/http's own way to drop a connection
+			panic(p) // the way of net/http to drop a connection
 		}
 		s.metrics.panics.Inc()
 		err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -102,7 +102,7 @@ func hardenHeaders(h http.Header) {
 	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = noSniff, noStore
 }
 
-// logRequest writes one line for each request: polls at debug, since they are the bulk and say nothing new.
+// logRequest writes one line for each request, for polls at level debug.
 func (s *Server) logRequest(c echo.Context, poll bool, took time.Duration) {
 	level := slog.LevelInfo
 	if poll || c.Response().Status == http.StatusTooManyRequests || c.Path() == "/health" || c.Path() == "/ready" || c.Path() == "/metrics" {

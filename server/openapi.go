@@ -14,18 +14,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 )
 
-// operation is what the contract says about one method of one path.
+// operation is one method of one path of the OpenAPI document.
 type operation struct {
 	spec     *openapi3.Operation
 	route    *openapi3.PathItem
-	needs    role   // the least role that may do this; none: no token is needed
-	write    bool   // changes something
+	needs    role   // the lowest role that may call it; none: no token is needed
+	write    bool   // it changes something
 	crudOnly bool   // only in mode crud
-	poll     bool   // a Flux poll: kept free of everything a poll does not need
-	queue    string // where it waits for others like it; empty: it does not
+	poll     bool   // a Flux poll: skips every step that a poll does not need
+	queue    string // name of its queue; empty: none
 }
 
-// Names of queues.
+// Names of queues, also in metrics and messages.
 const (
 	queuePlans   = "plans"
 	queueExplain = "explanations"
@@ -36,14 +36,14 @@ const (
 	queueBackups = "backups"
 )
 
-// slow are the operations that may take long, by their ids in the contract.
+// queuedOperations are the operations that may take long, by their ids.
 var queuedOperations = map[string]string{
 	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
 	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
 	"GetStatus": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
 }
 
-// queueOf is where an operation waits.
+// queueName returns the queue of an operation; empty: none.
 func queueName(spec *openapi3.Operation, op *operation) string {
 	switch queue, known := queuedOperations[spec.OperationID]; {
 	case known:
@@ -56,16 +56,16 @@ func queueName(spec *openapi3.Operation, op *operation) string {
 	return queueReads
 }
 
-// contract is the contract: its operations by the router's path and method.
+// operations are the operations of the API by the router's path and method.
 type operations map[string]map[string]*operation
 
 var pathParameter = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// description is the embedded contract, which nobody changes. Reading it takes 70 ms, and whoever starts on a seed needs it twice.
+// spec is the embedded OpenAPI document, which is not changed. Parsing takes 70 ms, and a start with a seed needs it twice.
 var spec = sync.OnceValues(apiserver.GetSpec)
 
-// loadContract takes what requests are held against from the embedded contract. In mode read-only the schemas are let go of:
-// only requests of the other mode are held against them.
+// loadOperations returns the operations of the embedded OpenAPI document. In mode read-only it drops the schemas, because only
+// the requests of mode crud are validated.
 func loadOperations(mode string) (operations, error) {
 	read := spec
 	if mode != ModeCRUD {
@@ -100,10 +100,10 @@ func loadOperations(mode string) (operations, error) {
 	return ops, nil
 }
 
-// schemeRoles are the roles behind the contract's security schemes.
+// schemeRoles are the roles of the document's security schemes.
 var schemeRoles = map[string]role{"pollToken": rolePoll, "readToken": roleRead, "writeToken": roleWrite, "adminToken": roleAdmin}
 
-// leastRole is the least role among alternatives; none when there are no alternatives.
+// minimumRole returns the lowest role among alternatives; none when there are no alternatives.
 func minimumRole(security openapi3.SecurityRequirements) (least role, err error) {
 	for _, alternative := range security {
 		for scheme := range alternative {
@@ -119,7 +119,7 @@ func minimumRole(security openapi3.SecurityRequirements) (least role, err error)
 	return least, nil
 }
 
-// public tells whether no token is needed.
+// public reports whether no token is needed.
 func (op *operation) public() bool { return op.needs == roleNone }
 
 func (o operations) find(method, path string) *operation {
@@ -129,12 +129,11 @@ func (o operations) find(method, path string) *operation {
 	return o[path][method]
 }
 
-// other answers a request for which there is no operation. The router would too, but it names every method that a path
-// has in the other mode.
+// handleUnknown answers a request without an operation. The router's own answer would list the methods of both modes.
 func (o operations) handleUnknown(c echo.Context, mode string, next echo.HandlerFunc) error {
 	switch _, described := o[c.Path()]; {
 	case !described:
-		return next(c) // the documentation, or a path that is not there
+		return next(c) // the documentation, or an unknown path
 	case c.Request().Method == http.MethodOptions:
 		c.Response().Header().Set(echo.HeaderAllow, o.allow(mode, c.Path()))
 		return c.NoContent(http.StatusNoContent)
@@ -142,7 +141,7 @@ func (o operations) handleUnknown(c echo.Context, mode string, next echo.Handler
 	return echo.ErrMethodNotAllowed
 }
 
-// allow lists the methods of a path, for the Allow header.
+// allow returns the methods of a path, for the Allow header.
 func (o operations) allow(mode, path string) string {
 	methods := []string{http.MethodOptions}
 	for method, op := range o[path] {

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// ServeHTTP implements http.Handler. Polls as Flux Operator sends them, nearly all requests there are, are answered
-// without the router when nothing stands against it; everything else goes through it. Both ways answer the same.
+// ServeHTTP implements http.Handler. Polls as Flux Operator sends them, nearly all requests, are answered without the router;
+// everything else goes through it. Both answer the same.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	p, ok := s.tryFastPoll(r)
@@ -20,7 +20,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	hardenHeaders(w.Header())
 	markAuthenticated(r.Context())
-	_ = p.write(w) // fails when the client is gone: there is nobody to tell
+	_ = p.write(w) // fails when the client is gone
 	s.metrics.identified[p.method].Inc()
 	p.series.observe(time.Since(start))
 }
@@ -30,19 +30,19 @@ const (
 	pollTemplate = pollPrefix + ":cluster_dns/"
 )
 
-// directPoll is a poll with its answer.
+// fastPoll is a poll with its answer.
 type fastPoll struct {
 	pollAnswer
 	method authMethod
 	series *series
 }
 
-// directPoll finds the answer to a poll. Not ok when it is anything but a poll that is answered with the whole list:
-// every refusal, every header that changes the answer and every log line is the router's business.
+// tryFastPoll finds the answer to a poll. Not ok unless it is the whole list: the router handles every error, every header
+// that changes the answer, and every log line.
 func (s *Server) tryFastPoll(r *http.Request) (p fastPoll, ok bool) {
 	defer func() {
 		if recover() != nil {
-			ok = false // it panics again on the router's way, which reports it
+			ok = false // it panics again in the router, which reports it
 		}
 	}()
 	if r.Method != http.MethodGet || r.URL.RawPath != "" || s.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
@@ -87,7 +87,7 @@ func (s *Server) tryFastPoll(r *http.Request) (p fastPoll, ok bool) {
 	return p, err == nil
 }
 
-// directReceipt reads the rest of a receipt's path, and its query, as the templates write them.
+// fastReceipt parses the rest of a receipt's path, and its query, in the form in which the templates write them.
 func fastReceipt(st *fleet.State, endpoint, query string) (said receipt, ok bool) {
 	rest, ok := strings.CutPrefix(endpoint, "receipts/")
 	if !ok {
@@ -105,7 +105,7 @@ func fastReceipt(st *fleet.State, endpoint, query string) (said receipt, ok bool
 	return said, err == nil
 }
 
-// parsePollPath takes the path of a poll apart.
+// parsePollPath splits the path of a poll.
 func parsePollPath(path string) (dns, endpoint string, ok bool) {
 	rest, ok := strings.CutPrefix(path, pollPrefix)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// poll answers a poll that came through the router; directPoll finds those that need not.
+// poll answers a poll that came through the router; tryFastPoll answers the others.
 func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 	return out.send(c, p.ifNoneMatch)
 }
 
-// findPolled is the cluster that a path of the Flux endpoints names.
+// findPolled returns the cluster in the path of a Flux endpoint.
 func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
 	cluster, ok := st.ByDNS(dns)
 	if !ok {
@@ -42,10 +42,10 @@ func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
 	return cluster, nil
 }
 
-// errBehind refuses a poll that another process has answered from a newer revision already: see [clusterstatus.Tracker.ServedNewer].
+// errBehind refuses a poll that another process has answered from a newer revision: see [clusterstatus.Tracker.ServedNewer].
 var errBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
 
-// answerPoll is the answer to a poll that is allowed, whichever way it came.
+// answerPoll returns the answer to an authorized poll, for the router and for the fast path.
 func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (pollAnswer, error) {
 	answer, err := st.Answer(cluster, kind)
 	if err != nil {
@@ -97,13 +97,13 @@ func clustersAnswer(st *fleet.State, environment, selector *string) (*fleet.Answ
 	return fleet.ClustersAnswer(docs)
 }
 
-// outgoing is an answer of a State, with the bytes for this client.
+// pollAnswer is an answer of a State, with the bytes for this client.
 type pollAnswer struct {
 	*fleet.Answer
 	revision fleet.Revision
 	age      time.Duration // of the State
 	body     []byte
-	zipped   bool // for everyone who accepts that
+	zipped   bool // compressed with gzip
 }
 
 func (s *Server) newPollAnswer(r *http.Request, a *fleet.Answer, st *fleet.State) (pollAnswer, error) {
@@ -115,7 +115,7 @@ func (s *Server) newPollAnswer(r *http.Request, a *fleet.Answer, st *fleet.State
 	return o, err
 }
 
-// write puts it on the wire. What it allocates is for the header's values, together.
+// write sends the answer. It allocates the header values only, all in one.
 func (o *pollAnswer) write(w http.ResponseWriter) error {
 	values := [...]string{formatRevision(o.revision), o.ETag, strconv.Itoa(len(o.body)), formatAge(o.age)}
 	h := w.Header()
@@ -128,7 +128,7 @@ func (o *pollAnswer) write(w http.ResponseWriter) error {
 	return err
 }
 
-// send is write, or 304 for who has it already.
+// send writes the answer, or 304 when the client has it.
 func (o *pollAnswer) send(c echo.Context, ifNoneMatch *string) error {
 	if ifNoneMatch == nil || !fleet.MatchETag(*ifNoneMatch, o.ETag) {
 		return o.write(c.Response())

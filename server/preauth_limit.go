@@ -9,15 +9,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// maxAnonymous is how many requests of nobody known are answered at a time. Each holds some memory until its client has
-// taken the answer, and a client may refuse to, for as long as a minute and on a thousand streams of HTTP/2. maxAnonymousEach is
-// how many of one address (of IPv6, the /64): nobody takes all places of the others.
+// maxPreauth is the limit of concurrent requests that are not authenticated yet, maxPreauthPerAddress that of one address (of
+// IPv6, the /64). Each takes memory until its client has received the answer, and a client may delay that for a minute, on a
+// thousand streams of HTTP/2.
 const (
 	maxPreauth           = 256
 	maxPreauthPerAddress = 128
 )
 
-// places are those for requests of nobody known.
+// preauthLimit counts the requests that are not authenticated yet.
 type preauthLimit struct {
 	mu         sync.Mutex
 	perAddress map[netip.Prefix]int
@@ -26,7 +26,7 @@ type preauthLimit struct {
 
 func newPreauthLimit() *preauthLimit { return &preauthLimit{perAddress: map[netip.Prefix]int{}} }
 
-// take takes a place for a request of an address, if there is one.
+// acquire counts a request of an address, and returns false at a limit.
 func (p *preauthLimit) acquire(address netip.Prefix) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,21 +47,20 @@ func (p *preauthLimit) release(address netip.Prefix) {
 	}
 }
 
-// admitAnonymous lets a request in before it is known who sent it. Above the limit those with a good credential still pass. The
-// others are answered by a status alone, which needs no room that their client would have to give.
+// admitPreauth admits a request before it is authenticated. Above the limit it admits only requests with a valid credential.
 func (s *Server) admitPreauth(r *request, limit *preauthLimit) bool {
 	if address := sourceAddress(r.Request()); limit.acquire(address) {
 		r.preauth, r.address = limit, address
 		return true
 	}
 	_, err := s.identify(r.Request(), s.cfg.Replica.State())
-	if errors.Is(err, errUnauthenticated) { // or it would be the place to guess at
+	if errors.Is(err, errUnauthenticated) { // otherwise tokens could be guessed here without being counted
 		s.failures.recordRequest(r.Request(), err, s.cfg.Now())
 	}
 	return err == nil
 }
 
-// leaveAnonymous is called when it is known who sent the request, and at its end.
+// releasePreauth is called once the request is authenticated, and at its end.
 func (s *Server) releasePreauth(r *request) {
 	if r.preauth != nil {
 		r.preauth.release(r.address)
@@ -69,7 +68,8 @@ func (s *Server) releasePreauth(r *request) {
 	}
 }
 
-// answerByStatus is for a client that there is no room for. Probes go by the status, so theirs is the true one.
+// answerStatusOnly answers a request above the limit without a body, so that its client cannot hold memory by not reading it.
+// Probes evaluate the status, so they get the real one.
 func (s *Server) answerStatusOnly(c echo.Context, next echo.HandlerFunc) error {
 	c.Response().Writer = statusOnly{c.Response().Writer}
 	switch c.Path() {
@@ -81,7 +81,7 @@ func (s *Server) answerStatusOnly(c echo.Context, next echo.HandlerFunc) error {
 	return c.NoContent(http.StatusServiceUnavailable)
 }
 
-// statusOnly leaves the body out.
+// statusOnly discards the body.
 type statusOnly struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -93,5 +93,5 @@ func (w statusOnly) WriteHeader(status int) {
 // Write implements io.Writer.
 func (statusOnly) Write(p []byte) (int, error) { return len(p), nil }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is called by http.ResponseController.
 func (w statusOnly) Unwrap() http.ResponseWriter { return w.ResponseWriter }

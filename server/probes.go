@@ -25,10 +25,10 @@ func (s *Server) GetHealth(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, api.Status{Status: "ok"})
 }
 
-// GetReady is for probes. A server that has a State can answer polls as long as that is not too old,
-// so it is ready for them and says what is wrong; one that takes changes needs the store as well.
+// GetReady answers readiness probes. A server with a State that is not too old is ready for polls, and reports problems; one
+// that accepts changes needs the store as well.
 func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
-	if wanted := value(params.For); params.For != nil && wanted != "polls" { // mode read-only holds nothing against the contract
+	if wanted := value(params.For); params.For != nil && wanted != "polls" { // parameters are not validated in mode read-only
 		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter for: must be polls, or left out"}})
 	}
 	changes := s.cfg.Mode == ModeCRUD && params.For == nil
@@ -82,16 +82,16 @@ func (s *Server) GetVersion(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, api.Version{Version: s.cfg.Version, GoVersion: runtime.Version(), Mode: s.cfg.Mode, Store: s.cfg.StoreName})
 }
 
-// GetMetrics is for Prometheus. What names clusters is for those who may list them.
+// GetMetrics answers Prometheus. Only principals that may list clusters get the metrics that name them.
 func (s *Server) GetMetrics(c echo.Context) error {
 	metrics := prometheus.Gatherers{s.metrics.registry}
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 		st, _, err := s.cfg.Replica.StateForReads()
 		if err != nil {
-			st = nil // what it knows of tokens is as old as the rest
+			st = nil // its tokens are too old as well
 		}
 		who, err := s.identify(c.Request(), st)
-		if errors.Is(err, errUnauthenticated) { // counted and throttled as everywhere: this is no place to try tokens at
+		if errors.Is(err, errUnauthenticated) { // counted and limited as on all routes, so that tokens cannot be guessed here
 			return s.reportRefusal(c, &refusal{who, err, unauthorized(&operation{needs: roleRead}, err)})
 		}
 		if err == nil {
@@ -101,7 +101,7 @@ func (s *Server) GetMetrics(c echo.Context) error {
 			metrics = append(metrics, s.metrics.clusters)
 		}
 	}
-	// What was gathered is let go of before the answer is sent: a client may take its time with that.
+	// The collected metrics are released before the answer is sent, because a client may be slow to receive it.
 	answer := responseRecorder{header: c.Response().Header()}
 	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(&answer, c.Request())
 	c.Response().WriteHeader(max(answer.status, http.StatusOK))
@@ -109,7 +109,7 @@ func (s *Server) GetMetrics(c echo.Context) error {
 	return err
 }
 
-// recorded is an answer that is made as a whole before it is sent.
+// responseRecorder holds a whole answer before it is sent.
 type responseRecorder struct {
 	header http.Header
 	status int

@@ -15,34 +15,34 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Plans and batches may take a core for seconds and hundreds of megabytes, so a few are worked on at a time, at most one of
-// them for a credential: nobody holds up the others. The rest wait, and there is a limit to how many do. Plans and batches do
-// not wait for each other: whoever may only read must not keep changes out. A page of the history and an explanation are tens
-// of megabytes while they are made, so those wait for each other, too. So do questions about what is known of the whole
-// fleet: after a change of the catalog the first of them makes the answers of all clusters, which the others then find.
-// Other reads wait for nobody, and hold what they answer with for as long as their client takes.
+// Queues limit the requests that take a processor for seconds or hundreds of megabytes: how many run at a time, how many wait,
+// and how many of both belong to one principal, so that no credential delays the others. Plans and batches have separate
+// queues, because readers must not delay changes. A page of the history and an explanation take tens of megabytes while they
+// are computed. Questions about the status of the whole fleet have a queue, because after a change of the catalog the first of
+// them computes the answers of all clusters, and the others reuse them. Other reads start at once, and hold their State until
+// the client has received the answer.
 const (
-	// workTime is how long one may take, waiting included. The answer to a longer one could not be sent: see writeTimeout.
+	// maxJobTime is the limit of waiting and running together. The answer of a longer job could not be sent: see writeTimeout.
 	maxJobTime = 50 * time.Second
-	// workAgain is when to come back, in seconds.
+	// busyRetryAfter is the Retry-After of a full queue, in seconds.
 	busyRetryAfter = "5"
 
-	// maxAbandoned is how many jobs of a queue may go on after their end was due while others take their turns. It bounds the
+	// maxAbandoned is the number of canceled jobs of a queue that may go on while others take their turns. It bounds the
 	// goroutines that are left behind.
 	maxAbandoned = 2
-	// stuckAfter is how long after its end was due a job that still goes on counts as stuck.
+	// stuckAfter is the time after its cancellation from which a job that still runs counts as stuck.
 	stuckAfter = 10 * time.Second
 )
 
-// limits of a queue.
+// queueLimits are limits on jobs.
 type queueLimits struct {
-	perPrincipal           int // of one principal that are under way or wait
-	total                  int // of all together
-	concurrent             int // that are worked on; 0: all of them
-	concurrentPerPrincipal int // of these, of one principal
+	perPrincipal           int // running and waiting, of one principal
+	total                  int // running and waiting, of all principals
+	concurrent             int // running; 0: no limit, and no waiting
+	concurrentPerPrincipal int // running, of one principal
 }
 
-// newQueues are the queues of a server, by their names.
+// newQueues returns the queues of a server by name.
 func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 	queues := map[string]*queue{
 		queuePlans:   newQueue(queuePlans, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
@@ -61,28 +61,28 @@ func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 	return queues
 }
 
-// queue is where plans, batches or reads wait for each other.
+// queue holds the jobs of one kind of request.
 type queue struct {
 	name     string
 	limits   queueLimits
 	duration prometheus.Observer
 
 	mu                  sync.Mutex
-	perPrincipal        map[string]int // jobs by principal
+	perPrincipal        map[string]int // number of jobs
 	total               int
-	waiting             []*job // in the order in which they came
+	waiting             []*job // in the order of arrival
 	running             map[*job]struct{}
-	runningPerPrincipal map[string]int    // of working, by principal
-	lastTurn            map[string]uint64 // when each principal that has jobs had its last turn, as a number of turns
+	runningPerPrincipal map[string]int
+	lastTurn            map[string]uint64 // for each principal with jobs, the number of its last turn
 	turns               uint64
-	abandoned           int // of working, whose turn was given to others
+	abandoned           int // running jobs whose turn was given to others
 }
 
 func newQueue(name string, limits queueLimits) *queue {
 	return &queue{name: name, limits: limits, perPrincipal: map[string]int{}, running: map[*job]struct{}{}, runningPerPrincipal: map[string]int{}, lastTurn: map[string]uint64{}}
 }
 
-// enter takes a place in the queue.
+// enter admits a job of a principal, or returns 429.
 func (q *queue) enter(principal string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,7 +107,7 @@ func (q *queue) leave(principal string) {
 	}
 }
 
-// grant gives free turns to those who wait: first to the principal that has not had one for the longest.
+// dispatch gives free turns to waiting jobs: first to the principal whose last turn was longest ago.
 func (q *queue) dispatch() {
 	for len(q.running)-q.abandoned < q.limits.concurrent {
 		next := -1
@@ -129,7 +129,7 @@ func (q *queue) dispatch() {
 	}
 }
 
-// wait adds a job to those who wait for a turn.
+// add appends a job to the waiting ones.
 func (q *queue) add(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,7 +138,7 @@ func (q *queue) add(j *job) {
 	q.dispatch()
 }
 
-// done takes a job out, whether it waits or is worked on.
+// finish removes a waiting or running job.
 func (q *queue) finish(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,8 +156,8 @@ func (q *queue) finish(j *job) {
 	q.dispatch()
 }
 
-// abandon gives the turn of a job whose client is gone, or whose time is over, to the next one at once: the job may be in the
-// middle of something that cannot be interrupted. Its principal has no other turn until it has really ended.
+// abandon gives the turn of a job that was canceled to the next one at once, because the job may be in a step that cannot be
+// interrupted. Its principal gets no other turn until it has ended.
 func (q *queue) abandon(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,7 +169,7 @@ func (q *queue) abandon(j *job) {
 	q.dispatch()
 }
 
-// abandonDue gives up the turns of jobs that were to end, up to maxAbandoned.
+// abandonOverdue gives up the turns of canceled jobs, up to maxAbandoned.
 func (q *queue) abandonOverdue() {
 	for j := range q.running {
 		if q.abandoned < maxAbandoned && !j.due.IsZero() && !j.abandoned {
@@ -179,12 +179,12 @@ func (q *queue) abandonOverdue() {
 	}
 }
 
-// queueState is how many jobs of a queue do what.
+// queueState is the number of jobs of a queue by state.
 type queueState struct {
 	waiting, running int
-	stuck            int           // of working, that have not ended although they were to
-	overdue          time.Duration // how long ago the first of these was to end
-	blocked          bool          // they have all turns: nobody else gets one
+	stuck            int           // running longer than stuckAfter since their cancellation
+	overdue          time.Duration // of the stuck job that was canceled first
+	blocked          bool          // stuck jobs have all turns
 }
 
 func (q *queue) state() queueState {
@@ -201,8 +201,8 @@ func (q *queue) state() queueState {
 	return st
 }
 
-// stuckQueues describes the queues in which jobs are stuck, for probes; empty: there are none. Blocked tells whether one of
-// them does nothing any more.
+// stuckQueues describes the queues with stuck jobs for probes; empty: there are none. blocked reports whether one of them can
+// run no other job.
 func (s *Server) stuckQueues() (detail string, blocked bool) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
@@ -224,24 +224,24 @@ func (q *queue) busyError(detail string) error {
 	}
 }
 
-// job is a request in its queue. The zero value is that of a request without one.
+// job is a request in its queue. The zero value belongs to a request without a queue.
 type job struct {
 	queue     *queue
 	principal string
 	ctx       context.Context //nolint:containedctx // it ends with the request, as the job does
-	running   bool            // it is worked on
-	startedAt time.Time       // since when
+	running   bool
+	startedAt time.Time // of running
 	cancel    context.CancelFunc
-	stopWatch func() bool // ends looking after ctx
-	// budget is what its principal pays with; nil: it costs nothing.
+	stopWatch func() bool // stops watching ctx
+	// budget is charged for the time of the job; nil: none is.
 	budget *timeBudgets
 
-	granted   chan struct{} // closed when it is its turn
-	due       time.Time     // when ctx ended while it was worked on; of the queue
-	abandoned bool          // its turn was given to others; of the queue
+	granted   chan struct{} // closed at the job's turn
+	due       time.Time     // when ctx was canceled while it was running; guarded by queue.mu
+	abandoned bool          // its turn was given to others; guarded by queue.mu
 }
 
-// enter takes a place in the operation's queue, before the body is read: it may be large.
+// enter admits the request to the queue of its operation. It is called before the body is read, which may be large.
 func (s *Server) enter(r *request) (*job, error) {
 	j := &job{ctx: r.Request().Context(), cancel: func() {}}
 	if q := s.queueFor(r); q != nil {
@@ -265,8 +265,8 @@ func (s *Server) enter(r *request) (*job, error) {
 	return j, nil
 }
 
-// largeBody is from where the body of any change waits among the batches: looking into it takes up to a hundred times its
-// size.
+// largeBody is the size from which any change is queued as a batch: validation takes up to a hundred times the size of its
+// body.
 const largeBody = 256 << 10
 
 func (s *Server) queueFor(r *request) *queue {
@@ -276,10 +276,10 @@ func (s *Server) queueFor(r *request) *queue {
 	return s.queues[r.op.queue]
 }
 
-// waits tells whether the job has to wait for its turn.
+// mustWait reports whether the job needs a turn and has none.
 func (j *job) mustWait() bool { return j.queue != nil && j.queue.limits.concurrent > 0 && !j.running }
 
-// begin waits for the job's turn.
+// waitTurn waits for the job's turn. It returns 429 when the time is over before.
 func (j *job) waitTurn() error {
 	if !j.mustWait() {
 		return nil
@@ -300,10 +300,10 @@ func (j *job) waitTurn() error {
 	}
 }
 
-// stopped tells that the job is in vain: its client is gone, or it took too long.
+// interrupted returns the reason for which the job was canceled, by its client or by its deadline; nil: it was not.
 func (j *job) interrupted() error { return context.Cause(j.ctx) }
 
-// leave ends the job, unless it has ended: the next one may begin.
+// leave ends the job, so that the next one can run. Further calls do nothing.
 func (j *job) leave() {
 	if q := j.queue; q != nil {
 		if j.running {

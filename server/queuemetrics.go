@@ -2,7 +2,7 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// queueCollector reports how many jobs wait for a turn, are worked on, or are stuck.
+// queueCollector reports the numbers of waiting, running and stuck jobs.
 type queueCollector struct{ server *Server }
 
 var descJobs = desc("work_jobs", "Jobs of each queue that wait for their turn, are worked on, or are stuck: of those worked on, the ones that go on although they were canceled more than 10 s ago.", "work", "state")

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// receipt is what a cluster says by asking for one: that it has applied this input.
+// receipt is the request by which a cluster reports that it has applied an input.
 type receipt struct {
 	list, id string
 	input    fleet.Receipt
@@ -42,12 +42,12 @@ func (s *Server) PollReceipt(c echo.Context, dns, list, id string, p api.PollRec
 	return out.send(c, p.IfNoneMatch)
 }
 
-// maxInputID is the longest id of an input.
+// maxInputID is the longest id of an input in bytes.
 const maxInputID = 253
 
-// readReceipt reads a receipt. Whether the cluster has that input recordReceipt decides.
+// readReceipt parses a receipt. recordReceipt checks whether the cluster has the input.
 func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error) {
-	if strings.Contains(id, "/") { // the router takes the rest of a path for its last parameter
+	if strings.Contains(id, "/") { // the router matches the rest of a path with the last parameter
 		return r, echo.ErrNotFound
 	}
 	if _, ok := st.PolledAt(list); !ok {
@@ -65,7 +65,7 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 	return r, fleet.Invalid(problems)
 }
 
-// answerReceipt is the answer to a receipt that is allowed, whichever way it came.
+// answerReceipt returns the answer to an authorized receipt, for the router and for the fast path.
 func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, said receipt) (pollAnswer, error) {
 	answer, err := fleet.EmptyAnswer()
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, clust
 	return s.newPollAnswer(r, answer, st)
 }
 
-// recordReceipt records what a cluster itself has sent. An error asks the cluster to send it again.
+// recordReceipt records a receipt of a cluster's own Flux. An error makes the cluster send it again.
 func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, said receipt) error {
 	now := s.cfg.Now()
 	if s.tracker.RecordRepeatedReceipt(cluster.ID, said.list, said.id, said.input, now) {
@@ -96,8 +96,8 @@ func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, said re
 	return nil
 }
 
-// errEarlyReceipt asks the cluster to send a receipt again, which Flux Operator does for an hour and more. It is not a fault of the
-// service, so it is not one of the 5xx codes that alert.
+// errEarlyReceipt makes the cluster send a receipt again, which Flux Operator does for more than an hour. It is no fault of
+// the service, so it is not one of the 5xx codes, on which alerts fire.
 func errEarlyReceipt(wait time.Duration) error {
 	seconds := int64(math.Ceil(wait.Seconds()))
 	return &publicError{

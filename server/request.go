@@ -15,26 +15,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// request is a request with what is found out about it on its way to the handler. It is the echo.Context that handlers
-// get.
+// request is a request with the results of the steps before its handler. It is the echo.Context of handlers.
 type request struct {
 	echo.Context
 	op *operation
-	// state is what a read is answered from, and what who was judged by; nil when nothing is loaded. It is taken once,
-	// after everything that is waited for.
+	// state is the State in which the principal was authorized, and from which a read is answered; nil when nothing is loaded.
+	// It is taken once, after all waits.
 	state     *fleet.State
 	age       time.Duration // of state: see store.Replica.StateForReads
-	unfit     error         // why nothing may be answered from state
+	unfit     error         // the reason why state must not be used; nil: it may be
 	principal principal
-	body      []byte // as it came; nil: there is none
+	body      []byte // nil: none
 	job       *job
-	id        string // see requestID; empty: it has none yet
-	// anonymous are the places for requests of nobody known that it has one of; nil: it has none.
+	id        string // see requestID; empty: none yet
+	// preauth is the limit that counts this request; nil: none does.
 	preauth *preauthLimit
-	address netip.Prefix // the address that the place is taken for
+	address netip.Prefix // under which preauth counts it
 }
 
-// requestOf is the request that a handler was called with.
+// requestOf returns the request of a handler's context.
 func requestOf(c echo.Context) *request {
 	if r, ok := c.(*request); ok {
 		return r
@@ -42,36 +41,36 @@ func requestOf(c echo.Context) *request {
 	return &request{Context: c}
 }
 
-// actor is who sent the request, as the log names them.
+// actor returns the sender of the request in the log.
 func actor(c echo.Context) string { return requestOf(c).principal.actor }
 
-// requestBody is the body that validate read.
+// requestBody returns the validated body.
 func requestBody(c echo.Context) []byte { return requestOf(c).body }
 
-// minRevisionWait is how long a request waits for the revision that X-Fleet-Min-Revision asks for.
+// minRevisionWait is the longest wait for the revision in X-Fleet-Min-Revision.
 const minRevisionWait = 2 * time.Second
 
-// await returns when the State is not older than the request asks for.
+// waitForRevision waits until the State is at the revision that the request requires, or later.
 func (s *Server) waitForRevision(r *request) error {
 	values := r.Request().Header[headerMinRevision]
 	if r.op.public() || len(values) != 1 {
-		return nil // more than one is refused where parameters are read
+		return nil // validate refuses several
 	}
 	revision, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil {
 		return nil //nolint:nilerr // likewise
 	}
-	if revision < 0 { // polls are not held against the contract
+	if revision < 0 { // polls are not validated
 		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
 	}
 	wait := s.cfg.Replica.SyncTo
-	if r.op.poll || r.principal.role == rolePoll { // whose number must not become the number of questions to the store
+	if r.op.poll || r.principal.role == rolePoll { // polls must not cause one query of the store each
 		wait = s.cfg.Replica.WaitFor
 	}
 	return s.reachedRevision(r, revision, wait)
 }
 
-// arrived waits for a revision, and not for long.
+// reachedRevision waits for a revision for at most minRevisionWait.
 func (s *Server) reachedRevision(r *request, revision int64, wait func(context.Context, fleet.Revision) error) error {
 	ctx, cancel := context.WithTimeout(r.Request().Context(), minRevisionWait)
 	defer cancel()
@@ -80,7 +79,7 @@ func (s *Server) reachedRevision(r *request, revision int64, wait func(context.C
 		if s.cfg.Mode == ModeCRUD {
 			return unknownRevision(r, unknown)
 		}
-		err = s.cfg.Replica.WaitFor(ctx, fleet.Revision(revision)) // the store may be a standby, which is behind
+		err = s.cfg.Replica.WaitFor(ctx, fleet.Revision(revision)) // the store may be a standby that lags behind
 	}
 	if err != nil && ctx.Err() != nil && r.Request().Context().Err() == nil {
 		return s.notReachedError(r, revision)
@@ -88,8 +87,8 @@ func (s *Server) reachedRevision(r *request, revision int64, wait func(context.C
 	return err
 }
 
-// stateOf is the State to answer a question about a revision from. Whether there is one that this process has not heard of is for
-// the store to say: it may have been made a moment ago by another one.
+// stateOf returns a State at a revision or later. The store decides whether the revision exists, because another process may
+// have committed it a moment ago.
 func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
 	st, err := s.state(c)
 	if err != nil || fleet.Revision(revision) <= st.Revision() {
@@ -108,8 +107,8 @@ func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
 	return s.state(c)
 }
 
-// notYet says that a revision is not here. What is here instead is in the header: a client that knows which revisions
-// there were can tell a process that is behind from a store whose history was replaced.
+// notReachedError reports that this process has not reached a revision. The header has its current revision: a client that
+// knows the revisions can distinguish a process that is behind from a store whose history was replaced.
 func (s *Server) notReachedError(r *request, revision int64) error {
 	detail := fmt.Sprintf("revision %d has not arrived here", revision)
 	if st := s.cfg.Replica.State(); st != nil {
@@ -122,8 +121,8 @@ func (s *Server) notReachedError(r *request, revision int64) error {
 	}
 }
 
-// unknownRevision refuses a request for a revision that the store does not have. It differs from notYet by its code, so that a client
-// can tell a replaced history, where waiting is of no use, from a process that is behind.
+// unknownRevision refuses a request for a revision that the store does not have. Its code differs from notReachedError, so
+// that a client can distinguish a replaced history, where waiting does not help, from a process that is behind.
 func unknownRevision(r *request, unknown *store.UnknownRevisionError) error {
 	r.Response().Header()[headerRevision] = []string{formatRevision(unknown.Newest)}
 	return &publicError{
@@ -132,7 +131,7 @@ func unknownRevision(r *request, unknown *store.UnknownRevisionError) error {
 	}
 }
 
-// state is the State to answer a read from.
+// state returns the State for a read.
 func (s *Server) state(c echo.Context) (*fleet.State, error) {
 	r := requestOf(c)
 	if r.unfit != nil {
@@ -143,8 +142,8 @@ func (s *Server) state(c echo.Context) (*fleet.State, error) {
 	return r.state, nil
 }
 
-// transact runs a change in the name of who sent the request. They are judged again by the very State that the change is
-// made to: a commit of a token that the log up to then says was revoked does not come about.
+// transact commits a change. It authorizes the principal again in the State on which the commit is based: a token that was
+// revoked in the log before commits nothing.
 func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	r := requestOf(c)
 	meta.Actor = r.principal.actor
@@ -162,7 +161,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	var res fleet.Result
 	var err error
 	if len(r.body) > largeBody && !meta.DryRun {
-		// A large body may take seconds to find something wrong with. That is found out first, while others write.
+		// A large body may take seconds until a problem is found. A dry run finds it first, while others can commit.
 		rehearsal := meta
 		rehearsal.DryRun = true
 		res, err = update(rehearsal)
@@ -173,7 +172,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	if err == nil && !meta.DryRun {
 		s.metrics.committed(res.Commit.Changes)
 	}
-	if refusal != nil && errors.Is(err, refusal) { // or else the store could not be asked
+	if refusal != nil && errors.Is(err, refusal) { // otherwise the store failed
 		return res, s.reportRefusal(c, refusal)
 	}
 	return res, err

@@ -13,21 +13,21 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Room for the answers of plans, and for pages of the history, that their clients have not taken yet. A plan of 5,000 clusters
-// takes 90 MiB while it is made, is answered by 24 MiB, and those are 0.3 MiB when they are packed.
+// Limits of buffered answers: plans and pages of the history that their clients have not received yet. A plan of 5,000
+// clusters takes 90 MiB while it is computed; its answer has 24 MiB, and 0.3 MiB compressed.
 const (
-	maxBufferedPerPrincipal = 16 << 20 // packed bytes of one principal, who may always have one answer that is larger
-	maxBuffered             = 64 << 20 // of all together, and the largest answer there is
+	maxBufferedPerPrincipal = 16 << 20 // compressed bytes of one principal; its only answer may be larger
+	maxBuffered             = 64 << 20 // of all principals, and of one answer
 )
 
-// room is what answers take that are on their way.
+// responseBuffer counts the bytes of buffered answers.
 type responseBuffer struct {
 	mu           sync.Mutex
-	perPrincipal map[string]int // by principal
+	perPrincipal map[string]int
 	total        int
 }
 
-// take takes room for an answer of so many bytes, and returns how to give it back; nil when there is none.
+// reserve counts an answer, and returns the function that releases it; nil at a limit.
 func (b *responseBuffer) reserve(who string, size int) (leave func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,10 +46,10 @@ func (b *responseBuffer) reserve(who string, size int) (leave func()) {
 	}
 }
 
-// packed is an answer as it waits for its client, compressed with gzip.
+// gzipResponse is a buffered answer, compressed with gzip.
 type gzipResponse struct{ bytes.Buffer }
 
-// Write implements io.Writer. It does not let the answer become larger than there is room for.
+// Write implements io.Writer. It fails when the answer exceeds maxBuffered.
 func (p *gzipResponse) Write(b []byte) (int, error) {
 	if p.Len()+len(b) > maxBuffered {
 		return 0, &fleet.Error{Code: fleet.CodeLimitExceeded, Detail: fmt.Sprintf(
@@ -58,7 +58,7 @@ func (p *gzipResponse) Write(b []byte) (int, error) {
 	return p.Buffer.Write(b)
 }
 
-// pack makes an answer as a whole, or ends when stop says so.
+// encodeResponse encodes a whole answer. It returns the error of stop, which it calls between list items.
 func encodeResponse(v any, stop func() error) (*gzipResponse, error) {
 	p := &gzipResponse{}
 	zw, err := gzip.NewWriterLevel(p, gzip.BestSpeed)
@@ -71,7 +71,7 @@ func encodeResponse(v any, stop func() error) (*gzipResponse, error) {
 	return p, zw.Close()
 }
 
-// deliver ends the job and sends its answer, when there is room for it until the client has taken it.
+// sendBuffered ends the job and sends its answer, or returns 429 when the buffer is full.
 func (s *Server) sendBuffered(c echo.Context, answer *gzipResponse) error {
 	job := requestOf(c).job
 	leave := s.responseBuffer.reserve(job.principal, answer.Len())
@@ -82,8 +82,8 @@ func (s *Server) sendBuffered(c echo.Context, answer *gzipResponse) error {
 	return job.send(c, answer)
 }
 
-// send ends the job and sends its answer. From here on the request holds nothing but that, so a client that takes its time
-// keeps nobody waiting.
+// send ends the job and sends its answer. The request then holds no more than the answer, so a slow client does not delay
+// jobs.
 func (j *job) send(c echo.Context, answer *gzipResponse) error {
 	r := requestOf(c)
 	r.state, r.body = nil, nil

@@ -53,11 +53,11 @@ func (s *Server) RevertRevision(c echo.Context, revision int64, p api.RevertRevi
 type history struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as the request
 	log     History
-	changes map[fleet.Revision][]fleet.Change // what a revision changed never changes, and every attempt asks again
-	held    int                               // of them all
+	changes map[fleet.Revision][]fleet.Change // cached: a revision does not change, and every attempt of a commit reads it again
+	held    int                               // number of cached changes
 }
 
-// maxReverted is how many changes of documents one request may take back, and look through for those to take back.
+// maxReverted is the limit of changes that one request may revert and read.
 const maxReverted = 100_000
 
 var (

@@ -14,11 +14,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// errNotEmpty: the store has held a commit before.
+// errNotEmpty: the store has had a commit before.
 var errNotEmpty = errors.New("the store is not empty")
 
-// LoadSeed commits a seed as revision 1 of a store that has never held a commit; on any other it does nothing and
-// reports false. Every problem is reported at its place in the seed, and then nothing is written.
+// LoadSeed commits a seed as revision 1 of a store that has never had a commit; on any other it does nothing and returns
+// false. All problems are reported at their place in the seed, and then nothing is written.
 func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta store.Meta) (loaded bool, err error) {
 	if st := replica.State(); st != nil && st.Revision() != 0 {
 		return false, nil
@@ -27,19 +27,19 @@ func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta
 		return false, err
 	}
 	_, err = replica.Update(ctx, meta, func(tx *fleet.Tx) error {
-		// Another process may seed at the same time: the edit runs again on what that one committed.
+		// Another process may seed at the same time; then the edit runs again on its commit.
 		if tx.Base().Revision() != 0 {
 			return errNotEmpty
 		}
 		return seed.Create(tx)
 	})
-	if errors.Is(err, errNotEmpty) || errors.Is(err, store.ErrQuarantined) { // another process was faster
+	if errors.Is(err, errNotEmpty) || errors.Is(err, store.ErrQuarantined) { // another process has seeded the store
 		return false, nil
 	}
 	return err == nil, seed.Locate(err)
 }
 
-// CheckSeed tells what LoadSeed would refuse, without a store.
+// CheckSeed reports the problems for which LoadSeed would refuse a seed, without a store.
 func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	if seed.Checked() {
 		return nil
@@ -48,7 +48,7 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	if err != nil {
 		return fmt.Errorf("the embedded contract: %w", err)
 	}
-	// Every document is held against the contract as a POST of it would be.
+	// Every document is validated as a POST of it would be.
 	right := entries{}
 	return seed.Check(rules, func(kind fleet.Kind, value any) []fleet.Problem {
 		path := "/" + kind.Collection()
@@ -59,13 +59,12 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 		if visit(schema, right.without(kind, schema, value)) == nil {
 			return nil
 		}
-		clear(right) // some of this document may not be
+		clear(right) // some entries of this document may be invalid
 		return checkValue(schema, value)
 	})
 }
 
-// entries are those of lists that say nothing but an id and were found to be as the contract wants them: 10,000 clusters
-// have the same ones.
+// entries are the list entries with an id and no other field that were found to be valid: 10,000 clusters have the same ones.
 type entries map[entry]bool
 
 type entry struct {
@@ -73,8 +72,8 @@ type entry struct {
 	field, id string
 }
 
-// without is a document less such entries. Those that are new in it count from then on: whoever finds something wrong with
-// the rest has to clear them.
+// without returns a document without such entries, and adds its new ones to known. The caller has to clear known if it finds a
+// problem in the rest.
 func (known entries) without(kind fleet.Kind, schema *openapi3.Schema, value any) any {
 	obj, _ := value.(map[string]any)
 	rest := maps.Clone(obj)
@@ -82,7 +81,7 @@ func (known entries) without(kind fleet.Kind, schema *openapi3.Schema, value any
 		list, _ := v.([]any)
 		property := schema.Properties[field]
 		if len(list) == 0 || property == nil || property.Value.MaxItems != nil || property.Value.UniqueItems {
-			continue // or the list is not only what its entries are
+			continue // or the list itself may be invalid
 		}
 		rest[field] = slices.DeleteFunc(slices.Clone(list), func(item any) bool {
 			of, _ := item.(map[string]any)

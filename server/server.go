@@ -1,4 +1,3 @@
-// Package server answers the API: polls and reads from the State in memory, changes through the store's Replica.
 package server
 
 import (
@@ -29,30 +28,29 @@ const (
 	ModeCRUD = "crud"
 )
 
-// Config is what a Server is made of. All fields but Spec, Logger and Now are required.
+// Config configures a Server. The fields Spec, Logger and Now are optional, and others as their comments state.
 type Config struct {
 	Mode    string
 	Replica *store.Replica
-	// History reads the log; only mode crud needs it.
+	// History reads the log; needed in mode crud.
 	History History
-	// StoreSize tells how many bytes the store takes; nil when nobody can.
+	// StoreSize returns the size of the store in bytes; nil: unknown.
 	StoreSize func(context.Context) (int64, error)
-	// Audit tells what is known of the history's hash chain; nil where nothing verifies it.
+	// Audit returns the state of the verification of the history's hash chain; nil: it is not verified.
 	Audit func() store.AuditStatus
-	// StorePool tells how the store's connections are used; nil when there is no pool.
+	// StorePool returns the use of the store's connections; nil: there is no pool.
 	StorePool func() (store.PoolStats, bool)
-	// Backup makes a copy of the whole store, and ends when its context does; only mode crud needs it.
+	// Backup copies the whole store until its context ends; needed in mode crud.
 	Backup func(context.Context) (*Backup, error)
 	Tokens Tokens
-	// TLS is the server's, nil without. A client certificate is believed for as long as it says so.
+	// TLS verifies client certificates for as long as they are trusted; nil: there are none.
 	TLS *TLS
-	// RequireClientCert makes a verified client certificate a condition for everything but the service endpoints: a
-	// token alone is not enough.
+	// RequireClientCert requires a verified client certificate, beside the token, on all but the service endpoints.
 	RequireClientCert bool
 	// Version and StoreName are shown at /version.
 	Version   string
 	StoreName string
-	// MetricsApart takes /metrics off the Server itself: it is served by what [Server.Watch] returns alone.
+	// MetricsApart removes /metrics from the Server itself; [Server.Watch] serves it.
 	MetricsApart bool
 	// OthersServe: other processes may answer polls with a newer fleet. /ready is then 503 while this one serves a fleet from
 	// disk that is older than MAX_STALENESS.
@@ -62,11 +60,11 @@ type Config struct {
 	BasePath string
 	// Spec replaces the embedded document served at /openapi.yaml.
 	Spec []byte
-	// Observations is where what clusters say of themselves is noted; nil: one of the Server's own, in memory.
+	// ClusterStatus records polls, receipts and events; nil: in memory only.
 	ClusterStatus *clusterstatus.Tracker
-	// OfflineAfter is for how long a cluster that is not seen is believed; 0 is [clusterstatus.OfflineAfter].
+	// OfflineAfter is the time without a poll after which the state of a cluster is unknown; 0: [clusterstatus.OfflineAfter].
 	OfflineAfter time.Duration
-	// Tracer makes the spans of requests; nil: there are none.
+	// Tracer starts the spans of requests; nil: none.
 	Tracer trace.Tracer
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -88,21 +86,21 @@ type Server struct {
 	operations     operations
 	metrics        *metrics
 	tracker        *clusterstatus.Tracker
-	failures       failureTracker // to authenticate
+	failures       failureTracker
 	identityCache  identityCache
 	echo           *echo.Echo
 	queues         map[string]*queue
 	budget         timeBudgets
-	responseBuffer responseBuffer // for answers that are on their way
-	// changedInputs is for the progress of revisions.
+	responseBuffer responseBuffer
+	// changedInputs serves the progress of revisions.
 	changedInputs changedInputsCache
-	// The document served at /openapi.yaml in other forms, made when first asked for.
+	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }
 
 var _ apiserver.ServerInterface = (*Server)(nil)
 
-// New wires a Server. It fails when the embedded contract cannot be used.
+// New returns a Server. It fails when the embedded OpenAPI document is invalid.
 func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -138,8 +136,8 @@ func New(cfg Config) (*Server, error) {
 
 const metricsPath = "/metrics"
 
-// Watch answers what watches over the process: probes, version and metrics. On a listener of its own it is out of reach of
-// those who poll, and goes on answering when they have taken all connections there are.
+// Watch returns a handler for monitoring: probes, version and metrics. On a listener of its own, clients that poll cannot
+// reach it or exhaust its connections.
 func (s *Server) Watch() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.handleError
@@ -153,10 +151,10 @@ func (s *Server) Watch() http.Handler {
 	return e
 }
 
-// withHead registers HEAD beside every GET; net/http leaves the body out.
+// withHead registers HEAD beside every GET; net/http omits the body.
 type withHead struct {
 	*echo.Echo
-	without string // a path that is left out
+	without string // a path that is not registered
 }
 
 // GET implements apiserver.EchoRouter.
@@ -168,8 +166,8 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 	return e.Echo.GET(path, h, m...)
 }
 
-// guard decides whether a request may reach its handler: the mode, the token, and for everything but polls whether
-// the request is one that the contract describes.
+// guard checks a request before its handler: the mode, the credential, and for all but polls the parameters and the body
+// against the OpenAPI document.
 func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operations.find(c.Request().Method, c.Path())
@@ -181,8 +179,8 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		r := requestOf(c)
 		r.op = op
-		// First, so that nobody makes us read or wait who may not; and again when that took so long that there is another
-		// State, because that is what the answer is made from.
+		// Authentication comes first, so that a client without permission cannot cause reads and waits. It is repeated if the
+		// State has changed meanwhile, because the answer is made from the new one.
 		if err := s.authenticate(r); err != nil {
 			return err
 		}
@@ -196,7 +194,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			defer j.leave()
 			if j.mustWait() {
-				r.state = nil // it may be replaced many times before it is this request's turn, and would be kept
+				r.state = nil // it may be replaced many times before the job's turn, and would stay in memory
 			}
 			if err := op.validate(r, j.waitTurn); err != nil {
 				return err
@@ -227,7 +225,7 @@ func errReadOnly(write bool) error {
 	}
 }
 
-// isClientGone tells whether the request ended because its client went away.
+// isClientGone reports whether the request ended because its client disconnected.
 func isClientGone(c echo.Context, err error) bool {
 	return errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil
 }

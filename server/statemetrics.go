@@ -12,35 +12,35 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// To count a large fleet by state takes a moment, and after a change of the catalog the answers of all clusters have to be made
-// first, as their next polls would make them. So scrapes do not wait for the end of it, and it leaves the processor to others.
+// Counting a large fleet by state takes a moment, and after a change of the catalog it computes the answers of all clusters,
+// as their next polls would. So scrapes do not wait for the end of a count, and a count leaves the processor to others.
 const (
-	countEvery = 15 * time.Second       // what was counted is as good for so long
-	countAlone = 100                    // clusters; so many are counted at once, whatever it takes
-	countWait  = 500 * time.Millisecond // scrapes wait for so long, and are then told what was counted before
-	countSlice = 10 * time.Millisecond  // when nobody waits: so long at a time,
-	countPause = 4 * countSlice         // and then a pause
+	countEvery = 15 * time.Second       // for which a count is valid
+	countAlone = 100                    // clusters that are counted without a pause
+	countWait  = 500 * time.Millisecond // for which scrapes wait; then they get the previous count
+	countSlice = 10 * time.Millisecond  // after that, counting alternates with pauses
+	countPause = 4 * countSlice
 )
 
-// stateCollector tells how many clusters and inputs are in each state, which survives a restart as what clusters say does. It names
-// no cluster. Nothing is told until this process has read what the others know: that would be false alarms.
+// stateCollector reports the numbers of clusters and inputs in each state, without naming clusters. It reports none until this
+// process has read the observations of the others, because that would raise false alarms.
 type stateCollector struct {
 	server *Server
 
 	mu      sync.Mutex
-	last    *stateCounts  // nil: nothing was counted yet
-	running chan struct{} // closed when nobody is to wait any more for the count under way; nil: there is none
+	last    *stateCounts  // nil: none yet
+	running chan struct{} // closed when scrapes need not wait for the current count; nil: none runs
 }
 
-// stateCounts is what one count came to.
+// stateCounts is the result of one count.
 type stateCounts struct {
 	at               time.Time
 	clusters, inputs map[clusterstatus.State]int
-	asked            int // inputs that are to be there
+	asked            int // desired inputs
 	silence          clusterstatus.SilenceDetector
-	never            int // clusters that have never polled, and were made longer ago than OfflineAfter
+	never            int // clusters without a poll that were created longer than OfflineAfter ago
 	names            clusterstatus.NameCache
-	unseen           time.Time // when the cluster that was not seen for the longest time was seen; zero: none ever was
+	unseen           time.Time // the last poll of the cluster whose last poll is oldest; zero: none has polled
 }
 
 var (
@@ -88,7 +88,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// read returns what was counted a moment ago; nil while that is nothing.
+// read returns the last count; nil while there is none.
 func (c *stateCollector) read() *stateCounts {
 	if !c.server.tracker.Stats().Complete || c.server.cfg.Replica.State() == nil {
 		return nil
@@ -112,7 +112,7 @@ func (c *stateCollector) read() *stateCounts {
 	return c.last
 }
 
-// run counts once. A mistake in it must not end a process that answers polls.
+// run counts once. A panic in it must not end a process that answers polls.
 func (c *stateCollector) run(release func()) {
 	var n *stateCounts
 	defer func() {
@@ -131,7 +131,7 @@ func (c *stateCollector) run(release func()) {
 	n = c.count(release)
 }
 
-// count visits all clusters. It calls release when that takes long.
+// count visits all clusters. It calls release when scrapes need not wait any longer.
 func (c *stateCollector) count(release func()) *stateCounts {
 	s := c.server
 	n := &stateCounts{at: s.cfg.Now(), clusters: map[clusterstatus.State]int{}, inputs: map[clusterstatus.State]int{}, names: clusterstatus.NameCache{}}
@@ -145,11 +145,11 @@ func (c *stateCollector) count(release func()) *stateCounts {
 	}
 }
 
-// some visits clusters from one on, until it is time for a pause, and returns which is the next.
+// addBatch visits clusters from an index on until it is time for a pause, and returns the next index.
 func (n *stateCounts) addBatch(s *Server, clusters []*fleet.Document, from int, start time.Time) int {
 	st, slice := s.cfg.Replica.State(), time.Now()
 	for i := from; i < len(clusters); i++ {
-		if cluster, live := st.Get(fleet.KindCluster, clusters[i].ID); live { // as it is by now
+		if cluster, live := st.Get(fleet.KindCluster, clusters[i].ID); live { // its newest version
 			n.add(s, st, cluster)
 		}
 		if now := time.Now(); i >= countAlone && now.Sub(start) > countWait && now.Sub(slice) > countSlice {
@@ -161,7 +161,7 @@ func (n *stateCounts) addBatch(s *Server, clusters []*fleet.Document, from int, 
 
 func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 	known, err := s.statusOf(st, cluster, "", false, n.names)
-	if err != nil { // it cannot be answered: there are a metric and an alert for that
+	if err != nil { // its polls fail; another metric and an alert report that
 		n.clusters[clusterstatus.Unknown]++
 		return
 	}

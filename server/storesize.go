@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// storeSize is how large the store is. It is asked now and then, and not by every scrape: a database that does not answer
-// delays one of them, for a moment.
+// storeSize caches the size of the store. Not every scrape queries it, because a database that does not answer would delay
+// them.
 type storeSize struct {
 	mu    sync.Mutex
 	asked time.Time
@@ -20,7 +20,7 @@ const (
 	sizeTimeout = time.Second
 )
 
-// read returns the size as it was a moment ago; false while it is not known.
+// read returns the last known size; false while it is not known.
 func (s *storeSize) read(ask func(context.Context) (int64, error)) (int64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (s *storeSize) read(ask func(context.Context) (int64, error)) (int64, bool)
 		ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
 		defer cancel()
 		bytes, err := ask(ctx)
-		s.asked, s.bytes, s.known = time.Now(), bytes, err == nil // what is wrong with the store is logged by those who need it
+		s.asked, s.bytes, s.known = time.Now(), bytes, err == nil // failures of the store are logged elsewhere
 	}
 	return s.bytes, s.known
 }

@@ -15,29 +15,29 @@ import (
 	"time"
 )
 
-// TLSFiles are the PEM files of a server's TLS identity. ClientCA is optional: with it, a client may present a
-// certificate, which is verified against it.
+// TLSFiles are the PEM files of a server's TLS identity. ClientCA is optional: with it, a client may present a certificate,
+// which is verified against it.
 type TLSFiles struct {
 	Cert, Key, ClientCA string
 }
 
-// certCheck is how often, at most, the files are looked at.
+// certCheckInterval is the shortest time between two checks of the files.
 const certCheckInterval = time.Second
 
-// TLS is a server's TLS identity, kept in step with its files. A change that cannot be loaded is logged and the last
-// good one stays, so a half-written renewal never interrupts polls. Connections that are open stay open.
+// TLS is a server's TLS identity, which follows its files. If a change cannot be loaded, it is logged and the last valid
+// identity stays, so an incomplete renewal never interrupts polls. Open connections stay open.
 type TLS struct {
 	files  TLSFiles
 	logger *slog.Logger
 	now    func() time.Time
 	// authorities are the client CA's certificates, in DER.
 	authorities atomic.Pointer[map[string]bool]
-	next        atomic.Int64 // when the files are looked at again, in Unix nanoseconds
+	next        atomic.Int64 // time of the next check, in Unix nanoseconds
 
 	mu     sync.Mutex
 	stamps []fileStamp
 	config *tls.Config
-	failed string // why the files could not be loaded, once that was logged
+	failed string // the last error that was logged
 }
 
 type fileStamp struct {
@@ -54,7 +54,7 @@ func NewTLS(files TLSFiles, logger *slog.Logger, now func() time.Time) (*TLS, er
 	return t, nil
 }
 
-// Config is a configuration that follows the files: every handshake is made with what they held a second ago or later.
+// Config returns a configuration that follows the files: every handshake uses their content of at most a second ago.
 func (t *TLS) Config() *tls.Config {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,10 +63,10 @@ func (t *TLS) Config() *tls.Config {
 	return config
 }
 
-// trusts tells whether the client's certificate is still good: a connection may be older than a change of the client CA.
+// trusts reports whether the client's certificate is still trusted: a connection may be older than a change of the client CA.
 func (t *TLS) trusts(ctx context.Context, state *tls.ConnectionState) bool {
 	now := t.now()
-	if now.UnixNano() >= t.next.Load() && t.mu.TryLock() { // who does not get it need not wait for who reads the files
+	if now.UnixNano() >= t.next.Load() && t.mu.TryLock() { // another goroutine reads the files otherwise; do not wait for it
 		t.follow(ctx, now)
 		t.mu.Unlock()
 	}
@@ -103,7 +103,7 @@ func (t *TLS) current(ctx context.Context) *tls.Config {
 func (t *TLS) follow(ctx context.Context, now time.Time) {
 	t.next.Store(now.Add(certCheckInterval).UnixNano())
 	if stamps, err := t.stat(); err == nil && slices.Equal(stamps, t.stamps) {
-		t.failed = "" // the files are again those in use
+		t.failed = "" // the files are again the loaded ones
 		return
 	}
 	err := t.load()
@@ -111,7 +111,7 @@ func (t *TLS) follow(ctx context.Context, now time.Time) {
 	case err == nil:
 		t.failed = ""
 		t.logger.LogAttrs(ctx, slog.LevelInfo, "TLS files reloaded")
-	case err.Error() != t.failed: // else it was logged a second ago
+	case err.Error() != t.failed: // otherwise it was logged before
 		t.failed = err.Error()
 		t.logger.LogAttrs(ctx, slog.LevelError, "the TLS files cannot be loaded; the certificate before stays in use", slog.Any("error", err))
 	}
@@ -148,7 +148,7 @@ func (t *TLS) load() error {
 			return err
 		}
 		config.ClientAuth = tls.VerifyClientCertIfGiven
-		// Whoever resumes a session is not asked for a certificate: it would outlive a change of the CA.
+		// A resumed session presents no certificate, so it would outlive a change of the CA.
 		config.SessionTicketsDisabled = true
 	}
 	t.config, t.stamps = config, stamps
@@ -162,7 +162,7 @@ var cipherSuites = []uint16{
 	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// readAuthorities reads the certificates of a PEM file, also into known, by their DER.
+// readAuthorities reads the certificates of a PEM file, and adds their DER to known.
 func readAuthorities(path string, known map[string]bool) (*x509.CertPool, error) {
 	rest, err := os.ReadFile(path)
 	if err != nil {

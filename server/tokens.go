@@ -67,13 +67,13 @@ func (s *Server) RevokeToken(c echo.Context, id string, p api.RevokeTokenParams)
 	return s.deleteDocument(c, fleet.KindToken, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, fleet.DeleteOptions{})
 }
 
-// issue is a secret that is about to be given out.
+// issue is a token whose secret is about to be issued.
 type issue struct {
 	id, secret string
 	status     int
 }
 
-// issue commits a token with a new secret, and answers with the secret once it is certain that it works.
+// issue commits a token with a new secret, and answers with the secret once the commit is confirmed.
 func (s *Server) issue(c echo.Context, i issue, p writeParams, change func(*fleet.Tx) error) error {
 	res, err := s.commit(c, fleet.KindToken, i.id, p, change)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Server) issue(c echo.Context, i issue, p writeParams, change func(*flee
 	return writeJSON(c, i.status, out)
 }
 
-// commitTime is the time as the log keeps it.
+// commitTime returns the time at the precision of the log.
 func (s *Server) commitTime() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
 func newSecret() string {
@@ -117,10 +117,10 @@ func newTokenID() string {
 	return hex.EncodeToString(random[:])
 }
 
-// orZero is what was given, or the zero value for null and nothing.
+// valueOrZero returns the value, or the zero value for null and for a missing field.
 func valueOrZero[T any](v interface{ Get() (T, error) }) T {
 	got, err := v.Get()
-	if err != nil { // null, or not there
+	if err != nil { // null or missing
 		var zero T
 		return zero
 	}

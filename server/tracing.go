@@ -10,13 +10,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Requests that the router answers are traced, if there is a tracer. Polls as Flux sends them never come that far: they are answered
-// from memory in microseconds, by the thousands.
+// Requests that the router answers are traced, if there is a tracer. Polls on the fast path are not: there are thousands, each
+// answered from memory in microseconds.
 
 // traceContext reads W3C traceparent headers.
 var traceContext propagation.TraceContext
 
-// traceOf is the trace that a request is part of: that of its span, or else what its header says.
+// traceOf returns the trace of a request: that of its span, or else that of its header.
 func traceOf(r *http.Request) trace.SpanContext {
 	if span := trace.SpanContextFromContext(r.Context()); span.IsValid() {
 		return span
@@ -27,7 +27,7 @@ func traceOf(r *http.Request) trace.SpanContext {
 	return trace.SpanContextFromContext(traceContext.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
-// traced starts the span of a request, in which everything is done that the request's context reaches, and returns how it ends.
+// traced starts the span of a request in the request's context, and returns the function that ends it.
 func (s *Server) traced(c *request, route string) (end func()) {
 	r := c.Request()
 	if s.cfg.Tracer == nil {

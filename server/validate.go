@@ -24,19 +24,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// maxBody is the largest request body.
+// maxBody is the largest request body in bytes.
 const maxBody = 4 << 20
 
-// validate holds a request against the contract: its parameters and the shape of its body, and reports everything that is
-// wrong with them. The rules of the fleet are only asked about what has the right shape. A body is only looked into when
-// begin has returned: that takes many times its size.
+// validate validates the parameters and the body of a request against the OpenAPI document, and reports all problems. The
+// rules of package fleet apply afterwards. It calls begin before it validates a body, because that takes many times the size
+// of the body.
 func (op *operation) validate(c *request, begin func() error) error {
 	if op.spec == nil {
-		return nil // mode read-only: nothing here takes parameters
+		return nil // mode read-only: no operation takes parameters
 	}
 	for _, id := range c.ParamValues() {
 		if text, err := url.PathUnescape(id); err != nil || !isText(text) {
-			return echo.ErrNotFound // nothing has such a name, and not every store can be asked for it
+			return echo.ErrNotFound // no document has such an id, and not every store can look for it
 		}
 	}
 	problems := op.checkParameters(c)
@@ -58,17 +58,17 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 	input := &openapi3filter.RequestValidationInput{
 		Request: c.Request(), PathParams: map[string]string{}, QueryParams: c.QueryParams(),
 		Route:   &routers.Route{Operation: op.spec, PathItem: op.route},
-		Options: &openapi3filter.Options{MultiError: true, SkipSettingDefaults: true}, // which would rewrite the query
+		Options: &openapi3filter.Options{MultiError: true, SkipSettingDefaults: true}, // defaults would change the query
 	}
 	for i, name := range c.ParamNames() {
 		input.PathParams[name] = c.ParamValues()[i]
 	}
 	var problems []fleet.Problem
-	// Parsing leaves out what it does not understand, which would turn "?cascade=true&dry_run=true;x" into a change.
+	// Parsing drops the parts that it does not understand, which would turn "?cascade=true&dry_run=true;x" into a change.
 	if _, err := url.ParseQuery(c.Request().URL.RawQuery); err != nil {
 		problems = append(problems, fleet.Problem{Detail: "the query cannot be read: separate parameters with &, and escape every other ; and % as %3B and %25"})
 	}
-	// HTTP lets nobody ignore a condition. POST creates or answers 409, which is what "*" asks for.
+	// HTTP requires that a server honors a condition. POST creates or answers 409, which is the meaning of "*".
 	if _, ok := c.Request().Header[headerIfNoneMatch]; ok && op.write && c.Request().Method != http.MethodPost {
 		problems = append(problems, fleet.Problem{Detail: "header If-None-Match: is for reads; make a change conditional with If-Match"})
 	}
@@ -85,7 +85,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 			switch {
 			case !isText(value):
 				problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: must be UTF-8, without NUL", p.In, p.Name)})
-			case value == "" && p.Name == "plan_hash": // somebody's variable was empty; nothing must not mean anything
+			case value == "" && p.Name == "plan_hash": // likely an empty variable of a script; it must not disable the check
 				problems = append(problems, fleet.Problem{Detail: "query parameter plan_hash: must not be empty; leave it out, or send that of a plan"})
 			}
 		}
@@ -93,7 +93,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter %s: given %d times", p.Name, n)})
 		}
 	}
-	// A misspelt dry_run must not become a change.
+	// A misspelled dry_run must not become a change.
 	for name := range c.QueryParams() {
 		if !known[name] {
 			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter %s: there is none of this name here", name)})
@@ -103,7 +103,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 	return problems
 }
 
-// given are the values of a parameter of the query or the header.
+// parameterValues returns the values of a query or header parameter.
 func parameterValues(c echo.Context, p *openapi3.Parameter) []string {
 	switch p.In {
 	case openapi3.ParameterInQuery:
@@ -114,7 +114,7 @@ func parameterValues(c echo.Context, p *openapi3.Parameter) []string {
 	return nil
 }
 
-// isText tells whether a store can keep a value as text and look for it.
+// isText reports whether every store can keep a value as text and search for it.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func parameterReason(err error) string {
@@ -127,7 +127,7 @@ func parameterReason(err error) string {
 	return "is not valid"
 }
 
-// readBody reads the body, nil where the operation takes none or allows to leave it out.
+// readBody reads the body; nil when it is missing and the operation permits that.
 func (op *operation) readBody(c echo.Context) ([]byte, error) {
 	req := c.Request()
 	want := op.spec.RequestBody
@@ -172,7 +172,7 @@ func unsupportedType(detail string) *publicError {
 	return &publicError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", detail: detail}
 }
 
-// bodySchema is the schema for a body of the given type, nil when the operation does not take that type.
+// bodySchema returns the schema of a body of a content type; nil when the operation does not accept that type.
 func (op *operation) bodySchema(contentType string) *openapi3.Schema {
 	name, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
@@ -185,7 +185,7 @@ func (op *operation) bodySchema(contentType string) *openapi3.Schema {
 	return media.Schema.Value
 }
 
-// checkSchema holds a body against a schema: types, required and unknown fields.
+// checkSchema validates a body: types, required and unknown fields.
 func checkSchema(schema *openapi3.Schema, body []byte) []fleet.Problem {
 	value, err := fleet.ParseJSON(body)
 	if err != nil {
@@ -197,7 +197,7 @@ func checkSchema(schema *openapi3.Schema, body []byte) []fleet.Problem {
 	return checkValue(schema, value)
 }
 
-// checkValue is checkSchema of a body that was parsed.
+// checkValue validates a parsed body.
 func checkValue(schema *openapi3.Schema, value any) []fleet.Problem {
 	if err := visit(schema, value); err == nil {
 		return nil
@@ -212,11 +212,12 @@ func visit(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidat
 	return schema.VisitJSON(value, append(options, openapi3.VisitAsRequest(), openapi3.DisableReadOnlyValidation())...)
 }
 
-// maxListed is how many problems of one body are looked for, one more than an answer has, and from how many entries on a list is looked through one by one.
-// The validator lists every problem there is, each with what it is about: for a million of them that takes gigabytes.
+// maxListed is the limit of problems that are collected of one body, one more than an answer has, and the length from which
+// the entries of a list are validated one by one. The validator collects all problems with their values: a million of them
+// take gigabytes.
 const maxListed = maxErrors + 1
 
-// longest is the length of the longest list or map anywhere in a value.
+// longest returns the length of the longest list or map in a value.
 func longest(value any) int {
 	n := 0
 	switch v := value.(type) {
@@ -234,8 +235,8 @@ func longest(value any) int {
 	return n
 }
 
-// problemsInLists are the first problems of a body with long lists: those of the lists' entries, of as many as are worth
-// listing, or else the first one of the body.
+// problemsInLists returns the first problems of a body with long lists: those of the lists' entries, up to maxListed, or else
+// the first one of the body.
 func problemsInLists(schema *openapi3.Schema, value any) []fleet.Problem {
 	object, _ := value.(map[string]any)
 	var found []fleet.Problem
@@ -263,7 +264,7 @@ func problemsInLists(schema *openapi3.Schema, value any) []fleet.Problem {
 	return found
 }
 
-// decodeBody reads a body that validate has held against the contract.
+// decodeBody decodes a validated body.
 func decodeBody[T any](c echo.Context) (T, error) {
 	var v T
 	if err := json.Unmarshal(requestBody(c), &v); err != nil {
@@ -272,13 +273,13 @@ func decodeBody[T any](c echo.Context) (T, error) {
 	return v, nil
 }
 
-// schemaProblems are the validator's errors, sorted by where they are.
+// schemaProblems converts the validator's errors, sorted by their place.
 func schemaProblems(err error) []fleet.Problem {
 	type object struct {
 		at     string
 		schema *openapi3.Schema
 	}
-	seen := map[object]bool{} // those whose unknown fields have been listed
+	seen := map[object]bool{} // objects whose unknown fields are reported
 	var out []fleet.Problem
 	for _, err := range flatten(err) {
 		schema, ok := errors.AsType[*openapi3.SchemaError](err)
@@ -291,7 +292,7 @@ func schemaProblems(err error) []fleet.Problem {
 			out = append(out, fleet.Problem{Pointer: at, Detail: schemaReason(schema)})
 			continue
 		}
-		// An error for each field that is not known, of which none says which: it is about the object.
+		// The validator has one error for each unknown field, without its name, about the same object.
 		if one := (object{at, schema.Schema}); !seen[one] {
 			seen[one] = true
 			out = append(out, unknownFields(at, schema)...)
@@ -326,7 +327,7 @@ func unknownFields(at string, e *openapi3.SchemaError) (out []fleet.Problem) {
 	return out
 }
 
-// schemaReason says what is wrong in the words of this API where the validator's own would puzzle.
+// schemaReason describes a problem in the terms of this API where the validator's own text is unclear.
 func schemaReason(e *openapi3.SchemaError) string {
 	switch e.SchemaField {
 	case "required":

@@ -9,15 +9,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// roleNames are the roles, the least first, as the API calls them.
+// roleNames are the names of the roles in the API, the lowest first.
 var roleNames = []struct {
 	role role
 	name string
 }{{rolePoll, fleet.RolePoll}, {roleRead, fleet.RoleRead}, {roleWrite, fleet.RoleWrite}, {roleAdmin, fleet.RoleAdmin}}
 
-// WhoAmI tells who sent the request what they were taken for. It says nothing that they could not find out by trying.
+// WhoAmI returns the identity and role of the sender. It reveals no more than other requests would.
 func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
-	if _, err := s.state(c); err != nil { // as old an answer as any other that their token is judged for
+	if _, err := s.state(c); err != nil { // from a State as old as for any other request
 		return err
 	}
 	r := requestOf(c)
@@ -30,7 +30,7 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 			break
 		}
 		out.Role = known.name
-		// The list of clusters for Flux needs a reader in every mode; it is no reason to say that the fleet may be read here.
+		// Polling the list of clusters needs the read role in every mode; that alone does not permit reads of the fleet here.
 		if s.cfg.Mode == ModeCRUD || known.role == rolePoll {
 			out.May = append(out.May, known.name)
 		}
