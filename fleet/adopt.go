@@ -13,8 +13,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// adoption moves what all clusters of a layer say alike out of their documents into the layer. What each of them has stays as it
-// is, to the order of its lists: nothing is moved that would change that.
+// adoption moves settings that all clusters of a layer have in common out of their documents into the layer. The effective
+// configuration of each cluster stays the same, including the order of its lists: a setting whose move would change it stays
+// in the documents.
 type adoption struct {
 	tx       *Tx
 	layer    *Document
@@ -30,21 +31,22 @@ type member struct {
 	obj map[string]any // its document, opened
 }
 
-// adoptedList is what is adopted of one list.
+// adoptedList is the adopted part of one list.
 type adoptedList struct {
 	*descriptor
 	entries []adoptedEntry
 	moved   map[string]bool // ids that leave the clusters' documents
-	left    int             // what stays only because of the order
+	left    int             // number of entries that stay only because of the order
 }
 
-// adoptedEntry is an entry of the layer. Nothing said: the clusters have it, and each goes on saying how.
+// adoptedEntry is an entry of the layer. Without settings, only the assignment moves, and each cluster keeps its own
+// settings.
 type adoptedEntry struct {
 	id   string
 	said map[string]any
 }
 
-// adoptInto is the operation of that name. Of several layers, each takes what those before it have left.
+// adoptInto runs the operation of that name. If it names several layers, each adopts what the layers before it have left.
 func (b *Batch) adoptInto(op api.Operation) ([]*Document, error) {
 	if len(op.Layers) == 0 || len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
 		return nil, Invalid([]Problem{{Detail: "layers: says which layers take over what their clusters say alike; not cluster_ids, selector or all"}})
@@ -64,7 +66,7 @@ func (b *Batch) adoptInto(op api.Operation) ([]*Document, error) {
 	return docs, nil
 }
 
-// adopt moves what all clusters of a layer say alike into the layer, and answers the documents that this changes.
+// adopt moves the common settings of a layer's clusters into the layer, and returns the documents that this changes.
 func (b *Batch) adopt(layer string) ([]*Document, error) {
 	doc, err := b.tx.Get(KindLayer, layer)
 	if err != nil {
@@ -118,7 +120,7 @@ func (b *Batch) adopt(layer string) ([]*Document, error) {
 	return docs, ad.verify()
 }
 
-// survey finds the clusters and opens their documents.
+// openDocuments finds the clusters of the layer and opens their documents.
 func (ad *adoption) openDocuments() error {
 	ad.tx.each(KindCluster, func(d *Document) {
 		if !d.Deleted() && ad.layer.layer().matches(d.Cluster()) {
@@ -137,7 +139,7 @@ func (ad *adoption) openDocuments() error {
 	})
 }
 
-// intoLayer is what becomes of the layer.
+// editLayer adds the adopted settings to the layer.
 func (ad *adoption) editLayer(obj map[string]any) error {
 	apart, _ := obj["overrides"].(map[string]any)
 	for _, list := range ad.lists {
@@ -151,7 +153,7 @@ func (ad *adoption) editLayer(obj map[string]any) error {
 			entry, _, _ := unstructured.Entry(entries[at])
 			if !list.typed {
 				maps.Copy(entry, adopted.said)
-				if said, ok := apart[adopted.id].(map[string]any); ok && list.kind == KindComponent { // which one layer says once
+				if said, ok := apart[adopted.id].(map[string]any); ok && list.kind == KindComponent { // a layer must not set a field twice
 					maps.DeleteFunc(said, func(leaf string, _ any) bool { return hasKey(adopted.said, leaf) })
 				}
 			} else if overrides := list.entrySettings(adopted.said); len(overrides) > 0 {
@@ -186,7 +188,7 @@ func (ad *adoption) editLayer(obj map[string]any) error {
 	return nil
 }
 
-// outOfCluster is what becomes of each cluster.
+// editCluster removes the adopted settings from a cluster.
 func (ad *adoption) editCluster(before *Document, obj map[string]any) (changed bool, err error) {
 	for _, list := range ad.lists {
 		if len(list.moved) == 0 {
@@ -218,7 +220,8 @@ func (ad *adoption) editCluster(before *Document, obj map[string]any) (changed b
 	return changed, nil
 }
 
-// verify holds what the clusters have against what they had: whatever is wrong here, they are not told to remove anything.
+// verify compares the effective configuration of each cluster with the one before, so that an error in this file cannot
+// remove anything from a cluster.
 func (ad *adoption) verify() error {
 	return parallel.Errors(len(ad.clusters), func(i int) error {
 		m := ad.clusters[i]
@@ -241,8 +244,8 @@ func (ad *adoption) verify() error {
 	})
 }
 
-// wouldChange refuses to go on from documents that an operation before this one has left wrong: what a cluster has of an entry
-// that it lists twice, or lists and excludes, is not what it has once that is put right.
+// checkDuplicates refuses documents that an earlier operation of the batch has left invalid: if a cluster lists an entry
+// twice, or lists and excludes it, its configuration changes when that is corrected.
 func (ad *adoption) checkDuplicates(field, cluster string) error {
 	return Invalid([]Problem{{Detail: fmt.Sprintf("adopting what is alike into layer %q would change the %s of cluster %q, as an operation before this one leaves them",
 		ad.layer.ID, field, cluster)}})

@@ -11,13 +11,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// choose decides which entries of a list are adopted.
+// choose selects the entries of a list to adopt.
 func (ad *adoption) choose(list *adoptedList) error {
 	common, err := ad.commonEntries(list)
 	if err != nil {
 		return err
 	}
-	// Moved entries come behind those of the layer and of those below it, and so must be what is there anyway.
+	// Adopted entries follow those of the layer and of the layers below it, so existing entries must have that order
+	// already.
 	given := map[*layerChain]map[string]bool{}
 	tails := make([][]string, len(ad.clusters))
 	for i, m := range ad.clusters {
@@ -61,7 +62,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 	return nil
 }
 
-// upTo is what the layer and those below it give of a list.
+// assignedUpTo returns the entries of a list that the layer and those below it assign.
 func (ad *adoption) assignedUpTo(st *layerChain, list *adoptedList) map[string]bool {
 	given := map[string]bool{}
 	for _, d := range st.layers {
@@ -75,8 +76,8 @@ func (ad *adoption) assignedUpTo(st *layerChain, list *adoptedList) map[string]b
 	return given
 }
 
-// common are the entries that all clusters have in their documents, switched on or off alike, by id: what they say, or nil where
-// they do not say the same.
+// commonEntries returns the entries that all clusters have in their documents, equally enabled or disabled, by id: their
+// settings, or nil if the settings differ.
 func (ad *adoption) commonEntries(list *adoptedList) (map[string]map[string]any, error) {
 	type entry struct {
 		text  []byte
@@ -99,7 +100,7 @@ func (ad *adoption) commonEntries(list *adoptedList) (map[string]map[string]any,
 				entries[id] = e
 			}
 			if e == nil || e.count != n {
-				continue // not all of them have it
+				continue // not all clusters have it
 			}
 			if !bytes.Equal(e.text, text) {
 				if on != e.on {
@@ -127,7 +128,7 @@ func (ad *adoption) commonEntries(list *adoptedList) (map[string]map[string]any,
 	return common, nil
 }
 
-// openList is a list in a cluster's opened object, with its entries as they are.
+// openList returns a list of a cluster's opened object, with its entries parsed.
 func (a *descriptor) openList(obj map[string]any) ([]any, error) {
 	if a.typed {
 		if _, err := unstructured.OpenField(obj, "resources"); err != nil {
@@ -142,8 +143,8 @@ func (a *descriptor) openList(obj map[string]any) ([]any, error) {
 	return a.entriesIn(obj), nil
 }
 
-// overruled tells whether a higher layer, over which the clusters have the last word, would have it over this one. What is
-// switched on need not be said, unless another layer switches it. What layers say is kept in said.
+// overriddenAbove reports whether a higher layer, which the clusters override now, would override this layer. An entry that
+// is enabled needs no setting, unless another layer sets enabled. said caches the settings of layers.
 func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[string]any, said map[*Document]map[string]map[string]bool) bool {
 	says := list.entrySettings(entry)
 	on, _ := says["enabled"].(bool)
@@ -175,7 +176,7 @@ func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[stri
 	return false
 }
 
-// leaves is what an entry says beside that it is there.
+// entrySettings returns the settings of an entry besides its id.
 func (a *descriptor) entrySettings(entry map[string]any) map[string]any {
 	if a.typed {
 		overrides, _ := entry["overrides"].(map[string]any)
@@ -186,7 +187,7 @@ func (a *descriptor) entrySettings(entry map[string]any) map[string]any {
 	return leaves
 }
 
-// leavesOf are the names of what a layer says about definitions beside that it gives them, by id.
+// settingNames returns, by id, the names of the settings that a layer has for definitions, besides their assignment.
 func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 	leaves := map[string]map[string]bool{}
 	say := func(id, leaf string, said bool) {
@@ -223,7 +224,7 @@ func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 	return leaves
 }
 
-// choosePatches decides which patches are adopted: those that no field manager owns, of components that all clusters have.
+// choosePatches selects the patches to adopt: those without a field manager, of components that all clusters have.
 func (ad *adoption) choosePatches() {
 	first := ad.clusters[0].doc.Cluster()
 	for _, component := range sortedKeys(first.Patches) {
@@ -249,7 +250,7 @@ func (ad *adoption) choosePatches() {
 	}
 }
 
-// patchesAlike tells whether a cluster says a patch so that the layer can say it in its place.
+// canAdoptPatch reports whether the layer can set a patch in place of the cluster.
 func (m member) canAdoptPatch(layer *Document, component, path string, value []byte) bool {
 	c := m.doc.Cluster()
 	said, there := c.Patches[component][path]
@@ -266,7 +267,7 @@ func (m member) canAdoptPatch(layer *Document, component, path string, value []b
 			return true
 		}
 		if hasKey(d.layer().Patches[component], path) {
-			return false // over the clusters it has not the last word
+			return false // a higher layer would override it
 		}
 	}
 	return true

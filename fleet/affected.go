@@ -4,19 +4,19 @@ import (
 	"cmp"
 )
 
-// affected is one DNS name whose answers a commit may change: clusters poll by their name, so what matters is which
-// document answered it before and which does after.
+// affected is one DNS name whose answers a commit may change. Clusters poll by their name, so the comparison is between the
+// document that answered it before and the document that answers it afterwards.
 type affected struct {
-	id            string // of the cluster that answers after, or that answered before
+	id            string // of the cluster that answers afterwards, or that answered before
 	name          string // in lower case
 	before, after *Effective
 	changed       map[Kind]map[string]bool // definitions that changed
-	redeployed    bool                     // a component is deployed in another way
-	kept          []installation           // of resource types that were deleted and are there again
+	redeployed    bool                     // the deployment of a component changes
+	kept          []installation           // left by deleted resource types that exist again
 }
 
-// affected are the names of clusters that change and, if all is set, those that only refer to a definition that does.
-// Without all they are still there when a component is deployed in another way: Flux removes something then.
+// affected returns the names of clusters that change and, with all, those that only refer to a changed definition. Without
+// all it still returns the latter if the deployment of a component changes: Flux removes objects then.
 func (r Result) affected(all bool) ([]affected, error) {
 	edited, names := map[string]bool{}, map[string]bool{}
 	changed := map[Kind]map[string]bool{}
@@ -52,7 +52,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 		out = append(out, affected{cmp.Or(after, before).id, name, before, after, changed, redeployed, nil})
 	}
 	for _, one := range r.layerChanges {
-		edited[one.doc.ID] = true // it is affected, and need not be found again
+		edited[one.doc.ID] = true // it is in the result already
 		out = append(out, affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed, nil})
 	}
 	if len(changed) > 0 && (all || redeployed) {
@@ -68,7 +68,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 	return r.addRecreated(out, changed), nil
 }
 
-// addRevived adds the clusters that have kept something of a resource type which is there again.
+// addRecreated adds the clusters that retained objects of a deleted resource type that exists again.
 func (r Result) addRecreated(out []affected, changed map[Kind]map[string]bool) []affected {
 	revived := r.recreatedTypes()
 	for i := range out {
@@ -83,8 +83,7 @@ func (r Result) addRecreated(out []affected, changed map[Kind]map[string]bool) [
 	return out
 }
 
-// addRetyped adds the definitions of resource types that are not what they were to those that changed: what clusters are
-// sent of them follows from both.
+// addChangedTypes adds to the changed definitions those whose resource type has changed: inputs depend on both.
 func (s *State) addChangedTypes(before *State, changed map[Kind]map[string]bool) {
 	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
 		if was := before.kinds.byKind[a.kind]; was == nil || was == a {
@@ -118,7 +117,7 @@ func (ks *kindSet) refersTo(c *Effective, changed map[Kind]map[string]bool) bool
 	return false
 }
 
-// answering is the cluster that answers polls by a name, or nil.
+// clusterByName returns the cluster that answers polls by a name, or nil.
 func (s *State) clusterByName(name string) *Effective {
 	d, ok := s.ByDNS(name)
 	if !ok {

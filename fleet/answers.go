@@ -13,21 +13,21 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Answer is what a cluster receives for one resource, encoded once for all polls.
+// Answer is the answer to the polls of one list, encoded once for all polls.
 type Answer struct {
-	Gzip  []byte // the body, compressed: every Flux Operator accepts that
+	Gzip  []byte // compressed body; every Flux Operator accepts gzip
 	Size  int    // of the body before compression, in bytes
-	ETag  string // strong, over the body
-	Count int    // of inputs
+	ETag  string // strong, computed from the body
+	Count int    // number of inputs
 
-	// receipts are those of the inputs, in their order. None when there was no room for them.
+	// receipts of the inputs, in their order. Empty if the answer had no room for them.
 	receipts []Receipt
 
-	deps    []*Document // the definitions it was made of, in order
+	deps    []*Document // the definitions that the answer depends on, in order
 	current atomic.Pointer[stateID]
 }
 
-// Body is the answer as it is for those who do not accept gzip.
+// Body returns the uncompressed body, for clients that do not accept gzip.
 func (a *Answer) Body() ([]byte, error) {
 	zr, err := gzip.NewReader(bytes.NewReader(a.Gzip))
 	if err != nil {
@@ -36,12 +36,12 @@ func (a *Answer) Body() ([]byte, error) {
 	return io.ReadAll(zr)
 }
 
-// answers are the encoded answers of one version of a cluster's document, which are made when first asked for: those of
-// the lists that are compiled in by their places, those of resource types by the very kind that a version of the type is.
-// So no list can be answered with what another one, or the type as it was, has left here.
+// answers caches the encoded answers of one version of a cluster's document. Answers of compiled-in lists are found by slot,
+// those of resource types by the descriptor of one version of the type. So no list can be answered with the answer of
+// another list, or of an earlier version of the type.
 type answers struct {
 	fixed []atomic.Pointer[Answer]
-	typed atomic.Pointer[map[*descriptor]*Answer] // never changed, only replaced
+	typed atomic.Pointer[map[*descriptor]*Answer] // replaced, never modified
 }
 
 func newAnswers(fixed int) *answers { return &answers{fixed: make([]atomic.Pointer[Answer], fixed)} }
@@ -56,7 +56,7 @@ func (a *answers) load(list *descriptor) *Answer {
 	return nil
 }
 
-// store keeps an answer, and lets go of those of lists that a State does not have.
+// store keeps an answer, and drops the answers of lists that the State no longer has.
 func (a *answers) store(ks *kindSet, list *descriptor, answer *Answer) {
 	if list.slot >= 0 {
 		a.fixed[list.slot].Store(answer)
@@ -78,12 +78,12 @@ func (a *answers) store(ks *kindSet, list *descriptor, answer *Answer) {
 	}
 }
 
-// emptyAnswer is that of every list with nothing in it.
+// emptyAnswer is the answer of every list without entries.
 var emptyAnswer = sync.OnceValues(func() (*Answer, error) { return encodeAnswer([]any{}) })
 
-// Answer returns what the cluster receives of one kind of definition. It is encoded when it is first asked for after a
-// document it is made of has changed. CodeUnresolved when stored data refers to a document that is not there: no answer
-// then, never a shorter one.
+// Answer returns the answer to a cluster's polls of one kind of definition. It is encoded at the first call after a document
+// that it depends on has changed. It returns CodeUnresolved if stored data refers to a missing document: never a shorter
+// list.
 func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	list := s.kinds.byKind[kind]
 	if list == nil {
@@ -95,7 +95,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 		return a, nil
 	}
 	if list.count(e) == 0 {
-		return emptyAnswer() // kept once, not for each cluster and type
+		return emptyAnswer() // one value for all clusters and types
 	}
 	inputs, deps, err := s.inputs(e, list, nil)
 	if err != nil {
@@ -111,8 +111,8 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	return a, nil
 }
 
-// sealedAnswer encodes inputs with their receipts. Where these make it more than Flux reads it is encoded without: such an
-// answer is of before there were receipts, and a cluster that Flux tells nothing new is worse off than one without receipts.
+// answerWithReceipts encodes inputs with their receipts. If the receipts make the answer larger than Flux reads, it encodes
+// the inputs without them, as before receipts existed: missing receipts do less harm than an answer that Flux rejects.
 func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
 	all, receipts, err := withReceipts(inputs, incarnation)
 	if err != nil {
@@ -128,8 +128,8 @@ func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
 	return encodeAnswer(values(inputs))
 }
 
-// EmptyAnswer is that of a list with nothing in it, which tells Flux to remove what it has: for lists alone that never have
-// anything, see State.Answer for all others.
+// EmptyAnswer returns the answer of a list without entries. It makes Flux remove everything that the list installed, so use
+// it only for lists that never have entries; use State.Answer for all others.
 func EmptyAnswer() (*Answer, error) { return emptyAnswer() }
 
 func (s *State) stillMadeOf(list *descriptor, a *Answer) bool {
@@ -141,9 +141,8 @@ func (s *State) stillMadeOf(list *descriptor, a *Answer) bool {
 	return true
 }
 
-// inputs merges a cluster with the definitions it is assigned, in the order of assignment; only says which inputs are
-// made, nil all. A mistake in here must not look like an empty list, so the list is only made once everything has been
-// resolved.
+// inputs merges a cluster with its assigned definitions, in the order of assignment; with only, it computes just these
+// inputs. A bug here must not look like an empty list, so the list is built only after every reference has been resolved.
 func (s *State) inputs(d *Effective, list *descriptor, only map[string]bool) ([]input, []*Document, error) {
 	var deps []*Document
 	for id := range list.eachID(d) {
@@ -165,13 +164,13 @@ func values(inputs []input) []any {
 	return out
 }
 
-// ClustersAnswer is the list of all live clusters, encoded when it is first asked for. See the function of that name.
+// ClustersAnswer returns the list of all live clusters, encoded at the first call. See the function ClustersAnswer.
 func (s *State) ClustersAnswer() (*Answer, error) {
 	s.clusters.once.Do(func() { s.clusters.answer, s.clusters.err = ClustersAnswer(s.All(KindCluster)) })
 	return s.clusters.answer, s.clusters.err
 }
 
-// ClustersAnswer is the list of the given clusters as inputs. CodeLimitExceeded when it is more than Flux reads.
+// ClustersAnswer returns the list of the given clusters as inputs. CodeLimitExceeded if it is larger than Flux reads.
 func ClustersAnswer(clusters []*Document) (*Answer, error) {
 	inputs := make([]any, len(clusters))
 	for i, d := range clusters {
@@ -202,7 +201,7 @@ func encodeInputs(w io.Writer, inputs []any) error {
 	}{inputs})
 }
 
-// joined is what the encoder makes of inputs that are encoded, all of them, which it would read once more.
+// joined writes encoded inputs as the encoder would, without parsing them again; not ok if one is not encoded.
 func joined(inputs []any) (text []byte, ok bool) {
 	size := envelopeBytes
 	for _, in := range inputs {
@@ -222,7 +221,7 @@ func joined(inputs []any) (text []byte, ok bool) {
 	return append(text, "]}\n"...), len(inputs) > 0
 }
 
-// gzipWriters are kept for reuse: a new one takes 800 KiB.
+// gzipWriters are reused: a new one allocates 800 KiB.
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
 func encodeAnswer(inputs []any) (*Answer, error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// clusterEdit changes what a cluster's document says, given as it is, and as the object that is stored next, which is only
-// opened: see opened. Not changed: the document stays as it is. An edit is run on thousands of clusters at once, so it
-// changes nothing but the object, and opens no more of it than it changes.
+// clusterEdit changes a cluster's document. It gets the current document, and the object to be stored next, of which only
+// one level is parsed: see openDocument. If it returns changed false, the document stays the same. An edit runs on thousands
+// of clusters concurrently, so it must modify only the object, and should open only the parts that it changes.
 type clusterEdit func(before *Document, obj map[string]any) (changed bool, err error)
 
 // editCluster runs an edit on one cluster.
@@ -31,14 +31,14 @@ func (tx *Tx) editCluster(cluster string, edit clusterEdit) (*Document, error) {
 	return after, err
 }
 
-// keep makes what edited has made of a document the Tx's edit.
+// recordEdited records the result of applyEdit as an edit of the Tx.
 func (tx *Tx) recordEdited(before, after *Document) {
 	if after != before {
 		tx.record(after.Kind, after.ID, after)
 	}
 }
 
-// edited is a cluster after an edit.
+// applyEdit returns a cluster after an edit.
 func (tx *Tx) applyEdit(before *Document, edit clusterEdit) (*Document, error) {
 	obj, err := openDocument(before)
 	if err != nil {
@@ -51,7 +51,7 @@ func (tx *Tx) applyEdit(before *Document, edit clusterEdit) (*Document, error) {
 	return tx.kinds.rewrite(before, obj)
 }
 
-// openDocument opens a document, of which those parts stay text that nobody changes.
+// openDocument opens a document; parts that no edit changes stay text.
 func openDocument(d *Document) (map[string]any, error) {
 	obj, err := unstructured.Open(d.Body)
 	if err != nil {
@@ -84,7 +84,7 @@ func setLabels(patch []byte) clusterEdit {
 		if err != nil {
 			return false, err
 		}
-		if request == nil { // as for every field of a document: null is its default
+		if request == nil { // as for every field of a document, null resets to the default
 			delete(obj, "labels")
 			return true, nil
 		}
@@ -97,8 +97,8 @@ func setLabels(patch []byte) clusterEdit {
 	}
 }
 
-// Assign adds a definition to a cluster's list, or updates the assignment. settings is the body of the request: for a
-// component its enabled flag and overrides (absent: unchanged, null: no override), nil for the other kinds.
+// Assign adds a definition to a cluster's list, or updates its entry. settings is the body of the request: for a component
+// its enabled flag and overrides (absent: unchanged, null: no override), nil for the other kinds.
 func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Document, error) {
 	doc, err := tx.editCluster(cluster, tx.assign(kind, id, settings))
 	if err == nil {
@@ -137,7 +137,8 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 	}
 }
 
-// newEntry is what a cluster says first about a definition: one that it has from a layer stays switched on or off.
+// newEntry returns the first entry of a cluster for a definition: a definition that a layer assigns stays enabled or
+// disabled as it was.
 func (tx *Tx) newEntry(cluster *Document, a *descriptor, id string) map[string]any {
 	entry := map[string]any{"id": id}
 	if e := tx.effective(cluster); e.chain != nil {
@@ -148,7 +149,7 @@ func (tx *Tx) newEntry(cluster *Document, a *descriptor, id string) map[string]a
 	return entry
 }
 
-// include ends that a cluster does not take a definition from its layers.
+// removeExclusion lets a cluster have a definition from its layers again.
 func (a *descriptor) removeExclusion(obj map[string]any, id string) error {
 	if obj["excludes"] == nil {
 		return nil
@@ -175,8 +176,8 @@ func (a *descriptor) removeExclusion(obj map[string]any, id string) error {
 	return nil
 }
 
-// Unassign removes a definition from a cluster's list, and a component's patches with it. Nothing happens when it is
-// not on the list.
+// Unassign removes a definition from a cluster's list, and a component's patches with it. It does nothing if the definition
+// is not on the list.
 func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
 	doc, err := tx.editCluster(cluster, tx.unassign(kind, id))
 	if err == nil {
@@ -208,7 +209,7 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 	}
 }
 
-// noteGiven warns that taking something off a cluster's own list leaves it on the cluster, because a layer gives it.
+// warnFromLayer warns that a definition removed from a cluster's own list stays on the cluster, because a layer assigns it.
 func (tx *Tx) warnFromLayer(cluster *Document, a *descriptor, id string) {
 	e := tx.effective(cluster)
 	if e.chain == nil {
@@ -230,7 +231,7 @@ func (tx *Tx) warnFromLayer(cluster *Document, a *descriptor, id string) {
 	}
 }
 
-// setPatches replaces a component's patches on a cluster and who owns them; those that say nothing are left out.
+// setPatches replaces a component's patches on a cluster and their owners; empty ones are omitted.
 func setPatches(before *Document, obj map[string]any, component string, o *fieldmanagers.Patches) error {
 	for _, field := range []string{"patches", "patch_owners"} {
 		if _, err := unstructured.OpenField(obj, field); err != nil {

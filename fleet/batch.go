@@ -15,10 +15,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// Documents are bodies of documents by kind and id; nil is one that did not exist.
+// Documents are bodies of documents by kind and id; nil: the document does not exist.
 type Documents map[Kind]map[string]json.RawMessage
 
-// Set puts a body in its place.
+// Set sets the body of a document.
 func (d Documents) Set(kind Kind, id string, body json.RawMessage) {
 	if d[kind] == nil {
 		d[kind] = map[string]json.RawMessage{}
@@ -26,28 +26,27 @@ func (d Documents) Set(kind Kind, id string, body json.RawMessage) {
 	d[kind][id] = body
 }
 
-// PastQuery asks how documents were at a revision: all that changed after it, up to and including another, or some of
-// them.
+// PastQuery selects documents as of a revision: all that changed after it up to another revision, or some of them.
 type PastQuery struct {
 	At, UpTo  Revision
 	Kind      Kind // with ID: only this document
 	ID        string
-	Documents []DocumentName // not empty: only these
+	Documents []DocumentName // if not empty: only these
 }
 
-// History answers what was. Reading that is I/O, so the caller provides it.
+// History reads former versions of documents. That is I/O, so the caller provides it.
 type History interface {
-	// Past answers a PastQuery.
+	// Past returns the documents that a PastQuery selects.
 	Past(q PastQuery) (Documents, error)
-	// Changes are those of one revision, all of them.
+	// Changes returns all changes of one revision.
 	Changes(rev Revision) ([]Change, error)
 }
 
-// Batch runs operations in one Tx and knows which of them touched which document.
+// Batch runs operations in one Tx and records which operation changed which document.
 type Batch struct {
 	tx      *Tx
 	past    History
-	touched map[docKey]int // the last operation that did
+	touched map[docKey]int // index of the last operation that changed a document
 	grown   atomic.Int64   // bytes that the operations have added to documents
 }
 
@@ -56,8 +55,8 @@ func NewBatch(tx *Tx, past History) *Batch {
 	return &Batch{tx: tx, past: past, touched: map[docKey]int{}}
 }
 
-// Run runs the operations in order. Problems of all of them are reported together, with the operation's index in the
-// pointer; when they are all of one kind, the error has that code.
+// Run runs the operations in order. Problems of all operations are reported together, with the operation's index in the
+// pointer; if all have the same code, the error has that code too.
 func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 	results := make([]api.OperationResult, len(ops))
 	var failed failures
@@ -84,7 +83,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 		failed.add(e.Code, b.locateProblems(i, op, e)...)
 	}
 	if len(failed.problems) > 0 {
-		// What the rules find in the operations that could be done is told along with what could not.
+		// Problems that validation finds in the successful operations are reported together with the failed operations.
 		b.tx.Guard(Guard{Off: true})
 		if _, err := b.tx.Finish(Commit{}); err != nil {
 			if e, ok := errors.AsType[*Error](b.Locate(ops, err)); ok && e.Code == CodeInvalid {
@@ -95,7 +94,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 	return results, failed.err()
 }
 
-// failures collects the problems of several edits. When all have the same code, so has the error.
+// failures collects the problems of several edits. If all have the same code, the resulting error has it too.
 type failures struct {
 	codes    map[Code]bool
 	problems []Problem
@@ -122,7 +121,7 @@ func (f *failures) err() error {
 	return &Error{Code: code, Detail: summarizeProblems(f.problems), Problems: f.problems}
 }
 
-// place moves an operation's problems to where the operation stands in the request.
+// locateProblems prefixes the pointers of an operation's problems with the place of the operation in the request.
 func (b *Batch) locateProblems(i int, op api.Operation, e *Error) []Problem {
 	at := jsontext.Pointer("operations", i)
 	if len(e.Problems) == 0 {
@@ -144,7 +143,7 @@ func (b *Batch) locateProblems(i int, op api.Operation, e *Error) []Problem {
 	return out
 }
 
-// Locate gives the problems that Finish found the place of the operation that touched the document.
+// Locate maps the problems that Finish found to the operations that touched the documents.
 func (b *Batch) Locate(ops []api.Operation, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || len(e.Problems) == 0 {
@@ -168,13 +167,13 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 	return &located
 }
 
-// documentOperations are those on one document.
+// documentOperations are the operations on one document.
 var documentOperations = []string{"create", "update", "patch", "delete"}
 
-// one runs one operation and returns the documents it touched and the number of clusters it was applied to.
+// runOne runs one operation. It returns the documents that it touched and the number of clusters it was applied to.
 func (b *Batch) runOne(op api.Operation) ([]*Document, int, error) {
 	switch {
-	case op.Mode != "" && (op.Op != "delete" || Kind(op.Kind) != KindCluster): // whoever says orphan does not mean uninstall
+	case op.Mode != "" && (op.Op != "delete" || Kind(op.Kind) != KindCluster): // orphan is the opposite of uninstalling, so it must not be ignored
 		return nil, 0, Invalid([]Problem{{Detail: "mode: is for delete of kind cluster"}})
 	case slices.Contains(documentOperations, op.Op):
 		doc, err := b.document(op)
@@ -227,7 +226,7 @@ func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clust
 		err := after[i].err
 		if errors.Is(err, errNotAssigned) {
 			if !named {
-				continue // the selector says which clusters, and these are those with the component
+				continue // the operation applies to the selected clusters that have the component
 			}
 			err = errorf(CodeInvalid, "component %q is not assigned", op.ComponentID)
 		}
@@ -250,13 +249,13 @@ func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clust
 	return docs, failed.err()
 }
 
-// outcome is what an edit makes of a cluster.
+// outcome is the result of an edit on one cluster.
 type outcome struct {
 	before, doc *Document
 	err         error
 }
 
-// edited runs an edit on clusters, on all processors, and keeps nothing of what it makes.
+// tryEdit runs an edit on clusters, on all processors, without recording the results.
 func (b *Batch) tryEdit(clusters []string, apply clusterEdit) ([]outcome, error) {
 	out := make([]outcome, len(clusters))
 	parallel.Each(len(clusters), func(i int) {
@@ -282,11 +281,11 @@ func (b *Batch) stopped() error {
 	return b.tx.work.stopped()
 }
 
-// maxGrowth is how many bytes one batch may add to clusters: a few operations with large values would otherwise make
-// gigabytes of a large fleet.
+// maxGrowth limits the bytes that one batch may add to clusters: a few operations with large values could otherwise add
+// gigabytes to a large fleet.
 const maxGrowth = 64 << 20
 
-// maxBatchProblems keeps the answer to a batch that is wrong on 10,000 clusters readable.
+// maxBatchProblems keeps the response readable if a batch fails on 10,000 clusters.
 const maxBatchProblems = 100
 
 // errNotAssigned: the operation changes an assignment that this cluster does not have.
@@ -332,10 +331,11 @@ func (b *Batch) document(op api.Operation) (*Document, error) {
 	return b.tx.Delete(kind, op.ID, DeleteOptions{Cascade: op.Cascade, Orphan: op.Mode == "orphan"})
 }
 
-// kindResource is what operations call the kinds of all definitions of resource types; which it is is in type.
+// kindResource is the kind that operations give for all definitions of resource types; their field type names the resource
+// type.
 const kindResource = "resource"
 
-// kindOf is the kind that an operation names.
+// kindOf returns the kind that an operation names.
 func (tx *Tx) kindOf(op api.Operation) (Kind, error) {
 	kind := Kind(op.Kind)
 	switch {
@@ -352,7 +352,7 @@ func (tx *Tx) kindOf(op api.Operation) (Kind, error) {
 	return kind, nil
 }
 
-// targets are the clusters an operation is meant for, and whether they were named one by one.
+// targets returns the clusters of an operation, and whether the operation lists them one by one.
 func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) {
 	ways := 0
 	for _, given := range []bool{len(op.ClusterIds) > 0, op.Selector != "", op.All} {

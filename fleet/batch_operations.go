@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// clusterOperation is what an operation does to one cluster.
+// clusterOperation returns the edit that an operation applies to each cluster.
 func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 	verb, definition, err := b.tx.verb(op)
 	if err != nil {
@@ -55,12 +55,11 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 	return nil, Invalid([]Problem{{Detail: fmt.Sprintf("op: %q is not an operation", op.Op)}})
 }
 
-// valuesOperation is what an operation does to a component's values on one cluster: what the routes of
-// /clusters/{id}/patches do.
+// valuesOperation returns the edit of an operation on a component's values, as the routes of /clusters/{id}/patches do it.
 func (tx *Tx) valuesOperation(op api.Operation) (clusterEdit, error) {
 	opt := PatchOptions{Manager: op.FieldManager, Force: op.Force, Retain: op.Retain}
 	if op.Op == "relinquish_values" {
-		if op.FieldManager == "" { // it would remove everything that nobody has put a name to
+		if op.FieldManager == "" { // it would remove all values without a named manager
 			return nil, Invalid([]Problem{{Detail: "field_manager: is required"}})
 		}
 		return tx.relinquish(op.ComponentID, opt), nil
@@ -84,7 +83,7 @@ func (tx *Tx) ifAssigned(component string, edit clusterEdit) clusterEdit {
 	}
 }
 
-// verb takes the name of an operation on clusters apart: what it does, and to which kind of definition.
+// verb splits the name of an operation on clusters into its verb and its kind of definition.
 func (tx *Tx) verb(op api.Operation) (verb string, definition *descriptor, err error) {
 	switch op.Op {
 	case "set_component":
@@ -110,7 +109,7 @@ func (tx *Tx) verb(op api.Operation) (verb string, definition *descriptor, err e
 	return "", nil, nil
 }
 
-// settingsOf is the settings of an assignment as PUT takes them: absent ones stay, null clears.
+// settingsOf returns the settings of an assignment as the body of a PUT: absent fields stay, null clears.
 func settingsOf(op api.Operation) ([]byte, error) {
 	settings := map[string]any{}
 	if op.Enabled != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// KindBudget is the kind of one document that remembers which removals of late nobody has confirmed. It is a document of
-// the log, so that every process that writes counts the same, through restarts and whichever of them a request reaches.
-// Like tokens it is no part of what clusters get: [Kinds] leaves it out, and so do plans' hashes, restores and the
-// history that the API shows. Its name sorts before those of all other kinds, and so it is a commit's first change.
+// KindBudget is the kind of the one document that records recent removals without confirmation. It is part of the log, so
+// that all processes count the same, across restarts and whichever process receives a request. Like tokens it is never part
+// of an answer: [Kinds] omits it, and so do the hashes of plans, restores and the history in the API. Its name sorts before
+// all other kinds, so it is the first change of a commit.
 const KindBudget Kind = "budget"
 
-// budgetID is the id of that document.
+// budgetID is the id of the only budget document.
 const budgetID = "removals"
 
-// budgetWindow is how long a removal counts.
+// budgetWindow is the time for which a removal counts.
 const budgetWindow = time.Hour
 
-// maxSpent is how many entries a budget has before those of one minute become one.
+// maxBudgetEntries is the number of entries above which the entries of one minute are merged.
 const maxBudgetEntries = 100
 
 var budgetKind = kindRules{
@@ -39,18 +39,18 @@ type storedBudget struct {
 	Spent []budgetEntry `json:"spent"` // in the order of revisions
 }
 
-// spent are the removals of a commit, or of some that were made in one minute.
+// budgetEntry counts the removals of a commit, or of several commits within one minute.
 type budgetEntry struct {
-	// At is the commit's time, or that of an earlier one if a clock went back since: the budget of an hour must not be
-	// there twice because of that. It is no more than the window ahead of the clock of the newest commit.
+	// At is the commit's time, or that of an earlier commit if a clock has gone back since: otherwise the budget of an hour
+	// would be available twice. It exceeds the time of the newest commit by at most the window.
 	At       time.Time `json:"at"`
 	Removals int       `json:"removals"`
 	First    Revision  `json:"first"`
 	Last     Revision  `json:"last"`
 }
 
-// lately is what of the budget was spent less than an hour before now. What a clock that is wrong has put into the
-// future counts too, until the next commit draws it near.
+// recentRemovals returns the entries of less than an hour before now. Entries that a wrong clock has put into the future
+// count too, until the next commit moves them.
 func (s *State) recentRemovals(now time.Time) []budgetEntry {
 	doc := s.docs[KindBudget][budgetID]
 	if doc == nil {
@@ -72,9 +72,9 @@ func removalsIn(entries []budgetEntry) int {
 	return n
 }
 
-// spend is the budget after a commit that removes so much without confirmation; nil: it stays as it is. One commit by a
-// clock that is ahead must not use up the budget until that time comes, so any later one moves what lies further ahead of it
-// than the window to there.
+// charge returns the budget after a commit that removes so many objects without confirmation; nil: it is unchanged. A commit
+// by a fast clock must not exhaust the budget until that time comes, so any later commit moves entries that lie further
+// ahead than the window to the end of the window.
 func (s *State) charge(c Commit, removals int) (*Document, error) {
 	entries, most := slices.Clone(s.recentRemovals(c.At)), c.At.Add(budgetWindow)
 	moved := false
@@ -102,7 +102,7 @@ func (s *State) charge(c Commit, removals int) (*Document, error) {
 	return s.kinds.newRecord(KindBudget, budgetID, storedBudget{ID: budgetID, Spent: entries})
 }
 
-// recordOf is a document made of a value of ours.
+// newRecord returns a document that the service itself writes.
 func (ks *kindSet) newRecord(kind Kind, id string, value any) (*Document, error) {
 	obj, err := unstructured.FromValue(value)
 	if err != nil {
@@ -115,7 +115,7 @@ func (ks *kindSet) newRecord(kind Kind, id string, value any) (*Document, error)
 	return ks.document(Record{Kind: kind, ID: id, Body: body})
 }
 
-// byMinute makes one entry of those of a minute. It counts until the last of them no longer would.
+// mergeByMinute merges the entries of each minute. A merged entry counts as long as its last removal.
 func mergeByMinute(entries []budgetEntry) []budgetEntry {
 	out := entries[:1:1]
 	for _, e := range entries[1:] {
@@ -130,7 +130,7 @@ func mergeByMinute(entries []budgetEntry) []budgetEntry {
 	return out
 }
 
-// spentBy says which revisions entries are about.
+// listRevisions names the revisions of entries, for messages.
 func listRevisions(entries []budgetEntry) string {
 	const few = 8
 	var names []string
@@ -151,8 +151,8 @@ func listRevisions(entries []budgetEntry) string {
 	return "revisions " + strings.Join(names, ", ")
 }
 
-// account adds to a commit what has to be remembered of it: removals that nobody has confirmed, and what is installed
-// under names that are not answered any more.
+// recordRemovals adds to a commit the records that later commits need: removals without confirmation, and installations
+// under names that are no longer answered.
 func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result, error) {
 	edits, err := r.orphanEdits(affectedNames)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 // ChangedInput is an input of a cluster that a revision changed.
 type ChangedInput struct {
 	List, ID string
-	// Receipt is that of the input as of the revision. Zero: the revision removed the input.
+	// Receipt of the input as of the revision. Zero: the revision removed the input.
 	Receipt Receipt
 }
 
-// InputsChangedBy returns the inputs that a revision added, changed or removed, by the id of the cluster, sorted by list and id:
-// whether it changed the cluster itself, a layer, a definition or a resource type. Clusters that it deleted are left out. changes
-// are those of the revision; later is each document that a later revision changed, up to this State, as it was at the revision.
-// The error is the cause of ctx's end, or a document that cannot be read.
+// InputsChangedBy returns the inputs that a revision added, changed or removed, by the id of the cluster, sorted by list and
+// id: whether it changed the cluster itself, a layer, a definition or a resource type. Clusters that it deleted are left
+// out. changes are those of the revision; later holds each document that a later revision changed, up to this State, as it
+// was at the revision. The error is the cause of ctx's end, or a document that cannot be read.
 func (s *State) InputsChangedBy(ctx context.Context, changes []Change, later Documents) (map[string][]ChangedInput, error) {
 	at, _, err := s.withBodies(later)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *State) InputsChangedBy(ctx context.Context, changes []Change, later Doc
 	return out, nil
 }
 
-// withBodies is the State with some documents as they were at another time; it serves no polls.
+// withBodies returns the State with some documents replaced by other versions; it serves no polls.
 func (s *State) withBodies(docs Documents) (*State, []edit, error) {
 	c := Commit{Revision: s.head.Revision + 1, ID: s.head.ID, At: s.at}
 	var edits []edit
@@ -79,7 +79,7 @@ func (s *State) withBodies(docs Documents) (*State, []edit, error) {
 	return out, edits, err
 }
 
-// changedInputs are the inputs of one cluster that a commit changes.
+// changedInputs returns the inputs of one cluster that a commit changes.
 func (r Result) changedInputs(a affected) ([]ChangedInput, error) {
 	var out []ChangedInput
 	for _, list := range r.lists() {
@@ -110,8 +110,8 @@ func (r Result) changedInputs(a affected) ([]ChangedInput, error) {
 	return out, nil
 }
 
-// receiptsOf computes the receipts of some inputs of a list; only nil means all. It does not use the encoded answers of the
-// cluster, which polls of another State need. A list that could not be served has none.
+// receiptsOf computes the receipts of some inputs of a list; nil means all. It bypasses the cached answers of the cluster,
+// which polls of another State need. A list that could not be served has none.
 func (s *State) receiptsOf(e *Effective, list *descriptor, only map[string]bool) (map[string]Receipt, error) {
 	if list = s.kinds.byKind[list.kind]; e == nil || list == nil {
 		return nil, nil

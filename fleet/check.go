@@ -13,38 +13,38 @@ import (
 )
 
 const (
-	maxAnnotationsBytes = 256 << 10 // Kubernetes' limit on all annotations of an object
-	// maxLabels is ours: Kubernetes bounds each label, and how many an object has by nothing but its size. Every list of
-	// clusters carries them, and every selector looks through them.
+	maxAnnotationsBytes = 256 << 10 // Kubernetes' limit for all annotations of an object
+	// maxLabels is our own limit: Kubernetes limits each label, and their number only by the size of the object. Every list
+	// of clusters contains them, and every selector searches them.
 	maxLabels = 64
 )
 
-// checker collects what is wrong with one document of a State that is about to be committed.
+// checker collects the problems of one document of a State that is about to be committed.
 type checker struct {
-	next         *State    // the State as it would be
-	base         *State    // the one before; nil where it is the one that is checked
-	recalled     *Document // what the document was once, where it is put back to that
-	alreadyValid bool      // what the document has in its lists was looked at before, and nothing refuses it
+	next         *State    // the State after the change
+	base         *State    // the State before the change; nil if that is the State being checked
+	recalled     *Document // the former version to which the document is restored, if it is
+	alreadyValid bool      // the document's effective lists were checked before and had no problems
 	problems     []Problem
 	limits       []Problem
 	warnings     []string
 	warned       map[string]bool
-	// most is how many problems are looked for: a request may hold hundreds of thousands of mistakes, and is looked at while
-	// everybody else's changes wait. 0: all that there are.
+	// limit is the number of problems after which checking stops: a request may contain hundreds of thousands of mistakes,
+	// and other changes wait while it is checked. 0: no limit.
 	limit int
-	work  work // what the checks may take
+	work  work // limits the cost of the checks
 }
 
-// maxProblems is how many problems of a document are looked for, and maxAllProblems how many of a commit are told.
+// maxProblems limits the reported problems of a document, maxAllProblems those of a commit.
 const (
 	maxProblems    = 100
 	maxAllProblems = 1_000
 )
 
-// full tells whether enough is wrong.
+// full reports whether the limit of problems is reached.
 func (c *checker) full() bool { return c.limit > 0 && len(c.problems) >= c.limit }
 
-// atMost reports too many of something; a document that has more already may keep them, or lose some.
+// atMost reports too many items; a document that has more already may keep or reduce them.
 func (c *checker) atMost(at string, n, most int, what string) {
 	if n > most {
 		c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf("there are %d %s; at most %d are taken", n, what, most), size: n})
@@ -55,7 +55,7 @@ func (c *checker) problem(at, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...)})
 }
 
-// limitOf reports something of a size that is well-formed but more than Flux takes; such a request is 422, not 400.
+// limitOf reports a size that is well-formed but more than Flux accepts; such a request is answered with 422, not 400.
 func (c *checker) limitOf(size int, at, format string, args ...any) {
 	c.limits = append(c.limits, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...), size: size})
 }
@@ -77,7 +77,7 @@ func (c *checker) required(at, s string) {
 	}
 }
 
-// text checks a free string: at most so many bytes, and no control characters, which no Kubernetes field takes.
+// text checks a free string: its length in bytes, and that it has no control characters, which no Kubernetes field accepts.
 func (c *checker) text(at, s string, most int) {
 	if len(s) > most {
 		c.problem(at, "must be at most %d bytes", most)
@@ -110,7 +110,7 @@ func (c *checker) dnsSubdomain(at, s string) {
 
 func (c *checker) labels(at string, labels map[string]string) {
 	if c.atMost(at, len(labels), maxLabels, "labels"); c.limit == maxProblems && len(labels) > maxLabels {
-		return // nothing was wrong before, so this refuses it
+		return // this is the first problem, so it refuses the label
 	}
 	for _, k := range sortedKeys(labels) {
 		if c.full() {
@@ -142,7 +142,7 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 	}
 }
 
-// check is what is wrong with a document as it stands in a State, up to so many problems.
+// check returns the problems of a document in a State, up to a limit.
 func check(s *State, d *Document, most int, work work) *checker {
 	c := &checker{next: s, limit: most, work: work}
 	if !d.Deleted() {

@@ -8,14 +8,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ClusterFilter selects the clusters of one filtered list of clusters. Management clusters provision from such lists: they may delete the
-// cluster itself when it leaves one.
+// ClusterFilter selects the clusters of one filtered list of clusters. Management clusters provision from such lists: they
+// may delete a cluster that leaves one.
 type ClusterFilter struct {
 	Environment string // empty: every one
 	Selector    Selector
 }
 
-// ParseClusterFilter reads a filter as the parameters of the list have it.
+// ParseClusterFilter parses the query parameters of the list.
 func ParseClusterFilter(environment, selector string) (ClusterFilter, error) {
 	sel, err := ParseSelector(selector)
 	return ClusterFilter{environment, sel}, err
@@ -26,7 +26,7 @@ func (f ClusterFilter) Matches(c *api.Cluster) bool {
 	return (f.Environment == "" || c.Environment == f.Environment) && f.Selector.Matches(c)
 }
 
-// String is the filter as the query of the list, the same for selectors that mean the same.
+// String returns the filter as the query of the list, equal for equivalent selectors.
 func (f ClusterFilter) String() string {
 	text := ""
 	if f.Environment != "" {
@@ -44,14 +44,15 @@ func (f ClusterFilter) String() string {
 // ClusterFilters are the filters of the lists of clusters that are polled.
 type ClusterFilters struct {
 	Filters []ClusterFilter
-	// Unknown: there may be others, which are not known yet. Each cluster whose labels or environment change may leave one of them.
+	// Unknown: there may be other filters that are not known yet. Each cluster whose labels or environment change may leave
+	// one of them.
 	Unknown bool
 }
 
-// ClusterFilters sets the filters of the lists that clusters must not leave unnoticed.
+// ClusterFilters sets the filters of the lists that clusters must not leave without confirmation.
 func (tx *Tx) ClusterFilters(filters ClusterFilters) { tx.filters = filters }
 
-// leavesList returns which filtered list of clusters one leaves that stays in the fleet; "" for none.
+// leavesList returns the filtered list of clusters that a cluster leaves while it stays in the fleet; "" for none.
 func (r Result) leavesList(before *Effective) string {
 	if before == nil || before.Deleted() || len(r.filters.Filters) == 0 && !r.filters.Unknown {
 		return ""
@@ -74,7 +75,7 @@ func (r Result) leavesList(before *Effective) string {
 	return "the list of clusters with " + r.filters.Filters[at].String()
 }
 
-// leavesEnvironment returns the protected environment that a cluster leaves, or that the name leaves by which it polls; "" for none.
+// leavesEnvironment returns the protected environment that a cluster, or the name it polls by, leaves; "" for none.
 func (r Result) leavesEnvironment(a affected) string {
 	if a.before == nil || a.before.Deleted() || !slices.Contains(r.base.rules.Protected, a.before.cluster.Environment) {
 		return ""
@@ -91,8 +92,8 @@ func (r Result) leavesEnvironment(a affected) string {
 	return a.before.cluster.Environment
 }
 
-// departure notes that a cluster which stays in the fleet leaves a list by which it is provisioned, or a protected environment. It returns
-// what that counts as where nothing else is lost.
+// addDeparture records that a cluster which stays in the fleet leaves a list from which it is provisioned, or a protected
+// environment. It returns the removals that this counts as if the cluster loses nothing else.
 func (l *removals) addDeparture(r Result, a affected, loses bool) []installation {
 	environment, list := r.leavesEnvironment(a), r.leavesList(a.before)
 	if environment != "" {

@@ -13,11 +13,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// MaxInputs is how many inputs one answer may have: every provider we ship sets filter.limit to this, and what is
-// beyond it Flux cuts off silently and removes.
+// MaxInputs is the maximum number of inputs of one answer: every provider that we ship sets filter.limit to it. Flux
+// silently drops further inputs and removes their objects.
 const MaxInputs = 10_000
 
-// adviseInputs is Flux Operator's own default filter.limit.
+// adviseInputs is Flux Operator's default filter.limit.
 const adviseInputs = 100
 
 func (ks *kindSet) normalizeCluster(obj map[string]any) {
@@ -54,8 +54,8 @@ func normalizeEntries(entries []any, normalize func(map[string]any)) {
 	}
 }
 
-// normalizeResources is about what a cluster has of resource types, whether or not there are such types: lists that are
-// empty are as good as none, so that clusters without any are as they always were.
+// normalizeResources omits empty lists of resource types, whether or not the types exist, so that documents of clusters
+// without such resources have the same form as before resource types existed.
 func normalizeResources(obj map[string]any) {
 	resources, ok := obj["resources"].(map[string]any)
 	for id := range resources {
@@ -68,7 +68,7 @@ func normalizeResources(obj map[string]any) {
 	}
 }
 
-// decommissioned is what is kept of a deleted cluster: enough to answer its polls with empty lists.
+// decommissioned returns the remaining content of a deleted cluster: enough to answer its polls with empty lists.
 func decommissioned(c *api.Cluster, at string) map[string]any {
 	return map[string]any{
 		"id": c.ID, "cluster_name": c.ClusterName, "cluster_dns": c.ClusterDNS, "environment": c.Environment,
@@ -79,7 +79,7 @@ func decommissioned(c *api.Cluster, at string) map[string]any {
 func checkCluster(c *checker, d *Document) {
 	cl, ks := d.Cluster(), c.next.kinds
 	on := &clusterCheck{own: cl, effective: c.next.Effective(d)}
-	// Nothing on a cluster is called by its id, so it may have dots, as long as it can stand in a selector.
+	// No object on a cluster is named after its id, so the id may have dots, as long as a selector can contain it.
 	c.dnsSubdomain("/id", cl.ID)
 	if len(cl.ID) > 63 {
 		c.problem("/id", "must be at most 63 characters")
@@ -114,7 +114,7 @@ func checkCluster(c *checker, d *Document) {
 	checkExcludes(c, d)
 }
 
-// checkHas checks what has changed on a cluster whose document has not.
+// checkEffective checks the effective configuration of a cluster whose document has not changed.
 func checkEffective(c *checker, has *Effective) {
 	for _, a := range c.next.kinds.lists {
 		checkAmount(c, has, a)
@@ -136,7 +136,7 @@ func checkAmount(c *checker, has *Effective, a *descriptor) {
 	}
 }
 
-// checkIDs checks that the definitions of a list are there, once.
+// checkIDs checks that the definitions of a list exist, and are listed once.
 func checkIDs(c *checker, a *descriptor, ids []string) {
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
@@ -153,7 +153,7 @@ func checkIDs(c *checker, a *descriptor, ids []string) {
 	}
 }
 
-// warnOfLayers says that other layers match a cluster than before: its labels decide what is on it.
+// warnLayersChanged warns that other layers match a cluster than before: its labels decide on its configuration.
 func warnLayersChanged(c *checker, before, after *Document) {
 	if c.base == nil || after.Deleted() || before.Deleted() {
 		return
@@ -174,13 +174,13 @@ func warnLayersChanged(c *checker, before, after *Document) {
 	}
 }
 
-// changedCluster is about what a change of a cluster's document entails.
+// changedCluster checks the consequences of a change of a cluster's document.
 func changedCluster(c *checker, before, after *Document) {
 	checkRename(c, before, after)
 	warnLayersChanged(c, before, after)
 }
 
-// checkRename is about clusters that change their name.
+// checkRename checks clusters that change their name.
 func checkRename(c *checker, before, after *Document) {
 	if after.Deleted() || before.Deleted() {
 		return
@@ -200,9 +200,9 @@ func checkRename(c *checker, before, after *Document) {
 	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
 }
 
-// dropOrphanedPatches removes the patches of components that a change takes out of the document, unless layers give them.
-// Patches that are new or changed stay, for the check to refuse: they were meant for something. So do those of a component that
-// layers gave and give no more: they come to life again with it.
+// dropOrphanedPatches removes the patches of components that a change removes from the document, unless layers assign them.
+// New or changed patches stay, so that the check refuses them: they were intended. Patches of a component that a layer no
+// longer assigns stay too, and take effect again together with the component.
 func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]bool) error {
 	patches, _ := obj["patches"].(map[string]any)
 	entries, _ := obj["platform_components"].([]any)
@@ -253,8 +253,7 @@ func (ks *kindSet) normalizeExcludes(obj map[string]any) {
 	}
 }
 
-// checkExcludes is about what a cluster does not take from its layers. It refers to nothing: what it names need not be there,
-// now or ever.
+// checkExcludes checks the exclusions of a cluster. Excluded definitions need not exist.
 func checkExcludes(c *checker, d *Document) {
 	x := d.Cluster().Excludes
 	if x == nil {

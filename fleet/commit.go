@@ -8,11 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Revision numbers the commits of a fleet. It starts at 0 (nothing was ever committed) and grows by exactly one per
-// commit.
+// Revision numbers the commits of a fleet. It starts at 0 (no commit yet) and grows by exactly one per commit.
 type Revision int64
 
-// KindCluster is the kind of clusters. Other kinds have theirs beside what they are.
+// KindCluster is the kind of clusters. The constants of other kinds are next to their types.
 const KindCluster Kind = "cluster"
 
 // Change is one document before and after a commit, as canonical JSON. Before is nil when the document was created,
@@ -24,8 +23,8 @@ type Change struct {
 	After  json.RawMessage
 }
 
-// Action is what happened to the document: create, update or delete. A decommissioned cluster is deleted, although it
-// is kept to answer its polls.
+// Action returns the effect on the document: create, update or delete. A decommissioned cluster counts as deleted, although
+// its document remains to answer its polls.
 func (c Change) Action() string {
 	was, is := c.Before != nil && !c.tombstone(c.Before), c.After != nil && !c.tombstone(c.After)
 	switch {
@@ -38,7 +37,7 @@ func (c Change) Action() string {
 }
 
 func (c Change) tombstone(body json.RawMessage) bool {
-	if c.Kind != KindCluster || !bytes.Contains(body, []byte(`"deleted_at"`)) { // cheap, and nearly always so
+	if c.Kind != KindCluster || !bytes.Contains(body, []byte(`"deleted_at"`)) { // cheap, and true in nearly all cases
 		return false
 	}
 	var doc struct {
@@ -47,33 +46,33 @@ func (c Change) tombstone(body json.RawMessage) bool {
 	return json.Unmarshal(body, &doc) == nil && doc.DeletedAt != ""
 }
 
-// Head names one point of history. ID is the commit that made Revision, so that two histories which happen to have
-// the same length are told apart (a database restored from an older backup and written to since). The zero Head is
-// the empty history.
+// Head identifies one point of history. ID is the commit that made Revision, so that two histories of the same length are
+// distinguishable (a database that was restored from an older backup and written to since). The zero Head is the empty
+// history.
 type Head struct {
 	Revision Revision
 	ID       uuid.UUID
 }
 
-// Commit is one entry of the log: who changed what, when and why. At is UTC with microsecond precision, which every
-// store keeps.
+// Commit is one entry of the log: the changes, their author, time and reason. At is UTC with microsecond precision, which
+// every store preserves.
 type Commit struct {
 	Revision  Revision
 	ID        uuid.UUID
 	At        time.Time
 	Actor     string
-	Author    string // who stands behind it, as the actor claims; empty when not said
+	Author    string // the person behind the actor, as claimed by the actor; may be empty
 	Reason    string
 	RequestID string
-	// Operations is what was asked for, as JSON: see Cause. Empty: it is not known.
+	// Operations are the requested operations as JSON: see Commit.Requested. Empty: unknown.
 	Operations json.RawMessage
 	Changes    []Change
 }
 
-// Head is the point of history this commit made.
+// Head returns the point of history that this commit made.
 func (c Commit) Head() Head { return Head{Revision: c.Revision, ID: c.ID} }
 
-// Record is a document as a store keeps it: its canonical JSON and when it was last changed.
+// Record is a document as a store keeps it: its canonical JSON and the time of its last change.
 type Record struct {
 	Kind      Kind
 	ID        string

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// How a cluster deploys a component.
+// The ways to deploy a component.
 const (
 	typeHelm      = "helm"
 	typeKustomize = "kustomize"
@@ -77,7 +77,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	},
 }
 
-// Component is the document as a catalog entry; it must be one. The result must not be changed.
+// Component returns the document as a catalog entry; it must be one. The result must not be changed.
 func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
 
 func normalizeComponent(obj map[string]any) {
@@ -94,12 +94,12 @@ func normalizeComponent(obj map[string]any) {
 	normalizeType(obj)
 }
 
-// typeDefaultField is a field of the stored document of a component that is of type kustomize because of its oci_url: no request
-// has set another type. Such a component becomes helm with a URL that kustomize cannot have. One that is helm never becomes
-// kustomize by itself: an oci:// URL may hold a chart, too, and Flux would uninstall the release.
+// typeDefaultField is a field of a stored component whose type is kustomize only because of its oci_url, since no request
+// has set another type. Such a component becomes helm when its URL becomes one that kustomize cannot have. A component of
+// type helm never becomes kustomize by default: an oci:// URL may hold a chart too, and Flux would uninstall the release.
 const typeDefaultField = "type_default"
 
-// normalizeType sets the type where no request has.
+// normalizeType sets the type if no request has set it.
 func normalizeType(obj map[string]any) {
 	u, _ := obj["oci_url"].(string)
 	unset, _ := obj[typeDefaultField].(bool)
@@ -115,7 +115,7 @@ func normalizeType(obj map[string]any) {
 	}
 }
 
-// settlesType notes that a request says itself which type goes with its URL.
+// settlesType records that a request itself sets the type that belongs to its URL.
 func settlesType(stored, request map[string]any) {
 	if kind, _ := request["type"].(string); kind != "" && request["oci_url"] != nil {
 		if u, _ := request["oci_url"].(string); !strings.HasPrefix(u, "oci://") {
@@ -156,8 +156,8 @@ func checkComponent(c *checker, p *api.PlatformComponent) {
 	adviseComponent(c, p)
 }
 
-// adviseComponent warns of fields that change nothing on any cluster: what the templates of the cluster chart do not use
-// for that type.
+// adviseComponent warns of fields without effect: the templates of the cluster chart do not use them for the component's
+// type.
 func adviseComponent(c *checker, p *api.PlatformComponent) {
 	if p.Type != typeHelm {
 		if len(p.ValuesFrom) > 0 {
@@ -188,7 +188,7 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 	c.text("/oci_url", p.OCIURL, 2048)
 }
 
-// sourceScheme is what the custom resources of Flux accept; they compare letter by letter.
+// sourceScheme matches the schemes that the custom resources of Flux accept; they compare case-sensitively.
 var sourceScheme = regexp.MustCompile(`^(oci|https?)://`)
 
 func checkDependencies(c *checker, p *api.PlatformComponent) {
@@ -215,7 +215,7 @@ func checkDependencies(c *checker, p *api.PlatformComponent) {
 	}
 }
 
-// collapse is what the ids of components have to differ in. Templates slugify them, which joins dashes.
+// collapse returns the part of a component's id that must be unique. Templates slugify ids, which joins dashes.
 func collapse(id string) string {
 	for strings.Contains(id, "--") {
 		id = strings.ReplaceAll(id, "--", "-")
@@ -223,7 +223,7 @@ func collapse(id string) string {
 	return id
 }
 
-// patchProblems is what is wrong with flat patches by the grammar of the component's type.
+// patchProblems checks flat patches against the syntax for the component's type.
 func patchProblems(kind string, patches api.PatchValues) []Problem {
 	if kind == typeKustomize {
 		_, problems := helmvalues.Substitutions(patches)
@@ -232,7 +232,7 @@ func patchProblems(kind string, patches api.PatchValues) []Problem {
 	return problemsOf(helmvalues.Check(patches))
 }
 
-// patches reports the problems of patches, and those that look like secrets.
+// patches reports the problems of patches, and patches that look like secrets.
 func (c *checker) patches(at string, patches api.PatchValues, problems []Problem) {
 	for _, p := range problems {
 		c.problem(at+p.Pointer, "%s", p.Detail)
@@ -264,8 +264,8 @@ func secretLike(path string) bool {
 	return false
 }
 
-// valuesFrom checks references to objects that hold Helm values, which are on the cluster: whether they are there is not for
-// the service to know.
+// valuesFrom checks references to objects on the cluster that hold Helm values. The service cannot know whether these
+// objects exist.
 func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
 	for i, ref := range refs {
 		if c.full() {

@@ -8,77 +8,78 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// definition is a kind of document that clusters are assigned: D is its model, E that of an entry of a cluster's list, I
-// that of the input which a cluster polls for it. One value of this type is all the fleet knows about a kind, and
-// everything that is done for all kinds loops over the values that there are; see kinds.go.
+// definition is a kind of document that can be assigned to clusters: D is its model, E the model of an entry in a cluster's
+// list, I the model of the input that a cluster polls. One value of this type holds all rules of a kind, and code for all
+// kinds loops over these values; see kinds.go.
 type definition[D, E, I any] struct {
 	kind     Kind
-	noun     string // as messages call it
-	field    string // the collection: in paths, in seed files, and where a cluster has its list
-	endpoint string // the last part of the path that is polled
-	idField  string // the field of a batch's operation that names one; its verbs end like it: assign_namespace
+	noun     string // name in messages
+	field    string // the collection: in paths, in seed files, and the cluster's field with the list
+	endpoint string // the last part of the path that clusters poll
+	idField  string // the field of a batch operation that names a definition; its operations end with the same word: assign_namespace
 
-	// typed: it is made by a resource type, of that document, which is nil where only documents by themselves are read. What
-	// clusters have of it is in their resources, under the type's id, or is not there.
+	// typed: the kind comes from a resource type with the document typeDoc, which is nil if documents are read without their
+	// type. Clusters hold entries in their resources, under the type's id, or not at all.
 	typed   bool
 	typeDoc *Document
 
-	// late: there may be clusters that were stored before this was a kind. They have none of it. For every other list, one
-	// that is missing is a document that cannot be read: an empty list in its place would uninstall what it should name.
+	// addedLater: clusters may have been stored before this kind existed; they have none of it. For every other kind, a
+	// document without the list cannot be read: an empty list in its place would uninstall the missing entries.
 	addedLater bool
 
 	idFrom  func(op *api.Operation) string
 	list    func(of *Effective) *[]E
 	entryID func(entry *E) string
-	// stamp fills in what the API shows of a document beyond its content.
+	// setMetadata sets the fields that the API shows besides the content of a document.
 	setMetadata func(model *D, revision int64, created, updated time.Time)
-	// normalize fills in defaults and brings values into the one form that is stored. It may meet values of any
-	// type, and leaves those that are wrong for check and the decoder to refuse.
+	// normalize sets defaults and converts values to their stored form. It may get values of any type, and leaves invalid
+	// ones to check and the decoder.
 	normalize func(obj map[string]any)
-	// check reports what is wrong with a document in a State, and advice about it.
+	// check reports the problems of a document in a State, and warnings.
 	check func(c *checker, model *D)
-	// input is what a cluster polls, but for the block about the cluster itself, which cluster finds in it. Every field must
-	// always be there, since a template fails on a missing one, and nothing volatile may be in it.
+	// input builds the input that a cluster polls, without the cluster block, which cluster returns a pointer to. Every
+	// field must always be present, since a template fails on a missing one, and no field may be volatile.
 	input   func(on *inputContext, model *D, entry *E) (I, error)
 	cluster func(in *I) *api.FluxCluster
 
-	// What follows may be left out.
+	// The following fields are optional.
 
 	seedAlias string         // another name of the list in seed files
-	make      func() *D      // a model to decode into
-	complete  func(*D) error // derives what is kept beside what was decoded
-	// bound is what an input adds at most to an answer where a cluster says nothing of its own: its size, if left out.
+	make      func() *D      // returns a model to decode into
+	complete  func(*D) error // computes derived values after decoding
+	// bound returns an upper bound, in bytes, of the size that an input adds to an answer for a cluster without settings of
+	// its own. Default: the size of the input.
 	bound func(model *D) int
-	// checkOn reports what is wrong with what a cluster says about its entries, beyond that they are there once.
+	// checkEntries reports problems of a cluster's entries, except missing and duplicate ones.
 	checkEntries   func(c *checker, on *clusterCheck)
 	normalizeEntry func(entry map[string]any)
-	merge          entryMerge[E] // of what layers and the cluster say about one entry
+	merge          entryMerge[E] // of an entry of layers and of the cluster
 	overrides      *overrideRules[D]
-	// dependsOn are the definitions of the same kind that one names in depends_on.
+	// dependsOn returns the definitions of the same kind that a definition names in depends_on.
 	dependsOn func(model *D) []string
-	// changed warns of what a change of a definition does.
+	// changed warns of the consequences of a change of a definition.
 	changed func(c *checker, was, is *D)
 
-	// enabled: the cluster is told to have it, rather than to have it removed.
+	// enabled: the cluster shall have it, rather than remove it.
 	enabled func(entry *E) bool
-	// deployment is what an installed one is known by on a cluster of an environment; when it changes, Flux uninstalls what
-	// is there.
+	// deployment identifies an installed definition on a cluster of an environment; if it changes, Flux uninstalls the old
+	// one.
 	deployment func(model *D, entry *E, environment string) deployment
-	same       func(a, b *E) bool         // two entries for one definition deploy it alike, beside what deployment says
-	redeployed func(was, is *D) bool      // the deployment has changed, on whatever cluster
-	uninstalls func(before, after I) bool // the input stays, and yet Flux removes what it has installed for it
-	// keeps: Flux leaves it in place where it is taken off a cluster.
+	same       func(a, b *E) bool         // two entries for one definition have the same deployment, apart from the fields in deployment
+	redeployed func(was, is *D) bool      // the deployment has changed, on any cluster
+	uninstalls func(before, after I) bool // the input stays, but Flux removes objects that it has installed for it
+	// kept: Flux keeps the object when the definition is removed from a cluster.
 	kept func(d *Document, now time.Time) bool
 }
 
-// overrides are what clusters say about a definition besides having it.
+// overrideRules describe the settings that clusters have for a definition besides its assignment.
 type overrideRules[D any] struct {
-	size         func(cluster *api.Cluster) int             // at most, encoded, in the cluster's answer
-	sizeFromType bool                                       // the size depends on a resource type, so that no document can keep it
-	differ       func(was, is *api.Cluster, id string) bool // in what they say about one
-	overriddenOn func(cluster *api.Cluster, id string) bool // the cluster says something about it
-	invalidates  func(was, is *D) bool                      // a change may make it wrong
-	recheck      func(c *checker, on *Effective, id string) // then
+	size         func(cluster *api.Cluster) int             // upper bound of their encoded size in the cluster's answer
+	sizeFromType bool                                       // the size depends on a resource type, so it cannot be cached in a document
+	differ       func(was, is *api.Cluster, id string) bool // whether the settings of one definition differ
+	overriddenOn func(cluster *api.Cluster, id string) bool // whether the cluster has settings of a definition
+	invalidates  func(was, is *D) bool                      // whether a change of the definition may make them invalid
+	recheck      func(c *checker, on *Effective, id string) // checks them again after such a change
 }
 
 // input is one input with its id.
@@ -87,14 +88,14 @@ type input struct {
 	value any
 }
 
-// site is the cluster that inputs are made for.
+// inputContext is the cluster for which inputs are built.
 type inputContext struct {
 	state   *State
 	cluster *Effective
 	types   map[string]string // see components
 }
 
-// components are the components that are enabled on the cluster, with their types.
+// components returns the enabled components of the cluster, with their types.
 func (s *inputContext) components() map[string]string {
 	if s.types != nil || s.cluster == nil {
 		return s.types
@@ -108,7 +109,7 @@ func (s *inputContext) components() map[string]string {
 	return s.types
 }
 
-// assigned makes the definition one of a kindSet's.
+// descriptor erases the type parameters of the definition.
 func (d definition[D, E, I]) descriptor() *descriptor {
 	a := &descriptor{
 		kind: d.kind, field: d.field, endpoint: d.endpoint, idField: d.idField, seedAlias: d.seedAlias, addedLater: d.addedLater, typed: d.typed, typeDoc: d.typeDoc, slot: -1,
@@ -172,7 +173,7 @@ func (d definition[D, E, I]) descriptor() *descriptor {
 	return a
 }
 
-// options takes over what may be left out.
+// setOptional copies the optional fields.
 func (d definition[D, E, I]) setOptional(a *descriptor) {
 	if d.dependsOn != nil {
 		a.dependsOn = func(doc *Document) []string { return d.dependsOn(doc.value.(*D)) }
@@ -189,7 +190,7 @@ func (d definition[D, E, I]) setOptional(a *descriptor) {
 	}
 }
 
-// rules are those that it has like every kind of document.
+// rules returns the rules that it shares with every kind of document.
 func (d definition[D, E, I]) rules() kindRules {
 	k := kindRules{
 		name: d.kind, noun: d.noun, collection: d.kind.collection(d.field), normalize: d.normalize,
@@ -283,7 +284,7 @@ func (d definition[D, E, I]) changedEntries(was, is *Effective) (ids, toggled ma
 
 func (d definition[D, E, I]) isEnabled(entry *E) bool { return d.enabled == nil || d.enabled(entry) }
 
-// alike: in the same order, and deployed in the same way as far as two clusters of one environment say.
+// sameDeployments: the same order, and the same deployments as far as two clusters of one environment determine them.
 func (d definition[D, E, I]) sameDeployments(a, b *Effective) bool {
 	as, bs := *d.list(a), *d.list(b)
 	if len(as) != len(bs) {
@@ -322,8 +323,8 @@ func (d definition[D, E, I]) appendInstallations(out []installation, s *State, c
 	return out
 }
 
-// subject is a cluster that is checked.
+// clusterCheck is a cluster that is checked.
 type clusterCheck struct {
-	own       *api.Cluster // what its document says; nil: that has not changed, and only what the cluster has is checked
+	own       *api.Cluster // content of its document; nil: the document has not changed, and only the effective configuration is checked
 	effective *Effective
 }

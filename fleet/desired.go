@@ -2,19 +2,20 @@ package fleet
 
 import "iter"
 
-// Asked is what a cluster is asked for in one of its lists.
+// DesiredInputs are the inputs of one list of a cluster in its current desired state.
 type DesiredInputs struct {
-	List string // as it is polled
-	ETag string // of the answer that is served now
-	// Receipts are those of the inputs, in their order. None when they are not served, or there are no inputs.
+	List string // the last part of the path that clusters poll
+	ETag string // of the current answer
+	// Receipts of the inputs, in their order. Empty if the answer has none, or if there are no inputs.
 	Receipts []Receipt
-	// NoReceipts: the list's resource type declares that its template makes none.
+	// NoReceipts: the list's resource type declares that its template sends none.
 	NoReceipts bool
-	// Inputs are the ids of the inputs, in the same order, and whether each is to be there.
+	// Inputs yields the ids of the inputs, in the same order, and whether each is enabled.
 	Inputs iter.Seq2[string, bool]
 }
 
-// Asked is what a cluster is asked for now, list by list. What cannot be served is an error, as it is for polls.
+// DesiredInputs returns the desired inputs of a cluster, list by list. A list that cannot be served is an error, as for
+// polls.
 func (s *State) DesiredInputs(d *Document) ([]DesiredInputs, error) {
 	e := s.Effective(d)
 	out := make([]DesiredInputs, 0, len(s.kinds.lists))
@@ -28,7 +29,7 @@ func (s *State) DesiredInputs(d *Document) ([]DesiredInputs, error) {
 	return out, nil
 }
 
-// AskedIn is what an answer asks of a cluster in one list.
+// DesiredInputsIn returns the desired inputs that an answer contains.
 func (s *State) DesiredInputsIn(d *Document, kind Kind, a *Answer) DesiredInputs {
 	return s.kinds.byKind[kind].desiredInputs(s.Effective(d), a)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// assigned is a definition whatever its models are.
+// descriptor is a kind of definition with its type parameters erased, so that all kinds fit into one list.
 type descriptor struct {
 	kind           Kind
 	field          string
@@ -23,44 +23,45 @@ type descriptor struct {
 	addedLater     bool
 	typed          bool
 	typeDoc        *Document
-	slot           int // of its answers in a cluster's document; -1: they are found by this very value
+	slot           int // index of its answers in a cluster's cache; -1: they are found by this pointer
 	rules          kindRules
 	idFrom         func(op *api.Operation) string
 	normalizeEntry func(entry map[string]any)
 	checkEntries   func(c *checker, on *clusterCheck)
 
-	eachID  func(of *Effective) iter.Seq[string] // the ids of a cluster's list, in order
+	eachID  func(of *Effective) iter.Seq[string] // yields the ids of a cluster's list, in order
 	count   func(of *Effective) int
-	missing func(of *Effective) bool // the list is not there
-	// entries are the ids of a cluster's list, in order, and whether each is enabled.
+	missing func(of *Effective) bool // the list is nil
+	// entries yields the ids of a cluster's list, in order, and whether each is enabled.
 	entries func(of *Effective) iter.Seq2[string, bool]
-	clear   func(of *Effective) // makes it empty
-	// switched is whether an entry is enabled, and whether it is there.
+	clear   func(of *Effective) // makes the list empty
+	// enabled reports whether an entry is enabled, and whether it is present.
 	enabled func(of *Effective, id string) (enabled, there bool)
 	merger  listMerger
 
-	// inputs are those of a cluster's list that only names, all when it is nil, made of the list's definitions.
+	// buildInputs builds the inputs of a cluster's list from the list's definitions; with only, just these.
 	buildInputs func(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error)
-	// apart is what an input is on any cluster, and the cluster.
+	// splitCluster splits an input into the part that does not depend on the cluster, and the cluster block.
 	splitCluster func(in any) (any, api.FluxCluster)
-	// reassigned are the ids of entries that differ, and those that came, went, or were switched on or off.
+	// changedEntries returns the ids of entries that differ, and of those that were added, removed, enabled or disabled.
 	changedEntries func(was, is *Effective) (ids, toggled map[string]bool)
-	// installs is how many entries a cluster is told to have.
+	// enabledCount returns the number of enabled entries.
 	enabledCount func(of *Effective) int
-	// wanted adds what a cluster is told to have.
+	// appendInstallations appends the enabled entries as installations.
 	appendInstallations func(out []installation, s *State, of *Effective) []installation
-	// identical: the list is the same one in memory, or both are empty.
+	// identical: both lists share memory, or both are empty.
 	identical func(a, b *Effective) bool
-	// alike: two clusters of one environment are told to have the same, deployed in the same way as far as they say.
+	// sameDeployments: two clusters of one environment have the same entries, with the same deployment as far as the entries
+	// determine it.
 	sameDeployments func(a, b *Effective) bool
 
 	dependsOn  func(d *Document) []string
 	redeployed func(was, is *Document) bool
 	uninstalls func(before, after any) bool
-	mayBeKept  bool // Flux may keep one that is taken off
+	mayBeKept  bool // Flux may keep the object of a removed entry
 	kept       func(d *Document, now time.Time) bool
 
-	hasOverrides bool // clusters add to the size of an input
+	hasOverrides bool // settings of clusters add to the size of an input
 	sizeFromType bool
 	size         func(cluster *api.Cluster) int
 	overriddenOn func(cluster *api.Cluster, id string) bool
@@ -68,10 +69,10 @@ type descriptor struct {
 	recheck      func(c *checker, on *Effective, id string)
 }
 
-// stem is what its verbs end with.
+// verbSuffix returns the second part of the names of its batch operations: "namespace" in assign_namespace.
 func (a *descriptor) verbSuffix() string { return strings.TrimSuffix(a.idField, "_id") }
 
-// pointer leads to the list in a cluster's document, or to something in it.
+// pointer returns the JSON pointer to the list in a cluster's document, or to a part of it.
 func (a *descriptor) pointer(parts ...any) string {
 	if a.typed {
 		return jsontext.Pointer("resources", a.field) + jsontext.Pointer(parts...)
@@ -79,7 +80,7 @@ func (a *descriptor) pointer(parts ...any) string {
 	return jsontext.Pointer(a.field) + jsontext.Pointer(parts...)
 }
 
-// holder is what has the list in a cluster's object; nil when there is no such thing, or it is of a wrong shape.
+// listParent returns the object that contains the list in a cluster's object; nil if there is none, or it has a wrong type.
 func (a *descriptor) listParent(obj map[string]any) map[string]any {
 	if a.typed {
 		obj, _ = obj["resources"].(map[string]any)
@@ -87,14 +88,14 @@ func (a *descriptor) listParent(obj map[string]any) map[string]any {
 	return obj
 }
 
-// entriesIn is the list in a cluster's object.
+// entriesIn returns the list in a cluster's object.
 func (a *descriptor) entriesIn(obj map[string]any) []any {
 	entries, _ := a.listParent(obj)[a.field].([]any)
 	return entries
 }
 
-// openEntries is the list in a cluster's opened object. Of its entries that are objects only those are taken apart which may
-// have the id: all others stay Text.
+// openEntries returns the list in a cluster's opened object. It parses only entries that may have the id: all others stay
+// Text.
 func (a *descriptor) openEntries(obj map[string]any, id string) ([]any, error) {
 	if a.typed {
 		if _, err := unstructured.OpenField(obj, "resources"); err != nil {
@@ -125,7 +126,7 @@ func (a *descriptor) openEntries(obj map[string]any, id string) ([]any, error) {
 	return entries, nil
 }
 
-// setEntries puts a list into a cluster's object.
+// setEntries replaces the list in a cluster's object.
 func (a *descriptor) setEntries(obj map[string]any, entries []any) {
 	if a.typed && a.listParent(obj) == nil {
 		obj["resources"] = map[string]any{}
@@ -133,7 +134,7 @@ func (a *descriptor) setEntries(obj map[string]any, entries []any) {
 	a.listParent(obj)[a.field] = entries
 }
 
-// ownBound is what a cluster's own words add at most to its answer.
+// overrideBound returns an upper bound, in bytes, of the size that a cluster's settings add to its answer.
 func (a *descriptor) overrideBound(d *Effective) int {
 	switch {
 	case !a.hasOverrides:
@@ -144,12 +145,12 @@ func (a *descriptor) overrideBound(d *Effective) int {
 	return d.bound
 }
 
-// ids is each as a list.
+// ids returns the ids of a cluster's list.
 func (a *descriptor) ids(c *Effective) []string {
 	return slices.AppendSeq(make([]string, 0, a.count(c)), a.eachID(c))
 }
 
-// hasAny tells whether a cluster is assigned one of some definitions.
+// hasAny reports whether a cluster has one of some definitions.
 func (a *descriptor) hasAny(c *Effective, ids map[string]bool) bool {
 	if len(ids) == 0 {
 		return false
@@ -162,7 +163,7 @@ func (a *descriptor) hasAny(c *Effective, ids map[string]bool) bool {
 	return false
 }
 
-// excludedOn are the ids that a cluster's document refuses of its layers.
+// excludedIDs returns the ids that a cluster's document excludes from its layers.
 func (a *descriptor) excludedIDs(own *Effective) []string {
 	switch {
 	case own.cluster.Excludes == nil:
@@ -175,7 +176,7 @@ func (a *descriptor) excludedIDs(own *Effective) []string {
 	return nil
 }
 
-// forgottenBy takes all that a layer's object says about a definition out of it.
+// removeFromLayer removes an entry, and all settings of its definition, from a layer's object.
 func (a *descriptor) removeFromLayer(obj map[string]any, id string) map[string]any {
 	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), unstructured.HasID(id)))
 	if a.kind == KindComponent {
