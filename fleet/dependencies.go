@@ -8,17 +8,17 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/graph"
 )
 
-// catalog is what the components of a State are together. It is worked out once, however many of them a commit checks:
-// that happens while everybody else's changes wait.
+// catalog holds facts about the components of a State as a whole. It is computed once, however many components a commit
+// checks, since other changes wait meanwhile.
 type catalog struct {
 	once      sync.Once
 	dependsOn graph.Graph
-	knots     map[string][]string // the components that depend on each other, by the id of each that does
-	collapsed map[string][]string // by what ids have to differ in
+	knots     map[string][]string // dependency cycles: the components that depend on each other, by the id of each
+	collapsed map[string][]string // ids by the part that must be unique
 	releases  map[string]bool     // the names of Helm releases that several components have
 }
 
-// maxCycle is how long a cycle may be to be spelled out.
+// maxCycle is the maximum length of a cycle that a message lists.
 const maxCycle = 20
 
 func (s *State) catalog() *catalog {
@@ -43,7 +43,7 @@ func (s *State) catalog() *catalog {
 	return c
 }
 
-// cycle describes how a component depends on itself by way of others, or is empty.
+// cycle describes how a component depends on itself through others; empty if it does not.
 func (c *catalog) cycle(start string) string {
 	knot := c.knots[start]
 	switch {

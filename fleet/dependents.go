@@ -8,8 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// dependents checks, in documents that do not change themselves, only what a changed definition can break: a catalog
-// entry used by 10,000 clusters must stay cheap to change.
+// checkDependents checks unchanged documents, but only for problems that a changed definition can cause: a change of a
+// catalog entry that 10,000 clusters use must stay cheap.
 func (v *txValidation) checkDependents(edits []edit) {
 	changed := map[Kind]map[string]bool{}
 	edited := map[string]bool{}
@@ -52,14 +52,14 @@ func (v *txValidation) checkDependents(edits []edit) {
 	}
 }
 
-// dependent is a cluster that does not change itself.
+// dependent is a cluster whose own document does not change.
 type dependent struct {
 	has       *Effective
-	redefined map[Kind]map[string]bool // nil: what it has is looked at on another one
-	like      int                      // so many others have the same
+	redefined map[Kind]map[string]bool // nil: its configuration is checked on another cluster with the same one
+	like      int                      // number of other clusters with the same configuration
 }
 
-// dependentsOf groups clusters that say nothing themselves: what is wrong on one of them is so on all that have the same layers.
+// dependentsOf groups clusters without settings of their own: all clusters with the same layers have the same problems.
 func dependentsOf(clusters []*Effective, redefined map[Kind]map[string]bool) []*dependent {
 	out := make([]*dependent, len(clusters))
 	known := map[*layerChain]*dependent{}
@@ -78,8 +78,8 @@ func dependentsOf(clusters []*Effective, redefined map[Kind]map[string]bool) []*
 	return out
 }
 
-// saidInLayers checks what layers that do not change themselves say about redefined definitions, on a cluster or not: a label
-// may bring it to one, and whoever sets that cannot mend it.
+// checkLayerReferences checks the settings that unchanged layers have for redefined definitions, whether or not a cluster
+// has them: a later change of a label may apply them to a cluster, and the author of that change could not correct them.
 func (v *txValidation) checkLayerReferences(edited map[string]bool, redefined map[Kind]map[string]bool) {
 	for _, doc := range v.next.sorted(KindLayer, func(d *Document) bool { return !edited[d.ID] }) {
 		if v.work.stopped() != nil {
@@ -94,7 +94,7 @@ func (v *txValidation) checkLayerReferences(edited map[string]bool, redefined ma
 	}
 }
 
-// checkSaid checks what a layer says about some definitions.
+// checkLayerReference checks the settings of a layer for some definitions.
 func checkLayerReference(c *checker, l *layer, definitions map[Kind]map[string]bool) {
 	for _, id := range sortedKeys(definitions[KindComponent]) {
 		if len(l.Patches[id]) > 0 {
@@ -110,7 +110,7 @@ func checkLayerReference(c *checker, l *layer, definitions map[Kind]map[string]b
 	}
 }
 
-// retyped checks the definitions of resource types that changed, where they do not change themselves.
+// checkRetyped checks unchanged definitions of changed resource types.
 func (v *txValidation) checkRetyped(edits []edit) {
 	edited := map[docKey]bool{}
 	for _, e := range edits {
@@ -133,7 +133,7 @@ func (v *txValidation) checkRetyped(edits []edit) {
 	}
 }
 
-// inDocument moves the problems of a document that the request does not contain to the request as a whole.
+// inDocument moves the problems of a document outside the request to the request as a whole.
 func inDocument(c *checker, doc *Document) *checker {
 	for i, p := range c.problems {
 		c.problems[i] = Problem{Detail: fmt.Sprintf("%s %q: %s: %s", doc.rules.noun, doc.ID, strings.TrimPrefix(p.Pointer, "/"), p.Detail)}
@@ -141,7 +141,7 @@ func inDocument(c *checker, doc *Document) *checker {
 	return c
 }
 
-// dependent checks a cluster that does not change itself.
+// checkDependent checks a cluster whose own document does not change.
 func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]bool) checkResult {
 	now, was := &checker{next: v.next, work: v.work}, &checker{next: v.base, work: v.work}
 	for _, a := range v.next.kinds.lists {
@@ -165,7 +165,7 @@ func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]
 	return checkResult{now, was}
 }
 
-// redefined are the changed definitions whose change can make what clusters say about them wrong.
+// redefined returns the changed definitions whose change can invalidate settings of clusters.
 func (v *txValidation) redefined(changed map[Kind]map[string]bool) map[Kind]map[string]bool {
 	out := map[Kind]map[string]bool{}
 	for _, a := range v.next.kinds.lists {
@@ -183,9 +183,9 @@ func (v *txValidation) redefined(changed map[Kind]map[string]bool) map[Kind]map[
 	return out
 }
 
-// candidate tells whether a changed definition can break anything on a cluster. Nearly always it cannot, and that must be
-// quick to see: there is no need to look for the definition on a cluster that says nothing about it and whose answers
-// would be small with the largest definitions there are.
+// candidate reports whether a changed definition can cause a problem on a cluster. It rarely can, and that must be cheap to
+// detect: a cluster without settings for the definition, whose answers would be small enough with the largest definitions,
+// needs no closer look.
 func (v *txValidation) candidate(d *Effective, changed, redefined map[Kind]map[string]bool, largest map[Kind]int) bool {
 	for _, a := range v.next.kinds.lists {
 		for _, id := range sortedKeys(redefined[a.kind]) {
@@ -200,7 +200,7 @@ func (v *txValidation) candidate(d *Effective, changed, redefined map[Kind]map[s
 	return false
 }
 
-// largestBounds is the bound of the largest definition of each kind of which some changed.
+// largestBounds returns the bound of the largest definition of each kind with changes.
 func (s *State) largestBounds(changed map[Kind]map[string]bool) map[Kind]int {
 	largest := map[Kind]int{}
 	for _, a := range s.kinds.lists {
@@ -214,7 +214,7 @@ func (s *State) largestBounds(changed map[Kind]map[string]bool) map[Kind]int {
 	return largest
 }
 
-// inCluster moves the problems of a cluster that the request does not contain to the request as a whole.
+// inCluster moves the problems of a cluster outside the request to the request as a whole.
 func inCluster(c *checker, id string) *checker {
 	for i, p := range c.problems {
 		c.problems[i] = Problem{Pointer: "", Detail: fmt.Sprintf("cluster %q: %s", id, p.at(strings.TrimPrefix(p.Pointer, "/")))}
@@ -226,7 +226,7 @@ func inCluster(c *checker, id string) *checker {
 	return c
 }
 
-// andLike adds to what was found on a cluster how many others have the same.
+// andLike adds to the problems of a cluster the number of other clusters that have them too.
 func andLike(c *checker, n int) *checker {
 	if n == 0 {
 		return c

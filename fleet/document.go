@@ -9,16 +9,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Document is one document of a State with what is derived from it. It never changes.
+// Document is one document of a State with values derived from it. It never changes.
 type Document struct {
 	Record
 	value any // of its kind's model
 	rules *kindRules
 	bound int        // of a definition; see answer_size.go
-	own   *Effective // what a cluster's document says by itself; nil: it is none. What it has is [State.Effective]
+	own   *Effective // configuration from the cluster's document alone; nil for other kinds. With layers: [State.Effective]
 }
 
-// decodeModel reads the value of a document.
+// decodeModel decodes the value of a document.
 func decodeModel(kind *kindRules, rec Record) (any, error) {
 	value := kind.empty()
 	if err := json.Unmarshal(rec.Body, value); err != nil {
@@ -27,7 +27,7 @@ func decodeModel(kind *kindRules, rec Record) (any, error) {
 	return value, nil
 }
 
-// NewDocument reads a document by itself, as a store keeps it.
+// NewDocument reads a document from a store, without the other documents of a State.
 func NewDocument(rec Record) (*Document, error) {
 	if id, ok := rec.Kind.ResourceType(); ok {
 		rules := &resourceKind(id, nil).rules
@@ -36,20 +36,20 @@ func NewDocument(rec Record) (*Document, error) {
 	return compiledIn.document(rec)
 }
 
-// ETag names this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
+// ETag identifies this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
 func (d *Document) ETag() string {
 	return fmt.Sprintf("\"%d-%x\"", d.Revision, d.CommitID[:4])
 }
 
-// Deleted tells whether this is a decommissioned cluster.
+// Deleted reports whether this is a decommissioned cluster.
 func (d *Document) Deleted() bool {
 	return d.own != nil && (d.own.Deleted() || pendingTombstone(d))
 }
 
-// Cluster is the document as a cluster, as somebody wrote it; it must be one. The result must not be changed.
+// Cluster returns the document as a cluster, without the settings of layers; it must be one. The result must not be changed.
 func (d *Document) Cluster() *api.Cluster { return d.own.cluster }
 
-// View is the document as the API shows it: a copy of the generated model with revision and times filled in.
+// View returns the document as the API shows it: a copy of the generated model with revision and times.
 func (d *Document) View() any { return d.rules.view(d) }
 
 // decodeError is a value of the wrong type in a document.
@@ -57,7 +57,7 @@ type decodeError struct{ pointer, detail string }
 
 func (e *decodeError) Error() string { return e.pointer + ": " + e.detail }
 
-// embedded are the generated models that are part of others here.
+// embedded are the generated models that are embedded in other structs here.
 var embedded = []string{"Layer", "ResourceType", "Resource"}
 
 func typeError(err error) error {
@@ -66,16 +66,16 @@ func typeError(err error) error {
 		return err
 	}
 	field := t.Field
-	for _, model := range embedded { // its name is no part of the document
+	for _, model := range embedded { // the name of an embedded struct is no part of the document
 		field = strings.TrimPrefix(field, model+".")
 	}
 	return &decodeError{"/" + strings.ReplaceAll(field, ".", "/"), fmt.Sprintf("must be a %s, not a %s", t.Type, t.Value)}
 }
 
-// pendingTombstone tells whether an edit is a cluster that Finish is to decommission.
+// pendingTombstone reports whether an edit is a cluster that Finish will decommission.
 func pendingTombstone(d *Document) bool { return d != nil && d.Body == nil }
 
-// decodeProblem is a typed decoder's error as a problem of the request.
+// decodeProblem converts an error of a typed decoder to a problem of the request.
 func decodeProblem(err error) Problem {
 	if e, ok := errors.AsType[*decodeError](err); ok {
 		return Problem{Pointer: e.pointer, Detail: e.detail}

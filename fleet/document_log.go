@@ -15,8 +15,8 @@ type DocumentLogQuery struct {
 
 // DocumentLog is a page of the changes of some documents.
 type DocumentLog struct {
-	// Changes are ordered by descending revision. The page has every change of the queried documents in each of its revisions.
-	// It is empty only when the log has no earlier changes of them.
+	// Changes are ordered by descending revision. The page has every change of the queried documents in each of its
+	// revisions. It is empty only if the log has no earlier changes of them.
 	Changes []DocumentChange
 	// Oldest is the oldest revision of which the log still has all changes.
 	Oldest Revision
@@ -28,7 +28,7 @@ type DocumentChange struct {
 	Change
 }
 
-// revisions are the changes of each revision, in the order of the page.
+// revisions groups the changes by revision, in the order of the page.
 func (l DocumentLog) revisions() (all [][]DocumentChange) {
 	begin := 0
 	for i := range l.Changes {
@@ -39,7 +39,7 @@ func (l DocumentLog) revisions() (all [][]DocumentChange) {
 	return all
 }
 
-// DocumentHistory reads the log by document. Reading is I/O, so the caller provides it. Errors are those of the store.
+// DocumentHistory reads the log by document. That is I/O, so the caller provides it. Errors are those of the store.
 type DocumentHistory interface {
 	DocumentLog(q DocumentLogQuery) (DocumentLog, error)
 	Past(q PastQuery) (Documents, error)

@@ -8,33 +8,33 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Effective is what a cluster has: what its document says, laid over what the layers say that match it. Polls, and
-// everything that asks what is on a cluster, go by it; what somebody wrote is in the [Document]. The two are different types
-// so that neither is taken for the other: an answer made of the document alone would lack what layers give, and Flux
-// uninstalls what an answer lacks. It never changes.
+// Effective is the effective configuration of a cluster: the settings of its document merged over those of the matching
+// layers. Polls, and all code that asks for a cluster's configuration, use it; the [Document] holds only the user's input.
+// They are different types so that they cannot be confused: an answer made from the document alone would lack the settings
+// of layers, and Flux uninstalls whatever an answer lacks. It never changes.
 type Effective struct {
 	id            string
 	value         any          // of the clusters' model
-	cluster       *api.Cluster // the same
+	cluster       *api.Cluster // the cluster in value
 	bound         int          // see answer_size.go
-	block         int          // size of the cluster's own block, which every input repeats
+	block         int          // encoded size of the cluster block, which every input repeats
 	answers       *answers
-	chain         *layerChain // of the layers that match; nil: none does, and the document says it all
-	shared        bool        // the document says nothing: it has what all others like it have
+	chain         *layerChain // of the matching layers; nil: no layer matches, and the document is the whole configuration
+	shared        bool        // the document has no settings: all such clusters with the same layers share their lists
 	mergedEntries int         // see layer_limits.go
-	own           *Effective  // what the document says by itself; nil where that is all
+	own           *Effective  // the configuration from the document alone; nil if that is this one
 
-	// checked are the definitions by which nothing refuses the lists, the patches and the size of the answers.
+	// checked identifies the definitions with which the lists, the patches and the size of the answers had no problems.
 	checked atomic.Pointer[definitionsID]
 }
 
-// Cluster is the cluster with everything that it has. The result must not be changed.
+// Cluster returns the cluster with its effective configuration. The result must not be changed.
 func (e *Effective) Cluster() *api.Cluster { return e.cluster }
 
-// Deleted tells whether this is a decommissioned cluster, which has nothing.
+// Deleted reports whether this is a decommissioned cluster, whose lists are empty.
 func (e *Effective) Deleted() bool { return e.cluster.DeletedAt != nil }
 
-// written is what the document says by itself.
+// withoutLayers returns the configuration from the document alone.
 func (e *Effective) withoutLayers() *Effective {
 	if e.own != nil {
 		return e.own
@@ -42,7 +42,7 @@ func (e *Effective) withoutLayers() *Effective {
 	return e
 }
 
-// alone is what a cluster's document says by itself: all it has where no layer matches it.
+// newOwn returns the configuration from a cluster's document alone, which is complete if no layer matches.
 func (ks *kindSet) newOwn(rec Record, value any, cluster *api.Cluster) *Effective {
 	return &Effective{
 		id: rec.ID, value: value, cluster: cluster, answers: newAnswers(ks.compiledCount),
@@ -50,7 +50,7 @@ func (ks *kindSet) newOwn(rec Record, value any, cluster *api.Cluster) *Effectiv
 	}
 }
 
-// Effective is what a cluster of the State has.
+// Effective returns the effective configuration of a cluster of the State.
 func (s *State) Effective(d *Document) *Effective {
 	if s.layers != nil {
 		if e := s.layers.effective[d.ID]; e != nil {
@@ -60,13 +60,13 @@ func (s *State) Effective(d *Document) *Effective {
 	return d.own
 }
 
-// HasComponent tells whether a component is on a cluster of the State, switched off or not.
+// HasComponent reports whether a cluster of the State has a component, enabled or not.
 func (s *State) HasComponent(d *Document, component string) bool {
 	_, has := s.kinds.descriptor(KindComponent).enabled(s.Effective(d), component)
 	return has
 }
 
-// effective is what a cluster has by a document on a stack of layers.
+// effective merges a document over a chain of layers.
 func (ks *kindSet) effective(d *Document, st *layerChain) *Effective {
 	own := d.own
 	if st == nil || d.Deleted() {
@@ -86,7 +86,8 @@ func (ks *kindSet) effective(d *Document, st *layerChain) *Effective {
 	return e
 }
 
-// saysNothing tells whether a cluster adds nothing to its layers: it shares what they amount to with all others like it.
+// hasNoSettings reports whether a cluster adds no settings to its layers: it shares their merged lists with all such
+// clusters.
 func (ks *kindSet) hasNoSettings(own *Effective) bool {
 	for _, a := range ks.lists[:ks.compiledCount] {
 		if a.count(own) > 0 {
@@ -96,7 +97,7 @@ func (ks *kindSet) hasNoSettings(own *Effective) bool {
 	return len(own.cluster.Patches) == 0 && len(own.cluster.Resources) == 0 && own.cluster.Excludes == nil
 }
 
-// fold lays what a document says over a stack of layers.
+// applyCluster merges a cluster's own settings over a chain of layers.
 func (ks *kindSet) applyCluster(st *layerChain, own, e *Effective) {
 	for _, a := range ks.lists[:ks.compiledCount] {
 		a.merger.apply(st.lists[a.kind], own, e)
@@ -106,7 +107,8 @@ func (ks *kindSet) applyCluster(st *layerChain, own, e *Effective) {
 	e.bound = ks.clusterBound(e.value)
 }
 
-// patchesOf are the patches of the components that a cluster has: per path, the highest who says it.
+// patchesOf returns the patches of the components that a cluster has: for each path, those of the highest layer or of the
+// cluster.
 func (ks *kindSet) patchesOf(st *layerChain, own, e *Effective) api.Patches {
 	out := api.Patches{}
 	for id := range ks.byKind[KindComponent].eachID(e) {
@@ -127,15 +129,15 @@ func (ks *kindSet) patchesOf(st *layerChain, own, e *Effective) api.Patches {
 	return out
 }
 
-// sameAnswers reports whether a cluster is certainly answered the same as in an earlier State, whatever has become of its labels. It
-// takes the same time for any content; false may also mean that this is not known.
+// sameAnswers reports whether the answers to a cluster are certainly the same as in an earlier State, regardless of its
+// labels. It takes constant time; false may also mean unknown.
 func (s *State) sameAnswers(base *State, was, is *Effective) bool {
 	return s.definitions == base.definitions && s.kinds.sameContent(was, is)
 }
 
-// sameContent reports whether two versions of a cluster have the same names, lists and patches because the later one took them over
-// from the earlier one, as [kindSet.rewrite] does with each field that an edit leaves alone. It compares places in memory: false may
-// also mean that equal content was read twice.
+// sameContent reports whether two versions of a cluster have the same names, lists and patches because the later version
+// shares them with the earlier one, as [kindSet.rewrite] does for each field that an edit leaves unchanged. It compares
+// addresses: false may also mean that equal content was decoded twice.
 func (ks *kindSet) sameContent(a, b *Effective) bool {
 	if a == b {
 		return true
@@ -157,7 +159,8 @@ func identical[M ~map[string]V, V any](a, b M) bool {
 	return len(a) == len(b) && (len(a) == 0 || reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer())
 }
 
-// EffectiveView is what a cluster has as the API shows it, as if its document said it all, with the layers that match it.
+// EffectiveView returns the effective configuration as the API shows it: like a document that contains all settings, with
+// the matching layers.
 func (s *State) EffectiveView(d *Document) any {
 	e := s.Effective(d)
 	view := s.kinds.viewOf(d, e.value)
@@ -172,7 +175,7 @@ func (s *State) EffectiveView(d *Document) any {
 	return view
 }
 
-// layerIDs are the layers that match, by rising priority.
+// layerIDs returns the matching layers by rising priority.
 func (e *Effective) layerIDs() []string {
 	if e.chain == nil {
 		return nil

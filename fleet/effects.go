@@ -17,36 +17,37 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// effects works out what a commit does to the polls of clusters. One change usually does the same on thousands of
-// them, so the difference between two inputs is computed once for all clusters where they are equal but for the cluster.
+// effects computes the effects of a commit on the polls of clusters. One change usually has the same effect on thousands of
+// clusters, so the difference between two inputs is computed once for all clusters whose inputs differ only in the cluster
+// block.
 type effects struct {
 	base, next *State
 	removed    removals
 	now        time.Time
-	known      map[Kind]map[string][]*difference // by the input's id
-	size       int                               // bytes of the differences there are
-	alike      map[groupKey]effect               // of clusters that share all they have, before and after
+	known      map[Kind]map[string][]*difference // by the id of the input
+	size       int                               // total bytes of the differences
+	alike      map[groupKey]effect               // of clusters without settings of their own, by their chains before and after
 }
 
-// maxKnown is how many differences are remembered for one input: beyond it every cluster has its own, and searching
-// would cost more than computing.
+// maxKnown is the number of differences that are cached per input: with more of them, searching would cost more than
+// computing.
 const maxKnown = 16
 
-// maxPlanBytes is how large a plan may become: beyond it nobody reads it, and it would take the memory of everybody else.
+// maxPlanBytes is the maximum size of a plan: a larger one is unreadable, and would exhaust the memory of the process.
 const maxPlanBytes = 64 << 20
 
-// difference is what becomes of one input.
+// difference is the change of one input.
 type difference struct {
-	before, after any // without the cluster; before is nil when the input is new
+	before, after any // without the cluster block; before is nil for a new input
 	added         json.RawMessage
 	change        api.InputChange
-	text          string // all of it: clusters on which this reads the same form a group
+	text          string // the change as text: clusters with equal texts form a group
 }
 
-// effect is what happens to the polls of one cluster.
+// effect is the effect on the polls of one cluster.
 type effect struct {
 	api.EffectGroup
-	key string // the same for clusters with the same effect
+	key string // equal for clusters with the same effect
 }
 
 func (e *effects) on(a affected) (effect, error) {
@@ -66,7 +67,7 @@ func (e *effects) on(a affected) (effect, error) {
 			return known, nil
 		}
 	}
-	key := sha256.New() // the texts themselves may be long, and different on each of 10,000 clusters
+	key := sha256.New() // the texts may be long, and different on each of 10,000 clusters
 	for _, list := range e.next.kinds.listsWithRemoved(e.base.kinds) {
 		endpoint, text, err := e.endpoint(a, list)
 		if err != nil {
@@ -89,8 +90,8 @@ func (e *effects) on(a affected) (effect, error) {
 	return out, nil
 }
 
-// endpoint compares what one endpoint of a cluster answers before and after. The text tells it from other effects;
-// empty: nothing changes.
+// endpoint compares the answers of one endpoint of a cluster before and after. The text identifies the effect; empty: no
+// change.
 func (e *effects) endpoint(a affected, list *descriptor) (api.EndpointEffect, string, error) {
 	out := api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}}
 	look := a.changedIDs(e.next, list)
@@ -99,7 +100,7 @@ func (e *effects) endpoint(a affected, list *descriptor) (api.EndpointEffect, st
 	}
 	before, err := inputsByID(e.base, a.before, list, look)
 	if broken, ok := errors.AsType[*Error](err); ok && broken.Code == CodeUnresolved {
-		before, look, err = inputList{}, nil, nil // it could not be answered before: whatever it is now is new
+		before, look, err = inputList{}, nil, nil // it could not be answered before: every input is new
 	}
 	if err != nil {
 		return out, "", err
@@ -140,14 +141,14 @@ func (e *effects) endpoint(a affected, list *descriptor) (api.EndpointEffect, st
 	return out, text.String(), nil
 }
 
-// difference compares an input before, nil when there was none, and after.
+// difference compares an input before, nil for a new one, and after.
 func (e *effects) difference(list *descriptor, id string, before, after any) (*difference, error) {
 	was, wasOn := list.splitCluster(before)
 	is, isOn := list.splitCluster(after)
 	shared := before == nil || wasOn == isOn
 	if shared {
 		for _, d := range e.known[list.kind][id] {
-			// Whether it removes something may depend on the environment, which is the cluster's.
+			// Whether objects are removed may depend on the environment, which is part of the cluster block.
 			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) && (before == nil || e.uninstalls(list, id, before, after) == d.change.Removal) {
 				return d, nil
 			}
@@ -173,7 +174,7 @@ func (e *effects) difference(list *descriptor, id string, before, after any) (*d
 	return d, nil
 }
 
-// uninstalls reports whether Flux removes what it has installed for an input that stays.
+// uninstalls reports whether Flux removes objects that it installed for an input that stays.
 func (e *effects) uninstalls(list *descriptor, id string, before, after any) bool {
 	if !list.typed {
 		return list.uninstalls(before, after)
@@ -212,7 +213,7 @@ func (e *effects) compare(list *descriptor, id string, before, after any) (*diff
 	return d, err
 }
 
-// interesting are the ids whose inputs can differ; nil means any.
+// changedIDs returns the ids whose inputs can differ; nil means any.
 func (a affected) changedIDs(next *State, list *descriptor) map[string]bool {
 	if a.before == nil || a.before.Deleted() != a.after.Deleted() {
 		return nil
@@ -245,7 +246,7 @@ type inputList struct {
 
 func inputsByID(s *State, d *Effective, list *descriptor, look map[string]bool) (inputList, error) {
 	out := inputList{byID: map[string]any{}}
-	// What clusters get is by the list as it is in that State.
+	// The cluster's list as that State defines it.
 	if list = s.kinds.byKind[list.kind]; d == nil || list == nil {
 		return out, nil
 	}

@@ -12,33 +12,33 @@ type Code string
 
 // The codes of the errors this package returns.
 const (
-	CodeInvalid        Code = "validation_error"      // the request is not valid; Problems says where
-	CodeNotFound       Code = "not_found"             // there is no such document
-	CodeConflict       Code = "conflict"              // it exists already
+	CodeInvalid        Code = "validation_error"      // the request is not valid; Problems has the reasons
+	CodeNotFound       Code = "not_found"             // the document does not exist
+	CodeConflict       Code = "conflict"              // the document exists already
 	CodeInUse          Code = "in_use"                // other documents refer to it
 	CodeProtected      Code = "protected"             // deletion protection is on
 	CodeStale          Code = "stale"                 // If-Match does not name the current version; ETag does
 	CodeLimitExceeded  Code = "limit_exceeded"        // some cluster's answer would be larger than Flux accepts
 	CodeFieldConflict  Code = "field_conflict"        // another manager owns a patch with a different value
-	CodeRevertConflict Code = "revert_conflict"       // what a revision changed was changed again since
+	CodeRevertConflict Code = "revert_conflict"       // a later revision changed the same fields
 	CodeObjectConflict Code = "object_conflict"       // two inputs of a cluster would make the same object
-	CodeConfirm        Code = "confirmation_required" // so much would be removed that a plan must have been seen
-	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a document that is not there
+	CodeConfirm        Code = "confirmation_required" // the removals require a plan that was reviewed
+	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a missing document
 )
 
-// Problem is one thing wrong with a document: where in it (a JSON pointer, RFC 6901) and what. Kind and ID name the
-// document where a commit changes several.
+// Problem is one problem of a document: its place (a JSON pointer, RFC 6901) and a description. Kind and ID name the
+// document if a commit changes several.
 type Problem struct {
 	Pointer string
 	Detail  string
 	Kind    Kind
 	ID      string
 
-	other string // another path that it is about
-	size  int    // of what is too large: a problem that was stored and has not grown is no reason to refuse
+	other string // another path that is involved
+	size  int    // the size that exceeds a limit: a stored problem that has not grown does not refuse a change
 }
 
-// at is the detail, with a place in front if there is one.
+// at returns the detail, after a place if it is not empty.
 func (p Problem) at(place string) string {
 	if place == "" {
 		return p.Detail
@@ -46,7 +46,7 @@ func (p Problem) at(place string) string {
 	return place + ": " + p.Detail
 }
 
-// Error is every error of the domain. Detail is written for the person who sent the request.
+// Error is every error of the domain. Detail is written for the author of the request.
 type Error struct {
 	Code     Code
 	Detail   string
@@ -60,7 +60,7 @@ func errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Invalid is the validation error that reports the given problems, or nil when there are none.
+// Invalid returns the validation error for some problems, or nil if there are none.
 func Invalid(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func Invalid(problems []Problem) error {
 	return &Error{Code: CodeInvalid, Detail: summarizeProblems(problems), Problems: problems}
 }
 
-// problemsOf are those that a package below found.
+// problemsOf converts problems of package jsontext.
 func problemsOf(found []jsontext.Problem) []Problem {
 	var out []Problem
 	for _, p := range found {
@@ -94,7 +94,7 @@ func (ks *kindSet) notFound(kind Kind, id string) *Error {
 	return errorf(CodeNotFound, "there is no %s %q", ks.noun(kind), id)
 }
 
-// Pointer is the JSON pointer (RFC 6901) to a field, given the keys on the way to it.
+// Pointer returns the JSON pointer (RFC 6901) to a field, given the keys that lead to it.
 func Pointer(keys ...string) string {
 	parts := make([]any, len(keys))
 	for i, k := range keys {
@@ -103,7 +103,7 @@ func Pointer(keys ...string) string {
 	return jsontext.Pointer(parts...)
 }
 
-// list writes ids for a message: all of a few, the first of many.
+// list formats ids for a message: all of a few, the first of many.
 func list(ids []string) string {
 	const most = 10
 	if len(ids) <= most {

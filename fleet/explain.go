@@ -11,9 +11,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// Explain returns for every value of a cluster's inputs the document that sets it and those it overrides; only for one list and
-// one input where these are named, and for values at or below a pointer. [State.Blame] adds the revisions. It reads the documents'
-// texts, by another way than polls go, which takes long where there are many values, and ends with ctx.
+// Explain returns, for every value of a cluster's inputs, the document that sets it and those that it overrides. list, id
+// and pointer restrict it to one list, to one input, and to values at or below a pointer. [State.Blame] adds the revisions.
+// It parses the documents and shares no code with polls. With many values it takes long, and it ends with ctx.
 func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer string) (api.Explanation, error) {
 	out := api.Explanation{Cluster: d.ID, Layers: append([]string{}, s.Effective(d).layerIDs()...), Inputs: []api.ExplainedInput{}}
 	has := s.Effective(d)
@@ -61,7 +61,7 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 	return out, nil
 }
 
-// places are the documents that say what a cluster has: its own, then its layers, the highest first.
+// places returns the documents that determine a cluster's configuration: its own, then its layers, the highest first.
 func (s *State) places(d *Document) ([]explain.Place, error) {
 	docs := []*Document{d}
 	if st := s.Effective(d).chain; st != nil {
@@ -87,7 +87,7 @@ func (d *Document) place() (explain.Place, error) {
 	return explain.Place{Kind: string(d.Kind), ID: d.ID, Object: obj, Layer: d.Kind == KindLayer}, nil
 }
 
-// explained is the list to those who explain its inputs.
+// explainList describes the list to package explain.
 func (a *descriptor) explainList() (explain.List, error) {
 	out := explain.List{Field: a.field, Components: a.kind == KindComponent}
 	if a.typed {

@@ -10,22 +10,22 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Guard is what stands between a change and more removals than anybody meant.
+// Guard limits the removals of a change.
 type Guard struct {
-	// PlanHash of a plan that was seen: the change is only made while its effect is still that one.
+	// PlanHash of a reviewed plan: the change is made only if its effect still equals that plan.
 	PlanHash string
-	// Careful refuses what would take anything off clusters of a protected environment that RemovesFrom does not name.
+	// Careful refuses any removal from clusters of a protected environment that RemovesFrom does not name.
 	Careful bool
-	// RemovesFrom are the protected environments that a careful change may take something from.
+	// RemovesFrom are the protected environments that a careful change may remove from.
 	RemovesFrom []string
-	// Off lets everything pass; for planning, where nothing is changed.
+	// Off disables the guard; for plans, which change nothing.
 	Off bool
 }
 
 // Guard sets the guard that Finish applies.
 func (tx *Tx) Guard(g Guard) { tx.guard = g }
 
-// check holds the result of a Tx against the guard.
+// check applies the guard to the result of a Tx.
 func (g Guard) check(r Result) error {
 	if err := r.removals.checkProtection(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (g Guard) check(r Result) error {
 	return g.checkProtected(r.removals)
 }
 
-// protects refuses a careful change that takes something from a protected environment that it does not name.
+// checkProtected refuses a careful change that removes from a protected environment that it does not name.
 func (g Guard) checkProtected(removed removals) error {
 	if !g.Careful {
 		return nil
@@ -63,21 +63,21 @@ func (g Guard) checkProtected(removed removals) error {
 	return nil
 }
 
-// losses are what a change makes Flux uninstall, on all clusters.
+// removals are the installations that a change makes Flux uninstall, on all clusters.
 type removals struct {
-	count         int                           // with one for each cluster that leaves without anything being uninstalled on it
-	leaving       int                           // of those
-	unlisted      int                           // clusters that leave a filtered list of clusters, and nothing is uninstalled on them
-	moving        int                           // clusters that leave a protected environment, and nothing is uninstalled on them
+	count         int                           // including one for each cluster that leaves without any uninstallation
+	leaving       int                           // number of these clusters
+	unlisted      int                           // clusters that leave a filtered list of clusters without any uninstallation
+	moving        int                           // clusters that leave a protected environment without any uninstallation
 	byName        map[string][]installation     // by the DNS name of the cluster
-	namespaces    map[string]int                // deleted with everything in them, and on how many clusters
+	namespaces    map[string]int                // deleted with all their content: number of clusters, by name
 	protected     map[string]protectedCluster   // clusters with deletion_protection, by id
-	byEnvironment map[string]*api.ProtectedLoss // what protected environments lose, by name
-	warnings      []string                      // of clusters that leave a list or an environment
-	mustConfirm   []string                      // why the change needs to be confirmed, however little is removed
+	byEnvironment map[string]*api.ProtectedLoss // removals from protected environments, by name
+	warnings      []string                      // about clusters that leave a list or an environment
+	mustConfirm   []string                      // reasons that require confirmation, however few the removals
 }
 
-// tiers are the protected environments that lose something, in the order of their names.
+// protectedEnvironments returns the removals from protected environments, sorted by name.
 func (l removals) protectedEnvironments() []api.ProtectedLoss {
 	out := []api.ProtectedLoss{}
 	for _, name := range sortedKeys(l.byEnvironment) {
@@ -86,10 +86,10 @@ func (l removals) protectedEnvironments() []api.ProtectedLoss {
 	return out
 }
 
-// lose notes what a cluster loses.
+// addRemoval adds the removals of one cluster.
 func (l *removals) addRemoval(a affected, removed []installation, rules Rules) {
 	cluster := a.before
-	if cluster == nil { // it takes over a name under which something is installed
+	if cluster == nil { // it takes over a name that has installations
 		cluster = a.after
 	}
 	l.byName[a.name] = removed
@@ -111,13 +111,13 @@ func (l *removals) addRemoval(a affected, removed []installation, rules Rules) {
 	tier.Removals += len(removed)
 }
 
-// protected is a cluster with deletion_protection, and what would leave it.
+// protectedCluster is a cluster with deletion_protection, and the ids that would be removed from it.
 type protectedCluster struct {
 	cluster *Effective
 	leaving []string
 }
 
-// idsOn names what a cluster loses, sorted.
+// idsFor returns the removals of one cluster, sorted.
 func (l removals) idsFor(dns string) []string {
 	var ids []string
 	for _, i := range l.byName[dns] {
@@ -127,7 +127,7 @@ func (l removals) idsFor(dns string) []string {
 	return ids
 }
 
-// losses compares what clusters have with what they would have.
+// computeRemovals compares the clusters before and after the change.
 func (r Result) computeRemovals(affectedNames []affected) removals {
 	all := removals{byName: map[string][]installation{}, namespaces: map[string]int{}, protected: map[string]protectedCluster{}, byEnvironment: map[string]*api.ProtectedLoss{}}
 	known := map[groupKey][]installation{}
@@ -159,7 +159,7 @@ func (r Result) computeRemovals(affectedNames []affected) removals {
 	return all
 }
 
-// leaves: the cluster is no longer in the list from which management clusters provision.
+// leavesFleet reports whether the cluster leaves the list from which management clusters provision.
 func (r Result) leavesFleet(before *Effective) bool {
 	if before == nil || before.Deleted() {
 		return false
@@ -168,7 +168,7 @@ func (r Result) leavesFleet(before *Effective) bool {
 	return !stays
 }
 
-// what says it to people.
+// describe returns the removals as a phrase for messages.
 func (l removals) describe() string {
 	var parts []string
 	others := l.leaving + l.unlisted + l.moving
@@ -187,8 +187,8 @@ func (l removals) describe() string {
 	return strings.Join(parts, ", and ")
 }
 
-// protection refuses a change that takes anything off a cluster with deletion_protection, whatever route it takes. It is
-// what the fleet says before the change that counts: who lifts it does so in a change of its own.
+// checkProtection refuses a change that removes anything from a cluster with deletion_protection, by whatever operation. The
+// setting before the change counts: lifting it takes a change of its own.
 func (l removals) checkProtection() error {
 	if len(l.protected) == 0 {
 		return nil
@@ -203,7 +203,7 @@ func (l removals) checkProtection() error {
 		id, list(l.protected[id].leaving), l.protected[id].cluster.howToUnprotect())
 }
 
-// unprotect says how deletion_protection is cleared.
+// howToUnprotect returns the request that clears deletion_protection.
 func (e *Effective) howToUnprotect() string {
 	if e.withoutLayers().cluster.DeletionProtection {
 		return fmt.Sprintf("PATCH /clusters/%s {\"deletion_protection\": false}", e.id)
@@ -216,12 +216,12 @@ func (e *Effective) howToUnprotect() string {
 	return ""
 }
 
-// protectedFrom refuses to delete it.
+// protectedError refuses to delete the cluster.
 func (e *Effective) protectedError() *Error {
 	return errorf(CodeProtected, "cluster %q has deletion_protection; clear it first: %s", e.id, e.howToUnprotect())
 }
 
-// leaving are the ids of what would leave a cluster's lists or be uninstalled there.
+// removedIDs returns the ids that would leave a cluster's lists or be uninstalled there.
 func (r Result) removedIDs(a affected) []string {
 	ids := map[string]bool{}
 	for _, i := range r.removalsOn(a) {
@@ -237,13 +237,13 @@ func (r Result) removedIDs(a affected) []string {
 	return sortedKeys(ids)
 }
 
-// likeness is what clusters have in common that share all they have, before and after: the same is removed from each.
+// groupKey is equal for clusters that share their whole configuration, before and after: the removals are equal too.
 type groupKey struct {
 	before, after *layerChain
 	was, is       string // environments
 }
 
-// likeness of a cluster; not shared: it is like no other.
+// groupKey of a cluster; not shared: no other cluster is equal.
 func (a affected) groupKey() (like groupKey, shared bool) {
 	if a.before == nil || a.after == nil || len(a.kept) > 0 || !a.before.shared || !a.after.shared || a.before.cluster.ClusterName != a.after.cluster.ClusterName {
 		return groupKey{}, false
@@ -251,7 +251,7 @@ func (a affected) groupKey() (like groupKey, shared bool) {
 	return groupKey{a.before.chain, a.after.chain, a.before.cluster.Environment, a.after.cluster.Environment}, true
 }
 
-// removalsLike is removalsOn, worked out once for clusters that are alike.
+// cachedRemovals is removalsOn, computed once per group.
 func (r Result) cachedRemovals(a affected, known map[groupKey][]installation) []installation {
 	key, shared := a.groupKey()
 	if !shared {
@@ -265,14 +265,15 @@ func (r Result) cachedRemovals(a affected, known map[groupKey][]installation) []
 	return removed
 }
 
-// removalsOn is what Flux would uninstall on the cluster that polls by one name. It does not uninstall a component that
-// was disabled already, a namespace that it was told to keep, or anything on a cluster that is forgotten.
+// removalsOn returns the installations that Flux would uninstall on the cluster that polls by one name. It does not
+// uninstall a component that was disabled already, a namespace with the policy orphan, or anything on a cluster that is
+// orphaned.
 func (r Result) removalsOn(a affected) []installation {
 	if a.before == a.after && !a.redeployed && len(a.kept) == 0 {
 		return nil
 	}
 	after := a.after
-	if after == nil { // whoever is renamed goes on polling, by its new name
+	if after == nil { // a renamed cluster goes on polling, by its new name
 		doc := r.State.docs[KindCluster][a.before.id]
 		if doc == nil {
 			return nil
@@ -288,7 +289,7 @@ func (r Result) removalsOn(a affected) []installation {
 	}
 	has := map[installation]bool{}
 	if !after.Deleted() {
-		// A namespace that stays on the list is there, whatever its policy has become.
+		// A namespace that stays on the list stays installed, whatever its policy has become.
 		for _, i := range r.State.desiredInstallations(after) {
 			has[i] = true
 		}
@@ -303,16 +304,17 @@ func (r Result) removalsOn(a affected) []installation {
 	return append(removed, r.renamed(a.before, after, was)...)
 }
 
-// lists are those that clusters had before or have after. Of one that is there before and after it is the one after.
+// lists returns the lists that clusters have before or after the change; in the later version if both.
 func (r Result) lists() []*descriptor { return r.State.kinds.listsWithRemoved(r.base.kinds) }
 
-// alike tells whether two clusters are assigned the same things, deployed in the same way as far as they say.
+// sameDeployments reports whether two clusters have the same entries, with the same deployment as far as the entries
+// determine it.
 func (r Result) sameDeployments(a, b *Effective) bool {
 	return r.State.sameAnswers(r.base, a, b) ||
 		fluxCluster(a.cluster) == fluxCluster(b.cluster) && !slices.ContainsFunc(r.lists(), func(list *descriptor) bool { return !list.sameDeployments(a, b) })
 }
 
-// wanted is what a cluster is told to run.
+// desiredInstallations returns the enabled entries of a cluster.
 func (s *State) desiredInstallations(cluster *Effective) []installation {
 	n := 0
 	for _, a := range s.kinds.lists {
@@ -325,7 +327,7 @@ func (s *State) desiredInstallations(cluster *Effective) []installation {
 	return out
 }
 
-// Installs is how much a cluster is told to have installed: the entries of its lists that are enabled.
+// InstallCount returns the number of enabled entries in a cluster's lists.
 func (s *State) InstallCount(d *Document) int {
 	n, cluster := 0, s.Effective(d)
 	for _, a := range s.kinds.lists {
@@ -334,7 +336,7 @@ func (s *State) InstallCount(d *Document) int {
 	return n
 }
 
-// installed is what a cluster runs and Flux would remove if it was no longer told to run it.
+// installed returns the installations that Flux would remove if the answer lacked them.
 func (s *State) installed(cluster *Effective, now time.Time) []installation {
 	return slices.DeleteFunc(s.desiredInstallations(cluster), func(i installation) bool {
 		a := s.kinds.descriptor(i.Kind)
@@ -351,7 +353,7 @@ func missing(before, after []string) []string {
 	return slices.DeleteFunc(slices.Clone(before), func(id string) bool { return kept[id] })
 }
 
-// confirmation says why the change must be confirmed, or nothing.
+// confirmationReason returns the reason why the change must be confirmed, or "".
 func (r Result) confirmationReason() string {
 	if why := r.removals.mustConfirm; len(why) > 0 {
 		slices.Sort(why)

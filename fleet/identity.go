@@ -12,17 +12,17 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 )
 
-// Flux knows an object by apiVersion, kind, namespace and name. When an input of a resource type changes one of these, Flux deletes the object
-// and creates another one: that is a removal, although the input stays.
+// Flux identifies an object by apiVersion, kind, namespace and name. If an input of a resource type changes one of these,
+// Flux deletes the object and creates another one: that is a removal, although the input stays.
 
-// naming is how the inputs of a resource type name the objects that a cluster makes of them.
+// naming describes how the inputs of a resource type determine the names of the objects on a cluster.
 type naming struct {
 	fields   []string // paths whose values are part of the identity
-	presence []string // paths of which only matters whether they are empty
-	names    string   // how the template writes the identities; empty: no template is known
+	presence []string // paths for which it matters only whether they are empty
+	names    string   // digest of the template's expressions for identities; empty: the template is unknown
 }
 
-// naming of the type: what it declares, else what its template shows.
+// naming returns the declared identity of the type, or else the one that its template shows.
 func (t *resourceType) naming() naming {
 	if t.template == nil {
 		return naming{fields: []string{objectidentity.Whole}}
@@ -34,7 +34,8 @@ func (t *resourceType) naming() naming {
 	return naming{derived.Fields, derived.Presence, derived.Names}
 }
 
-// checkIdentity refuses a declared identity that names no field, or leaves out one that the template's metadata certainly uses.
+// checkIdentity refuses a declared identity without fields, and one that lacks a field which the template's metadata
+// certainly uses.
 func checkIdentity(c *checker, t *resourceType) {
 	if t.Identity == nil {
 		if t.template != nil && slices.Equal(t.template().Fields, []string{objectidentity.Whole}) {
@@ -59,7 +60,7 @@ func checkIdentity(c *checker, t *resourceType) {
 	}
 }
 
-// renames reports whether an object of one input is another object after a change of the input or of the type.
+// renamesObjects reports whether a change of an input or of its type changes the identity of an object.
 func renamesObjects(was, is naming, before, after resourceInput) bool {
 	if was.names != "" && was.names != is.names {
 		return true
@@ -81,12 +82,12 @@ func renamesObjects(was, is naming, before, after resourceInput) bool {
 	return false
 }
 
-// emptyValue reports whether a template's condition takes a value for false.
+// emptyValue reports whether a template's condition treats a value as false.
 func emptyValue(value json.RawMessage) bool {
 	return slices.Contains([]string{"", "null", "false", "0", `""`, "[]", "{}"}, string(value))
 }
 
-// at is the encoded value at a path of an input; nil when there is none.
+// at returns the encoded value at a path of an input; nil if there is none.
 func (in *resourceInput) at(path string) json.RawMessage {
 	if path == objectidentity.Whole {
 		body, err := in.MarshalJSON()
@@ -100,7 +101,7 @@ func (in *resourceInput) at(path string) json.RawMessage {
 	for deeper && value != nil {
 		var object map[string]json.RawMessage
 		if json.Unmarshal(value, &object) != nil {
-			return value // the whole of what is there counts
+			return value // the whole value counts
 		}
 		name, rest, deeper = strings.Cut(rest, ".")
 		value = object[name]
@@ -123,7 +124,7 @@ func (in *resourceInput) field(name string) json.RawMessage {
 	return in.fields[at].value
 }
 
-// typedInputs returns what a cluster is served of a resource type, by id.
+// typedInputs returns the inputs of a resource type on a cluster, by id.
 func (s *State) typedInputs(cluster *Effective, kind Kind) map[string]resourceInput {
 	typeID, _ := kind.ResourceType()
 	entries := cluster.cluster.Resources[typeID]
@@ -136,14 +137,14 @@ func (s *State) typedInputs(cluster *Effective, kind Kind) map[string]resourceIn
 		r := doc.value.(*resource)
 		fields, err := r.overlaid(entries[i].Overrides)
 		if err != nil {
-			continue // it is not served
+			continue // the list is not served
 		}
 		inputs[r.ID] = resourceInput{id: r.ID, fields: fields, cluster: fluxCluster(cluster.cluster)}
 	}
 	return inputs
 }
 
-// renamed returns those of the things installed on a cluster that stay on its lists and whose objects become others.
+// renamed returns the installations that stay on a cluster's lists while the identities of their objects change.
 func (r Result) renamed(before, after *Effective, was []installation) []installation {
 	var out []installation
 	for _, list := range r.State.kinds.lists[r.State.kinds.compiledCount:] {
@@ -177,7 +178,7 @@ func (r Result) renamed(before, after *Effective, was []installation) []installa
 
 func namingOf(list *descriptor) naming { return list.typeDoc.value.(*resourceType).naming() }
 
-// identity is a digest of what an input's objects are named after.
+// identity returns a digest of the values that determine the names of an input's objects.
 func (in *resourceInput) identity(by naming) string {
 	sum := sha256.New()
 	_, _ = fmt.Fprintf(sum, "%s\n", by.names)
@@ -190,7 +191,7 @@ func (in *resourceInput) identity(by naming) string {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
 }
 
-// identified adds to things installed on a cluster what their objects are named after, to be stored.
+// identified adds identities to installations, to be stored.
 func (s *State) identified(cluster *Effective, installed []installation) []installation {
 	inputs := map[Kind]map[string]resourceInput{}
 	for n := range installed {

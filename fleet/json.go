@@ -7,7 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// ParseJSON reads JSON from outside into maps, slices, strings, booleans and json.Number; see [jsontext.Parse].
+// ParseJSON parses untrusted JSON into maps, slices, strings, booleans and json.Number; see [jsontext.Parse].
 func ParseJSON(body []byte) (any, error) {
 	v, problems := jsontext.Parse(body)
 	if len(problems) > 0 {
@@ -31,8 +31,8 @@ func ParseObject(body []byte) (map[string]any, error) {
 
 func notAnObject() error { return Invalid([]Problem{{Detail: "must be a JSON object"}}) }
 
-// mergePut is the meaning of PUT: fields present and not null replace, the rest stays. Entries of a list that have an
-// id keep the fields which the request does not mention, so that a client which knows less than we do loses nothing.
+// mergePut implements PUT: fields that are present and not null replace, all others stay. Entries of a list with an id keep
+// the fields that the request omits, so that an older client does not remove fields that it does not know.
 func mergePut(stored, request map[string]any) map[string]any {
 	out := make(map[string]any, len(stored)+len(request))
 	maps.Copy(out, stored)
@@ -58,8 +58,8 @@ func mergePut(stored, request map[string]any) map[string]any {
 	return out
 }
 
-// released are the overrides that a PUT releases by leaving them out of an entry, as the reference's clients do: they do
-// not send null. What those clients do not know they must not erase.
+// clearedByPut are the overrides that a PUT clears if an entry omits them, since the clients of the reference implementation
+// do not send null. Fields that these clients do not know must stay.
 var clearedByPut = []string{"oci_tag", "component_path"}
 
 func mergePutList(stored, list any) any {

@@ -11,51 +11,49 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// Kind names a kind of document, as it is written in the log and in the API. It never changes.
+// Kind names a kind of document in the log and in the API. The names never change.
 type Kind string
 
-// kindRules is what the fleet knows about every kind of document.
+// kindRules are the rules of a kind of document.
 type kindRules struct {
 	name       Kind
-	noun       string     // as messages call it
-	collection string     // in paths and seed files; empty: there are none of these
+	noun       string     // name in messages
+	collection string     // in paths and seed files; empty: not accessible there
 	empty      func() any // pointer to the model to decode into
 	normalize  func(obj map[string]any)
-	complete   func(value any) error // derives what is kept beside what was decoded; may be nil
+	complete   func(value any) error // computes derived values after decoding; may be nil
 	check      func(c *checker, d *Document)
-	view       func(d *Document) any // as the API shows it; nil: it does not
+	view       func(d *Document) any // the document as the API shows it; nil: the API does not show it
 	changed    func(c *checker, was, is *Document)
 	// bound is what the document adds at most to the encoded answer of a cluster; see answer_size.go.
 	bound func(value any) int
 }
 
-// kindSet is the kinds of documents of a fleet. It never changes. A State has one, and whatever it does for each kind it
-// does for those of that set: those that are compiled in, then one for each resource type. A test has one more than
-// anybody else.
+// kindSet holds the kinds of documents of a fleet. It never changes. A State has one and loops over it: the compiled-in
+// kinds, then one for each resource type. A test adds one more kind.
 type kindSet struct {
-	lists         []*descriptor // the definitions, in the order of everything that names them all
+	lists         []*descriptor // the kinds of definitions, in their order everywhere
 	kinds         []*kindRules
-	byName        map[Kind]*kindRules // internal ones as well
+	byName        map[Kind]*kindRules // internal kinds included
 	byKind        map[Kind]*descriptor
 	byEndpoint    map[string]*descriptor // by endpoint
-	compiledCount int                    // how many of the lists are compiled in: the first
-	// cluster is the value of a cluster's document as what clusters have in every set; nil when it is another kind's.
+	compiledCount int                    // number of compiled-in lists, which are the first ones
+	// cluster returns the value of a cluster's document as the common cluster model; nil for other kinds.
 	cluster func(value any) *api.Cluster
-	// takeOver makes some fields of a cluster's value, by their names in JSON, what they are in another.
+	// copyFields copies some fields, by their JSON names, from one cluster value to another.
 	copyFields   func(value, from any, fields []string)
-	copyValue    func(value any) any // such a value, to be changed
-	emptyCluster func() *Effective   // a cluster that says nothing
+	copyValue    func(value any) any // a copy of such a value, to be changed
+	emptyCluster func() *Effective   // a cluster without settings
 }
 
-// compiledIn are the kinds that this program is built with.
+// compiledIn are the kinds that are built into this program.
 var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
 	componentKind.descriptor(),
 	namespaceKind.descriptor(),
 	roleBindingKind.descriptor(),
 )
 
-// newKindSet is the kinds of a fleet without resource types whose clusters have the model M and lists of some
-// definitions.
+// newKindSet returns the kinds of a fleet without resource types: clusters of the model M with lists of some definitions.
 func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*descriptor) *kindSet {
 	ks := &kindSet{compiledCount: len(lists), copyFields: fieldCopier[M]()}
 	ks.cluster = func(value any) *api.Cluster {
@@ -89,7 +87,7 @@ func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*descriptor) *kin
 	return ks
 }
 
-// viewOf is a cluster as the API shows it: what its document says, or what it has.
+// viewOf returns a cluster as the API shows it, with the value of its document or its effective one.
 func (ks *kindSet) viewOf(d *Document, value any) any {
 	view := ks.copyValue(value)
 	c := ks.cluster(view)
@@ -97,7 +95,7 @@ func (ks *kindSet) viewOf(d *Document, value any) any {
 	return view
 }
 
-// fill makes the set that of some lists.
+// setLists sets the lists of the set, and the indexes over them.
 func (ks *kindSet) setLists(lists []*descriptor, layers, clusters *kindRules) {
 	ks.lists = lists
 	ks.byName, ks.byKind, ks.byEndpoint = map[Kind]*kindRules{}, map[Kind]*descriptor{}, map[string]*descriptor{}
@@ -107,7 +105,7 @@ func (ks *kindSet) setLists(lists []*descriptor, layers, clusters *kindRules) {
 		}
 		ks.kinds = append(ks.kinds, &list.rules)
 		ks.byKind[list.kind] = list
-		if ks.byEndpoint[list.endpoint] == nil { // a type that is about to be refused takes nobody's place
+		if ks.byEndpoint[list.endpoint] == nil { // a type that will be refused must not replace another list
 			ks.byEndpoint[list.endpoint] = list
 		}
 	}
@@ -120,8 +118,8 @@ func (ks *kindSet) setLists(lists []*descriptor, layers, clusters *kindRules) {
 	}
 }
 
-// withTypes is the set with the kinds that resource types make, in the order of their ids. Those of a type's document that
-// has not changed are the same values as before, and so is the set if that is true of all.
+// withTypes returns the set with the kinds of some resource types, in the order of their ids. Descriptors of unchanged types
+// are the same pointers as before; if all are unchanged, so is the set.
 func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
 	lists := slices.Clone(ks.lists[:ks.compiledCount])
 	for _, id := range sortedKeys(types) {
@@ -139,8 +137,8 @@ func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
 	return next
 }
 
-// clash refuses a committed resource type whose list is polled where a kind that is compiled in has its own. Its clusters would
-// be answered with that one, and remove all that the type gives.
+// checkEndpoints refuses a committed resource type whose endpoint is that of a compiled-in kind. Its clusters would get that
+// kind's list, and remove everything that the type installed.
 func (ks *kindSet) checkEndpoints() error {
 	for _, a := range ks.lists[ks.compiledCount:] {
 		if other := ks.byEndpoint[a.endpoint]; other != a {
@@ -150,7 +148,7 @@ func (ks *kindSet) checkEndpoints() error {
 	return nil
 }
 
-// withType is the set with a resource type changed, or without it when the document is nil.
+// withType returns the set with one resource type changed, or removed if the document is nil.
 func (ks *kindSet) withType(id string, doc *Document) *kindSet {
 	types := map[string]*Document{}
 	for _, a := range ks.lists[ks.compiledCount:] {
@@ -162,7 +160,7 @@ func (ks *kindSet) withType(id string, doc *Document) *kindSet {
 	return ks.withTypes(types)
 }
 
-// listsSince are the lists, and those that an older set has besides.
+// listsWithRemoved returns the lists, and those that only an older set has.
 func (ks *kindSet) listsWithRemoved(before *kindSet) []*descriptor {
 	if ks == before {
 		return ks.lists
@@ -176,7 +174,7 @@ func (ks *kindSet) listsWithRemoved(before *kindSet) []*descriptor {
 	return lists
 }
 
-// names are those of all kinds that describe the fleet, definitions before the clusters that refer to them.
+// names returns the names of all kinds that describe the fleet, definitions before the clusters that refer to them.
 func (ks *kindSet) names() []Kind {
 	names := make([]Kind, len(ks.kinds))
 	for i, k := range ks.kinds {
@@ -192,10 +190,10 @@ func (ks *kindSet) noun(kind Kind) string {
 	return string(kind)
 }
 
-// assigned is a kind of definition; nil when it is none.
+// descriptor returns a kind of definition; nil if it is none.
 func (ks *kindSet) descriptor(kind Kind) *descriptor { return ks.byKind[kind] }
 
-// document reads a document as a store keeps it.
+// document decodes a document from a store.
 func (ks *kindSet) document(rec Record) (*Document, error) {
 	kind := ks.byName[rec.Kind]
 	if kind == nil {
@@ -208,7 +206,7 @@ func (ks *kindSet) document(rec Record) (*Document, error) {
 	return ks.newDocument(kind, rec, value)
 }
 
-// completed is the document of a value that was decoded.
+// newDocument returns the document of a decoded value.
 func (ks *kindSet) newDocument(kind *kindRules, rec Record, value any) (*Document, error) {
 	if kind.complete != nil {
 		if err := kind.complete(value); err != nil {
@@ -233,7 +231,7 @@ func (ks *kindSet) newDocument(kind *kindRules, rec Record, value any) (*Documen
 	return doc, nil
 }
 
-// completeLists makes the lists of a cluster empty that were no lists yet when it was stored.
+// completeLists makes those lists of a cluster empty that did not exist when it was stored.
 func (ks *kindSet) completeLists(id string, cluster *Effective) error {
 	for _, a := range ks.lists[:ks.compiledCount] {
 		if !a.missing(cluster) {
@@ -247,7 +245,7 @@ func (ks *kindSet) completeLists(id string, cluster *Effective) error {
 	return nil
 }
 
-// compose makes a document of its content.
+// compose returns a document with some content.
 func (ks *kindSet) compose(kind Kind, id string, obj map[string]any) (*Document, error) {
 	ks.byName[kind].normalize(obj)
 	body, err := jsontext.Canonical(obj)
@@ -261,8 +259,7 @@ func (ks *kindSet) compose(kind Kind, id string, obj map[string]any) (*Document,
 	return doc, nil
 }
 
-// rewrite makes a cluster's next document of its content, of which some fields are the Text that they are now. Those are
-// not decoded anew either.
+// rewrite returns a cluster's next document. Fields of its content that are Text are unchanged, and are not decoded again.
 func (ks *kindSet) rewrite(before *Document, obj map[string]any) (*Document, error) {
 	kind := ks.byName[before.Kind]
 	kind.normalize(obj)
@@ -299,7 +296,7 @@ func (ks *kindSet) rewrite(before *Document, obj map[string]any) (*Document, err
 	return doc, nil
 }
 
-// takesOver is a kindSet's takeOver for clusters of the model M.
+// fieldCopier returns a kindSet's copyFields for clusters of the model M.
 func fieldCopier[M any]() func(value, from any, fields []string) {
 	index := map[string][]int{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[M]()) {
@@ -309,19 +306,18 @@ func fieldCopier[M any]() func(value, from any, fields []string) {
 	return func(value, from any, fields []string) {
 		to, of := reflect.ValueOf(value).Elem(), reflect.ValueOf(from).Elem()
 		for _, name := range fields {
-			if at := index[name]; at != nil { // or it is one that this version does not know
+			if at := index[name]; at != nil { // unless this version does not know the field
 				to.FieldByIndex(at).Set(of.FieldByIndex(at))
 			}
 		}
 	}
 }
 
-// Kinds are the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to
-// them, without those that resource types make. Tokens do not.
+// Kinds returns the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to
+// them, without the kinds of resource types. Tokens do not describe the fleet.
 func Kinds() []Kind { return compiledIn.names() }
 
-// Definitions are the kinds of definitions that clusters are assigned, and whose lists they poll, without those that
-// resource types make.
+// Definitions returns the kinds of definitions that clusters have lists of, without those of resource types.
 func Definitions() []Kind {
 	names := make([]Kind, len(compiledIn.lists))
 	for i, a := range compiledIn.lists {
@@ -330,7 +326,8 @@ func Definitions() []Kind {
 	return names
 }
 
-// Collection is what the API and seed files call all documents of a kind; empty when they have no such thing.
+// Collection returns the name of all documents of a kind in the API and in seed files; empty if they are not accessible
+// there.
 func (k Kind) Collection() string {
 	if rules := compiledIn.byName[k]; rules != nil {
 		return rules.collection
@@ -338,7 +335,7 @@ func (k Kind) Collection() string {
 	return k.collection("")
 }
 
-// collection is that of a resource type's definitions, or what all others have.
+// collection returns the collection of a resource type's definitions, or field for other kinds.
 func (k Kind) collection(field string) string {
 	if id, ok := k.ResourceType(); ok {
 		return "resources/" + id
@@ -346,7 +343,7 @@ func (k Kind) collection(field string) string {
 	return field
 }
 
-// Endpoint is the last part of the path at which clusters poll their list of a kind of definition; empty when it is none.
+// Endpoint returns the last part of the path at which clusters poll a kind of definition; empty for other kinds.
 func (k Kind) Endpoint() string {
 	if a := compiledIn.descriptor(k); a != nil {
 		return a.endpoint
@@ -355,7 +352,7 @@ func (k Kind) Endpoint() string {
 	return id
 }
 
-// PolledAt is the kind of definition that clusters poll at an endpoint.
+// PolledAt returns the kind of definition that clusters poll at an endpoint.
 func (s *State) PolledAt(endpoint string) (Kind, bool) {
 	a := s.kinds.byEndpoint[endpoint]
 	if a == nil {
@@ -364,6 +361,6 @@ func (s *State) PolledAt(endpoint string) (Kind, bool) {
 	return a.kind, true
 }
 
-// readOnly are the fields the server fills in. In a request they are ignored, so that what a GET answered can be
-// sent back.
+// readOnly are the fields that the server sets. Requests may contain them and they are ignored, so that the response to a
+// GET can be sent back.
 var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", incarnationField, typeDefaultField}

@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// labelIndex has the ids of the clusters of a Tx by label and value, so that a batch of thousands of selectors does not match each
-// selector with each cluster. A label is added when a selector first requires values of it.
+// labelIndex holds the ids of the clusters of a Tx by label and value, so that a batch with thousands of selectors need not
+// match each selector with each cluster. A label is indexed when a selector first requires values of it.
 type labelIndex map[string]map[string]map[string]bool
 
-// update takes up an edit of a cluster. Both versions may be nil.
+// update applies an edit of a cluster. Both versions may be nil.
 func (x labelIndex) update(before, after *Document) {
 	for label, values := range x {
 		if before != nil {
@@ -50,8 +50,8 @@ func (tx *Tx) selected(sel Selector) []string {
 	return slices.Compact(ids)
 }
 
-// candidates returns the clusters with the value that a selector requires of a label, of the label that fewest have. It returns false
-// for a selector that requires no value.
+// candidates returns the clusters with the value that a selector requires of a label, for the label with the fewest
+// clusters. It returns false for a selector that requires no value.
 func (tx *Tx) candidates(sel Selector) (fewest []string, ok bool) {
 	requirements, _ := sel.selector.Requirements()
 	for _, r := range requirements {

@@ -1,30 +1,30 @@
 package fleet
 
-// A few labels make many combinations of layers that clusters match, and each combination is kept as what it amounts to: a
-// small change of a layer that all of them have would fill the memory of every process. So there is an end to it.
+// A few labels create many combinations of layers that clusters match, and each combination is cached in merged form: a
+// small change of a layer that all of them contain could fill the memory of every process. These limits prevent that.
 const (
-	// maxStacked is how many entries and patch paths layers may say, summed over the combinations that clusters match. Each
+	// maxChainEntries limits the entries and patch paths of layers, summed over the combinations that clusters match. Each
 	// takes some 300 bytes, twice while a layer changes.
 	maxChainEntries = 500_000
-	// maxLaid is how many of those may be laid under what clusters say themselves in the same lists. Each takes up to 100 bytes
-	// for each of these clusters.
+	// maxMergedEntries limits the entries that are merged with settings of clusters in the same lists, summed over these
+	// clusters. Each takes up to 100 bytes.
 	maxMergedEntries = 4_000_000
 )
 
-// extent is what layers come to by the labels of clusters.
+// layerCost counts the entries that the matches between layers and clusters create.
 type layerCost struct {
-	chainEntries  int // of all stacks
-	mergedEntries int // of the clusters that share less than all
+	chainEntries  int // of all chains
+	mergedEntries int // of the clusters that have settings of their own
 }
 
-// matched is what a cluster is matched by.
+// layerMatch are the layers that match a cluster.
 type layerMatch struct {
 	layers        []*Document
-	key           string // see stackKey
+	key           string // see chainKey
 	mergedEntries int
 }
 
-// surveyor adds up an extent before anything is folded.
+// costCounter computes a layerCost before anything is merged.
 type costCounter struct {
 	layerCost
 	chains map[string][]*Document
@@ -44,7 +44,7 @@ func (s *costCounter) add(layers []*Document, key string, laid int) {
 	}
 }
 
-// within refuses an extent that is too large, unless it was no smaller before.
+// check refuses a cost above the limits, unless it was no smaller before.
 func (s *costCounter) check(was layerCost) error {
 	switch {
 	case s.chainEntries > maxChainEntries && s.chainEntries > was.chainEntries:
@@ -58,7 +58,7 @@ func (s *costCounter) check(was layerCost) error {
 	return nil
 }
 
-// most is the layer that most comes from, and in how many stacks it is.
+// largest returns the layer that contributes most, and the number of chains that contain it.
 func (s *costCounter) largest() (most *Document, on int) {
 	in := map[*Document]int{}
 	for _, layers := range s.chains {
@@ -74,7 +74,7 @@ func (s *costCounter) largest() (most *Document, on int) {
 	return most, on
 }
 
-// says is how many entries and patch paths a layer has.
+// entryCount returns the number of entries and patch paths of a layer.
 func (l *layer) entryCount() int {
 	n := len(l.componentDefaults)
 	for _, entries := range l.entryCounts {
@@ -86,7 +86,7 @@ func (l *layer) entryCount() int {
 	return n
 }
 
-// laid is how many entries of layers are laid under what a cluster says itself.
+// mergedEntries returns the number of entries of layers that are merged with a cluster's own settings.
 func (ks *kindSet) mergedEntries(own *Effective, layers []*Document) int {
 	if len(layers) == 0 || ks.hasNoSettings(own) {
 		return 0
@@ -107,7 +107,7 @@ func (ks *kindSet) mergedEntries(own *Effective, layers []*Document) int {
 			}
 		}
 		n += len(d.layer().Patches)
-		for component := range own.cluster.Patches { // they are copied to be merged
+		for component := range own.cluster.Patches { // merging copies them
 			n += len(d.layer().Patches[component])
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// KindForgotten is the kind of documents that remember, by its DNS name, what is installed on a cluster whose polls are
-// answered with 404: Flux keeps that. Should the name be registered again, with less, it is uninstalled then. They are
-// as internal as the budget, but for the history, which shows them.
+// KindOrphan is the kind of documents that record, by DNS name, the installations of a cluster whose polls are answered with
+// 404: Flux keeps them. If the name is registered again with less, Flux uninstalls the rest then. They are internal like the
+// budget, but the history shows them.
 const KindOrphan Kind = "forgotten"
 
 var orphanKind = kindRules{
@@ -24,37 +24,37 @@ var orphanKind = kindRules{
 type orphanRecord struct {
 	ID        string         `json:"id"` // the DNS name, in lower case
 	Installed []installation `json:"installed"`
-	// At is when that was, or the newest time of any commit before. Those of earlier versions have none.
+	// At is the time of that commit, or the newest time of any commit before it. Documents of earlier versions have none.
 	At time.Time `json:"at,omitzero"`
-	// Incarnation is that of the cluster which had the name.
+	// Incarnation of the cluster that had the name.
 	Incarnation int `json:"incarnation,omitempty"`
-	// Kept is what clusters have of a deleted resource type, in the document of that.
+	// Kept are the installations of a deleted resource type, in the document for that type.
 	Kept []keptOn `json:"kept,omitempty"`
 }
 
-// forgottenFor is how long a name is remembered: clusters that live for a day, each with a name of its own, would otherwise
-// leave one each for ever.
+// orphanRetention is the time for which a name is recorded: clusters that live for a day, each with a name of its own, would
+// otherwise leave one document each forever.
 const orphanRetention = 90 * 24 * time.Hour
 
-// maxExpired is how many names one commit ends at most.
+// maxExpired is the maximum number of records that one commit ends.
 const maxExpired = 100
 
-// internal tells whether a kind is no part of what clusters get.
+// isInternal reports whether documents of a kind are never part of an answer.
 func isInternal(kind Kind) bool {
 	return kind == KindToken || kind == KindBudget || kind == KindOrphan
 }
 
-// installation is one thing that Flux has on a cluster because of us, and would remove if it was no longer told of it.
+// installation is one installed definition on a cluster, which Flux removes when the answer lacks it.
 type installation struct {
 	Kind Kind   `json:"kind"`
 	ID   string `json:"id"`
 	deployment
-	// Identity is what the objects of a resource type's input are named after, in what is stored of orphaned clusters.
+	// Identity is a digest of the values that determine the names of a resource's objects, in records of orphaned clusters.
 	Identity string `json:"identity,omitempty"`
 }
 
-// deployment is what Flux knows an installed component by: when it changes, Flux uninstalls what is there and installs
-// anew, or removes what the new source does not have.
+// deployment identifies an installed component for Flux: if it changes, Flux uninstalls and reinstalls, or removes the
+// objects that the new source lacks.
 type deployment struct {
 	Type      string `json:"type,omitempty"`
 	Release   string `json:"release,omitempty"`
@@ -63,8 +63,8 @@ type deployment struct {
 	URL       string `json:"url,omitempty"`
 }
 
-// forgets are the edits that remember what is installed under names that are no longer answered, and that end this for
-// names that are answered again.
+// orphanEdits returns the edits that record the installations under names that are no longer answered, and that end the
+// records of names that are answered again.
 func (r Result) orphanEdits(affectedNames []affected) ([]edit, error) {
 	var edits []edit
 	kept := sync.OnceValue(r.keptNow)
@@ -88,8 +88,8 @@ func (r Result) orphanEdits(affectedNames []affected) ([]edit, error) {
 	return append(append(edits, types...), r.expiredOrphans(affectedNames)...), err
 }
 
-// expired are the edits that end names which were forgotten long ago. A commit before this one has to say that it was: a
-// name that ends is no longer guarded, and that is not for a single clock to decide.
+// expiredOrphans returns the edits that end old records. The time of an earlier commit must confirm their age: an ended
+// record no longer guards its name, and a single wrong clock must not cause that.
 func (r Result) expiredOrphans(affectedNames []affected) []edit {
 	now := r.Commit.At
 	if r.base.at.Before(now) {
@@ -117,7 +117,7 @@ func (r Result) expiredOrphans(affectedNames []affected) []edit {
 	return edits
 }
 
-// installedUnder is what Flux has installed on the cluster that polls by a name.
+// installedBefore returns the installations on the cluster that polls by a name.
 func (r Result) installedBefore(a affected) []installation {
 	if a.before != nil {
 		if a.before.Deleted() {

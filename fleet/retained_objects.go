@@ -8,34 +8,35 @@ import (
 	"strings"
 )
 
-// A template decides what becomes of its objects when the input goes: Flux deletes those without the annotation pruneKey.
+// A template decides on the fate of its objects when the input is removed: Flux deletes those without the annotation
+// pruneKey.
 
 const (
 	pruneKey      = "fluxcd.controlplane.io/prune"
 	pruneDisabled = "disabled"
 )
 
-// handling is how Flux treats an object of a template.
+// handling describes how Flux treats an object of a template.
 type handling struct {
-	kept    bool // Flux leaves the object when the input goes
+	kept    bool // Flux keeps the object when the input is removed
 	opened  bool // it is a ResourceSet whose objects are known
-	guarded bool // its ResourceSet waits for an object whose field managers it has looked at: nothing is taken over
+	guarded bool // its ResourceSet waits for an object whose field managers it has checked, so it takes over no object
 }
 
-// enclosing is the ResourceSet in which an object is made.
+// enclosing is the ResourceSet that creates an object.
 type enclosing struct {
 	depth  int
 	kept   bool // by its common metadata
 	guards []objectRef
 }
 
-// disablesPrune reports whether the annotations of some metadata keep Flux from deleting the object.
+// disablesPrune reports whether annotations make Flux keep the object.
 func disablesPrune(metadata map[string]any) bool {
 	annotations, _ := metadata["annotations"].(map[string]any)
 	return annotations[pruneKey] == pruneDisabled
 }
 
-// enclose describes a ResourceSet to the objects in it.
+// enclose describes a ResourceSet for the objects in it.
 func enclose(spec map[string]any, kept bool, depth int) enclosing {
 	common, _ := spec["commonMetadata"].(map[string]any)
 	in := enclosing{depth: depth, kept: kept || disablesPrune(common)}
@@ -50,7 +51,7 @@ func enclose(spec map[string]any, kept bool, depth int) enclosing {
 	return in
 }
 
-// handle records how Flux treats an object. Of one that is made twice, each place has to keep it.
+// handle records how Flux treats an object. If several places create it, each must keep it.
 func (r *rendered) handle(o objectRef, h handling) {
 	if r.handling == nil {
 		r.handling = map[objectRef]handling{}
@@ -61,13 +62,13 @@ func (r *rendered) handle(o objectRef, h handling) {
 	r.handling[o] = h
 }
 
-// deleted are the objects that Flux deletes when the input goes.
+// deleted returns the objects that Flux deletes when the input is removed.
 func (r *rendered) deleted() []objectRef {
 	return slices.DeleteFunc(slices.Clone(r.objects), func(o objectRef) bool { return r.handling[o].kept || r.handling[o].opened })
 }
 
-// wrongRemoval is why Flux would delete an object that must stay: one of a type whose removal is "keep", or one that exists on every
-// cluster. It is empty when there is none.
+// wrongRemoval returns the reason if Flux would delete an object that must stay: one of a type whose removal is "keep", or
+// one that exists on every cluster. Otherwise it is empty.
 func (t *resourceType) wrongRemoval(r *rendered) string {
 	for _, o := range r.deleted() {
 		var why string
@@ -84,8 +85,9 @@ func (t *resourceType) wrongRemoval(r *rendered) string {
 	return ""
 }
 
-// mayDelete reports whether overrides may bring an object that Flux must not delete. To execute a template takes longer than all other
-// checks of an override, so a type that deletes its objects is looked at only where a value has a part of a name of existsEverywhere.
+// mayDelete reports whether overrides may add an object that Flux must not delete. Executing a template takes longer than
+// all other checks of an override, so for a type that deletes its objects it is done only if a value contains part of a name
+// in existsEverywhere.
 func (t *resourceType) mayDelete(overrides map[string]json.RawMessage) bool {
 	if t.Removal == removalKeep {
 		return true
@@ -100,7 +102,7 @@ func (t *resourceType) mayDelete(overrides map[string]json.RawMessage) bool {
 	return false
 }
 
-// existsEverywhere reports whether Kubernetes makes the object on each cluster, or in each namespace.
+// existsEverywhere reports whether Kubernetes creates the object on each cluster, or in each namespace.
 func (o objectRef) existsEverywhere() bool {
 	system := strings.HasPrefix(o.name, "system:")
 	switch o.group + "/" + o.kind {
