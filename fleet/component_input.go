@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// What a cluster says about a component otherwise than the catalog: its entry, its patches, and what becomes of both.
+// Components on a cluster: its entry, its patches, and the input that both are merged into.
 
 func normalizeAssignment(entry map[string]any) {
 	unstructured.SetDefault(entry, "enabled", true)
@@ -22,7 +22,7 @@ func normalizeAssignment(entry map[string]any) {
 	unstructured.DropEmptyList(entry, "values_from")
 }
 
-// hasComponent tells whether a component is on a cluster as the Tx sees it, whoever put it there.
+// hasComponent reports whether a cluster has a component in the Tx, from its own list or a layer.
 func (tx *Tx) hasComponent(cluster *Document, id string) bool {
 	return isAssigned(tx.effective(cluster).cluster, id)
 }
@@ -59,10 +59,10 @@ func checkComponentsOn(c *checker, on *clusterCheck) {
 	adviseComponentsOn(c, on.effective)
 }
 
-// orphaned is about patches of a component that is not on the cluster. They are left where they were for something once: where a
-// layer or a label takes the component away, and where the document is put back to what it was. So they are in a document that is
-// created, which may be one that was exported, where some layer has the component. They come to life with it. Anything else is a
-// mistake.
+// checkUnassignedPatches checks patches of a component that is not on the cluster. They are allowed if they once had an
+// effect, and have one again when the component returns: if a layer or a label removes the component, or if the document is
+// restored. A created document may be an export with such patches, if some layer has the component. In all other cases they
+// are a mistake.
 func (c *checker) checkUnassignedPatches(on *clusterCheck, id string) {
 	same := func(was *Document) bool {
 		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], jsontext.Same)
@@ -77,7 +77,7 @@ func (c *checker) checkUnassignedPatches(on *clusterCheck, id string) {
 	}
 }
 
-// givenByLayers tells whether some layer has a component in its list.
+// assignedByLayers reports whether some layer has a component in its list.
 func (s *State) assignedByLayers(component string) bool {
 	a := s.kinds.descriptor(KindComponent)
 	for _, d := range s.docs[KindLayer] {
@@ -88,7 +88,7 @@ func (s *State) assignedByLayers(component string) bool {
 	return false
 }
 
-// before is a cluster as it was before the change; nil: there was none.
+// before returns a cluster before the change; nil: there was none.
 func (c *checker) before(id string) *Document {
 	if c.base == nil {
 		return nil
@@ -115,22 +115,22 @@ func checkOwnSettings(c *checker, cl *api.Cluster) {
 	}
 }
 
-// checkClusterPatches checks one component's patches, alone and together with the catalog's.
+// checkClusterPatches checks one component's patches, alone and merged with the catalog's.
 func checkClusterPatches(c *checker, has *Effective, id string) {
 	at := jsontext.Pointer("patches", id)
 	patches := has.cluster.Patches[id]
-	if helmvalues.Bound(patches) > maxPatchesBytes { // or it need not be found out
+	if helmvalues.Bound(patches) > maxPatchesBytes { // otherwise the exact size does not matter
 		if n := encodedSize(patches); n > maxPatchesBytes {
 			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 		}
 	}
 	doc, ok := c.next.Get(KindComponent, id)
 	if !ok {
-		return // reported where it is assigned
+		return // reported at the assignment
 	}
 	p := doc.Component()
 	problems := patchProblems(p.Type, overlayPatches(p.Patches, patches))
-	if len(problems) > 0 && len(p.Patches) > 0 { // what is wrong with the cluster's own comes first
+	if len(problems) > 0 && len(p.Patches) > 0 { // problems of the cluster's own patches come first
 		if own := patchProblems(p.Type, overlayPatches(nil, patches)); len(own) > 0 {
 			problems = own
 		}
@@ -143,7 +143,7 @@ func checkClusterPatches(c *checker, has *Effective, id string) {
 	c.patches(at, patches, problems)
 }
 
-// places adds to what is wrong with a path who says it, and who says the one that it contradicts.
+// withSources adds the documents that set a path, and the path that it contradicts, to the problem's detail.
 func (e *Effective) withSources(component string, p Problem) string {
 	path := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(p.Pointer, "/"))
 	out := fmt.Sprintf("%s (%q is said by %s", p.Detail, path, e.setBy(component, path))
@@ -153,12 +153,12 @@ func (e *Effective) withSources(component string, p Problem) string {
 	return out + ")"
 }
 
-// adviseComponentsOn warns of what is allowed and probably not meant.
+// adviseComponentsOn warns of settings that are allowed and probably a mistake.
 func adviseComponentsOn(c *checker, has *Effective) {
 	cl := has.cluster
 	catalog := c.next.catalog()
-	var assigned map[string]bool    // made when something depends on something
-	releases := map[string]string{} // those that several components have
+	var assigned map[string]bool    // built for the first dependency
+	releases := map[string]string{} // component by release name, if several components use the name
 	for _, e := range cl.PlatformComponents {
 		doc, ok := c.next.Get(KindComponent, e.ID)
 		if !ok {
@@ -186,7 +186,7 @@ func adviseComponentsOn(c *checker, has *Effective) {
 			if pinned := cmp.Or(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
 				c.warn("oci_tag %q of component %q on cluster %q does nothing: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
 			}
-			// Flux keeps a release where the HelmRelease is, whatever namespace it installs into.
+			// Flux keeps a release in the namespace of the HelmRelease, whatever the target namespace.
 			if !catalog.releases[p.ReleaseName] {
 				continue
 			}
@@ -198,12 +198,12 @@ func adviseComponentsOn(c *checker, has *Effective) {
 	}
 }
 
-// patchesInvalidated: the component became another type, or its own patches, which a cluster's are laid over, are others now.
+// patchesInvalidated: the component's type or its own patches have changed, which a cluster's patches are merged over.
 func patchesInvalidated(was, is *api.PlatformComponent) bool {
 	return was.Type != is.Type || !maps.EqualFunc(was.Patches, is.Patches, jsontext.Same)
 }
 
-// warnOfReinstall says what a change of a component does to what is installed.
+// warnReinstall warns of the consequences of a changed component for its installations.
 func warnReinstall(c *checker, was, is *api.PlatformComponent) {
 	if was.Type != is.Type {
 		c.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", is.ID, is.Type, was.Type)
@@ -213,8 +213,8 @@ func warnReinstall(c *checker, was, is *api.PlatformComponent) {
 	}
 }
 
-// componentInput merges a catalog entry with one cluster's assignment and patches, as contract and docs/merge.md have
-// it. on tells which components are assigned and enabled on the cluster, with their type.
+// componentInput merges a catalog entry with one cluster's assignment and patches, as described in the API and in
+// docs/merge.md. on has the enabled components of the cluster, with their types.
 func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches api.PatchValues, on *inputContext) (api.FluxPlatformComponent, error) {
 	in := api.FluxPlatformComponent{
 		ID: e.ID, Enabled: e.Enabled,
@@ -261,7 +261,7 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 	return in, nil
 }
 
-// deploymentOn is how a component is deployed on a cluster of an environment.
+// deploymentOn returns the deployment of a component on a cluster of an environment.
 func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment, environment string) deployment {
 	return newDeployment(deployment{p.Type, p.ReleaseName, p.TargetNamespace, cmp.Or(e.ComponentPath, p.ComponentPath), p.OCIURL}, p.ClusterEnvEnabled, environment)
 }
@@ -270,29 +270,29 @@ func inputDeployment(in api.FluxPlatformComponent) deployment {
 	return newDeployment(deployment{in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL}, in.ClusterEnvEnabled, in.Cluster.Environment)
 }
 
-// newDeployment makes the path the one that Flux builds, which has the environment as its last part if that is asked for:
-// as the templates of the cluster chart have it.
+// newDeployment sets the path that Flux builds, which ends with the environment if the component requests that: the same as
+// in the templates of the cluster chart.
 func newDeployment(d deployment, inPath bool, environment string) deployment {
 	if d.Type == typeHelm {
-		d.URL = "" // the same chart from elsewhere
+		d.URL = "" // the same chart from another registry
 	} else if inPath {
 		d.Path = strings.TrimSuffix(d.Path, "/") + "/" + environment
 	}
 	return d
 }
 
-// redeployed: on whatever cluster, of whatever environment.
+// redeployed reports whether the deployment has changed, on any cluster of any environment.
 func redeployed(was, is *api.PlatformComponent) bool {
 	return was.ClusterEnvEnabled != is.ClusterEnvEnabled && is.Type != typeHelm ||
 		deploymentOn(was, &api.ComponentAssignment{}, "") != deploymentOn(is, &api.ComponentAssignment{}, "")
 }
 
-// overlayPatches is the cluster's patches of a component over those of the catalog: per path, the cluster's win.
+// overlayPatches merges a cluster's patches of a component over those of the catalog: for each path, the cluster wins.
 func overlayPatches(catalog, cluster api.PatchValues) api.PatchValues {
 	merged := make(api.PatchValues, len(catalog)+len(cluster))
 	maps.Copy(merged, catalog)
 	for path, value := range cluster {
-		if value == nil { // a layer says that nobody below it says it
+		if value == nil { // a layer removes the path
 			delete(merged, path)
 			continue
 		}

@@ -6,22 +6,24 @@ import (
 	"strings"
 )
 
-// A list whose resource type is deleted is answered with 404, and Flux keeps what it has made of it. When a type of that id is created
-// again, the list is there and empty: Flux uninstalls everything. So the log remembers what clusters had of a deleted type, until it is there again.
+// A list whose resource type is deleted is answered with 404, and Flux keeps its objects. If a type of that id is created
+// again, the list exists and is empty: Flux uninstalls everything. So the log records the inputs that clusters had of a
+// deleted type, until the type exists again.
 
-// keptOn is what some clusters alike have kept of a deleted resource type.
+// keptOn holds the retained installations of a deleted resource type, for clusters where they are equal.
 type keptOn struct {
 	Installed []installation    `json:"installed"`
 	Clusters  map[string]string `json:"clusters"` // DNS names in lower case, by the cluster's id
 }
 
-// keptID is the id of the document that remembers a deleted resource type, among those of orphaned clusters. No DNS name has a slash.
+// keptID is the id of the document that records a deleted resource type, among those of orphaned clusters. No DNS name
+// contains a slash.
 func keptID(kind Kind) string { return string(kind) }
 
 func isKeptID(id string) bool { return strings.HasPrefix(id, resourcePrefix) }
 
-// deletedTypes are the edits that remember what clusters had of resource types which the change deletes, and that end this for those
-// which are there again.
+// deletedTypes returns the edits that record the installations of resource types which the change deletes, and that end the
+// records of those which exist again.
 func (r Result) deletedTypes() ([]edit, error) {
 	var edits []edit
 	if r.base.kinds == r.State.kinds {
@@ -54,7 +56,7 @@ func (r Result) deletedTypes() ([]edit, error) {
 	return edits, nil
 }
 
-// keptOf returns what clusters have of a resource type before it is deleted, those alike together, in a fixed order.
+// keptOf returns the installations of a resource type before it is deleted, grouped by equality, in a fixed order.
 func (r Result) keptOf(list *descriptor) ([]keptOn, error) {
 	groups := map[string]*keptOn{}
 	for id, doc := range r.base.docs[KindCluster] {
@@ -83,7 +85,8 @@ func (r Result) keptOf(list *descriptor) ([]keptOn, error) {
 	return out, nil
 }
 
-// revived is what clusters have kept of resource types that were deleted and are there again, by the DNS name that they poll by.
+// recreatedTypes returns the retained installations of deleted resource types that exist again, by the DNS name of the
+// cluster.
 func (r Result) recreatedTypes() map[string][]installation {
 	if r.base.kinds == r.State.kinds {
 		return nil
@@ -99,8 +102,8 @@ func (r Result) recreatedTypes() map[string][]installation {
 	return out
 }
 
-// keptByName visits the names by which clusters poll that have kept something of a deleted resource type: those which they had then, and
-// those which clusters of their ids have now.
+// keptByName visits the DNS names of clusters that have retained installations of a deleted resource type: the names at that
+// time, and the names that the clusters have now.
 func (s *State) keptByName(doc *Document, visit func(name string, installed []installation)) {
 	for _, kept := range doc.value.(*orphanRecord).Kept {
 		for id, name := range kept.Clusters {
@@ -112,7 +115,7 @@ func (s *State) keptByName(doc *Document, visit func(name string, installed []in
 	}
 }
 
-// keptNow is what clusters have kept of resource types that are not there, by the DNS name that they poll by.
+// keptNow returns the retained installations of missing resource types, by the DNS name of the cluster.
 func (r Result) keptNow() map[string][]installation {
 	out := map[string][]installation{}
 	for id, doc := range r.base.docs[KindOrphan] {
@@ -123,7 +126,8 @@ func (r Result) keptNow() map[string][]installation {
 	return out
 }
 
-// revival returns why a change must be confirmed that creates a deleted resource type again; "" when nothing is uninstalled by that.
+// recreationReason returns the reason why a change must be confirmed that creates a deleted resource type again; "" if no
+// object is uninstalled by it.
 func (r Result) recreationReason(a affected, removed []installation) string {
 	for _, i := range removed {
 		if typeID, ok := i.Kind.ResourceType(); ok && r.base.kinds.byKind[i.Kind] == nil && a.before != nil {

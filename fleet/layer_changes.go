@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// layers checks the clusters of which their layers make something else than before. Those that say nothing themselves and
-// share all that they have are looked at once for all.
+// checkLayerChanges checks the clusters whose effective configuration changes through their layers. Clusters without
+// settings of their own are checked once per group.
 func (v *txValidation) checkLayerChanges(edited map[string]bool) {
 	type shared struct {
 		was, is     *layerChain
@@ -14,7 +14,7 @@ func (v *txValidation) checkLayerChanges(edited map[string]bool) {
 	var groups [][]layerChange
 	known := map[shared]int{}
 	for _, one := range v.layerChanges {
-		edited[one.doc.ID] = true // all is looked at here
+		edited[one.doc.ID] = true // it is checked completely here
 		if v.next.kinds.hasNoSettings(one.doc.own) {
 			key := shared{one.was.chain, one.is.chain, one.doc.Cluster().Environment}
 			if at, there := known[key]; there {
@@ -33,7 +33,7 @@ func (v *txValidation) checkLayerChanges(edited map[string]bool) {
 	v.checkLayerSizes()
 }
 
-// hasNow checks what a cluster would have, and what it has if that matters.
+// checkEffective checks a cluster's configuration after the change, and before it if that matters.
 func (v *txValidation) checkEffective(c layerChange) checkResult {
 	now, was := &checker{next: v.next, base: v.base, limit: maxProblems, work: v.work}, &checker{next: v.base, work: v.work}
 	checkEffective(now, c.is)
@@ -48,7 +48,8 @@ func (v *txValidation) checkEffective(c layerChange) checkResult {
 	return checkResult{now, was}
 }
 
-// layersSizes holds the answers of clusters against Flux's limit. Each has a name of its own, so each is looked at.
+// checkLayerSizes checks the answers of clusters against Flux's limit. Each answer contains the cluster's name, so each
+// cluster is checked.
 func (v *txValidation) checkLayerSizes() {
 	all := v.layerChanges
 	found := v.checkEach(len(all), func(i int) checkResult {
@@ -68,7 +69,7 @@ func (v *txValidation) checkLayerSizes() {
 	}
 }
 
-// inClusters is inCluster for clusters of which the first was looked at.
+// inClusters is inCluster for a group of clusters, of which the first was checked.
 func inClusters(c *checker, group []layerChange) *checker {
 	n := len(group) - 1
 	c = andLike(inCluster(c, group[0].doc.ID), n)

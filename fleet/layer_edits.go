@@ -31,7 +31,7 @@ func (tx *Tx) editLayer(id string, edit layerEdit) (*Document, error) {
 	return tx.put(KindLayer, id, before, obj)
 }
 
-// AssignToLayer adds a definition to what a layer gives, or updates the entry: settings as for Assign.
+// AssignToLayer adds a definition to a layer's list, or updates its entry: settings as for Assign.
 func (tx *Tx) AssignToLayer(layer string, kind Kind, id string, settings []byte) (*Document, error) {
 	if _, err := tx.Get(kind, id); err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func settingsObject(settings []byte) (map[string]any, error) {
 	return ParseObject(settings)
 }
 
-// UnassignFromLayer removes a definition from what a layer gives. What the layer says about it apart from that stays: it is
-// for clusters that have it otherwise.
+// UnassignFromLayer removes a definition from a layer's list. The layer's overrides and patches of it stay: they apply to
+// clusters that have it from elsewhere.
 func (tx *Tx) UnassignFromLayer(layer string, kind Kind, id string) (*Document, error) {
 	a := tx.descriptor(kind)
 	if a == nil {
@@ -81,7 +81,7 @@ func (tx *Tx) UnassignFromLayer(layer string, kind Kind, id string) (*Document, 
 	})
 }
 
-// setOnLayer says something about a component on a layer: in its entry where the layer gives it, else apart.
+// setOnLayer sets fields of a component on a layer: in its entry if the layer assigns it, else in overrides.
 func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 	entry := tx.layerEntry(KindComponent, component, settings)
 	a := tx.descriptor(KindComponent)
@@ -107,12 +107,12 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 	}
 }
 
-// onLayers is what an operation of a batch does to layers.
+// onLayers runs an operation of a batch on layers.
 func (b *Batch) onLayers(op api.Operation) ([]*Document, error) {
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
 		return nil, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty), all and layers says what it is done to"}})
 	}
-	if _, err := b.clusterOperation(op); err != nil { // what is wrong with it for clusters is for layers, too
+	if _, err := b.clusterOperation(op); err != nil { // operations that are invalid for clusters are invalid for layers too
 		return nil, err
 	}
 	verb, definition, err := b.tx.verb(op)
@@ -152,9 +152,9 @@ func (b *Batch) onLayers(op api.Operation) ([]*Document, error) {
 	return docs, failed.err()
 }
 
-// take keeps what is wrong with an edit of a layer.
+// take collects the problem of an edit of a layer.
 func (f *failures) take(layer string, err error) error {
-	e, ok := err.(*Error) //nolint:errorlint // edits return it as it is
+	e, ok := err.(*Error) //nolint:errorlint // edits return it unwrapped
 	if !ok {
 		return err
 	}

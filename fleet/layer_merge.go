@@ -11,16 +11,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 )
 
-// folding is what the entries of a list are folded by, and where layers and clusters have them.
+// entryMerge defines how the entries of a list are merged, and where layers and clusters hold them.
 type entryMerge[E any] struct {
 	overlay.Rules[E]
-	defaults func(l *layer) map[string]overlay.Entry[E] // what a layer says about entries that it does not assign
-	excluded func(own *Effective) []string              // ids that a cluster refuses of its layers; nil: the kind cannot be excluded
-	set      func(e *Effective, entries []E)            // makes it a cluster's list
-	get      func(e *Effective) []E                     // a cluster's list
+	defaults func(l *layer) map[string]overlay.Entry[E] // settings of a layer for entries that it does not assign
+	excluded func(own *Effective) []string              // ids that a cluster excludes from its layers; nil: the kind cannot be excluded
+	set      func(e *Effective, entries []E)            // sets a cluster's list
+	get      func(e *Effective) []E                     // returns a cluster's list
 }
 
-// pile is what layers say about a list together, the lowest first.
+// merge merges the lists of layers, the lowest first.
 func (f *entryMerge[E]) merge(layers []*layer, entries func(*layer) []overlay.Entry[E]) *overlay.Merged[E] {
 	says := make([]overlay.Layer[E], len(layers))
 	for i, l := range layers {
@@ -31,13 +31,13 @@ func (f *entryMerge[E]) merge(layers []*layer, entries func(*layer) []overlay.En
 	return f.Merge(says)
 }
 
-// listLayering is a folding whatever its entries are.
+// listMerger is an entryMerge with its type parameter erased.
 type listMerger struct {
-	read     func(list json.RawMessage) (any, error) // a layer's entries
+	read     func(list json.RawMessage) (any, error) // parses a layer's entries
 	ids      func(entries any) []string
 	merge    func(layers []*layer) any
-	apply    func(p any, own, e *Effective) // what the cluster says itself over a pile
-	copyList func(from, e *Effective)       // the list of another cluster
+	apply    func(p any, own, e *Effective) // merges the cluster's own list over a merged one
+	copyList func(from, e *Effective)       // shares the list of another cluster
 	excluded func(own *Effective) []string
 }
 
@@ -84,7 +84,7 @@ var componentMerge = entryMerge[api.ComponentAssignment]{
 	defaults: func(l *layer) map[string]overlay.Entry[api.ComponentAssignment] { return l.componentDefaults },
 }
 
-// layComponent: each setting by itself; the highest who says it.
+// applyComponent merges setting by setting; the highest layer that sets one wins.
 func applyComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.Entry[api.ComponentAssignment] {
 	b, a := below.Value, above.Value
 	out := overlay.Entry[api.ComponentAssignment]{Value: api.ComponentAssignment{
@@ -111,7 +111,7 @@ var resourceMerge = entryMerge[api.ResourceAssignment]{Rules: overlay.Rules[api.
 	ID: func(e *api.ResourceAssignment) string { return e.ID }, Apply: applyResource,
 }}
 
-// layResource: each property that is overridden by itself.
+// applyResource merges overrides property by property.
 func applyResource(below, above overlay.Entry[api.ResourceAssignment]) overlay.Entry[api.ResourceAssignment] {
 	switch {
 	case len(below.Value.Overrides) == 0:
@@ -125,7 +125,7 @@ func applyResource(below, above overlay.Entry[api.ResourceAssignment]) overlay.E
 	return out
 }
 
-// resourcesUnder is what a cluster has of resource types.
+// resourcesOver merges a cluster's own resources over those of the layers.
 func (st *layerChain) resourcesOver(own *api.Cluster) map[string][]api.ResourceAssignment {
 	if len(st.resources) == 0 && own.Excludes == nil {
 		return own.Resources
@@ -147,18 +147,18 @@ func (st *layerChain) resourcesOver(own *api.Cluster) map[string][]api.ResourceA
 	return out
 }
 
-// stack is what some layers amount to, for all clusters that are matched by just these.
+// layerChain is the merged result of some layers, for all clusters that match exactly these.
 type layerChain struct {
 	layers             []*Document // by rising priority
-	key                string      // see stackKey
+	key                string      // see chainKey
 	lists              map[Kind]any
 	resources          map[string]*overlay.Merged[api.ResourceAssignment] // by type
-	patches            api.Patches                                        // nil for a path: nobody below says it
+	patches            api.Patches                                        // a nil value removes the path of lower documents
 	deletionProtection bool
-	base               *Effective // what a cluster has that says nothing itself
+	base               *Effective // configuration of a cluster without settings of its own
 }
 
-// stackOf folds layers, which are sorted by rising priority.
+// newChain merges layers, which are sorted by rising priority.
 func (ks *kindSet) newChain(docs []*Document) *layerChain {
 	layers := make([]*layer, len(docs))
 	for i, d := range docs {
@@ -195,7 +195,7 @@ func (ks *kindSet) newChain(docs []*Document) *layerChain {
 	return st
 }
 
-// stackKey names a stack among those of the same layers.
+// chainKey returns the ids of layers as a map key.
 func chainKey(layers []*Document) string {
 	var key strings.Builder
 	for _, d := range layers {

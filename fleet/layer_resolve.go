@@ -12,28 +12,29 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// layering is the layers of a State and what they make of its clusters. It is worked out when a layer or a cluster changes,
-// and only for what they change; a poll looks it up.
+// layerResolution holds the layers of a State and their effect on its clusters. It is computed when a layer or a cluster
+// changes, and only for the affected clusters; polls only read it.
 type layerResolution struct {
 	ascending []*Document    // layers by rising priority
-	version   *layersVersion // the same until some layer changes
+	version   *layersVersion // unchanged until some layer changes
 	chains    map[string]*layerChain
-	effective map[string]*Effective // of the clusters that some layer matches
+	effective map[string]*Effective // of the clusters that some layer matches, by id
 	cost      layerCost
 }
 
-// layersID identifies layers for as long as none of them changes, without keeping alive what they once made of clusters.
+// layersVersion identifies layers until one of them changes, without keeping their former results alive.
 type layersVersion struct{ _ byte }
 
-// byPriority sorts layers, the lowest first. No two have one priority, but for what somebody has put into the store.
+// sortByPriority sorts layers, the lowest first. Priorities are unique, except in a database that was edited by hand.
 func sortByPriority(layers map[string]*Document) []*Document {
 	return slices.SortedFunc(maps.Values(layers), func(a, b *Document) int {
 		return cmp.Or(cmp.Compare(a.layer().Priority, b.layer().Priority), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// relayer works out what clusters have after edits of another State, which is nil for all that this one has. It fails where that
-// is too much, unless it is there already, and where a layer that is there cannot be told to match.
+// recomputeLayers computes the effective configurations after edits of another State; before is nil to compute all. It
+// returns an error if they exceed the limits, unless the edits are committed already (there), and if a committed layer has
+// no readable selector.
 func (s *State) recomputeLayers(before *State, edits []edit, there bool) error {
 	var was *layerResolution
 	layersChanged := before == nil
@@ -61,7 +62,7 @@ func (s *State) recomputeLayers(before *State, edits []edit, there bool) error {
 	return err
 }
 
-// layered is the layering of all clusters.
+// resolveAll resolves the layers of all clusters.
 func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, there bool) (*layerResolution, error) {
 	if there {
 		if err := checkSelectors(s.docs[KindLayer]); err != nil {
@@ -70,7 +71,7 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, there bool
 	}
 	next := &layerResolution{ascending: sortByPriority(s.docs[KindLayer]), chains: map[string]*layerChain{}, effective: make(map[string]*Effective, len(was.effective))}
 	next.version = &layersVersion{}
-	known := map[*Document]bool{} // layers that were there before
+	known := map[*Document]bool{} // unchanged layers
 	for _, d := range was.ascending {
 		known[d] = true
 	}
@@ -86,7 +87,7 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, there bool
 	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, there)
 }
 
-// after is the layering when only some clusters have changed.
+// resolveChanged resolves the layers of the changed clusters only.
 func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edits []edit, there bool) (*layerResolution, error) {
 	next := &layerResolution{ascending: l.ascending, version: l.version, chains: make(map[string]*layerChain, len(l.chains)), effective: maps.Clone(l.effective)}
 	for _, e := range edits {
@@ -95,7 +96,7 @@ func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edit
 		}
 	}
 	all := costCounter{chains: map[string][]*Document{}}
-	for _, e := range next.effective { // what nobody has any more is let go
+	for _, e := range next.effective { // chains without clusters are dropped
 		all.add(e.chain.layers, e.chain.key, e.mergedEntries)
 		next.chains[e.chain.key] = e.chain
 	}
@@ -106,8 +107,8 @@ func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edit
 	return next.resolve(ks, l, clusters, found, &all, there)
 }
 
-// folded is a layering with what clusters have by the layers that match them, of which all has those of the others. What is the same as it was
-// is taken over.
+// resolve computes the effective configurations of matched clusters; all has the cost of the other clusters. Unchanged
+// results are reused.
 func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []*Document, found []layerMatch, all *costCounter, there bool) (*layerResolution, error) {
 	for _, m := range found {
 		all.add(m.layers, m.key, m.mergedEntries)
@@ -138,7 +139,7 @@ func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []
 	return l, nil
 }
 
-// anyOf tells whether a layer matches some cluster.
+// matchesAny reports whether a layer matches some cluster.
 func (l *layerResolution) matchesAny(layer string) bool {
 	for _, e := range l.effective {
 		if slices.ContainsFunc(e.chain.layers, func(d *Document) bool { return d.ID == layer }) {
@@ -148,7 +149,7 @@ func (l *layerResolution) matchesAny(layer string) bool {
 	return false
 }
 
-// match is the layers of a cluster. What has not changed is not matched again.
+// match returns the layers of a cluster. An unchanged layer is not matched again with an unchanged cluster.
 func (l *layerResolution) match(ks *kindSet, d, prev *Document, was *layerResolution, known map[*Document]bool) layerMatch {
 	if d.Deleted() {
 		return layerMatch{}
@@ -173,7 +174,7 @@ func (l *layerResolution) match(ks *kindSet, d, prev *Document, was *layerResolu
 	return layerMatch{out, chainKey(out), ks.mergedEntries(d.own, out)}
 }
 
-// stack is the stack of some layers; nil when there are none. One whose layers have not changed is taken over.
+// chain returns the chain of some layers; nil if there are none. A chain of unchanged layers is reused.
 func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution) *layerChain {
 	if len(m.layers) == 0 {
 		return nil
@@ -188,14 +189,14 @@ func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution)
 	return st
 }
 
-// relayering is a cluster of which its layers make something else than before.
+// layerChange is a cluster whose effective configuration changes through its layers.
 type layerChange struct {
 	doc     *Document
 	was, is *Effective
 }
 
-// relayered are the clusters that do not change themselves in some edits of another State, and of which their layers make
-// something else than before, by id.
+// layerChanges returns the clusters that are not edited themselves, and whose effective configuration changes through their
+// layers, by id.
 func (s *State) layerChanges(before *State, edits []edit) []layerChange {
 	if s.layers == before.layers || s.layers != nil && before.layers != nil && s.layers.version == before.layers.version {
 		return nil // no layer has changed
@@ -230,24 +231,23 @@ func (s *State) layerChanges(before *State, edits []edit) []layerChange {
 	return out
 }
 
-// layersInTx is what clusters have while a Tx is edited: layers and clusters as the edits have them. Edits run on many
-// clusters at once.
+// txLayers are the layers during a Tx, with its edits. Edits run on many clusters concurrently.
 type txLayers struct {
 	ascending     []*Document
-	edited        bool // a layer is not what it is in the base
+	edited        bool // a layer differs from the base
 	mu            sync.Mutex
 	chains        map[string]*layerChain
-	cachedEntries int // what these say
+	cachedEntries int // number of entries and patch paths in chains
 }
 
-// relayer takes up an edit of a layer.
+// recomputeLayers applies an edit of a layer.
 func (tx *Tx) recomputeLayers() {
 	layers := map[string]*Document{}
 	tx.each(KindLayer, func(d *Document) { layers[d.ID] = d })
 	tx.layers = &txLayers{ascending: sortByPriority(layers), edited: true}
 }
 
-// matching are the layers of a cluster as the Tx sees them.
+// matchingLayers returns the layers of a cluster, with the edits of the Tx.
 func (tx *Tx) matchingLayers(c *api.Cluster) []*Document {
 	var out []*Document
 	for _, doc := range tx.layers.ascending {
@@ -258,7 +258,7 @@ func (tx *Tx) matchingLayers(c *api.Cluster) []*Document {
 	return out
 }
 
-// effective is what a cluster has as the Tx sees it.
+// effective returns a cluster's effective configuration, with the edits of the Tx.
 func (tx *Tx) effective(d *Document) *Effective {
 	if len(tx.layers.ascending) == 0 || d.Deleted() {
 		return d.own
@@ -284,7 +284,7 @@ func (l *txLayers) chain(ks *kindSet, layers []*Document) *layerChain {
 	for _, d := range layers {
 		l.cachedEntries += d.layer().entryCount()
 	}
-	if l.cachedEntries <= maxChainEntries { // or it is refused, as a rule
+	if l.cachedEntries <= maxChainEntries { // otherwise validation refuses the change anyway
 		if l.chains == nil {
 			l.chains = map[string]*layerChain{}
 		}
@@ -293,7 +293,7 @@ func (l *txLayers) chain(ks *kindSet, layers []*Document) *layerChain {
 	return st
 }
 
-// gives are the components that layers give to a cluster whose object this is.
+// componentsFromLayers returns the components that layers assign to a cluster, given as an object.
 func (tx *Tx) componentsFromLayers(obj map[string]any) map[string]bool {
 	given := map[string]bool{}
 	if len(tx.layers.ascending) == 0 {

@@ -15,26 +15,26 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// KindLayer is the kind of layers: what clusters have in common, said once for all that a selector matches.
+// KindLayer is the kind of layers: shared settings for all clusters that match a selector.
 const KindLayer Kind = "layer"
 
 const (
-	// maxLayers bounds what a change of a cluster has to be matched with.
+	// maxLayers limits the selectors that a changed cluster is matched with.
 	maxLayers = 200
-	// maxPriority is the contract's.
+	// maxPriority is the limit in the API.
 	maxPriority = 1_000_000
 )
 
 // layer is the value of a layer's document.
 type layer struct {
 	api.Layer
-	noPriority        bool // no priority is said: it is not 0
+	noPriority        bool // priority is missing, which is not the same as 0
 	selector          Selector
-	selectorErr       error // the selector cannot be read: it matches nothing
+	selectorErr       error // the selector cannot be parsed: it matches no cluster
 	lists             map[Kind]any
 	resources         map[string][]overlay.Entry[api.ResourceAssignment]
-	componentDefaults map[string]overlay.Entry[api.ComponentAssignment] // of components, whoever assigned them
-	entryCounts       map[Kind]int                                      // of entries
+	componentDefaults map[string]overlay.Entry[api.ComponentAssignment] // of components, including those that the layer does not assign
+	entryCounts       map[Kind]int                                      // number of entries by kind
 }
 
 func (d *Document) layer() *layer { return d.value.(*layer) }
@@ -85,7 +85,7 @@ func (ks *kindSet) normalizeLayer(obj map[string]any) {
 	}
 }
 
-// dropOtherSelection is about a PUT that says in another way which clusters a layer matches: one replaces the other.
+// replaceSelection handles a PUT that selects clusters in another way: selector and all replace each other.
 func replaceSelection(stored, request map[string]any) {
 	if request["selector"] != nil && request["all"] == nil {
 		delete(stored, "all")
@@ -95,13 +95,13 @@ func replaceSelection(stored, request map[string]any) {
 	}
 }
 
-// normalizeLayerEntry leaves out what the layer does not say.
+// normalizeLayerEntry omits unset fields.
 func normalizeLayerEntry(entry map[string]any) {
 	unstructured.DropEmpty(entry, "enabled", "oci_tag", "component_path", "component_version")
 	unstructured.DropEmptyList(entry, "values_from")
 }
 
-// completeLayer reads what is folded.
+// decodeLayer computes the values that layers are merged from.
 func (ks *kindSet) decodeLayer(l *layer, body json.RawMessage) error {
 	l.selector, l.selectorErr = ParseSelector(l.Selector)
 	var fields map[string]json.RawMessage
@@ -137,7 +137,7 @@ func (ks *kindSet) decodeLayer(l *layer, body json.RawMessage) error {
 	return nil
 }
 
-// fillLists makes those lists of a layer empty that were no lists yet when it was stored: what the API shows has them all.
+// initNilLists makes those lists of a layer empty that did not exist when it was stored: the API shows all lists.
 func initNilLists(l *api.Layer) {
 	v := reflect.ValueOf(l).Elem()
 	for i := range v.NumField() {
@@ -148,8 +148,8 @@ func initNilLists(l *api.Layer) {
 	}
 }
 
-// readable refuses committed layers of which nobody can tell which clusters they match. Taken for none, they would leave clusters
-// with valid answers that lack what the layers give.
+// checkSelectors refuses committed layers without a readable selector. If they matched no cluster, clusters would get valid
+// answers that lack the definitions of these layers.
 func checkSelectors(layers map[string]*Document) error {
 	for _, id := range sortedKeys(layers) {
 		l := layers[id].layer()
@@ -164,12 +164,12 @@ func checkSelectors(layers map[string]*Document) error {
 	return nil
 }
 
-// matches tells whether the layer is one of a cluster's.
+// matches reports whether the layer applies to a cluster.
 func (l *layer) matches(c *api.Cluster) bool {
 	return l.All || l.Selector != "" && l.selectorErr == nil && l.selector.Matches(c)
 }
 
-// entriesOf are the ids that the layer assigns of a kind.
+// assignedIDs returns the ids that the layer assigns of a kind.
 func (l *layer) assignedIDs(a *descriptor) []string {
 	if !a.typed {
 		return a.merger.ids(l.lists[a.kind])
@@ -181,7 +181,7 @@ func (l *layer) assignedIDs(a *descriptor) []string {
 	return ids
 }
 
-// refersTo are the definitions of a kind that the layer says anything about.
+// referencedIDs returns all definitions of a kind that the layer assigns or has settings for.
 func (l *layer) referencedIDs(a *descriptor) []string {
 	ids := l.assignedIDs(a)
 	if a.kind == KindComponent {
@@ -243,7 +243,7 @@ func checkLayerSelector(c *checker, l *layer) {
 	}
 }
 
-// settings checks what is said about a component beside its id.
+// settings checks the settings of a component besides its id.
 func (c *checker) settings(at string, o api.LayerOverride) {
 	c.text(at+"/oci_tag", o.OCITag, 253)
 	c.text(at+"/component_path", o.ComponentPath, 1024)
@@ -251,7 +251,7 @@ func (c *checker) settings(at string, o api.LayerOverride) {
 	c.valuesFrom(at+"/values_from", o.ValuesFrom)
 }
 
-// checkSaidTwice: one layer says each thing in one place.
+// checkDuplicateSettings refuses a field that a layer sets both in an entry and in overrides.
 func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.LayerOverride) {
 	for _, said := range []struct {
 		field string
@@ -268,7 +268,7 @@ func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.L
 	}
 }
 
-// checkLayerComponents checks what a layer says about components that clusters have, whoever assigned them.
+// checkLayerComponents checks a layer's overrides and patches of components, whether or not the layer assigns them.
 func checkLayerComponents(c *checker, l *layer) {
 	for _, id := range sortedKeys(l.Overrides) {
 		if c.full() {
@@ -296,13 +296,13 @@ func checkLayerComponents(c *checker, l *layer) {
 	}
 }
 
-// checkLayerPatches holds a layer's patches of a component against the component's type.
+// checkLayerPatches checks a layer's patches of a component against the component's type.
 func checkLayerPatches(c *checker, l *layer, id string) {
 	doc, ok := c.next.Get(KindComponent, id)
 	if !ok {
-		return // reported where it is referred to
+		return // reported at the reference
 	}
-	// A path that is null is still one by the grammar, and must not contradict another one of the layer.
+	// A path that is null must still be a valid path, and must not contradict another path of the layer.
 	set := make(api.PatchValues, len(l.Patches[id]))
 	for path, value := range l.Patches[id] {
 		if set[path] = value; string(value) == "null" {
@@ -312,7 +312,7 @@ func checkLayerPatches(c *checker, l *layer, id string) {
 	c.patches(jsontext.Pointer("patches", id), set, patchProblems(doc.Component().Type, set))
 }
 
-// farTooManyLayers ends a change that creates one layer after the other: it only becomes slower until Finish refuses it.
+// checkLayerCountEarly ends a change that creates very many layers: it would only become slower until Finish refuses it.
 func (tx *Tx) checkLayerCountEarly() error {
 	if n := len(tx.layers.ascending); n > 2*maxLayers {
 		return errorf(CodeLimitExceeded, "there would be %d layers or more; at most %d are possible", n, maxLayers)
@@ -320,7 +320,7 @@ func (tx *Tx) checkLayerCountEarly() error {
 	return nil
 }
 
-// tooManyLayers is asked first: everything else takes longer the more there are.
+// checkLayerCount runs before other checks, which take longer the more layers there are.
 func (tx *Tx) checkLayerCount() error {
 	n := 0
 	tx.each(KindLayer, func(*Document) { n++ })
@@ -330,7 +330,7 @@ func (tx *Tx) checkLayerCount() error {
 	return nil
 }
 
-// samePriority refuses layers between which nobody could tell who wins.
+// checkPriorities refuses layers with the same priority, between which the winner would be undefined.
 func (s *State) checkPriorities(edits []edit) error {
 	if s.layers == nil || !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindLayer && e.doc != nil }) {
 		return nil
@@ -338,10 +338,10 @@ func (s *State) checkPriorities(edits []edit) error {
 	for i, d := range s.layers.ascending[1:] {
 		other := s.layers.ascending[i]
 		if d.layer().noPriority || other.layer().noPriority {
-			continue // which is refused as such
+			continue // refused for the missing priority
 		}
 		if other.layer().Priority == d.layer().Priority {
-			for _, e := range edits { // the one that is there already is the other one
+			for _, e := range edits { // name the edited layer first, and the stored one as the other
 				if e.kind == KindLayer && e.id == other.ID {
 					d, other = other, d
 					break
@@ -353,7 +353,7 @@ func (s *State) checkPriorities(edits []edit) error {
 	return nil
 }
 
-// saidBy names who says a path of a component's patches on a cluster, for messages.
+// setBy returns the document that sets a path of a component's patches on a cluster, for messages.
 func (e *Effective) setBy(component, path string) string {
 	if e.own == nil || hasKey(e.own.cluster.Patches[component], path) {
 		return fmt.Sprintf("cluster %q", e.id)
@@ -366,7 +366,7 @@ func (e *Effective) setBy(component, path string) string {
 	return fmt.Sprintf("platform component %q", component)
 }
 
-// LayerView is a layer as the API shows it, with the ids of the clusters that it matches.
+// LayerView returns a layer as the API shows it, with the ids of its clusters.
 func (s *State) LayerView(d *Document) any {
 	l := *d.View().(*api.Layer)
 	l.Clusters = []string{}

@@ -18,8 +18,8 @@ const (
 	policyOrphan = "orphan"
 )
 
-// settleTime is how long a changed deletion policy may take to reach every cluster: Flux decides about a namespace by
-// the policy it last applied.
+// settleTime is the time after which a changed deletion policy has reached every cluster: Flux applies the policy that it
+// received last.
 const settleTime = 15 * time.Minute
 
 // KindNamespace is the kind of namespace definitions.
@@ -61,7 +61,7 @@ func checkNamespace(c *checker, n *api.Namespace) {
 			if c.full() {
 				break
 			}
-			// They tell Flux Operator what to do with the object: one of them makes it delete the namespace.
+			// These annotations control Flux Operator: one of them makes it delete the namespace.
 			if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
 				c.problem(at+jsontext.Pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
 			}
@@ -77,25 +77,25 @@ func systemNamespace(id string) bool {
 	return id == "default" || id == "flux-system" || strings.HasPrefix(id, "kube-")
 }
 
-// adviseNamespaces warns of namespaces that a cluster is likely to have already.
+// adviseNamespaces warns of namespaces that probably exist on a cluster already.
 func adviseNamespaces(c *checker, on *clusterCheck) {
 	for _, ref := range on.effective.cluster.Namespaces {
-		// Whoever keeps a namespace that is taken off, or names one of Kubernetes' own, means one that is there already.
+		// A namespace with the policy orphan, or one of Kubernetes' own, is expected to exist already.
 		if doc, ok := c.next.Get(KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
 			c.warn("namespace %q is adopted where it exists: Flux removes labels and annotations that kubectl, helm or kustomize set on it and its definition does not list, those of pod security and istio too; list what must stay", ref.ID)
 		}
 	}
 }
 
-// policies guards namespaces against being deleted on a cluster that was told to keep them: Flux goes by the policy it
-// applied last, so the policy has to arrive before the namespace leaves the list.
+// checkPolicies prevents the deletion of a namespace whose policy says to keep it: Flux applies the policy that it received
+// last, so the policy must arrive before the namespace leaves the list.
 func (v *txValidation) checkPolicies(edits []edit, now time.Time) {
 	for _, e := range edits {
 		if e.kind != KindCluster {
 			continue
 		}
 		before, ok := v.base.Get(KindCluster, e.id)
-		if !ok || e.doc == nil { // forgotten: nothing is deleted there
+		if !ok || e.doc == nil { // an orphaned cluster: Flux deletes nothing there
 			continue
 		}
 		var left []api.NamespaceRef
@@ -109,7 +109,7 @@ func (v *txValidation) checkPolicies(edits []edit, now time.Time) {
 	}
 }
 
-// namespacesLeft looks at those that leave a cluster.
+// namespacesLeft checks the namespaces that are removed from a cluster.
 func (v *txValidation) namespacesLeft(cluster string, before, after []api.NamespaceRef, now time.Time) {
 	if slices.Equal(before, after) || len(v.problems) >= maxAllProblems {
 		return
@@ -141,7 +141,7 @@ func (v *txValidation) removed(cluster, namespace string, now time.Time) {
 	}
 }
 
-// unsettled tells whether a document was changed so lately that some clusters may not have polled since.
+// unsettled reports whether a document changed so recently that some clusters may not have polled since.
 func (d *Document) unsettled(now time.Time) bool {
 	return now.Sub(d.UpdatedAt) < settleTime && d.UpdatedAt.After(d.CreatedAt)
 }

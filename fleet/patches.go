@@ -11,14 +11,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// PatchOptions says who changes patches and how.
+// PatchOptions identifies the manager that changes patches, and controls the change.
 type PatchOptions struct {
 	Manager string
 	Force   bool // take over paths that other managers own
-	Retain  bool // relinquish: leave the values in place
+	Retain  bool // relinquish: keep the values
 }
 
-// patchesOn are a component's patches on a cluster.
+// patchesOn returns a component's patches on a cluster.
 func patchesOn(c *api.Cluster, component string) *fieldmanagers.Patches {
 	return fieldmanagers.Read(c.Patches[component], c.PatchOwners[component])
 }
@@ -27,7 +27,7 @@ func (opt PatchOptions) writer() fieldmanagers.Writer {
 	return fieldmanagers.Writer{Manager: opt.Manager, Force: opt.Force}
 }
 
-// OwnedPatches is a component's patches on a cluster with their managers.
+// OwnedPatches returns a component's patches on a cluster with their managers.
 func (d *Document) OwnedPatches(component string) api.OwnedPatches {
 	o := patchesOn(d.Cluster(), component)
 	return api.OwnedPatches{Values: o.Values(), Managers: o.Managers()}
@@ -45,7 +45,7 @@ func (tx *Tx) patchValues(component string, body []byte, opt PatchOptions) clust
 	})
 }
 
-// ApplyValues makes the given values a manager's full set: what it owned and no longer lists is given up.
+// ApplyValues replaces the values of a manager by the given ones: it gives up paths that it owned and no longer lists.
 func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptions) (*Document, error) {
 	return tx.editValues("apply_values", cluster, component, body, opt, tx.applyValues(component, body, opt))
 }
@@ -56,12 +56,12 @@ func (tx *Tx) applyValues(component string, body []byte, opt PatchOptions) clust
 	})
 }
 
-// Relinquish gives up everything a manager owns.
+// Relinquish ends the ownership of all values of a manager.
 func (tx *Tx) Relinquish(cluster, component string, opt PatchOptions) (*Document, error) {
 	return tx.editValues("relinquish_values", cluster, component, nil, opt, tx.relinquish(component, opt))
 }
 
-// editValues is an operation on the values of one cluster.
+// editValues runs an operation on the values of one cluster.
 func (tx *Tx) editValues(op, cluster, component string, body []byte, opt PatchOptions, edit clusterEdit) (*Document, error) {
 	doc, err := tx.editCluster(cluster, edit)
 	if err == nil {
@@ -107,7 +107,7 @@ func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, chang
 	}
 }
 
-// patchRequest reads the values of a request, in the form in which they are stored; nil removes one.
+// patchRequest parses the values of a request into their stored form; nil removes one.
 func patchRequest(body []byte, opt PatchOptions) (map[string]json.RawMessage, error) {
 	request, err := ParseObject(body)
 	if err != nil {
@@ -129,9 +129,9 @@ func patchRequest(body []byte, opt PatchOptions) (map[string]json.RawMessage, er
 	return values, nil
 }
 
-// reconcileOwners brings ownership in step with a cluster document that was written as a whole, which is a write by
-// the anonymous manager: it must not change or drop what a named manager owns unless it is forced to. Components that
-// left the cluster take their owners with them.
+// reconcileOwners updates ownership after a cluster document was written as a whole. That is a write by the anonymous
+// manager: without force it must not change or drop values that a named manager owns. Components that leave the cluster take
+// their owners with them.
 func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map[string]any) map[string]bool, force bool) error {
 	if before == nil || len(before.PatchOwners) == 0 {
 		delete(obj, "patch_owners")
@@ -143,7 +143,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map
 	}
 	var patches api.Patches
 	if err := json.Unmarshal(after, &patches); err != nil {
-		return nil //nolint:nilerr // of the wrong type: the decoder of the whole document says so
+		return nil //nolint:nilerr // of the wrong type: the decoder of the whole document reports that
 	}
 	on := gives(obj)
 	entries, _ := obj["platform_components"].([]any)
@@ -155,7 +155,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map
 	owners := map[string]any{}
 	obj["patch_owners"] = owners
 	for _, component := range sortedKeys(before.PatchOwners) {
-		if !on[component] && isAssigned(before, component) { // it is taken off, and its patches with it
+		if !on[component] && isAssigned(before, component) { // it is removed, and its patches with it
 			continue
 		}
 		o := patchesOn(before, component)

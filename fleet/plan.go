@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Plan is the effect of the change on every cluster's polls, as the API shows it. It is computed with the functions
-// that answer polls.
+// Plan returns the effect of the change on every cluster's polls, as the API shows it. It uses the functions that answer
+// polls.
 func (r Result) Plan() (api.Plan, error) {
 	why := r.confirmationReason()
 	plan := api.Plan{
@@ -62,8 +62,8 @@ func (r Result) Plan() (api.Plan, error) {
 	return plan, err
 }
 
-// hash is over what changes and what that does, without the revision and times. What Flux removes belongs to it: polls do
-// not show it, and it depends on what somebody else may change, such as a deletion policy.
+// hash covers the changes and their effects, without the revision and times. It includes removals: polls do not show them,
+// and they depend on documents that others may change, such as a deletion policy.
 func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	sum := sha256.New()
 	enc := json.NewEncoder(sum)
@@ -73,10 +73,10 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 			return "", err
 		}
 		if isInternal(ch.Kind) {
-			continue // tokens of clusters that are forgotten: a rotation meanwhile changes nothing about that
+			continue // tokens of orphaned clusters: a rotation in the meantime has no effect on the plan
 		}
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
-			ch.After = json.RawMessage(`"decommissioned"`) // its content holds the time
+			ch.After = json.RawMessage(`"decommissioned"`) // its content contains the time
 		}
 		if err := encodeChange(&text, ch); err != nil {
 			return "", err
@@ -98,7 +98,7 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
 }
 
-// encodeList encodes a list one by one: as a whole it may be hundreds of megabytes.
+// encodeList encodes a list item by item: as a whole it may take hundreds of megabytes.
 func (r Result) encodeList(w io.Writer, enc *json.Encoder, n int, item func(i int) any) error {
 	for i := range n {
 		if err := r.work.stopped(); err != nil {
@@ -114,8 +114,8 @@ func (r Result) encodeList(w io.Writer, enc *json.Encoder, n int, item func(i in
 
 const endOfList = "end\n"
 
-// encodeChange writes a change as encoding/json encodes it, without parsing the documents: as they are stored they have no white
-// space, so that only the characters which encoding/json escapes have to be found.
+// encodeChange writes a change as encoding/json encodes it, without parsing the documents: stored documents have no white
+// space, so only the characters that encoding/json escapes must be found.
 func encodeChange(text *bytes.Buffer, ch Change) error {
 	head, err := json.Marshal(struct {
 		Kind Kind   `json:"kind"`
@@ -141,7 +141,7 @@ func encodeDocument(text *bytes.Buffer, body json.RawMessage) {
 	json.HTMLEscape(text, body)
 }
 
-// Changes names the documents that changed, without those that only the service itself looks at.
+// Changes returns the changed documents, without internal ones.
 func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) }
 
 func changeRefs(changes []Change) []api.ChangeRef {

@@ -10,15 +10,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fieldmanagers"
 )
 
-// ownership is what the commit changes about who owns the values of clusters. Two managers that want the same value
-// change no poll by that, and yet the next one who wants another is refused: so it is part of a plan.
+// ownership returns the changes of the ownership of values. When a second manager sets the same value, no poll changes, but
+// a later write with another value is refused: so it is part of a plan.
 func (r Result) ownership() []api.OwnershipChange {
 	out := []api.OwnershipChange{}
 	groups := map[string]int{}
 	for _, ch := range r.Commit.Changes {
 		is := r.State.docs[ch.Kind][ch.ID]
 		if ch.Kind != KindCluster || is == nil || is.Deleted() {
-			continue // what is gone has no owners, which says nothing new
+			continue // the owners of a removed value are no extra information
 		}
 		before, after := namedOwners(r.base.docs[ch.Kind][ch.ID]), namedOwners(is)
 		for _, at := range sortedValues(before, after) {
@@ -41,10 +41,11 @@ func (r Result) ownership() []api.OwnershipChange {
 	return out
 }
 
-// valueOf is where a value of a cluster is.
+// valueOf identifies a value of a cluster.
 type valueOf struct{ component, path string }
 
-// namedOwners are the named managers of a cluster's values, sorted. What only the anonymous one owns is left out.
+// namedOwners returns the named managers of a cluster's values, sorted. Values that only the anonymous manager owns are left
+// out.
 func namedOwners(d *Document) map[valueOf][]string {
 	owners := map[valueOf][]string{}
 	if d == nil || d.Deleted() {

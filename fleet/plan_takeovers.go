@@ -9,16 +9,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// The service does not connect to clusters, so it cannot know which objects exist there. Flux takes over each object that a template
-// makes, whoever made it before. A plan names the objects that definitions of resource types begin to make, and those of them that exist
-// as far as the service can know: on every cluster, or made by another definition until now.
+// The service does not connect to clusters, so it cannot know which objects exist there. Flux takes over each object that a
+// template renders, whoever created it. A plan names the objects that definitions of resource types newly render and that
+// exist as far as the service can know: on every cluster, or rendered by another definition before.
 
 const (
-	maxTakeovers        = 100 // definitions that a plan looks at
-	maxTakeoversObjects = 10  // objects that it names of each
+	maxTakeovers        = 100 // maximum number of definitions in a plan
+	maxTakeoversObjects = 10  // maximum number of objects of each definition
 )
 
-// takeovers collects the warnings about objects that a change begins to make.
+// takeovers collects the warnings about objects that a change newly renders.
 type takeovers struct {
 	base, next *State
 	work       work
@@ -28,7 +28,7 @@ type takeovers struct {
 	warnings   []string
 }
 
-// add looks at the inputs that a change gives one cluster; the clusters of a group of a plan have the same.
+// add checks the inputs that a change adds to one cluster; the clusters of a group of a plan have the same.
 func (t *takeovers) add(a affected, effect map[string]api.EndpointEffect) {
 	if a.after == nil || a.after.Deleted() {
 		return
@@ -52,7 +52,7 @@ func (t *takeovers) add(a affected, effect map[string]api.EndpointEffect) {
 	}
 }
 
-// look compares what a definition makes on a cluster before and after.
+// compare compares the objects of a definition on a cluster before and after.
 func (t *takeovers) compare(a affected, list *descriptor, id string) {
 	wasOverrides, was := t.base.entryOn(a.before, list.kind, id)
 	overrides, is := t.next.entryOn(a.after, list.kind, id)
@@ -117,7 +117,7 @@ func (t *takeovers) warning(a affected, list *descriptor, id string, begun []obj
 		list.rules.noun, id, strings.Join(names, ", "), more, fate)
 }
 
-// all are the warnings.
+// all returns the warnings.
 func (t *takeovers) all() []string {
 	if t.omitted {
 		return append(t.warnings, fmt.Sprintf("more definitions begin to make objects; the first %d were looked at", maxTakeovers))
@@ -125,7 +125,8 @@ func (t *takeovers) all() []string {
 	return t.warnings
 }
 
-// entryOn is a definition of a resource type and the overrides of a cluster that has it; nil when the cluster does not have it.
+// entryOn returns a definition of a resource type and the overrides of a cluster that has it; nil if the cluster does not
+// have it.
 func (s *State) entryOn(has *Effective, kind Kind, id string) (map[string]json.RawMessage, *resource) {
 	list, doc := s.kinds.byKind[kind], s.docs[kind][id]
 	if has == nil || doc == nil || list == nil || !list.hasTemplate() {
@@ -139,7 +140,7 @@ func (s *State) entryOn(has *Effective, kind Kind, id string) (map[string]json.R
 	return nil, nil
 }
 
-// makerOn is the definition that makes an object on a cluster before the change.
+// makerOn returns the definition that renders an object on a cluster before the change.
 func (t *takeovers) makerOn(has *Effective, o objectRef) (docKey, bool) {
 	s := t.base
 	if has == nil || has.Deleted() {

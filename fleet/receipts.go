@@ -10,17 +10,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// A Receipt names what an input says. A cluster that has applied an input asks for its receipt, so that we know of exactly
-// which version it speaks. It is derived: the same input has the same receipt on every process and after every restart.
+// A Receipt identifies the content of an input. A cluster that has applied an input polls the path with its receipt, so that
+// the service knows exactly which version was applied. It is derived: the same input has the same receipt in every process
+// and after every restart.
 type Receipt [8]byte
 
-// receiptBytes is what a receipt adds to an encoded input.
+// receiptBytes is the number of bytes that a receipt adds to an encoded input.
 const receiptBytes = len(`,"receipt":""`) + 2*len(Receipt{})
 
-// String is the receipt as it is served: 16 hexadecimal digits.
+// String returns the receipt in the form that is served: 16 hexadecimal digits.
 func (r Receipt) String() string { return hex.EncodeToString(r[:]) }
 
-// ParseReceipt reads what String wrote, and nothing else.
+// ParseReceipt parses exactly the form that String returns.
 func ParseReceipt(text string) (r Receipt, ok bool) {
 	if len(text) != 2*len(r) {
 		return r, false
@@ -28,19 +29,20 @@ func ParseReceipt(text string) (r Receipt, ok bool) {
 	if _, err := hex.Decode(r[:], []byte(text)); err != nil {
 		return Receipt{}, false
 	}
-	return r, r.String() == text // no capitals: there is one way to write it
+	return r, r.String() == text // no upper case: each receipt has one text
 }
 
-// incarnationField is a field of a cluster's document: how many clusters of its DNS name were deleted, with something on them, before it was created. The first cluster
-// of a name has none.
+// incarnationField is a field of a cluster's document: the number of clusters of its DNS name that were deleted, with
+// installations, before it was created. The first cluster of a name has none.
 //
-// A cluster that is created again gets new receipts with it, also for inputs that are what they were. Flux Operator sends the receipt of an
-// input that has not changed once an hour, and what the previous cluster of that name has sent does not count for this one.
+// A cluster that is created again gets new receipts through this field, even for unchanged inputs: Flux Operator sends the
+// receipt of an unchanged input once an hour, and receipts from the previous cluster of that name must not count for the new
+// one.
 const incarnationField = "incarnation"
 
-// incarnation is that of a cluster's document.
+// incarnation returns that of a cluster's document.
 func (d *Document) incarnation() int {
-	if d == nil || !bytes.Contains(d.Body, []byte(`"`+incarnationField+`"`)) { // cheap, and nearly always so
+	if d == nil || !bytes.Contains(d.Body, []byte(`"`+incarnationField+`"`)) { // cheap, and true in nearly all cases
 		return 0
 	}
 	var doc struct {
@@ -52,7 +54,7 @@ func (d *Document) incarnation() int {
 	return doc.Incarnation
 }
 
-// incarnation is that of a cluster which is created under an id and a DNS name.
+// incarnation returns that of a cluster which is created with an id and a DNS name.
 func (tx *Tx) incarnation(id, dns string) (n int) {
 	if old, ok := tx.base.ByDNS(dns); ok && (old.ID != id || old.Deleted()) {
 		n = old.incarnation() + 1
@@ -62,14 +64,14 @@ func (tx *Tx) incarnation(id, dns string) (n int) {
 		return n
 	}
 	previous := doc.value.(*orphanRecord)
-	if len(previous.Installed) > 0 { // else nothing on the cluster sends receipts of before
+	if len(previous.Installed) > 0 { // otherwise no object on the cluster sends old receipts
 		return max(n, previous.Incarnation+1)
 	}
 	return max(n, previous.Incarnation)
 }
 
-// receiptOf is the digest of an input's canonical JSON, which is the same whatever the order of the fields in our code, and of the
-// cluster's incarnation, if it is not the first.
+// receiptOf returns the digest of an input's canonical JSON, which does not depend on the order of fields in our code, and
+// of the cluster's incarnation, if it is not the first.
 func receiptOf(body []byte, incarnation int) (r Receipt, err error) {
 	canonical, err := jsontext.Sorted(body)
 	if err != nil {
@@ -83,8 +85,8 @@ func receiptOf(body []byte, incarnation int) (r Receipt, err error) {
 	return r, nil
 }
 
-// sealed is an input as it is served: as it was made, with its receipt behind it. Plans and guards see inputs without, since
-// a receipt says nothing that the input does not.
+// withReceipt returns an input in its served form, with its receipt as the last field. Plans and guards compare inputs
+// without receipts, since a receipt follows from the input.
 func withReceipt(value any, incarnation int) (json.RawMessage, Receipt, error) {
 	body, err := jsontext.Canonical(value)
 	if err != nil {
@@ -100,7 +102,7 @@ func withReceipt(value any, incarnation int) (json.RawMessage, Receipt, error) {
 	return fmt.Appendf(body[:len(body)-1], `,"receipt":%q}`, r), r, nil
 }
 
-// sealAll seals inputs, in their order.
+// withReceipts adds receipts to inputs, in their order.
 func withReceipts(inputs []input, incarnation int) ([]any, []Receipt, error) {
 	out, receipts := make([]any, len(inputs)), make([]Receipt, len(inputs))
 	for i, in := range inputs {

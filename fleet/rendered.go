@@ -19,13 +19,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
-// What the template of a resource type makes of an input. It is made on the cluster; here it is made to know which objects they
-// are, and whether the template can be executed at all: one that fails stops the whole ResourceSet of a cluster.
+// The objects that the template of a resource type renders from an input. The cluster renders them; the service does so too,
+// to know which objects exist and whether the template can be executed at all: a failing template stops the whole
+// ResourceSet of a cluster.
 
-// objectRef identifies an object on a cluster. The version of its API is left out: it is the same object in each.
+// objectRef identifies an object on a cluster. It omits the version of the API: the object is the same in each version.
 type objectRef struct{ group, kind, namespace, name string }
 
-// String is the object as messages name it: "NetworkPolicy podinfo/web".
+// String returns the name in messages: "NetworkPolicy podinfo/web".
 func (o objectRef) String() string {
 	if o.namespace == "" {
 		return o.kind + " " + o.name
@@ -42,32 +43,32 @@ const (
 	fluxNamespace   = "flux-system"
 	kindResourceSet = "ResourceSet"
 	kindProvider    = "ResourceSetInputProvider"
-	// maxSetName is how long the name of a ResourceSet may be that a template makes: the operator and the receipts add to it, and
-	// labels of the objects that it makes have 63 characters.
+	// maxSetName is the maximum length of the name of a ResourceSet that a template renders: the operator and the receipts
+	// append to it, and labels have at most 63 characters.
 	maxSetName = 59
 )
 
-// receiptStub stands for the template of that name, which the chart and `bootstrap` put before each template. It reads what that
-// one reads, and makes nothing.
+// receiptStub replaces the template of that name, which the chart and `bootstrap` put before each template. It reads the
+// same values, and renders no object.
 const receiptStub = `<<- define "receipt" ->><<- $_ := .list ->><<- range $o := .objects ->><<- $_ := $o.apiVersion ->><<- $_ := $o.kind ->><<- $_ := $o.name ->><<- end ->><<- end ->>`
 
-// rendered is what a template makes of one input.
+// rendered is the result of a template for one input.
 type rendered struct {
-	objects  []objectRef // sorted, each once
+	objects  []objectRef // sorted, without duplicates
 	handling map[objectRef]handling
-	nulls    []string // places where a list holds nothing: Kubernetes reads these as something else than an empty list
+	nulls    []string // places of null items in lists: Kubernetes does not read them as an empty list
 	err      error
-	left     int // units that executions may still take: those of nested ResourceSets count too
+	left     int // units that executions may still use, including those of nested ResourceSets
 }
 
-// compile parses the template of a type. What is wrong with it is reported by the check of the type.
+// compile parses the template of a type. The check of the type reports errors.
 func (t *resourceType) compile() {
 	if t.Template != "" && len(t.Template) <= maxTemplateBytes {
 		t.compiled, t.uncompiled = resourceset.Parse(receiptStub + t.Template)
 	}
 }
 
-// render executes the template on the input that a cluster gets for a definition.
+// render executes the template on the input of a definition on a cluster.
 func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCluster) rendered {
 	input := make(map[string]any, len(spec)+5)
 	for name, value := range spec {
@@ -85,9 +86,9 @@ func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCl
 	return r
 }
 
-// add executes a template, and those of the ResourceSets that it makes.
+// add executes a template, and those of the ResourceSets that it renders.
 func (r *rendered) add(t *resourceset.Template, input map[string]any, in enclosing) {
-	const overhead = 1000 // units that any execution takes, with what is parsed for it
+	const overhead = 1000 // units that any execution takes, including parsing
 	if r.left -= overhead; r.left <= 0 {
 		r.err = fmt.Errorf("%w: it makes too many %ss with templates of their own", resourceset.ErrBudget, kindResourceSet)
 		return
@@ -143,7 +144,7 @@ func (r *rendered) object(obj map[string]any, in enclosing) {
 	r.nulls = nullsIn(r.nulls, []string{ref.String() + ": "}, obj, false)
 	kept := in.kept || disablesPrune(metadata)
 	spec, _ := obj["spec"].(map[string]any)
-	// The objects of a ResourceSet that has inputs of its own are not known.
+	// The objects of a ResourceSet with inputs of its own are unknown.
 	opened := ref.group == fluxGroup && ref.kind == kindResourceSet && in.depth < deepest && spec["inputs"] == nil && spec["inputsFrom"] == nil
 	r.handle(ref, handling{kept: kept, opened: opened, guarded: slices.Contains(in.guards, ref)})
 	if opened {
@@ -151,7 +152,7 @@ func (r *rendered) object(obj map[string]any, in enclosing) {
 	}
 }
 
-// refOf is the object with these type and names.
+// refOf returns the object with this type and name.
 func refOf(typ, names map[string]any) objectRef {
 	var ref objectRef
 	version, _ := typ["apiVersion"].(string)
@@ -164,7 +165,7 @@ func refOf(typ, names map[string]any) objectRef {
 	return ref
 }
 
-// nested adds what a ResourceSet makes that has no inputs of its own.
+// nested adds the objects of a ResourceSet without inputs of its own.
 func (r *rendered) nested(spec map[string]any, in enclosing) {
 	resources, _ := spec["resources"].([]any)
 	for _, resource := range resources {
@@ -185,7 +186,7 @@ func (r *rendered) nested(spec map[string]any, in enclosing) {
 	r.add(t, nil, in)
 }
 
-// nullsIn are the places in lists that are null. The path is joined only for those: its keys may be long, and the lists too.
+// nullsIn returns the places of null items in lists. The path is joined only for those: keys may be long, and lists too.
 func nullsIn(found, path []string, v any, inList bool) []string {
 	const most = 5
 	if len(found) >= most {
@@ -208,10 +209,10 @@ func nullsIn(found, path []string, v any, inList bool) []string {
 	return found
 }
 
-// maxExpanded is how many bytes a document may have when each alias is replaced by what it stands for.
+// maxExpanded is the maximum size, in bytes, of a document after its aliases are expanded.
 const maxExpanded = 4 << 20
 
-// checkAliases refuses a document whose aliases stand for much more than their own size, before they are resolved.
+// checkAliases refuses a document whose aliases expand to much more than their own size, before they are resolved.
 func checkAliases(document string) error {
 	if !strings.Contains(document, "*") {
 		return nil
@@ -244,7 +245,7 @@ func checkAliases(document string) error {
 	return nil
 }
 
-// numbers is a value with numbers as Flux Operator reads them.
+// numbers returns a value with its numbers as Flux Operator reads them.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -275,7 +276,7 @@ func numbers(v any) any {
 	return v
 }
 
-// checkTemplate tries the template of a type with what its schema admits.
+// checkTemplate tries the template of a type with samples of its schema.
 func checkTemplate(c *checker, t *resourceType) {
 	if t.uncompiled != nil {
 		c.problem("/template", "cannot be parsed: %v", t.uncompiled)
@@ -289,7 +290,7 @@ func checkTemplate(c *checker, t *resourceType) {
 	}
 	for _, spec := range samples {
 		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"})
-		text, _ := jsontext.Canonical(spec) // what was decoded encodes
+		text, _ := jsontext.Canonical(spec) // a decoded value can be encoded
 		if made.problem() != "" {
 			c.checkRenders("/template", t, made, fmt.Sprintf("with the spec %.300s", text))
 			return
@@ -301,8 +302,8 @@ func checkTemplate(c *checker, t *resourceType) {
 	}
 }
 
-// misfit refuses a template that fails on an input. If the template reads settings or the environment of the cluster, which
-// have placeholders here, it may still succeed on a cluster: then misfit only warns.
+// checkRenders refuses a template that fails on an input. If the template reads settings or the environment of the cluster,
+// which have placeholders here, it may still succeed on a cluster: then checkRenders only warns.
 func (c *checker) checkRenders(at string, t *resourceType, made rendered, about string) {
 	if t.readsCluster() && !errors.Is(made.err, resourceset.ErrBudget) {
 		c.warn("the template of resource type %q fails with placeholders for the settings and the environment of a cluster: %s: %s", t.ID, about, made.problem())
@@ -316,7 +317,7 @@ func (t *resourceType) readsCluster() bool {
 	return strings.Contains(t.Template, "settings") || strings.Contains(t.Template, "environment")
 }
 
-// problem is why the template does not fit an input; empty: it does.
+// problem returns the reason why the template fails on an input; empty: it does not.
 func (r *rendered) problem() string {
 	switch {
 	case r.err != nil:
@@ -327,23 +328,23 @@ func (r *rendered) problem() string {
 	return ""
 }
 
-// renderings are what the template of its type makes of a definition, remembered for as long as neither changes.
+// renderings caches the objects of a definition, until the definition or its type changes.
 type renderings struct {
 	mu   sync.Mutex
-	made map[string]rendered // by the overrides of a cluster, encoded; "" for none
+	made map[string]rendered // by the encoded overrides of a cluster; "" for none
 }
 
-// maxRenderings is how many different overrides of one definition are remembered.
+// maxRenderings is the number of different overrides of one definition that are cached.
 const maxRenderings = 64
 
-// anywhere stands for the cluster where the objects of a definition are looked at for all clusters.
+// placeholderCluster is the cluster used to find the objects of a definition for all clusters.
 var placeholderCluster = api.FluxCluster{Name: "cluster", DNS: "cluster.example.com", Environment: "environment"}
 
-// unitsPerStep is how many units of an execution are one step of work. A unit takes 0.1 µs.
+// unitsPerStep is the number of execution units per step of work. A unit takes 0.1 µs.
 const unitsPerStep = 4
 
-// rendered is what the definition makes on a cluster that overrides nothing, or some properties. What is not remembered is executed at
-// each call, as part of the work.
+// rendered returns the objects of the definition on a cluster with some overrides, or none. A result that is not cached is
+// computed again at each call, as part of the work.
 func (r *resource) rendered(overrides map[string]json.RawMessage, work work) rendered {
 	t := r.typ()
 	if t.compiled == nil || r.renderings == nil {
@@ -368,10 +369,10 @@ func (r *resource) rendered(overrides map[string]json.RawMessage, work work) ren
 	return made
 }
 
-// units are those that the executions took.
+// units returns the number of units that the executions took.
 func (r *rendered) units() int { return resourceset.Default.Units - r.left }
 
-// overridesKey is the same text for the same overrides.
+// overridesKey returns the same text for equal overrides.
 func overridesKey(overrides map[string]json.RawMessage) string {
 	var key strings.Builder
 	for _, name := range sortedKeys(overrides) {
@@ -380,7 +381,7 @@ func overridesKey(overrides map[string]json.RawMessage) string {
 	return key.String()
 }
 
-// renderOn is what the definition makes on a cluster.
+// renderOn returns the objects of the definition on a cluster.
 func (r *resource) renderOn(cluster api.FluxCluster, overrides map[string]json.RawMessage) rendered {
 	fields, err := r.overlaid(overrides)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 )
 
-// What clusters and layers say about a definition of a resource type otherwise than its document.
+// Settings that clusters and layers have for a definition of a resource type.
 
-// entryOf is where a cluster says something else about a definition than that it has it, or -1.
+// entryOf returns the index of a cluster's entry for a definition if it has overrides, or -1.
 func entryOf(c *api.Cluster, typeID, id string) int {
 	return slices.IndexFunc(c.Resources[typeID], func(e api.ResourceAssignment) bool { return e.ID == id && len(e.Overrides) > 0 })
 }
@@ -30,7 +30,7 @@ func decodeOverrides(raw map[string]json.RawMessage) (map[string]any, error) {
 	return out, nil
 }
 
-// checkOverrides checks what a cluster says about one definition.
+// checkOverrides checks the overrides of one definition on a cluster.
 func checkOverrides(c *checker, has *Effective, typeID string, at int) {
 	if at < 0 {
 		return
@@ -47,8 +47,8 @@ func checkOverrides(c *checker, has *Effective, typeID string, at int) {
 	}
 }
 
-// inOverrides is a problem of a resource's overrides where the cluster's own document has them; else of no place in it, and
-// naming the layers that say it.
+// inOverrides places a problem of a resource's overrides in the cluster's own document, if that has them; otherwise it has
+// no pointer, and names the layers that set them.
 func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 	property, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
 	property = strings.NewReplacer("~1", "/", "~0", "~").Replace(property)
@@ -74,21 +74,21 @@ func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 	}
 	if len(by) > 0 {
 		if property != "" {
-			by = by[:1] // the highest one counts
+			by = by[:1] // the highest one wins
 		}
 		p.Detail += fmt.Sprintf(" (said by %s)", strings.Join(by, ", "))
 	}
 	return p
 }
 
-// checkOverridesOf checks what an entry says, in a cluster's document or a layer's.
+// checkOverridesOf checks the overrides of an entry, in a cluster's document or a layer's.
 func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, where string) {
 	if len(e.Overrides) == 0 {
 		return
 	}
 	doc, ok := c.next.Get(ResourceKind(typeID), e.ID)
 	if !ok {
-		return // reported where it is assigned
+		return // reported at the assignment
 	}
 	r := doc.value.(*resource)
 	schema := r.typ().schema
@@ -115,7 +115,7 @@ func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, wher
 	}
 }
 
-// overlaid are the fields with a cluster's overrides laid over them, property by property.
+// overlaid returns the fields with a cluster's overrides applied, property by property.
 func (r *resource) overlaid(raw map[string]json.RawMessage) ([]inputField, error) {
 	if len(raw) == 0 {
 		return r.fields, nil
@@ -136,7 +136,7 @@ func (r *resource) overlaid(raw map[string]json.RawMessage) ([]inputField, error
 	return fields, nil
 }
 
-// filledOverrides are overrides with the defaults of what they lack.
+// filledOverrides returns overrides with the defaults of their missing properties.
 func filledOverrides(schema *typeschema.Schema, raw map[string]json.RawMessage) ([]inputField, error) {
 	overrides, err := decodeOverrides(raw)
 	if err != nil {
@@ -148,7 +148,8 @@ func filledOverrides(schema *typeschema.Schema, raw map[string]json.RawMessage) 
 	return encodeFields(overrides)
 }
 
-// overridesSize is what a cluster's overrides add at most to its answer. Only objects in them can gain defaults.
+// overridesSize returns an upper bound, in bytes, of the size that a cluster's overrides add to its answer. Only objects in
+// them can gain defaults.
 func overridesSize(of *Document, entries []api.ResourceAssignment) int {
 	n := 0
 	for i := range entries {

@@ -5,12 +5,12 @@ import (
 	"maps"
 )
 
-// LaterTokens are managed tokens, by id, as a later revision has them than some State: what each secret stands for by
-// then, nothing for a token that is gone. They only ever take away: what a secret may do is what both say.
+// TokenRevocations holds the managed tokens, by id, as they are in a later revision than some State: the holder of each
+// secret then, none for a deleted token. They can only reduce permissions: a secret may do only what both revisions allow.
 type TokenRevocations map[string]map[Digest]*Holder
 
-// With adds tokens to a copy. A nil body is a token that is gone, and so is one that cannot be read: it may have been
-// revoked in a way that only a newer version knows.
+// With returns a copy with more tokens. A nil body is a deleted token. A token that cannot be read counts as deleted too: a
+// newer version may have revoked it in an unknown way.
 func (l TokenRevocations) With(tokens map[string]json.RawMessage) TokenRevocations {
 	next := make(TokenRevocations, len(l)+len(tokens))
 	maps.Copy(next, l)
@@ -24,8 +24,8 @@ func (l TokenRevocations) With(tokens map[string]json.RawMessage) TokenRevocatio
 	return next
 }
 
-// Restrict returns the holder of a secret by what is known later, nil when that is nobody any more. A token that stands
-// for something else by then is nobody's until the State says so, too. It does not allocate.
+// Restrict returns the holder of a secret after revocations, nil if it has none any more. If a token has another role or
+// cluster by then, it has no holder until the State has that revision too. It does not allocate.
 func (l TokenRevocations) Restrict(secret Digest, h *Holder) *Holder {
 	secrets, changed := l[h.ID]
 	if !changed {

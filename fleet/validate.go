@@ -12,9 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// Finish validates the fleet as it would be after the edits and returns the commit that makes them, with c's id, time,
-// actor, reason and request id. Problems are reported all at once. A problem that was stored before and is no worse
-// now is a warning: an unrelated change must stay possible.
+// Finish validates the fleet after the edits and returns the commit that makes them, with c's id, time, actor, reason and
+// request id. It reports all problems at once. A problem that was stored before and has not grown is a warning: unrelated
+// changes must stay possible.
 func (tx *Tx) Finish(c Commit) (Result, error) {
 	edits, changes, err := tx.changes(c.At)
 	if err != nil {
@@ -48,7 +48,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		v.checkDependents(edits)
 		v.checkSharedObjects(edits)
 		if err := tx.work.stopped(); err != nil {
-			return Result{}, err // it was not looked at as a whole
+			return Result{}, err // the commit was not checked completely
 		}
 		v.checkPolicies(edits, c.At)
 	}
@@ -68,7 +68,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "")
 }
 
-// changes are the edits that really change something, sorted, and the same as the log's changes.
+// changes returns the edits that change a document, sorted, and the same as changes of the log.
 func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	var edits []edit
 	for key, doc := range tx.edits {
@@ -90,7 +90,7 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	}
 	edits = tx.dropTokens(tx.endTombstones(edits))
 	slices.SortFunc(edits, func(a, b edit) int {
-		if a.kind == b.kind { // nearly always, and there may be thousands
+		if a.kind == b.kind { // true for nearly all of possibly thousands of pairs
 			return strings.Compare(a.id, b.id)
 		}
 		return strings.Compare(string(a.kind)+"/"+a.id, string(b.kind)+"/"+b.id)
@@ -98,7 +98,7 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	return edits, changesOf(tx.base, edits), nil
 }
 
-// changesOf are edits of a State as the log has them.
+// changesOf converts edits of a State to changes of the log.
 func changesOf(base *State, edits []edit) []Change {
 	changes := make([]Change, len(edits))
 	for i, e := range edits {
@@ -113,7 +113,7 @@ func changesOf(base *State, edits []edit) []Change {
 	return changes
 }
 
-// endTombstones forgets decommissioned clusters whose DNS name a live one takes in this commit.
+// endTombstones removes decommissioned clusters whose DNS name a live cluster gets in this commit.
 func (tx *Tx) endTombstones(edits []edit) []edit {
 	taken := map[string]string{}
 	for _, e := range edits {
@@ -149,7 +149,7 @@ func (tx *Tx) duplicateDNS(edits []edit) []Problem {
 		if e.kind != KindCluster || e.doc == nil {
 			continue
 		}
-		dns := lowerASCII(e.doc.Cluster().ClusterDNS) // a stored one may be as somebody wrote it
+		dns := lowerASCII(e.doc.Cluster().ClusterDNS) // a stored name may have any case
 		other, clash := taken[dns]
 		if holder, ok := tx.base.byDNS[dns]; ok && holder != e.id && !clash {
 			after, edited := editOf(edits, holder)
@@ -173,18 +173,18 @@ func editOf(edits []edit, cluster string) (*Document, bool) {
 	return nil, false
 }
 
-// verdict is what validation of a whole commit found.
+// txValidation collects the results of validating a whole commit.
 type txValidation struct {
 	base, next   *State
 	layerChanges []layerChange // clusters that layers change
 	problems     []Problem
 	limits       []Problem
-	conflicts    []Problem // of objects; the next State's
+	conflicts    []Problem // about objects of the next State
 	warnings     []string
-	stored       int             // problems that were there before
-	tooLarge     atomic.Int32    // clusters whose answers are, and were not before
-	wrong        atomic.Int32    // problems that are, and were not before
-	warned       map[string]bool // what is in warnings: there may be one for each of 10,000 clusters
+	stored       int             // number of problems that existed before
+	tooLarge     atomic.Int32    // number of clusters whose answers become too large
+	wrong        atomic.Int32    // number of new problems
+	warned       map[string]bool // the content of warnings: there may be one for each of 10,000 clusters
 	work         work
 	recalled     map[docKey]*Document
 }
@@ -212,10 +212,10 @@ func (v *txValidation) err() error {
 	return nil
 }
 
-// add takes over what a check of the next State found, less what a check of the base had found already.
+// add adds the problems of a check of the next State, without those that the base has already.
 func (v *txValidation) add(now, before *checker) {
 	if len(v.problems) >= maxAllProblems {
-		return // it is refused
+		return // the commit is refused already
 	}
 	v.problems = append(v.problems, v.newProblems(now.problems, before.problems)...)
 	v.limits = append(v.limits, v.newProblems(now.limits, before.limits)...)
@@ -239,7 +239,7 @@ func (v *txValidation) newProblems(now, before []Problem) []Problem {
 	return out
 }
 
-// noWorseThan tells whether the problem was there before: the same one in the same field, or a size that has not grown.
+// noWorseThan reports whether the problem existed before: the same one in the same field, or a size that has not grown.
 func (p Problem) noWorseThan(before Problem) bool {
 	if indices.ReplaceAllString(p.Pointer, "/*") != indices.ReplaceAllString(before.Pointer, "/*") {
 		return false
@@ -249,7 +249,7 @@ func (p Problem) noWorseThan(before Problem) bool {
 
 var indices = regexp.MustCompile(`/[0-9]+`)
 
-// documents checks those that change.
+// checkDocuments checks the changed documents.
 func (v *txValidation) checkDocuments(edits []edit) {
 	found := v.checkEach(len(edits), func(i int) checkResult {
 		if edits[i].doc == nil {
@@ -265,10 +265,10 @@ func (v *txValidation) checkDocuments(edits []edit) {
 	}
 }
 
-// finding is what is wrong with something as it would be, and as it is; nothing: it was not looked at.
+// checkResult holds the problems of a document in the next State and in the base; zero: it was not checked.
 type checkResult struct{ now, was *checker }
 
-// find looks at many things at once, until enough is wrong.
+// checkEach checks many documents concurrently, until there are enough problems.
 func (v *txValidation) checkEach(n int, look func(i int) checkResult) []checkResult {
 	found := make([]checkResult, n)
 	parallel.Each(n, func(i int) {
@@ -282,7 +282,8 @@ func (v *txValidation) checkEach(n int, look func(i int) checkResult) []checkRes
 	return found
 }
 
-// enough tells whether no more is looked at: a change may make thousands of answers too large, and each has to be made to know.
+// done reports whether checking stops: a change may make thousands of answers too large, and each must be encoded to find
+// out.
 func (v *txValidation) done() bool {
 	return v.work.stopped() != nil || v.tooLarge.Load() >= maxProblems || v.wrong.Load() >= maxAllProblems
 }
@@ -296,7 +297,7 @@ func (v *txValidation) countNew(f checkResult) {
 	}
 }
 
-// check is what is wrong with a document as it would be.
+// check returns the problems of a document in the next State.
 func (v *txValidation) check(doc *Document, most int, known bool) *checker {
 	c := &checker{next: v.next, base: v.base, limit: most, alreadyValid: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
 	if !doc.Deleted() {
@@ -305,7 +306,7 @@ func (v *txValidation) check(doc *Document, most int, known bool) *checker {
 	return c
 }
 
-// document checks one document as it would be, and as it is if that matters.
+// checkDocument checks one document in the next State, and in the base if that matters.
 func (v *txValidation) checkDocument(e edit) (now, was *checker) {
 	doc := v.next.docs[e.kind][e.id]
 	before := v.base.docs[e.kind][e.id]
@@ -313,7 +314,7 @@ func (v *txValidation) checkDocument(e edit) (now, was *checker) {
 	now, was = v.check(doc, maxProblems, known), &checker{next: v.base, work: v.work}
 	if before != nil && len(now.problems)+len(now.limits)+len(now.warnings) > 0 {
 		was = check(v.base, before, 0, v.work)
-		if n := len(was.problems); n > 0 { // they are excused, and what comes after them is not
+		if n := len(was.problems); n > 0 { // these are only warnings, so they must not use up the limit
 			if now = v.check(doc, maxProblems+n, known); now.full() {
 				now.problem("", "there are %d problems or more; %d of them were stored before", now.limit, n)
 			}
@@ -339,8 +340,8 @@ func (v *txValidation) checkDocument(e edit) (now, was *checker) {
 	return now, was
 }
 
-// known reports whether a cluster has what it had in the base, and nothing refuses that. What a check would warn of was true before,
-// too, so that nothing new would be found.
+// alreadyValid reports whether a cluster has the same configuration as in the base, which was checked without problems.
+// Warnings of such a check would not be new either.
 func (v *txValidation) alreadyValid(before, doc *Document) bool {
 	return v.unchanged(before, doc) && v.base.Effective(before).checked.Load() == v.next.definitions
 }
@@ -350,7 +351,7 @@ func (v *txValidation) unchanged(before, doc *Document) bool {
 		v.next.sameAnswers(v.base, v.base.Effective(before), v.next.Effective(doc))
 }
 
-// remember makes what a cluster has known, also as it is in the base: the next plan is of that again.
+// markChecked marks the configuration of a cluster as checked, also in the base: the next plan starts from there.
 func (v *txValidation) markChecked(before, doc *Document) {
 	v.next.Effective(doc).checked.Store(v.next.definitions)
 	if v.unchanged(before, doc) {
@@ -358,7 +359,7 @@ func (v *txValidation) markChecked(before, doc *Document) {
 	}
 }
 
-// inUse refuses to delete a definition that something would still refer to.
+// checkInUse refuses to delete a definition that other documents still refer to.
 func (v *txValidation) checkInUse(tx *Tx, edits []edit) error {
 	deleted := map[Kind]map[string]bool{}
 	for _, e := range edits {
