@@ -13,14 +13,14 @@ import (
 // MaxAnswerBytes is the largest body Flux Operator reads from an ExternalService (900 KiB after decompression).
 const MaxAnswerBytes = 900 << 10
 
-// adviseAnswerBytes is where a warning starts.
+// adviseAnswerBytes is the size of an answer above which there is a warning.
 const adviseAnswerBytes = MaxAnswerBytes * 7 / 10
 
-// The guards must know how large 10,000 clusters' answers become when a catalog entry changes, without encoding them.
-// So every document keeps an upper bound of what it adds, and only an answer whose bounds add up to something near
-// the limit is encoded. A cluster's bound covers its overrides, patches, and its own block, which every input
-// repeats; a definition's bound covers an input made of it alone. Values of two sets of patches merged are never
-// larger than both apart, since merging only shares or replaces.
+// Validation must know the size of 10,000 clusters' answers after a change of a catalog entry, without encoding them. So
+// every document caches an upper bound of the size that it adds, and an answer is encoded only if its bounds add up to
+// nearly the limit. A cluster's bound covers its overrides, patches, and the cluster block, which every input repeats; a
+// definition's bound covers an input without cluster settings. Merged patches are never larger than both sets together,
+// since merging only shares or replaces values.
 
 const (
 	envelopeBytes   = len(`{"inputs":[]}` + "\n")
@@ -34,7 +34,7 @@ func encodedSize(v any) int {
 	enc := json.NewEncoder(&n)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return 0 // models always encode; raw values were parsed before they were stored
+		return 0 // models can always be encoded; raw values were parsed before they were stored
 	}
 	return int(n)
 }
@@ -46,7 +46,7 @@ func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return l
 func componentBound(p *api.PlatformComponent) int {
 	in, err := componentInput(p, api.ComponentAssignment{}, nil, &inputContext{})
 	if err != nil {
-		return 0 // patches that do not fit: the answer fails as a whole
+		return 0 // contradicting patches: the answer fails as a whole
 	}
 	n := encodedSize(in) + len(p.ID)
 	for _, id := range p.DependsOn {
@@ -55,7 +55,7 @@ func componentBound(p *api.PlatformComponent) int {
 	return n
 }
 
-// clusterBound is the sum over what a cluster says itself in each of its lists that are compiled in.
+// clusterBound is the sum of the bounds of a cluster's settings in all compiled-in lists.
 func (ks *kindSet) clusterBound(value any) int {
 	n := 0
 	for _, a := range ks.lists[:ks.compiledCount] {
@@ -79,7 +79,7 @@ func overridesBound(c *api.Cluster) int {
 	}
 	for _, e := range c.PlatformComponents {
 		for _, ref := range e.ValuesFrom {
-			n += referenceBytes + len(ref.Name) + len(ref.ValuesKey) // neither has anything that is escaped
+			n += referenceBytes + len(ref.Name) + len(ref.ValuesKey) // neither contains characters that are escaped
 		}
 	}
 	for _, patches := range c.Patches {
@@ -88,7 +88,7 @@ func overridesBound(c *api.Cluster) int {
 	return n
 }
 
-// bound is at least the size of a cluster's answer.
+// bound returns an upper bound of the size of a cluster's answer, in bytes.
 func (s *State) bound(d *Effective, a *descriptor) int {
 	n := envelopeBytes + a.overrideBound(d)
 	for id := range a.eachID(d) {
@@ -99,7 +99,7 @@ func (s *State) bound(d *Effective, a *descriptor) int {
 	return n
 }
 
-// checkSizes holds the answers of a cluster against Flux's limit.
+// checkSizes checks the answers of a cluster against Flux's limit.
 func checkSizes(c *checker, d *Effective, lists ...*descriptor) {
 	if c.alreadyValid {
 		return
@@ -110,7 +110,7 @@ func checkSizes(c *checker, d *Effective, lists ...*descriptor) {
 		}
 		inputs, _, err := c.next.inputs(d, a, nil)
 		if err != nil {
-			continue // reported as the reference or patch it is
+			continue // reported as the invalid reference or patch
 		}
 		var body bytes.Buffer
 		if err := encodeInputs(&body, values(inputs)); err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// clustersWith is how many clusters have a definition, or something of a resource type: of a layer or their own.
+// countClustersWith returns the number of clusters that have a definition, or an entry of a resource type, from a layer or
+// their own list.
 func (tx *Tx) countClustersWith(kind Kind, id string) (n int) {
 	a, whole := tx.descriptor(kind), kind == KindResourceType
 	if whole {
@@ -27,9 +28,10 @@ func (tx *Tx) countClustersWith(kind Kind, id string) (n int) {
 	return n
 }
 
-// unassignEverywhere takes a definition off every cluster, out of every layer, and out of the dependencies of others.
+// unassignEverywhere removes a definition from every cluster, from every layer, and from the dependencies of other
+// definitions.
 func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {
-	tx.within++ // it is a part of the deletion
+	tx.within++ // this is part of the deletion
 	defer func() { tx.within-- }()
 	for _, user := range tx.referrers(kind, id) {
 		switch user.Kind {
@@ -51,7 +53,7 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {
 	return nil
 }
 
-// unlistedPatches are the clusters that have patches of a component and do not list it, by id.
+// unlistedPatches returns the clusters that have patches of a component and do not list it, by id.
 func (tx *Tx) unlistedPatches(component string) []*Document {
 	var clusters []*Document
 	tx.each(KindCluster, func(d *Document) {
@@ -63,8 +65,8 @@ func (tx *Tx) unlistedPatches(component string) []*Document {
 	return clusters
 }
 
-// forgetPatches removes the patches of a deleted component from the clusters that do not list it. Otherwise a new component
-// with the same id would receive them.
+// dropPatches removes the patches of a deleted component from the clusters that do not list it. Otherwise they would apply
+// to a new component with the same id.
 func (tx *Tx) dropPatches(component string) error {
 	for _, d := range tx.unlistedPatches(component) {
 		doc, err := tx.applyEdit(d, func(before *Document, obj map[string]any) (bool, error) {
@@ -82,7 +84,7 @@ func (tx *Tx) dropPatches(component string) error {
 	return nil
 }
 
-// deleteResources deletes the definitions of a resource type, and takes them off every cluster that has any.
+// deleteResources deletes the definitions of a resource type, and removes them from every cluster.
 func (tx *Tx) deleteResources(typeID string) error {
 	a := tx.descriptor(ResourceKind(typeID))
 	if a == nil {
@@ -124,7 +126,8 @@ func (tx *Tx) deleteResources(typeID string) error {
 	return failed
 }
 
-// users are the documents that refer to a definition or are of a resource type, as the Tx sees them, sorted by kind and id.
+// referrers returns the documents that refer to a definition or belong to a resource type, with the edits of the Tx, sorted
+// by kind and id.
 func (tx *Tx) referrers(kind Kind, id string) []*Document {
 	if kind == KindResourceType {
 		var out []*Document
@@ -135,7 +138,7 @@ func (tx *Tx) referrers(kind Kind, id string) []*Document {
 	return tx.referrersOf(kind, map[string]bool{id: true})[id]
 }
 
-// usersOf are the documents that refer to each of some definitions.
+// referrersOf returns the documents that refer to each of some definitions.
 func (tx *Tx) referrersOf(kind Kind, ids map[string]bool) map[string][]*Document {
 	out := map[string][]*Document{}
 	a := tx.descriptor(kind)

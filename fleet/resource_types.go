@@ -19,27 +19,28 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
-// KindResourceType is the kind of resource types: each makes a kind of definition of a document, as if it was compiled in.
+// KindResourceType is the kind of resource types: each adds a kind of definition, from a document instead of compiled-in
+// code.
 const KindResourceType Kind = "resource_type"
 
-// resourcePrefix is what the kinds of the definitions of resource types begin with.
+// resourcePrefix is the prefix of the kinds of resource types' definitions.
 const resourcePrefix = "resource/"
 
-// ResourceKind is the kind of the definitions of a resource type, whether or not there is that type.
+// ResourceKind returns the kind of the definitions of a resource type, whether or not the type exists.
 func ResourceKind(id string) Kind { return Kind(resourcePrefix + id) }
 
-// ResourceType is the id of the resource type that the kind's documents are definitions of.
+// ResourceType returns the id of the resource type whose definitions have this kind.
 func (k Kind) ResourceType() (id string, ok bool) {
 	return strings.CutPrefix(string(k), resourcePrefix)
 }
 
-// What becomes of an object on the cluster when its input goes.
+// The possible fates of an object on the cluster when its input is removed.
 const (
 	removalDelete = "delete"
 	removalKeep   = "keep"
 )
 
-// receiptNone declares that the template of a type makes no receipts.
+// receiptNone declares that the template of a type sends no receipts.
 const receiptNone = "none"
 
 const (
@@ -47,22 +48,22 @@ const (
 	maxTemplateBytes = 64 << 10
 )
 
-// reservedTypes are paths beside the lists that clusters poll, and some that may come.
+// reservedTypes are paths next to the lists that clusters poll, some of them for future use.
 var reservedTypes = []string{"clusters", "receipts", "events"}
 
-// reservedPrefixes begin the names of the ResourceSets that the shipped templates make. A type has a ResourceSet of its own, which is
-// called as the type.
+// reservedPrefixes are prefixes of the names of ResourceSets that the shipped templates render. A type has its own
+// ResourceSet, with the name of the type.
 var reservedPrefixes = []string{"adopt-", "gate-", "receipt-"}
 
 // resourceType is the value of a resource type's document.
 type resourceType struct {
 	api.ResourceType
-	schema   *typeschema.Schema   // nil: it is unsound
-	problems []typeschema.Problem // then
+	schema   *typeschema.Schema   // nil: it is invalid
+	problems []typeschema.Problem // if it is invalid
 	template func() objectidentity.Identity
 
-	compiled   *resourceset.Template // of the template; nil: there is none, or it cannot be parsed
-	uncompiled error                 // then
+	compiled   *resourceset.Template // the parsed template; nil: there is none, or it cannot be parsed
+	uncompiled error                 // if it cannot be parsed
 }
 
 var typeKind = kindRules{
@@ -144,10 +145,10 @@ func checkTypePatterns(obj map[string]any) error {
 	return Invalid(problems)
 }
 
-// makesReceipts matches what asks for a receipt in a template.
+// makesReceipts matches a call of the receipt template.
 var makesReceipts = regexp.MustCompile(`<<-?\s*template\s+"receipt"`)
 
-// adviseReceipt warns of types whose inputs are never confirmed, or are so without a receipt that is made.
+// adviseReceipt warns of types whose inputs are never confirmed, or are confirmed without a receipt from the template.
 func adviseReceipt(c *checker, t *resourceType) {
 	switch made := makesReceipts.MatchString(t.Template); {
 	case t.Template == "":
@@ -158,7 +159,7 @@ func adviseReceipt(c *checker, t *resourceType) {
 	}
 }
 
-// spec reports what a schema finds wrong.
+// spec reports the problems that a schema found.
 func (c *checker) spec(at string, problems []typeschema.Problem) {
 	for _, p := range problems {
 		if c.full() {
@@ -168,12 +169,12 @@ func (c *checker) spec(at string, problems []typeschema.Problem) {
 	}
 }
 
-// resource is the value of the document of a definition.
+// resource is the value of a definition's document.
 type resource struct {
 	api.Resource
-	of      *Document // its type; nil for a document by itself
+	of      *Document // its type; nil if the document is read alone
 	fields  []inputField
-	endless bool // not all of them could be worked out
+	endless bool // its defaults exceed the limit
 
 	renderings *renderings
 }
@@ -185,13 +186,13 @@ func (r *resource) typ() *resourceType {
 	return r.of.value.(*resourceType)
 }
 
-// inputField is a field of an input, encoded.
+// inputField is an encoded field of an input.
 type inputField struct {
 	name  string
 	value json.RawMessage
 }
 
-// complete fills in the defaults of the type as it is: it may have got more since the document was written.
+// complete adds the defaults of the current type, which may have more than when the document was written.
 func (r *resource) complete() error {
 	spec, err := decodeValue(r.Spec)
 	if err != nil {
@@ -221,7 +222,7 @@ func encodeFields(spec map[string]any) ([]inputField, error) {
 	return fields, nil
 }
 
-// spec is the filled spec, to be changed at will.
+// spec returns a copy of the spec with defaults.
 func (r *resource) spec() (map[string]any, error) {
 	spec := make(map[string]any, len(r.fields))
 	for _, f := range r.fields {
@@ -234,7 +235,7 @@ func (r *resource) spec() (map[string]any, error) {
 	return spec, nil
 }
 
-// resourceInput is what a cluster polls for a definition of a resource type: id, the fields of the spec, and the cluster.
+// resourceInput is the input of a definition of a resource type: id, the fields of the spec, and the cluster block.
 type resourceInput struct {
 	id      string
 	fields  []inputField
@@ -256,7 +257,7 @@ func (in resourceInput) MarshalJSON() ([]byte, error) {
 	return body, errors.Join(err, bad)
 }
 
-// resourceKind is the kind of definition that a resource type makes. Every version of the type makes another one.
+// resourceKind returns the descriptor of a resource type's definitions. Each version of the type gets a new one.
 func resourceKind(id string, of *Document) *descriptor {
 	d := definition[resource, api.ResourceAssignment, resourceInput]{
 		kind: ResourceKind(id), noun: id + " resource", field: id, endpoint: id, idField: "resource_id", typeDoc: of, typed: true,
@@ -310,7 +311,7 @@ func resourceKind(id string, of *Document) *descriptor {
 		before, after := was.value.(*resource), is.value.(*resource)
 		return renamesObjects(before.typ().naming(), after.typ().naming(), resourceInput{fields: before.fields}, resourceInput{fields: after.fields})
 	}
-	a.count = func(c *Effective) int { return len(c.Cluster().Resources[id]) } // polls ask: it allocates nothing
+	a.count = func(c *Effective) int { return len(c.Cluster().Resources[id]) } // polls call it: it must not allocate
 	return a
 }
 
@@ -344,7 +345,7 @@ func checkResource(c *checker, r *resource) {
 	}
 	schema := r.typ().schema
 	if schema == nil {
-		return // the type is refused, or what is wrong with it is known
+		return // the type is refused, or its problems are stored already
 	}
 	if r.endless {
 		c.spec("/spec", []typeschema.Problem{typeschema.Endless})
@@ -368,7 +369,7 @@ func checkResource(c *checker, r *resource) {
 	checkOwnSet(c, r)
 }
 
-// decodeValue reads a value that canonical wrote.
+// decodeValue parses a canonical value.
 func decodeValue(body json.RawMessage) (any, error) {
 	obj, err := unstructured.Decode(slices.Concat([]byte(`{"v":`), body, []byte(`}`)))
 	return obj["v"], err

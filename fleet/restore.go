@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// restore puts documents back to what they were, patch owners included.
+// restore restores documents to a former revision, patch owners included.
 func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	base := b.tx.base.Revision()
 	rev := Revision(op.Revision)
@@ -18,7 +18,7 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 		return nil, err
 	}
 	switch {
-	case rev < 1: // also when it was left out: revision 0 would be a fleet without anything
+	case rev < 1: // also if it is missing: revision 0 would be an empty fleet
 		return nil, Invalid([]Problem{{Detail: "revision: is required, and at least 1"}})
 	case len(op.ClusterIds) > 0 || op.Selector != "" || op.All || len(op.Layers) > 0:
 		return nil, Invalid([]Problem{{Detail: "restore takes kind and id, or everything; not cluster_ids, selector, all or layers"}})
@@ -54,13 +54,13 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 	return docs, nil
 }
 
-// restored are documents of one kind that are put back.
+// restored holds documents of one kind to be restored.
 type restored struct {
 	kind Kind
 	docs map[string]json.RawMessage
 }
 
-// restoreOrder is the order in which documents can be put back: a resource type is there as long as its definitions are.
+// restoreOrder returns the order in which documents can be restored: a resource type must exist while its definitions do.
 func (tx *Tx) restoreOrder(past Documents) []restored {
 	came, went := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for id, body := range past[KindResourceType] {
@@ -84,14 +84,14 @@ func (tx *Tx) restoreOrder(past Documents) []restored {
 	return append(order, restored{KindResourceType, went})
 }
 
-// restore makes one document what it was; nil deletes it under the rules of Delete.
+// restore restores one document; a nil body deletes it under the rules of Delete.
 func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, error) {
 	now := tx.raw(kind, id)
 	if body == nil {
 		if now == nil {
 			return nil, nil
 		}
-		if now.Deleted() { // decommissioned since: it was not there at all
+		if now.Deleted() { // decommissioned since: at that revision it did not exist
 			tx.record(kind, id, nil)
 			return now, nil
 		}

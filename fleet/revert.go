@@ -14,8 +14,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/threeway"
 )
 
-// revert takes back what one revision changed, and leaves what was changed since: of each document it is a three-way merge
-// of what the revision made of it, what it is now, and what it was before that revision.
+// revert reverts the changes of one revision and keeps later changes: for each document it is a three-way merge of the
+// version that the revision made, the current one, and the one before the revision.
 func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	rev := Revision(op.Revision)
 	prefer := jsontext.Side(op.Prefer)
@@ -46,7 +46,8 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	return b.revertChanges(changes, prefer)
 }
 
-// revertedKind is the kind that an operation restricts a revert to. Its type may be gone: the revision may have deleted it.
+// revertedKind returns the kind that an operation restricts a revert to. Its type may be missing: the revision may have
+// deleted it.
 func (tx *Tx) revertedKind(op api.Operation) (Kind, error) {
 	if op.Kind == kindResource && op.Type != "" {
 		return ResourceKind(op.Type), nil
@@ -58,9 +59,9 @@ func (tx *Tx) revertedKind(op api.Operation) (Kind, error) {
 	return kind, err
 }
 
-// reverted are those of a revision's changes that are to be taken back. Tokens are not among them, whatever was done to
-// them: a secret that was revoked must not work again because somebody undoes what else was done that day. The fleet's own
-// accounts follow from the change.
+// reverted returns the changes of a revision that are to be reverted. It omits all changes of tokens: a revoked secret must
+// not work again because somebody reverts other changes of that revision. Internal documents are omitted too, since they
+// follow from the change.
 func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]Change, error) {
 	var kept []Change
 	tokens := 0
@@ -120,14 +121,14 @@ type reverting struct {
 	b       *Batch
 	prefer  jsontext.Side
 	changes map[docKey]Change
-	// now is the documents before the revert. Comparing with the Tx instead would count its own edits as later changes:
+	// now holds the documents before the revert. A comparison with the Tx would count its own edits as later changes, since
 	// restoring one document may edit others.
 	now         Documents
 	docs        []*Document
 	deleted     []*Document // components
 	conflicts   []Problem
 	conflicting map[docKey]bool
-	failed      error // the first; conflicts are reported instead of it, all at once
+	failed      error // the first error; conflicts are reported instead of it, all together
 }
 
 // restore reverts the changes of documents of one kind.
@@ -164,8 +165,8 @@ func (r *reverting) restore(group restored) error {
 	return nil
 }
 
-// removePatches ends the deletion of components: clusters that do not list one may have patches of it, while a layer assigned
-// it. The revert leaves only patches that were set since, so they are a conflict.
+// removePatches completes the deletion of components: clusters that do not list a component may have patches of it, from a
+// time when a layer assigned it. The revert leaves only patches that were set later, so they are a conflict.
 func (r *reverting) removePatches() error {
 	tx := r.b.tx
 	for _, component := range r.deleted {
@@ -193,10 +194,10 @@ func (r *reverting) removePatches() error {
 	return nil
 }
 
-// reversal is what becomes of one document.
+// reversal is the revert of one document.
 type reversal struct {
 	changes   bool
-	body      json.RawMessage // nil: it goes
+	body      json.RawMessage // nil: the document is deleted
 	conflicts []jsontext.MergeConflict
 }
 
@@ -212,7 +213,7 @@ func (r reversal) problems(kind Kind, id, noun string) []Problem {
 	return problems
 }
 
-// excerpt is a value for a message.
+// excerpt returns a value for a message.
 func excerpt(v any) string {
 	const longest = 80
 	if v == nil {
@@ -228,11 +229,11 @@ func excerpt(v any) string {
 	return string(text)
 }
 
-// reversal computes the revert of one document from the body before the revert; nil: it does not exist. It changes nothing.
+// reversal computes the revert of one document from its body before the revert; nil: it does not exist. It changes no state.
 func (tx *Tx) reversal(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
 	switch {
 	case bytes.Equal(now, ch.Before) || !ch.live(ch.Before) && !ch.live(now) && ch.live(ch.After):
-		return reversal{}, nil // it is taken back already
+		return reversal{}, nil // it is reverted already
 	case bytes.Equal(now, ch.After) && (now == nil) == (ch.After == nil):
 		return reversal{changes: true, body: ch.Before}, nil
 	case ch.live(ch.Before) && ch.live(ch.After) && ch.live(now):
@@ -252,10 +253,10 @@ func (tx *Tx) reversal(ch Change, now json.RawMessage, prefer jsontext.Side) (re
 	return r, nil
 }
 
-// mergeBack merges what a document was before a change into what it is now.
+// mergeBack merges a document before a change into its current version.
 func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
 	opt := threeway.Options{Prefer: prefer}
-	if ch.Kind == KindCluster { // a layer says something about components that it does not give
+	if ch.Kind == KindCluster { // a layer may have settings of components that it does not assign
 		opt.Given = tx.componentsFromLayers
 	}
 	merged, conflicts, err := threeway.Merge(threeway.Versions{Made: ch.After, Now: now, Before: ch.Before}, opt)
@@ -272,5 +273,5 @@ func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (r
 	return reversal{changes: !bytes.Equal(body, now), body: body}, err
 }
 
-// live tells whether there is a document, and no decommissioned cluster.
+// live reports whether a document exists and is not a decommissioned cluster.
 func (c Change) live(body json.RawMessage) bool { return body != nil && !c.tombstone(body) }

@@ -77,8 +77,8 @@ func checkRoleBinding(c *checker, b *api.RoleBinding) {
 	}
 }
 
-// reservedBinding tells whether Kubernetes itself or Flux owns a ClusterRoleBinding of this name: applying ours over
-// it, and later removing it, would take the cluster's own permissions away.
+// reservedBinding reports whether Kubernetes itself or Flux owns a ClusterRoleBinding of this name: applying ours over it,
+// and later removing it, would remove permissions that the cluster needs.
 func reservedBinding(id string) bool {
 	for _, prefix := range []string{"system:", "kubeadm:", "flux-operator", "cluster-reconciler", "crd-controller"} {
 		if strings.HasPrefix(id, prefix) {

@@ -14,24 +14,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// Seed is a set of documents to start a fleet from, as a seed file or another program's database holds them.
+// Seed is a set of documents to initialize a fleet, from a seed file or the database of another program.
 type Seed []SeedDocument
 
-// SeedDocument is one document of a seed; At is where it stands, for messages. Kind and ID are known when it was read.
+// SeedDocument is one document of a seed; At is its place, for messages. Kind and ID are known after reading.
 type SeedDocument struct {
 	Kind Kind
 	ID   string
 	At   string
 
-	// A seed may be 10,000 clusters, so each is parsed when it is its turn, and let go of as soon as it is a document.
+	// A seed may contain 10,000 clusters, so each is parsed in its turn, and the parsed form is dropped when its document
+	// exists.
 	text  jsontext.Text
-	obj   map[string]any // of what was parsed already
+	obj   map[string]any // the parsed form, if it is parsed already
 	doc   *Document
-	under *Rules // by which the whole seed has been found valid
+	under *Rules // the rules under which the whole seed was found valid
 }
 
-// seedList is a top-level key of a seed file. Without a kind it has the definitions of all resource types, which say of
-// which they are.
+// seedList is a top-level key of a seed file. Without a kind it holds the definitions of all resource types, each of which
+// names its type.
 type seedList struct {
 	key  string
 	kind Kind
@@ -43,7 +44,7 @@ const resourcesList = "resources"
 func (ks *kindSet) seedLists() []seedList {
 	var lists []seedList
 	for _, k := range ks.kinds {
-		if k.name == KindLayer { // before everything that refers to them
+		if k.name == KindLayer { // before all documents that refer to it
 			lists = append(lists, seedList{key: resourcesList})
 		}
 		lists = append(lists, seedList{k.collection, k.name})
@@ -54,9 +55,9 @@ func (ks *kindSet) seedLists() []seedList {
 	return lists
 }
 
-// ParseSeed reads a seed file: one JSON object with lists of documents under `clusters`, `platform_components` and so on,
-// as their collections are called. `_id` is accepted as the key of a document, and null as an absent value, as the
-// reference's files have them.
+// ParseSeed parses a seed file: one JSON object with lists of documents under the names of their collections: `clusters`,
+// `platform_components` and so on. As in files of the reference implementation, `_id` is accepted as the key of a document,
+// and null as an absent value.
 func ParseSeed(body []byte) (Seed, error) { return compiledIn.parseSeed(body) }
 
 func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
@@ -90,7 +91,7 @@ func (ks *kindSet) parseSeed(body []byte) (Seed, error) {
 	return seed, Invalid(problems)
 }
 
-// collections names those of the definitions.
+// collections returns the collections of all definitions, for messages.
 func (ks *kindSet) collections() string {
 	var names []string
 	for _, list := range ks.seedLists() {
@@ -104,14 +105,14 @@ func (ks *kindSet) collections() string {
 
 var errNoObject = errors.New("must be an object")
 
-// NewSeedDocument makes a seed's document of parsed JSON.
+// NewSeedDocument returns a seed document of parsed JSON.
 func NewSeedDocument(kind Kind, at string, item any) (d SeedDocument, err error) {
 	d.Kind, d.At = kind, at
 	d.obj, err = d.take(item)
 	return d, err
 }
 
-// read is the document as parsed JSON, unless there is something wrong with that.
+// read returns the document as parsed JSON, unless it has problems.
 func (d *SeedDocument) read(shape Shape) (obj map[string]any, err error) {
 	if obj = d.obj; d.text != nil {
 		item, problems := d.text.Parse()
@@ -125,7 +126,7 @@ func (d *SeedDocument) read(shape Shape) (obj map[string]any, err error) {
 	return obj, err
 }
 
-// take finds out which document parsed JSON is, and makes it one of ours.
+// take identifies the document in parsed JSON, and converts it to the current form.
 func (d *SeedDocument) take(item any) (map[string]any, error) {
 	obj, ok := item.(map[string]any)
 	if !ok {
@@ -153,8 +154,8 @@ func (d *SeedDocument) take(item any) (map[string]any, error) {
 	return obj, nil
 }
 
-// dropNulls removes what the reference writes for an option that is not set: in the document itself and in the entries
-// of its lists. Elsewhere null is left for validation to refuse.
+// dropNulls removes the nulls that the reference implementation writes for unset options: in the document itself and in the
+// entries of its lists. Other nulls are left for validation to refuse.
 func dropNulls(obj map[string]any) {
 	for field, v := range obj {
 		if v == nil {
@@ -168,10 +169,10 @@ func dropNulls(obj map[string]any) {
 	}
 }
 
-// Create adds every document of the seed to a Tx. Problems are reported together, each at its place in the seed.
+// Create adds every document of the seed to a Tx. Problems are reported together, each with its place in the seed.
 func (s Seed) Create(tx *Tx) error { return s.create(tx, nil) }
 
-// create is Create of documents in which shape, if there is one, finds nothing wrong. What it finds is all that is reported.
+// create is Create. If shape is not nil and finds problems, only these are reported.
 func (s Seed) create(tx *Tx, shape Shape) error {
 	return tx.as(api.RevisionOperation{Op: "seed"}, func() error {
 		var misshapen, problems []Problem
@@ -210,10 +211,10 @@ func (d *SeedDocument) create(tx *Tx, obj map[string]any) (err error) {
 	return err
 }
 
-// Shape tells what is wrong with parsed JSON by itself, as a document of a kind.
+// Shape returns the problems of parsed JSON as a document of a kind, without regard to other documents.
 type Shape func(kind Kind, value any) []Problem
 
-// Check tells what is wrong with the seed as the content of an empty fleet, in which every document has to have the shape.
+// Check returns the problems of the seed as the content of an empty fleet, in which every document must have the shape.
 func (s Seed) Check(rules Rules, shape Shape) error {
 	if s.Checked() {
 		return nil
@@ -235,10 +236,10 @@ func (s Seed) Check(rules Rules, shape Shape) error {
 	return nil
 }
 
-// Checked tells whether the seed has passed Check.
+// Checked reports whether the seed has passed Check.
 func (s Seed) Checked() bool { return len(s) == 0 || s[len(s)-1].under != nil }
 
-// settles tells whether a Tx does nothing but create what Check has found valid.
+// covers reports whether a Tx only creates documents that Check has found valid.
 func (s Seed) covers(tx *Tx) bool {
 	if len(s) == 0 || tx.base.Revision() != 0 || len(tx.edits) != len(s) || s[0].under == nil || !slices.Equal(s[0].under.Environments, tx.base.rules.Environments) {
 		return false
@@ -251,7 +252,7 @@ func (s Seed) covers(tx *Tx) bool {
 	return true
 }
 
-// Locate gives the problems that Finish found in the seed's documents their place in the seed.
+// Locate maps the problems that Finish found in the seed's documents to their places in the seed.
 func (s Seed) Locate(err error) error {
 	var e *Error
 	if !errors.As(err, &e) {

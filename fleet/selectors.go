@@ -13,7 +13,7 @@ import (
 // Selector selects clusters, in Kubernetes' label selector syntax over their labels plus `environment` and `id`.
 type Selector struct{ selector labels.Selector }
 
-// ParseSelector reads a selector. The empty one selects every cluster.
+// ParseSelector parses a selector. The empty one selects every cluster.
 func ParseSelector(s string) (Selector, error) {
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return Selector{}, Invalid([]Problem{{Detail: "selector: must not contain control characters"}})
@@ -25,19 +25,19 @@ func ParseSelector(s string) (Selector, error) {
 	return Selector{sel}, nil
 }
 
-// Matches tells whether the selector selects a cluster.
+// Matches reports whether the selector selects a cluster.
 func (s Selector) Matches(c *api.Cluster) bool { return s.selector.Matches(clusterLabels{c}) }
 
-// clusterLabels shows a cluster's labels, with its environment and id as labels of these names.
+// clusterLabels presents a cluster's labels to a selector, with its environment and id as labels of these names.
 type clusterLabels struct{ *api.Cluster }
 
-// Has tells whether the cluster has the label.
+// Has reports whether the cluster has the label.
 func (c clusterLabels) Has(label string) bool { _, ok := c.Lookup(label); return ok }
 
-// Get is the label's value, or empty.
+// Get returns the label's value, or "".
 func (c clusterLabels) Get(label string) string { v, _ := c.Lookup(label); return v }
 
-// Lookup is the label's value and whether there is one.
+// Lookup returns the label's value, and whether it exists.
 func (c clusterLabels) Lookup(label string) (string, bool) {
 	switch label {
 	case "id":

@@ -7,25 +7,26 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// maxOverruling is of how many clusters with the same layers it is found out whether all say the same themselves.
+// maxShadowCheck is the maximum number of clusters with the same layers that are searched for a setting that all of them
+// override.
 const maxShadowCheck = 1_000
 
-// saying is one thing that a layer says.
+// layerSetting is one setting of a layer.
 type layerSetting struct {
 	name         string
-	setByHigher  func(higher *layer) bool // a higher layer says it
+	setByHigher  func(higher *layer) bool // whether a higher layer has the setting
 	setByCluster func(c *api.Cluster) bool
 }
 
-// adviseShadowed warns of what a layer says to no effect: on all clusters that it matches, a higher layer or the cluster itself
-// says the same.
+// adviseShadowed warns of settings of a layer without effect: on all matching clusters, a higher layer or the cluster itself
+// overrides them.
 func adviseShadowed(c *checker, l *layer) {
 	if c.next.layers == nil {
 		return
 	}
 	places := c.next.layers.chainsWith(l.ID)
 	if len(places) == 0 {
-		return // it matches nothing, which is said
+		return // it matches no cluster, which is reported separately
 	}
 	for _, s := range l.layerSettings(c.next.kinds) {
 		if c.full() {
@@ -40,7 +41,7 @@ func adviseShadowed(c *checker, l *layer) {
 	}
 }
 
-// sayings is what a layer says beside what it gives.
+// layerSettings returns the settings of a layer, besides its assignments.
 func (l *layer) layerSettings(ks *kindSet) []layerSetting {
 	var out []layerSetting
 	for _, a := range ks.lists {
@@ -76,7 +77,8 @@ func (l *layer) layerSettings(ks *kindSet) []layerSetting {
 	return out
 }
 
-// saysOf tells whether a cluster says something of a definition itself. That a component is enabled is in each of its entries.
+// setByCluster reports whether a cluster's own document has a setting of a definition. Each entry of a component sets
+// enabled.
 func (a *descriptor) setByCluster(c *api.Cluster, id, leaf string) bool {
 	if a.typed {
 		return slices.ContainsFunc(c.Resources[a.field], func(e api.ResourceAssignment) bool { return e.ID == id && hasKey(e.Overrides, leaf) })
@@ -87,7 +89,8 @@ func (a *descriptor) setByCluster(c *api.Cluster, id, leaf string) bool {
 	})
 }
 
-// overruled tells whether others have the word in all places, and whether clusters are among them.
+// overridden reports whether the setting is overridden for all uses of the layer, and whether clusters do so for some of
+// them.
 func (s layerSetting) overridden(places []*chainUse) (overruled, byClusters bool) {
 	for _, p := range places {
 		if slices.ContainsFunc(p.higher, s.setByHigher) {
@@ -101,14 +104,14 @@ func (s layerSetting) overridden(places []*chainUse) (overruled, byClusters bool
 	return true, byClusters
 }
 
-// layerPlace is a combination of layers in which clusters have one.
+// chainUse is a combination of layers that includes a layer, with its clusters.
 type chainUse struct {
 	higher   []*layer
-	clusters []*api.Cluster // what those say themselves that say something
-	shared   bool           // some say nothing
+	clusters []*api.Cluster // clusters with settings of their own
+	shared   bool           // some clusters have no settings of their own
 }
 
-// placesOf are the combinations in which clusters have a layer.
+// chainsWith returns the combinations that include a layer.
 func (l *layerResolution) chainsWith(id string) []*chainUse {
 	places := map[*layerChain]*chainUse{}
 	var out []*chainUse

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// Flux Operator applies everything as one field manager. So when two ResourceSets apply the same object, each application takes
-// away what the other has set, for as long as both are there. That is refused: on one cluster, an object is made by one definition.
+// Flux Operator applies all objects as one field manager. If two ResourceSets apply the same object, each application
+// removes the fields that only the other sets, for as long as both exist. So the service refuses that: on one cluster, one
+// definition renders an object.
 
-// sharedObjects are the objects that several definitions of a State make, whatever cluster they are on. Nearly always there are
-// none, and then no cluster has to be looked at. It is worked out when it is first asked for, and the same for all States whose
-// definitions are the same.
+// sharedObjects are the objects that several definitions of a State render, on any cluster. There are rarely any, and then
+// no cluster needs to be checked. They are computed at the first call, once for all States with the same definitions.
 type sharedObjects struct {
 	mu sync.Mutex
-	by map[docKey][]objectRef // of each definition, those that another one makes too; nil: not worked out yet
+	by map[docKey][]objectRef // for each definition, the objects that another one renders too; nil: not computed yet
 }
 
-// definitionsDiffer tells whether a commit changes what definitions make.
+// definitionsDiffer reports whether a commit changes the objects that definitions render.
 func (s *State) definitionsDiffer(changed map[Kind]bool) bool {
 	if changed[KindResourceType] {
 		return true
@@ -26,13 +26,14 @@ func (s *State) definitionsDiffer(changed map[Kind]bool) bool {
 	return slices.ContainsFunc(s.kinds.lists, func(a *descriptor) bool { return changed[a.kind] })
 }
 
-// templated tells whether the kind's definitions are rendered by a template that the fleet knows.
+// hasTemplate reports whether the kind's definitions are rendered by a template that the fleet knows.
 func (a *descriptor) hasTemplate() bool {
 	return a.typed && a.typeDoc != nil && a.typeDoc.value.(*resourceType).compiled != nil
 }
 
-// shares returns the shared objects of the State. In a new process it executes the templates of all definitions, so it ends with
-// the work, and what it returns then is not used. The next call goes on, because each definition remembers what it makes.
+// sharedByDefinitions returns the shared objects of the State. In a new process it executes the templates of all
+// definitions, so it ends with the work, and its result is then incomplete and must not be used. The next call continues,
+// because each definition caches its objects.
 func (s *State) sharedByDefinitions(work work) map[docKey][]objectRef {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]objectRef {
 	return by
 }
 
-// makerOf is the definition of a kind that is compiled in whose object that is, as the shipped templates name it.
+// makerOf returns the definition of a compiled-in kind that renders an object, as the shipped templates name it.
 func (s *State) makerOf(o objectRef) (docKey, bool) {
 	for _, a := range s.kinds.lists[:s.kinds.compiledCount] {
 		for id := range idsBy(o, a.kind) {
@@ -87,10 +88,10 @@ func (s *State) makerOf(o objectRef) (docKey, bool) {
 	return docKey{}, false
 }
 
-// idsBy are the ids of definitions of a kind that may make an object.
+// idsBy returns the ids of definitions of a kind that may render an object.
 func idsBy(o objectRef, kind Kind) map[string]bool {
 	ids := map[string]bool{}
-	switch kind { //nolint:exhaustive // the other kinds make no objects by themselves
+	switch kind { //nolint:exhaustive // the other kinds render no objects by themselves
 	case KindNamespace:
 		if o.group == "" && o.kind == "Namespace" {
 			ids[o.name] = true
@@ -109,8 +110,8 @@ func idsBy(o objectRef, kind Kind) map[string]bool {
 	return ids
 }
 
-// componentObjects are what platform-components.yaml of the cluster chart makes of a component, by what comes before its id in their
-// names.
+// componentObjects are the objects that platform-components.yaml of the cluster chart renders for a component, by the prefix
+// of their names before the component's id.
 var componentObjects = map[string][]string{
 	"platform-": {"helm.toolkit.fluxcd.io/HelmRelease", "kustomize.toolkit.fluxcd.io/Kustomization"},
 	"charts-":   {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
@@ -118,9 +119,9 @@ var componentObjects = map[string][]string{
 	"gate-":     {fluxGroup + "/" + kindResourceSet},
 }
 
-// madeBy are the objects that a definition of a kind that is compiled in makes, where another one might.
+// madeBy returns the objects of a definition of a compiled-in kind that another definition might render too.
 func madeBy(kind Kind, id string) (objects []objectRef) {
-	switch kind { //nolint:exhaustive // the other kinds make no objects by themselves
+	switch kind { //nolint:exhaustive // the other kinds render no objects by themselves
 	case KindNamespace:
 		return []objectRef{{"", "Namespace", "", id}}
 	case KindRoleBinding:
@@ -129,7 +130,7 @@ func madeBy(kind Kind, id string) (objects []objectRef) {
 	return nil
 }
 
-// sharedObjects refuses clusters on which two definitions make the same object, unless they did before.
+// checkSharedObjects refuses clusters on which two definitions render the same object, unless they did so before.
 func (v *txValidation) checkSharedObjects(edits []edit) {
 	if !slices.ContainsFunc(v.next.kinds.lists, (*descriptor).hasTemplate) {
 		return
@@ -150,7 +151,7 @@ func (v *txValidation) checkSharedObjects(edits []edit) {
 	}
 }
 
-// mayShare are the clusters on which something has changed that decides who makes an object.
+// sharingCandidates returns the clusters with a change that affects which definition renders an object.
 func (v *txValidation) sharingCandidates(edits []edit) []*Effective {
 	var out []*Effective
 	looked := map[string]bool{}
@@ -183,7 +184,7 @@ func (v *txValidation) sharingCandidates(edits []edit) []*Effective {
 	return out
 }
 
-// objectConflicts are the objects that two definitions on a cluster make.
+// objectConflicts returns the objects that two definitions on a cluster render.
 func (s *State) objectConflicts(has *Effective, work work) []Problem {
 	shares := s.sharedByDefinitions(work)
 	elsewhere := s.overriddenObjects(has, work)
@@ -205,7 +206,7 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 				case !on:
 				case !taken:
 					makers[o] = key
-				case other == key || !s.makesObject(has, key, o, work): // most objects are of one definition, and need not be rendered for the cluster
+				case other == key || !s.makesObject(has, key, o, work): // most objects belong to one definition, and need not be rendered for the cluster
 				case !s.makesObject(has, other, o, work):
 					makers[o] = key
 				default:
@@ -218,7 +219,7 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 }
 
 func (s *State) conflict(has *Effective, o objectRef, a, b docKey) Problem {
-	if compareKeys(a, b) > 0 { // whatever the order on the cluster: it is the same problem
+	if compareKeys(a, b) > 0 { // independent of the order on the cluster, so that it is the same problem
 		a, b = b, a
 	}
 	name := func(key docKey) string { return fmt.Sprintf("%s %q", s.kinds.noun(key.kind), key.id) }
@@ -231,7 +232,7 @@ func compareKeys(a, b docKey) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
 }
 
-// elsewhere are the definitions that make other objects on a cluster than by themselves, because it overrides something.
+// overriddenObjects returns the objects of definitions that a cluster overrides.
 func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]objectRef {
 	var out map[docKey][]objectRef
 	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
@@ -258,7 +259,7 @@ func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]object
 	return out
 }
 
-// objectsOn returns all objects that a definition makes on a cluster; elsewhere holds those that the cluster's overrides change.
+// objectsOn returns all objects of a definition on a cluster; elsewhere holds those that the cluster's overrides change.
 func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef, work work) []objectRef {
 	if objects, ok := elsewhere[key]; ok {
 		return objects
@@ -273,7 +274,8 @@ func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef, work wor
 	return madeBy(key.kind, key.id)
 }
 
-// makes tells whether a definition makes an object on this very cluster: a template may look at the cluster's name or environment.
+// makesObject reports whether a definition renders an object on this very cluster: a template may depend on the cluster's
+// name or environment.
 func (s *State) makesObject(has *Effective, key docKey, o objectRef, work work) bool {
 	doc := s.docs[key.kind][key.id]
 	if doc == nil {
@@ -293,7 +295,7 @@ func (s *State) makesObject(has *Effective, key docKey, o objectRef, work work) 
 	return false
 }
 
-// checkOwnSet refuses a definition that makes the ResourceSet or the provider of a list that clusters poll.
+// checkOwnSet refuses a definition that renders the ResourceSet or the provider of a polled list.
 func checkOwnSet(c *checker, r *resource) {
 	for _, o := range r.rendered(nil, c.work).objects {
 		if o.ownSet() && c.next.kinds.byEndpoint[o.name] != nil {
@@ -302,7 +304,8 @@ func checkOwnSet(c *checker, r *resource) {
 	}
 }
 
-// checkSetTaken refuses a resource type whose ResourceSet and provider would be called as those that a definition makes.
+// checkSetTaken refuses a resource type whose ResourceSet and provider would have the name of those that a definition
+// renders.
 func checkSetTaken(c *checker, id string) {
 	for _, a := range c.next.kinds.lists[c.next.kinds.compiledCount:] {
 		if !a.hasTemplate() {
@@ -317,7 +320,7 @@ func checkSetTaken(c *checker, id string) {
 	}
 }
 
-// ownSet tells whether the object is one that a list that is polled has on each cluster: it is called as the list.
+// ownSet reports whether each cluster has the object for a polled list: it has the name of the list.
 func (o objectRef) ownSet() bool {
 	return o.group == fluxGroup && o.namespace == fluxNamespace && (o.kind == kindResourceSet || o.kind == kindProvider)
 }

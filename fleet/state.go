@@ -13,14 +13,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// Rules are the settings of a server that decide what is valid.
+// Rules are the settings of a server that determine which changes are valid.
 type Rules struct {
 	// Environments are the allowed values of a cluster's environment, in promotion order. Empty allows any.
 	Environments []string
-	// MaxRemovals is how many installed things may be removed within an hour, on all clusters together, without a plan's
-	// hash.
+	// MaxRemovals is the number of installed objects that may be removed within an hour, on all clusters together, without
+	// the hash of a plan.
 	MaxRemovals int
-	// Protected are the environments that a careful change takes nothing from unless it names them: [Guard].
+	// Protected are the environments from which a careful change may only remove if it names them: see [Guard].
 	Protected []string
 }
 
@@ -30,12 +30,12 @@ type State struct {
 	rules Rules
 	head  Head
 	at    time.Time
-	// newest is the latest time that is known of any commit, which is not that of the head when a clock went back.
+	// newest is the latest time of any commit, which is not that of the head if a clock went back.
 	newest time.Time
 	docs   map[Kind]map[string]*Document
 	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
-	live   int               // clusters that are not decommissioned
-	layers *layerResolution  // nil when there are no layers
+	live   int               // number of clusters that are not decommissioned
+	layers *layerResolution  // nil if there are no layers
 	id     *stateID
 	shared *sharedObjects
 	// definitions stays the same until a definition or a resource type changes.
@@ -44,22 +44,22 @@ type State struct {
 	holders map[Digest]*Holder // of the secrets of managed tokens
 
 	components catalog
-	clusters   struct { // what ClustersAnswer returns
+	clusters   struct { // the result of ClustersAnswer
 		once   sync.Once
 		answer *Answer
 		err    error
 	}
 }
 
-// stateID identifies a State for as long as something remembers it, without keeping the State itself alive.
+// stateID identifies a State in caches, without keeping the State itself alive.
 type stateID struct{ _ byte }
 
-// definitionsID identifies the definitions and resource types of a State for as long as none of them changes, without keeping them
+// definitionsID identifies the definitions and resource types of a State until one of them changes, without keeping them
 // alive.
 type definitionsID struct{ _ byte }
 
-// NewState builds a State from what a store holds. It fails on a record it cannot read: a State that lacks one
-// would answer clusters wrongly.
+// NewState builds a State from the records of a store. It fails on a record that it cannot read: a State without it would
+// answer clusters wrongly.
 func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
 	return compiledIn.state(rules, head, at, records)
 }
@@ -95,10 +95,10 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	s.indexTokens()
-	return s, s.recomputeLayers(nil, nil, true) // what is there is served
+	return s, s.recomputeLayers(nil, nil, true) // stored states are served even above the limits
 }
 
-// types takes the resource types out of records: the rest is read by what they say.
+// types separates the resource types from the records, since reading the other records requires them.
 func (ks *kindSet) types(records []Record) (types map[string]*Document, rest []Record, err error) {
 	if !slices.ContainsFunc(records, func(r Record) bool { return r.Kind == KindResourceType }) {
 		return nil, records, nil
@@ -131,13 +131,13 @@ func (s *State) index() (err error) {
 	return err
 }
 
-// Head is the point of history the State stands at.
+// Head returns the point of history of the State.
 func (s *State) Head() Head { return s.head }
 
-// Revision is the number of commits the State is made of.
+// Revision returns the number of commits that the State consists of.
 func (s *State) Revision() Revision { return s.head.Revision }
 
-// At is when the commit at the head was made; zero for the empty history.
+// At returns the time of the commit at the head; zero for the empty history.
 func (s *State) At() time.Time { return s.at }
 
 // Records yields every document as a store keeps it, in no particular order.
@@ -153,13 +153,13 @@ func (s *State) Records() iter.Seq[Record] {
 	}
 }
 
-// Clusters is the number of live clusters.
+// Clusters returns the number of live clusters.
 func (s *State) Clusters() int { return s.live }
 
-// Count is the number of documents of a kind, decommissioned clusters included.
+// Count returns the number of documents of a kind, decommissioned clusters included.
 func (s *State) Count(kind Kind) int { return len(s.docs[kind]) }
 
-// Has tells whether there is such a document, a decommissioned cluster included.
+// Has reports whether a document exists, a decommissioned cluster included.
 func (s *State) Has(kind Kind, id string) bool { return s.docs[kind][id] != nil }
 
 // Record returns a document as a store keeps it, a decommissioned cluster included.
@@ -180,7 +180,7 @@ func (s *State) Get(kind Kind, id string) (*Document, bool) {
 	return doc, true
 }
 
-// Find is Get with the error a caller of the API sees.
+// Find is Get with an error for the API.
 func (s *State) Find(kind Kind, id string) (*Document, error) {
 	doc, ok := s.Get(kind, id)
 	if !ok {
@@ -189,7 +189,7 @@ func (s *State) Find(kind Kind, id string) (*Document, error) {
 	return doc, nil
 }
 
-// Known is the cluster of that id, decommissioned or not. CodeNotFound when there is none.
+// FindIncludingDeleted returns the cluster with an id, decommissioned or not. CodeNotFound if there is none.
 func (s *State) FindIncludingDeleted(cluster string) (*Document, error) {
 	if doc, ok := s.docs[KindCluster][cluster]; ok {
 		return doc, nil
@@ -227,12 +227,12 @@ func (s *State) ByDNS(dns string) (*Document, bool) {
 	return s.docs[KindCluster][id], true
 }
 
-// NormalDNS is a DNS name as it is compared: neither its case nor the dot at its end says anything.
+// NormalDNS returns the form in which DNS names are compared: in lower case, without the final dot.
 func NormalDNS(name string) string { return lowerASCII(strings.TrimSuffix(name, ".")) }
 
-// lowerASCII changes A to Z and nothing else, as DNS compares names (RFC 4343). In Unicode other characters have lower-case
-// letters of ASCII, or fold to them: the Kelvin sign U+212A becomes k, and the long s U+017F equals s. A name with one of those
-// is another name, which the rules for names refuse.
+// lowerASCII changes A to Z and no other letters, as DNS compares names (RFC 4343). In Unicode other characters have
+// lower-case letters of ASCII, or fold to them: the Kelvin sign U+212A becomes k, and the long s U+017F equals s. A name
+// with one of those is another name, which the rules for names refuse.
 func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -242,8 +242,8 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// Apply returns the State after one more commit of the log. The commit is trusted to be valid; it must be the next
-// one.
+// Apply returns the State after the next commit of the log. It trusts the commit to be valid, but refuses one with another
+// revision than the next.
 func (s *State) Apply(c Commit) (*State, error) {
 	if c.Revision != s.head.Revision+1 {
 		return nil, fmt.Errorf("commit %d does not follow revision %d", c.Revision, s.head.Revision)
@@ -275,8 +275,8 @@ func (s *State) Apply(c Commit) (*State, error) {
 	return next, nil
 }
 
-// kindsAfter are the kinds by which to read what a commit changes, and its changes as edits, of which only the resource
-// types have been read.
+// kindsAfter returns the kinds that a commit's changes must be read with, and its changes as edits, of which only the
+// resource types are decoded.
 func (s *State) kindsAfter(c Commit) (*kindSet, []edit, error) {
 	kinds, edits := s.kinds, make([]edit, len(c.Changes))
 	for i, ch := range c.Changes {
@@ -295,7 +295,7 @@ func (s *State) kindsAfter(c Commit) (*kindSet, []edit, error) {
 	return kinds, edits, nil
 }
 
-// orphans are the kinds of definitions of resource types that there are not.
+// unknownTypeKinds returns the kinds of definitions whose resource type does not exist.
 func (s *State) unknownTypeKinds() (kinds []Kind) {
 	for kind, docs := range s.docs {
 		if len(docs) > 0 && s.kinds.byName[kind] == nil {
@@ -313,9 +313,9 @@ type edit struct {
 	doc  *Document
 }
 
-// with is the State after edits, stamped as the commit that makes them. Only the maps of the kinds that changed are
-// copied. When clusters share a DNS name the State comes with an error, and is good for nothing but finding out what
-// else is wrong. What was committed already is taken whatever its extent is.
+// with returns the State after edits, with the revision and times of the commit that makes them. It copies only the maps of
+// the kinds that changed. If clusters share a DNS name it returns an error and a State, which may only be used to find
+// further problems. Committed edits are accepted whatever their layerCost is.
 func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders}
 	copied := map[Kind]bool{}
@@ -329,7 +329,7 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 		if !copied[e.kind] {
 			next.docs[e.kind] = maps.Clone(s.docs[e.kind])
 			if copied[e.kind] = true; next.docs[e.kind] == nil {
-				next.docs[e.kind] = map[string]*Document{} // of a type that is new, or else it is found out
+				next.docs[e.kind] = map[string]*Document{} // a new type; an unknown one is found later
 			}
 		}
 		before := s.docs[e.kind][e.id]
@@ -368,9 +368,9 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	return next, nil
 }
 
-// rereadResources makes the definitions of resource types what they are by the types of this State: a document that has not
-// changed is another one when its type has, and one that was composed in the middle of a change may be of a type that is
-// not that of its end.
+// rereadResources decodes the definitions of resource types with the types of this State: an unchanged document has another
+// value if its type has changed, and a document composed during a change may have been decoded with a type that changed
+// again.
 func (s *State) rereadResources(before *State, copied map[Kind]bool) error {
 	for kind := range s.docs {
 		if _, typed := kind.ResourceType(); typed && s.kinds.byName[kind] == nil && len(s.docs[kind]) == 0 {
@@ -400,7 +400,7 @@ func (s *State) rereadResources(before *State, copied map[Kind]bool) error {
 	return nil
 }
 
-// indexedDiffers tells whether a cluster changed in what State.index looks at.
+// indexedDiffers reports whether a field of a cluster that State.index uses has changed.
 func indexedDiffers(before, after *Document) bool {
 	return before == nil || after == nil || before.Deleted() != after.Deleted() ||
 		before.Cluster().ClusterDNS != after.Cluster().ClusterDNS

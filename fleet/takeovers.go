@@ -2,8 +2,9 @@ package fleet
 
 import "fmt"
 
-// takeover returns why a change must be confirmed when another document answers a name from now on: the cluster that polls by this name
-// is the one of before, and Flux uninstalls there what the new document lacks. It returns "" when nothing is uninstalled.
+// takeoverReason returns the reason why a change must be confirmed if another document answers a name from now on: the
+// cluster that polls by this name is the same as before, and Flux uninstalls there whatever the new document lacks. It
+// returns "" if no object is uninstalled.
 func (r Result) takeoverReason(a affected, removed []installation) string {
 	if len(removed) == 0 || a.after == nil || a.before != nil && a.before.id == a.after.id {
 		return ""
@@ -11,8 +12,8 @@ func (r Result) takeoverReason(a affected, removed []installation) string {
 	return fmt.Sprintf("cluster %q takes over the name %q, and Flux would uninstall %s on the cluster that polls by it", a.after.id, a.name, plural(len(removed), "thing"))
 }
 
-// removedUnder returns the ids of a list's inputs that a cluster loses and that the State before the change does not show: what is
-// installed under a name that was not answered, or kept of a resource type that was not there.
+// hiddenRemovals returns the ids of a list's inputs that a cluster loses and that the State before the change does not
+// contain: installations under a name that was not answered, or retained ones of a missing resource type.
 func (l removals) hiddenRemovals(a affected, kind Kind, base *State) []string {
 	if a.before != nil && (base.kinds.byKind[kind] != nil || len(a.kept) == 0) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// Roles of tokens. Each may do what those before it may, but for RolePoll everywhere and not on one cluster only.
+// Roles of tokens. Each includes the permissions of the ones before it, except that RolePoll is restricted to one cluster.
 const (
 	RolePoll  = "poll"
 	RoleRead  = "read"
@@ -26,15 +26,15 @@ const (
 	RoleAdmin = "admin"
 )
 
-// MaxOverlap is how long secrets from before a rotation may go on working.
+// MaxOverlap is the maximum time for which secrets from before a rotation remain valid.
 const MaxOverlap = 30 * 24 * time.Hour
 
-// maxSecrets is how many secrets a token has while rotations overlap.
+// maxSecrets is the maximum number of secrets of a token while rotations overlap.
 const maxSecrets = 5
 
-// KindToken is the kind of managed tokens. They are documents of the log, so that a revocation reaches every process
-// and a process can authenticate without its store, but they are no part of what clusters get: [Kinds] leaves them
-// out, and so do batches, plans' hashes and restores.
+// KindToken is the kind of managed tokens. They are documents of the log, so that a revocation reaches every process and a
+// process can authenticate without its store, but they are never part of an answer: [Kinds] omits them, and so do batches,
+// the hashes of plans, and restores.
 const KindToken Kind = "token"
 
 var tokenKind = kindRules{
@@ -47,7 +47,7 @@ var tokenKind = kindRules{
 	view:      func(d *Document) any { return d.token().view(d) },
 }
 
-// storedToken is a token as the log keeps it. The API shows it without the digests.
+// storedToken is a token in the log. The API shows it without the digests.
 type storedToken struct {
 	ID          string         `json:"id"`
 	Name        string         `json:"name"`
@@ -58,7 +58,7 @@ type storedToken struct {
 	Secrets     []storedSecret `json:"secrets"`
 }
 
-// storedSecret is one secret of a token. Of a secret of 256 random bits, a plain SHA-256 gives nothing away.
+// storedSecret is one secret of a token. A plain SHA-256 does not reveal a secret of 256 random bits.
 type storedSecret struct {
 	SHA256    string     `json:"sha256"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -87,14 +87,14 @@ const (
 	checksumDigits = 6  // of 32 bits in base 62
 )
 
-// FormatSecret writes 256 random bits as a secret: a prefix that scanners of leaked secrets can look for, the bits, and
-// a CRC-32 of them, as GitHub's tokens have it, so that a scanner can tell a secret from a look-alike.
+// FormatSecret formats 256 random bits as a secret: a prefix that scanners for leaked secrets can search for, the bits, and
+// their CRC-32, as in GitHub's tokens, so that a scanner can exclude lookalikes.
 func FormatSecret(random [32]byte) string {
 	digits := base62(new(big.Int).SetBytes(random[:]), secretDigits)
 	return secretPrefix + digits + secretChecksum(digits)
 }
 
-// LooksLikeSecret tells whether a text has the form that FormatSecret gives, checksum included.
+// LooksLikeSecret reports whether a text has the form of FormatSecret, checksum included.
 func LooksLikeSecret(text string) bool {
 	digits, ok := strings.CutPrefix(text, secretPrefix)
 	return ok && len(digits) == secretDigits+checksumDigits && secretChecksum(digits[:secretDigits]) == digits[secretDigits:]
@@ -109,25 +109,25 @@ func base62(n *big.Int, width int) string {
 	return strings.Repeat("0", width-len(text)) + text
 }
 
-// Holder is whom a secret stands for.
+// Holder is the identity that a secret authenticates.
 type Holder struct {
 	ID, Name  string
 	Role      string
-	ClusterID string // RolePoll: the cluster
-	Actor     string // as the log names it
+	ClusterID string // with RolePoll: the cluster
+	Actor     string // name in the log
 	until     time.Time
 }
 
-// Expired tells whether the secret has stopped working.
+// Expired reports whether the secret has expired.
 func (h *Holder) Expired(now time.Time) bool { return !h.until.IsZero() && !now.Before(h.until) }
 
-// Until is when the secret stops working; false: it does not.
+// Until returns the time when the secret expires; false: it does not expire.
 func (h *Holder) Until() (time.Time, bool) { return h.until, !h.until.IsZero() }
 
-// Holder finds whom a secret with this digest stands for, whether it has expired or not; nil when it is nobody's.
+// Holder returns the holder of the secret with this digest, whether it has expired or not; nil if there is none.
 func (s *State) Holder(secret Digest) *Holder { return s.holders[secret] }
 
-// indexTokens makes the index behind Holder.
+// indexTokens builds the index behind Holder.
 func (s *State) indexTokens() {
 	s.holders = make(map[Digest]*Holder, len(s.docs[KindToken]))
 	for id, doc := range s.docs[KindToken] {
@@ -135,13 +135,13 @@ func (s *State) indexTokens() {
 	}
 }
 
-// holders are whom the secrets of a token stand for.
+// holders returns the holders of a token's secrets.
 func (t *storedToken) holders(id string) map[Digest]*Holder {
 	all := make(map[Digest]*Holder, len(t.Secrets))
 	for _, secret := range t.Secrets {
 		var digest Digest
 		if n, err := hex.Decode(digest[:], []byte(secret.SHA256)); err != nil || n != len(digest) {
-			continue // a digest of another sort, from a newer version: it opens nothing here
+			continue // another kind of digest, from a newer version: it authenticates no secret here
 		}
 		h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("token:%s (%s)", t.Name, id)}
 		for _, end := range []*time.Time{t.ExpiresAt, secret.ExpiresAt} {
@@ -154,12 +154,12 @@ func (t *storedToken) holders(id string) map[Digest]*Holder {
 	return all
 }
 
-// Tokens are the managed tokens, sorted by id.
+// Tokens returns the managed tokens, sorted by id.
 func (s *State) Tokens(keep func(name, clusterID string) bool) []*Document {
 	return s.sorted(KindToken, func(d *Document) bool { return keep(d.token().Name, d.token().ClusterID) })
 }
 
-// NewToken is a token to create. ID and Secret are the caller's, since they are random.
+// NewToken is a token to create. The caller provides ID and Secret, since they are random.
 type NewToken struct {
 	ID          string
 	Secret      Digest
@@ -170,7 +170,7 @@ type NewToken struct {
 	ExpiresAt   *time.Time
 }
 
-// CreateToken adds a token. CodeConflict when there is one with this name or id.
+// CreateToken adds a token. CodeConflict if one with this name or id exists.
 func (tx *Tx) CreateToken(t NewToken, now time.Time) (*Document, error) {
 	if err := inFuture(t.ExpiresAt, now); err != nil {
 		return nil, err
@@ -187,12 +187,12 @@ func (tx *Tx) CreateToken(t NewToken, now time.Time) (*Document, error) {
 	})
 }
 
-// Rotation is how a token gets a new secret.
+// Rotation describes how a token gets a new secret.
 type Rotation struct {
 	Secret Digest
-	// Overlap is how much longer the secrets from before work, at most MaxOverlap.
+	// Overlap is the time for which the secrets from before remain valid, at most MaxOverlap.
 	Overlap time.Duration
-	// ExpiresAt of the token from now on; nil leaves it.
+	// ExpiresAt is the new expiry of the token; nil keeps it.
 	ExpiresAt *time.Time
 }
 
@@ -215,7 +215,7 @@ func (tx *Tx) RotateToken(id string, r Rotation, now time.Time) (*Document, erro
 	secrets := []storedSecret{{SHA256: hex.EncodeToString(r.Secret[:]), CreatedAt: now}}
 	for _, s := range was.Secrets {
 		end := now.Add(r.Overlap)
-		// Neither the rotation nor a later expiry of the token makes an old secret work longer than it would have.
+		// Neither the rotation nor a later expiry of the token prolongs an old secret.
 		for _, other := range []*time.Time{s.ExpiresAt, was.ExpiresAt} {
 			if other != nil && other.Before(end) {
 				end = *other
@@ -284,8 +284,7 @@ func checkToken(c *checker, d *Document) {
 	}
 }
 
-// dropTokens revokes the tokens of clusters that are forgotten, in the commit that forgets them: a cluster that gets the
-// same id later is another one.
+// dropTokens revokes the tokens of orphaned clusters, in the same commit: a later cluster with the same id is another one.
 func (tx *Tx) dropTokens(edits []edit) []edit {
 	forgotten := map[string]bool{}
 	for _, e := range edits {
@@ -304,7 +303,7 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 	return edits
 }
 
-// Public is the change as the API shows it: of a token, without what the log keeps of its secrets.
+// Public returns the change as the API shows it: for a token, without the stored form of its secrets.
 func (c Change) Public() (before, after json.RawMessage, err error) {
 	if c.Kind != KindToken {
 		return c.Before, c.After, nil

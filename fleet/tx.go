@@ -18,21 +18,21 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// Tx collects edits to a State. It sees its own edits. Nothing outside it changes; Finish says what would.
+// Tx collects edits to a State, and reads its own edits. It changes no other value; Finish returns the resulting State.
 type Tx struct {
 	base    *State
-	kinds   *kindSet             // with the resource types as the edits have them
+	kinds   *kindSet             // with the resource types after the edits
 	edits   map[docKey]*Document // nil: deleted
 	guard   Guard
 	force   bool // overwrite patches that named managers own
-	seed    Seed // what it was made of, if it was
+	seed    Seed // the seed that the documents come from, if any
 	work    work
 	filters ClusterFilters
 	notesMu sync.Mutex
-	notes   []string // what is to be said with the warnings
+	notes   []string // further warnings
 	layers  *txLayers
 	byLabel labelIndex
-	// recalled are documents that are put back to what they were, which was valid then.
+	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
 
 	done    []doneOperation // what it was asked for
@@ -45,20 +45,20 @@ type docKey struct {
 	id   string
 }
 
-// DeleteOptions says how a document is deleted.
+// DeleteOptions control the deletion of a document.
 type DeleteOptions struct {
-	// Cascade takes a definition off every document that refers to it.
+	// Cascade removes a definition from every document that refers to it.
 	Cascade bool
-	// Orphan forgets a cluster at once instead of answering its polls with empty lists: Flux keeps what is running.
+	// Orphan deletes a cluster at once instead of answering its polls with empty lists: Flux keeps its objects.
 	Orphan bool
 }
 
-// Result is what a Tx amounts to.
+// Result is the result of a Tx.
 type Result struct {
-	Commit   Commit // with its revision and changes; no changes: there is nothing to commit
+	Commit   Commit // with its revision and changes; without changes there is nothing to commit
 	State    *State // after the commit
 	Warnings []string
-	// Stored is how many problems of the documents looked at were in the store before, and so do not refuse the change.
+	// Stored is the number of problems in the checked documents that were stored before, and so do not refuse the change.
 	Stored       int
 	base         *State
 	layerChanges []layerChange // clusters that layers change
@@ -76,7 +76,7 @@ func (s *State) Begin() *Tx {
 	return tx
 }
 
-// note adds a warning to what comes of the Tx.
+// note adds a warning to the result.
 func (tx *Tx) note(format string, args ...any) {
 	tx.notesMu.Lock()
 	defer tx.notesMu.Unlock()
@@ -85,13 +85,13 @@ func (tx *Tx) note(format string, args ...any) {
 	}
 }
 
-// sortedNotes does not depend on which edit came first: they run on many clusters at once.
+// sortedNotes returns the warnings in an order that does not depend on the edits, which run on many clusters concurrently.
 func (tx *Tx) sortedNotes() []string { return slices.Sorted(slices.Values(tx.notes)) }
 
-// Base is the State the Tx was begun on.
+// Base returns the State that the Tx was begun on.
 func (tx *Tx) Base() *State { return tx.base }
 
-// Get returns a document as the Tx sees it.
+// Get returns a document with the edits of the Tx.
 func (tx *Tx) Get(kind Kind, id string) (*Document, error) {
 	doc := tx.raw(kind, id)
 	if doc == nil || doc.Deleted() || tx.kinds.byName[kind] == nil {
@@ -102,7 +102,7 @@ func (tx *Tx) Get(kind Kind, id string) (*Document, error) {
 
 func (tx *Tx) notFound(kind Kind, id string) *Error { return tx.kinds.notFound(kind, id) }
 
-// record makes a document, nil if it is deleted, the Tx's edit. Every edit comes by here.
+// record records an edit; a nil document deletes. Every edit goes through this function.
 func (tx *Tx) record(kind Kind, id string, doc *Document) {
 	was := tx.raw(kind, id)
 	if tx.altered != nil && (was == nil || doc == nil || !bytes.Equal(was.Body, doc.Body)) {
@@ -120,8 +120,8 @@ func (tx *Tx) record(kind Kind, id string, doc *Document) {
 	}
 }
 
-// assigned is a kind of definition as the Tx has it, or as it was before the Tx deleted its type: what is left of it on
-// clusters can still be taken off. Nil when there is none.
+// descriptor returns a kind of definition with the edits of the Tx. If the Tx deleted its type it returns the kind before
+// that, so that the remaining entries on clusters can still be removed. Nil if there is none.
 func (tx *Tx) descriptor(kind Kind) *descriptor {
 	return cmp.Or(tx.kinds.descriptor(kind), tx.base.kinds.descriptor(kind))
 }
@@ -133,8 +133,8 @@ func (tx *Tx) raw(kind Kind, id string) *Document {
 	return tx.base.docs[kind][id]
 }
 
-// Match fails with CodeStale unless ifMatch, the value of an If-Match header, names the document's version. An empty
-// ifMatch and a document that does not exist pass; the edit itself reports the latter.
+// Match fails with CodeStale unless ifMatch, the value of an If-Match header, names the document's version. An empty ifMatch
+// passes, and so does a missing document, which the edit itself reports.
 func (tx *Tx) Match(kind Kind, id, ifMatch string) error {
 	doc, ok := tx.base.Get(kind, id)
 	if ifMatch == "" || !ok || MatchETag(ifMatch, doc.ETag()) {
@@ -143,7 +143,7 @@ func (tx *Tx) Match(kind Kind, id, ifMatch string) error {
 	return &Error{Code: CodeStale, ETag: doc.ETag(), Detail: fmt.Sprintf("the %s %q has changed: its ETag is now %s", tx.kinds.noun(kind), id, doc.ETag())}
 }
 
-// MatchETag tells whether a list of ETags, as in If-Match and If-None-Match, names the given one. Weak ETags match,
+// MatchETag reports whether a list of ETags, as in If-Match and If-None-Match, contains the given one. Weak ETags match,
 // since a proxy that compresses makes ours weak.
 func MatchETag(header, etag string) bool {
 	for candidate := range strings.SplitSeq(header, ",") {
@@ -155,7 +155,7 @@ func MatchETag(header, etag string) bool {
 	return false
 }
 
-// Create adds a document. CodeConflict when it exists.
+// Create adds a document. CodeConflict if it exists.
 func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	obj, err := ParseObject(body)
 	if err != nil {
@@ -168,7 +168,7 @@ func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	return doc, err
 }
 
-// create is Create of parsed JSON, which it uses up.
+// create is Create with parsed JSON, which it modifies.
 func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	if tx.kinds.byName[kind] == nil {
 		return nil, tx.notFound(kind, "")
@@ -205,7 +205,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	return doc, nil
 }
 
-// endDecommission forgets the decommissioned cluster whose DNS name a live one takes over.
+// endDecommission removes the decommissioned cluster whose DNS name a live cluster takes over.
 func (tx *Tx) endDecommission(c *api.Cluster) {
 	old, ok := tx.base.ByDNS(c.ClusterDNS)
 	if ok && old.Deleted() && old.ID != c.ID {
@@ -264,7 +264,7 @@ func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, requ
 	})
 }
 
-// edit changes a document through a function of what is stored.
+// edit changes a document through a function of its stored form.
 func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
 	stored, err := unstructured.Decode(before.Body)
 	if err != nil {
@@ -273,7 +273,7 @@ func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any)
 	return tx.put(before.Kind, before.ID, before, change(stored))
 }
 
-// Force lets the writes of whole cluster documents that follow overwrite patches that named managers own.
+// Force lets subsequent writes of whole cluster documents overwrite patches that named managers own.
 func (tx *Tx) Force(force bool) { tx.force = force }
 
 // put stores an object as the document's new content.
@@ -299,7 +299,7 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 	return tx.store(kind, id, obj)
 }
 
-// store makes an object the document's content as it is.
+// store makes an object the document's content without changing it.
 func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
 	doc, err := tx.kinds.compose(kind, id, obj)
 	if err != nil {
@@ -309,8 +309,8 @@ func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error)
 	return doc, nil
 }
 
-// Delete removes a document. Whether something still refers to it is decided by Finish, so that a Tx may first delete
-// and then unassign.
+// Delete deletes a document. Finish decides whether a document still refers to it, so that a Tx may first delete and then
+// unassign.
 func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error) {
 	doc, clusters, err := tx.delete(kind, id, opt)
 	if err == nil {
@@ -323,7 +323,7 @@ func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error)
 	return doc, err
 }
 
-// delete is Delete, and answers off how many clusters that takes a definition.
+// delete is Delete, and returns the number of clusters that it removes a definition from.
 func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, clusters int, err error) {
 	doc = tx.raw(kind, id)
 	if doc == nil || doc.Deleted() && !opt.Orphan {
@@ -335,7 +335,7 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 		}
 		tx.record(kind, id, nil)
 		switch {
-		case !opt.Cascade: // Finish sees whether somebody still refers to it
+		case !opt.Cascade: // Finish finds remaining references
 		case kind == KindResourceType:
 			err = tx.deleteResources(id)
 		default:
@@ -346,7 +346,8 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 		}
 		return doc, clusters, err
 	}
-	// Protection is not lifted in the commit that deletes, and what layers say by now was not so before.
+	// Deletion protection cannot be lifted in the commit that deletes. The layers in this Tx may differ from those before,
+	// so both count.
 	stored, exists := tx.base.Get(kind, id)
 	if doc.own.cluster.DeletionProtection {
 		return nil, 0, doc.own.protectedError()
@@ -358,12 +359,12 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 		tx.record(kind, id, nil)
 		return doc, 0, nil
 	}
-	// Completed by Finish, which knows the time.
+	// Finish completes it, since it knows the time.
 	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, own: doc.own})
 	return doc, 0, nil
 }
 
-// each visits the documents of a kind as the Tx sees them.
+// each visits the documents of a kind, with the edits of the Tx.
 func (tx *Tx) each(kind Kind, visit func(*Document)) {
 	for id, doc := range tx.base.docs[kind] {
 		if _, edited := tx.edits[docKey{kind, id}]; !edited {
@@ -386,5 +387,5 @@ func sortDocuments(docs []*Document) {
 	})
 }
 
-// deletedAt is how the time of a decommissioning is stored.
+// deletedAt formats the time of a decommissioning for storage.
 func deletedAt(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

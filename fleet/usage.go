@@ -8,10 +8,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// usageIDs is how many clusters a usage names of those that run the same.
+// usageIDs is the maximum number of clusters that a usage names for each variant.
 const usageIDs = 100
 
-// running is what a cluster runs of a component: what it or a layer says, or else the catalog.
+// running returns the variant of a component that a cluster runs: the settings of the cluster or a layer, or else of the
+// catalog.
 func running(p *api.PlatformComponent, e *api.ComponentAssignment) api.ComponentVariant {
 	return api.ComponentVariant{
 		ComponentVersion: cmp.Or(e.ComponentVersion, p.ComponentVersion),
@@ -20,7 +21,7 @@ func running(p *api.PlatformComponent, e *api.ComponentAssignment) api.Component
 	}
 }
 
-// Running is what a cluster runs of a component; not ok when it is not assigned it.
+// Running returns the variant of a component that a cluster runs; not ok if the component is not assigned to it.
 func (s *State) Running(cluster *Document, component string) (runs api.ComponentVariant, ok bool) {
 	doc, there := s.Get(KindComponent, component)
 	if !there {
@@ -34,8 +35,8 @@ func (s *State) Running(cluster *Document, component string) (runs api.Component
 	return running(doc.Component(), &entries[at]), true
 }
 
-// Usage is which clusters run a component, and which of its versions: the most used first. CodeNotFound when there is no
-// such component.
+// Usage returns the clusters that run a component, grouped by variant, the most used first. CodeNotFound if there is no such
+// component.
 func (s *State) Usage(component string) (api.ComponentUsage, error) {
 	doc, err := s.Find(KindComponent, component)
 	if err != nil {

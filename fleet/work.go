@@ -7,13 +7,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 )
 
-// work is the work on one Tx, its plan included. It ends with the context of whoever the work is for, or when validations
-// take too many steps.
+// work is the context and the budget of one Tx, its plan included. It ends with its context, or when validations take too
+// many steps.
 type work struct{ *typeschema.Work }
 
 func newWork(ctx context.Context) work { return work{typeschema.NewWork(ctx)} }
 
-// stopped returns why the work has ended: the cause of the context's end, or an error with [CodeLimitExceeded]. Nil: it goes on.
+// stopped returns the reason why the work has ended: the cause of the context's end, or an error with [CodeLimitExceeded];
+// nil: it has not.
 func (w work) stopped() error {
 	err := w.Err()
 	if errors.Is(err, typeschema.ErrTooMuchWork) {
@@ -22,5 +23,5 @@ func (w work) stopped() error {
 	return err
 }
 
-// UseContext makes the work on the Tx, its plan included, end with ctx. The error is then the cause of ctx's end.
+// UseContext lets the work on the Tx, its plan included, end with ctx. The error is then the cause of ctx's end.
 func (tx *Tx) UseContext(ctx context.Context) { tx.work = newWork(ctx) }
