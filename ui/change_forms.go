@@ -110,29 +110,13 @@ func restoreForm(req *pageRequest) (changeForm, error) {
 	}, nil
 }
 
-// document is a document now, or at a revision; nil when it is not there.
-func (req *pageRequest) document(kind, id string, at *int64) (json.RawMessage, error) {
-	ctx := req.r.Context()
-	var rsp *http.Response
-	var err error
-	switch name, resource := strings.CutPrefix(kind, client.KindResource+"/"); {
-	case resource:
-		rsp, err = req.fleet.GetResource(ctx, name, id, &api.GetResourceParams{Revision: at})
-	case kind == client.KindCluster:
-		rsp, err = req.fleet.GetCluster(ctx, id, &api.GetClusterParams{Revision: at})
-	case kind == client.KindPlatformComponent:
-		rsp, err = req.fleet.GetPlatformComponent(ctx, id, &api.GetPlatformComponentParams{Revision: at})
-	case kind == client.KindNamespace:
-		rsp, err = req.fleet.GetNamespace(ctx, id, &api.GetNamespaceParams{Revision: at})
-	case kind == client.KindRoleBinding:
-		rsp, err = req.fleet.GetRoleBinding(ctx, id, &api.GetRoleBindingParams{Revision: at})
-	case kind == client.KindResourceType:
-		rsp, err = req.fleet.GetResourceType(ctx, id, &api.GetResourceTypeParams{Revision: at})
-	case kind == client.KindLayer:
-		rsp, err = req.fleet.GetLayer(ctx, id, &api.GetLayerParams{Revision: at})
-	default:
+// document reads a document, now or at a revision; nil when it does not exist.
+func (req *pageRequest) document(name, id string, revision *int64) (json.RawMessage, error) {
+	k, ok := kindNamed(name)
+	if !ok {
 		return nil, errNotFound
 	}
+	rsp, err := k.get(req.r.Context(), req.fleet, id, revision)
 	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
 		return nil, nil
 	}

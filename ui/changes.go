@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
@@ -220,26 +219,4 @@ func (req *pageRequest) revision() (int64, error) {
 		return 0, errNotFound
 	}
 	return number, nil
-}
-
-// linkTo is the page of a document, empty when there is none.
-func linkTo(kind, id string) string {
-	switch kind {
-	case client.KindCluster:
-		return link("clusters", id)
-	case client.KindPlatformComponent:
-		return link("components", id)
-	case client.KindLayer:
-		return link("layers", id)
-	case client.KindNamespace:
-		return link("definitions", listNamespaces, id)
-	case client.KindRoleBinding:
-		return link("definitions", listRoleBindings, id)
-	case client.KindResourceType:
-		return link("definitions", listResourceTypes, id)
-	}
-	if list, resource := strings.CutPrefix(kind, client.KindResource+"/"); resource {
-		return link("definitions", list, id)
-	}
-	return historyLink(kind, id)
 }

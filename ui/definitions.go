@@ -1,34 +1,12 @@
 package ui
 
 import (
-	"slices"
-
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// maxDefinitions is how many definitions of a kind the page of definitions names.
+// maxDefinitions is the number of ids that the page of definitions shows for each kind.
 const maxDefinitions = 200
-
-// Lists of the definitions that have no page of their own, as addresses name them. Each resource type has one more, of its id.
-const (
-	listNamespaces    = "namespaces"
-	listRoleBindings  = "rolebindings"
-	listResourceTypes = "resource-types"
-)
-
-// definitionKind is the kind of the documents in a list of definitions.
-func definitionKind(list string) string {
-	switch list {
-	case listNamespaces:
-		return client.KindNamespace
-	case listRoleBindings:
-		return client.KindRoleBinding
-	case listResourceTypes:
-		return client.KindResourceType
-	}
-	return client.KindResource + "/" + list
-}
 
 // definitionList is a list of definitions, by their ids.
 type definitionList struct {
@@ -37,48 +15,27 @@ type definitionList struct {
 	Count int
 }
 
-func makeDefinitionList(list string, ids []string) definitionList {
-	slices.Sort(ids)
-	return definitionList{list, ids, len(ids)}
-}
-
-// definitionLists are namespaces, role bindings, resource types, and the resources of each type.
-func (req *pageRequest) definitionLists() ([]definitionList, error) {
-	ctx := req.r.Context()
-	namespaces, err := req.fleet.ListNamespacesWithResponse(ctx, nil)
-	if err != nil {
-		return nil, err
+// definitionLists returns the definitions of each kind without a section of its own, and the resources of each resource type.
+func (req *pageRequest) definitionLists() (out []definitionList, err error) {
+	var listed []kind
+	for _, k := range kinds {
+		if k.listAll != nil {
+			listed = append(listed, k)
+		}
 	}
-	bindings, err := req.fleet.ListRoleBindingsWithResponse(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	types, err := req.fleet.ListResourceTypesWithResponse(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	typeIDs := idsOf(*types.JSON200, func(t api.ResourceType) string { return t.ID })
-	out := []definitionList{
-		makeDefinitionList(listNamespaces, idsOf(*namespaces.JSON200, func(n api.Namespace) string { return n.ID })),
-		makeDefinitionList(listRoleBindings, idsOf(*bindings.JSON200, func(b api.RoleBinding) string { return b.ID })),
-		makeDefinitionList(listResourceTypes, typeIDs),
-	}
-	for _, name := range out[2].IDs {
-		resources, err := req.fleet.ListResourcesWithResponse(ctx, name, nil)
+	for i := 0; i < len(listed); i++ { // listed grows by the resource types
+		ids, err := listed[i].ids(req.r.Context(), req.fleet)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, makeDefinitionList(name, idsOf(*resources.JSON200, func(r api.Resource) string { return r.ID })))
+		out = append(out, definitionList{listed[i].list, ids, len(ids)})
+		if listed[i].name == client.KindResourceType {
+			for _, id := range ids {
+				listed = append(listed, resourceKind(id))
+			}
+		}
 	}
 	return out, nil
-}
-
-func idsOf[T any](documents []T, id func(T) string) []string {
-	out := make([]string, len(documents))
-	for i, doc := range documents {
-		out[i] = id(doc)
-	}
-	return out
 }
 
 type definitionsView struct {
@@ -112,7 +69,7 @@ type definitionView struct {
 // showDefinition shows one definition, also one that was deleted: by its history.
 func showDefinition(req *pageRequest) error {
 	list, id := req.r.PathValue("list"), req.r.PathValue("id")
-	kind := definitionKind(list)
+	kind := kindOfList(list).name
 	doc, err := req.document(kind, id, nil)
 	if err != nil {
 		return err

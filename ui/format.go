@@ -21,7 +21,7 @@ func templateFuncs(now func() time.Time, base string) template.FuncMap {
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
 		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
-		"truncate": truncate, "cause": func(message string) string { return summarize.Cause(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listName": listName, "assets": assets,
+		"truncate": truncate, "cause": func(message string) string { return summarize.Cause(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
 		// Addresses in views begin with /ui/; templates put the base path in front of each.
 		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
 	}
@@ -133,17 +133,6 @@ func truncate(text string, most int) string {
 // kindName is a kind of document as people call it: platform_component is component.
 func kindName(kind string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(kind, "platform_"), "resource/"), "_", " ")
-}
-
-// listName is a list that clusters poll, as people call it.
-func listName(list string) string {
-	switch list {
-	case "platform-components":
-		return "Components"
-	case "rolebindings":
-		return "Role bindings"
-	}
-	return strings.ToUpper(list[:min(1, len(list))]) + strings.ReplaceAll(list[min(1, len(list)):], "-", " ")
 }
 
 // stateBar is how clusters, or inputs, are spread over states, the worst first.

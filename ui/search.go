@@ -143,7 +143,7 @@ func (req *pageRequest) findDefinitions(view *searchView, contains func(...strin
 	for _, list := range lists {
 		found := slices.DeleteFunc(list.IDs, func(id string) bool { return !contains(id) })
 		for _, id := range found[:min(len(found), maxFound)] {
-			view.Definitions = append(view.Definitions, foundDefinition{definitionKind(list.List), id, link("definitions", list.List, id)})
+			view.Definitions = append(view.Definitions, foundDefinition{kindOfList(list.List).name, id, link("definitions", list.List, id)})
 		}
 	}
 	return nil

@@ -1,0 +1,143 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// kind describes a kind of document. Links, titles, definitions and the search follow from it.
+type kind struct {
+	name    string // in the API, such as rolebinding
+	list    string // the polled list, which is also the address of its definitions; empty: none
+	title   string // of the list
+	section string // the section with a page for each document; empty: the page of definitions
+	get     func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error)
+	listAll func(ctx context.Context, fleet *client.Client) (*http.Response, error) // nil unless the page of definitions lists it
+}
+
+// kinds are all kinds except resources, which have one kind for each resource type: resourceKind.
+var kinds = []kind{
+	{
+		name: client.KindCluster, section: "clusters",
+		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
+			return fleet.GetCluster(ctx, id, &api.GetClusterParams{Revision: revision})
+		},
+	},
+	{
+		name: client.KindPlatformComponent, list: "platform-components", title: "Components", section: "components",
+		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
+			return fleet.GetPlatformComponent(ctx, id, &api.GetPlatformComponentParams{Revision: revision})
+		},
+	},
+	{
+		name: client.KindLayer, section: "layers",
+		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
+			return fleet.GetLayer(ctx, id, &api.GetLayerParams{Revision: revision})
+		},
+	},
+	{
+		name: client.KindNamespace, list: "namespaces", title: "Namespaces",
+		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
+			return fleet.GetNamespace(ctx, id, &api.GetNamespaceParams{Revision: revision})
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListNamespaces(ctx, nil)
+		},
+	},
+	{
+		name: client.KindRoleBinding, list: "rolebindings", title: "Role bindings",
+		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
+			return fleet.GetRoleBinding(ctx, id, &api.GetRoleBindingParams{Revision: revision})
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListRoleBindings(ctx, nil)
+		},
+	},
+	{
+		name: client.KindResourceType, list: "resource-types", title: "Resource types",
+		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
+			return fleet.GetResourceType(ctx, id, &api.GetResourceTypeParams{Revision: revision})
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListResourceTypes(ctx, nil)
+		},
+	},
+}
+
+// resourceKind returns the kind of the resources of a resource type. Its list has the name of the type.
+func resourceKind(typeID string) kind {
+	return kind{
+		name: client.KindResource + "/" + typeID, list: typeID, title: strings.ToUpper(typeID[:min(1, len(typeID))]) + strings.ReplaceAll(typeID[min(1, len(typeID)):], "-", " "),
+		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
+			return fleet.GetResource(ctx, typeID, id, &api.GetResourceParams{Revision: revision})
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListResources(ctx, typeID, nil)
+		},
+	}
+}
+
+// kindNamed returns the kind with a name of the API; false for kinds without pages, such as tokens.
+func kindNamed(name string) (kind, bool) {
+	for _, k := range kinds {
+		if k.name == name {
+			return k, true
+		}
+	}
+	typeID, ok := strings.CutPrefix(name, client.KindResource+"/")
+	return resourceKind(typeID), ok
+}
+
+// kindOfList returns the kind of the definitions in a list.
+func kindOfList(list string) kind {
+	for _, k := range kinds {
+		if k.list == list {
+			return k
+		}
+	}
+	return resourceKind(list)
+}
+
+// page returns the address of a document's page, without the base path.
+func (k kind) page(id string) string {
+	if k.section == "" {
+		return link("definitions", k.list, id)
+	}
+	return link(k.section, id)
+}
+
+// ids returns the ids of all documents of the kind, in the order of the API: sorted.
+func (k kind) ids(ctx context.Context, fleet *client.Client) ([]string, error) {
+	rsp, err := k.listAll(ctx, fleet)
+	if err != nil {
+		return nil, err
+	}
+	defer rsp.Body.Close()
+	var documents []struct {
+		ID string `json:"id"`
+	}
+	if err := json.NewDecoder(rsp.Body).Decode(&documents); err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(documents))
+	for i, doc := range documents {
+		ids[i] = doc.ID
+	}
+	return ids, nil
+}
+
+// linkTo returns the page of a document, or its history for kinds without pages.
+func linkTo(name, id string) string {
+	if k, ok := kindNamed(name); ok {
+		return k.page(id)
+	}
+	return historyLink(name, id)
+}
+
+// listTitle returns the title of a list that clusters poll.
+func listTitle(list string) string { return kindOfList(list).title }
