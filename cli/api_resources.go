@@ -47,7 +47,7 @@ func (s *session) apiResourcesCommand() *cli.Command {
 // apiResources lists the kinds that are compiled in, with the verbs of their commands.
 func apiResources(commands []*cli.Command) []apiResource {
 	var resources []apiResource
-	for _, n := range append(nouns(resourcesOfID("TYPE")), tokens) {
+	for _, n := range append(documentKinds(resourcesOfID("TYPE")), tokens) {
 		name, _, _ := strings.Cut(n.command(), " ") // the type is no command
 		if cmd := args.FindCommand(commands, name); cmd != nil {
 			resources = append(resources, apiResource{n.command(), append([]string{}, cmd.Aliases...), n.kind, args.Visible(cmd.Subcommands)})

@@ -30,12 +30,12 @@ func (s *session) applyCommand() *cli.Command {
 			args.ExampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			a, err := s.newApplication(c)
+			a, err := s.newApplyRun(c)
 			if err != nil {
 				return err
 			}
 			return s.perform(c, change{
-				operations: a.operations, describe: a.describe, what: a.question(), told: true,
+				operations: a.operations, describe: a.describe, description: a.pruneQuestion(), printsSummary: true,
 				request: func(conn client, hash string) (answer, error) { return a.apply(conn, hash) },
 				show:    func(_ client, answer answer) error { return a.show(answer) },
 			})
@@ -51,11 +51,11 @@ func (s *session) planCommand() *cli.Command {
 			args.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{fullFlag()}, renderedFlags()),
 		Action: func(c *cli.Context) error {
-			a, err := s.newApplication(c)
+			a, err := s.newApplyRun(c)
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -64,34 +64,34 @@ func (s *session) planCommand() *cli.Command {
 	}
 }
 
-// application is one run of apply, plan or diff.
-type application struct {
+// applyRun is one run of apply, plan or diff.
+type applyRun struct {
 	s      *session
 	c      *cli.Context
 	docs   []document
-	pruned []noun
+	pruned []documentKind
 	// prunesResources: those of all resource types are pruned, whichever there are.
 	prunesResources bool
-	types           []noun // of which there are documents, or may be some to prune
+	types           []documentKind // of which there are documents, or may be some to prune
 	// found is what the fleet has of these documents, and of the kinds to prune, by kind and id.
 	found map[string]map[string]json.RawMessage
 }
 
-func (s *session) newApplication(c *cli.Context) (*application, error) {
-	a := &application{s: s, c: c}
+func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
+	a := &applyRun{s: s, c: c}
 	mode := c.String("mode")
 	for _, word := range c.StringSlice("prune") {
 		if isResource(word) {
 			a.prunesResources = true
 			continue
 		}
-		n, ok := nounOf(word)
+		n, ok := findKind(word)
 		if !ok {
-			return nil, args.Errorf("--prune: there is no kind %q; there are %s", word, args.ListOf(kinds()))
+			return nil, args.Errorf("--prune: there is no kind %q; there are %s", word, args.ListOf(kindWords()))
 		}
 		a.pruned = append(a.pruned, n)
 	}
-	prunesClusters := slices.ContainsFunc(a.pruned, func(n noun) bool { return n.kind == clusters.kind })
+	prunesClusters := slices.ContainsFunc(a.pruned, func(n documentKind) bool { return n.kind == clusters.kind })
 	switch {
 	case prunesClusters && mode != "uninstall" && mode != "orphan":
 		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps what runs)", clusters.name)
@@ -106,18 +106,18 @@ func (s *session) newApplication(c *cli.Context) (*application, error) {
 		return nil, err
 	}
 	for _, n := range a.pruned {
-		if !slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.kind == n.kind }) {
+		if !slices.ContainsFunc(a.docs, func(d document) bool { return d.kind.kind == n.kind }) {
 			return nil, args.Errorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
 		}
 	}
-	if a.prunesResources && !slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.typed != "" }) {
+	if a.prunesResources && !slices.ContainsFunc(a.docs, func(d document) bool { return d.kind.resourceType != "" }) {
 		return nil, args.Errorf("--prune %s would delete every resource: there is none among the documents given", resourceKind)
 	}
 	return a, nil
 }
 
-// question is what a person is asked, if anything is taken away.
-func (a *application) question() string {
+// pruneQuestion is what a person is asked, if anything is taken away.
+func (a *applyRun) pruneQuestion() string {
 	var titles []string
 	for _, n := range a.pruned {
 		titles = append(titles, n.title)
@@ -128,18 +128,18 @@ func (a *application) question() string {
 	if len(titles) == 0 {
 		return ""
 	}
-	what := fmt.Sprintf("delete every %s that is not among the documents given", strings.Join(titles, ", every "))
+	description := fmt.Sprintf("delete every %s that is not among the documents given", strings.Join(titles, ", every "))
 	switch a.c.String("mode") {
 	case "uninstall":
-		what += ", Flux removing everything on such clusters"
+		description += ", Flux removing everything on such clusters"
 	case "orphan":
-		what += ", Flux keeping what runs on such clusters"
+		description += ", Flux keeping what runs on such clusters"
 	}
-	return what
+	return description
 }
 
 // apply sends the operations. When somebody creates or deletes a document in between, it looks again.
-func (a *application) apply(conn client, hash string) (answer, error) {
+func (a *applyRun) apply(conn client, hash string) (answer, error) {
 	var before string
 	for range maxRaces {
 		ops, err := a.operations(conn)
@@ -152,7 +152,7 @@ func (a *application) apply(conn client, hash string) (answer, error) {
 		}
 		result, err := a.s.sendBatch(a.c, conn, ops, hash)
 		if code := apiclient.ErrorCode(err); (code != "conflict" && code != "not_found") || string(data) == before {
-			return result, located(ops, err, a.describe)
+			return result, describeLocations(ops, err, a.describe)
 		}
 		before = string(data)
 	}
@@ -160,18 +160,18 @@ func (a *application) apply(conn client, hash string) (answer, error) {
 }
 
 // describe says which document of which file an operation is about.
-func (a *application) describe(op operation) string {
+func (a *applyRun) describe(op operation) string {
 	for _, d := range a.docs {
 		fields, _ := op["document"].(map[string]json.RawMessage)
-		if kindOf(op) == d.noun.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
+		if kindOf(op) == d.kind.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
 			return d.name() + " (" + d.source + ")"
 		}
 	}
 	return describeOperation(op)
 }
 
-// applied is what apply prints.
-type applied struct {
+// applyResult is what apply prints.
+type applyResult struct {
 	Revision  *int64   `json:"revision"` // null: there is none, because nothing changed or it was a dry run
 	Created   []string `json:"created"`
 	Changed   []string `json:"changed"`
@@ -179,12 +179,12 @@ type applied struct {
 	Unchanged []string `json:"unchanged"`
 }
 
-func (a *application) show(answer answer) error {
+func (a *applyRun) show(answer answer) error {
 	var result api.BatchResult
 	if err := answer.decode(&result); err != nil {
 		return err
 	}
-	sum := applied{Created: []string{}, Changed: []string{}, Deleted: []string{}, Unchanged: []string{}}
+	sum := applyResult{Created: []string{}, Changed: []string{}, Deleted: []string{}, Unchanged: []string{}}
 	if len(result.Changes) > 0 && !a.c.Bool("dry-run") {
 		sum.Revision = &result.Revision
 	}
@@ -211,7 +211,7 @@ func (a *application) show(answer answer) error {
 	if sum.Revision != nil {
 		summary += fmt.Sprintf("; revision %d", *sum.Revision)
 	}
-	if a.s.line = summary + "."; !a.s.terse(a.c) {
+	if a.s.line = summary + "."; !a.s.printsOneLine(a.c) {
 		a.s.note("%s.", summary)
 	}
 	document, err := render.Encode(sum)

@@ -15,9 +15,9 @@ import (
 // fewDocuments is up to how many documents of a kind are read one by one; of more, the whole list is.
 const fewDocuments = 20
 
-// look reads what the fleet has. A process that is behind must not make a document look as if it were there already, so
+// loadFleet reads what the fleet has. A process that is behind must not make a document loadFleet as if it were there already, so
 // nothing older is read than the newest revision in the log, which every process asks the store for.
-func (a *application) look(conn client) error {
+func (a *applyRun) loadFleet(conn client) error {
 	if err := a.s.newest(a.c, conn); err != nil {
 		return err
 	}
@@ -25,12 +25,12 @@ func (a *application) look(conn client) error {
 	if err := a.findTypes(conn); err != nil {
 		return err
 	}
-	for _, n := range nouns(a.types...) {
+	for _, n := range documentKinds(a.types...) {
 		found := map[string]json.RawMessage{}
 		a.found[n.kind] = found
 		var ids []string
 		for _, d := range a.docs {
-			if d.noun.kind == n.kind {
+			if d.kind.kind == n.kind {
 				ids = append(ids, d.id)
 			}
 		}
@@ -47,14 +47,14 @@ func (a *application) look(conn client) error {
 			continue
 		}
 		list, err := a.s.listAll(a.c, conn, n)
-		if n.typed != "" && apiclient.ErrorCode(err) == "not_found" {
+		if n.resourceType != "" && apiclient.ErrorCode(err) == "not_found" {
 			continue // the type is among what is given
 		}
 		if err != nil {
 			return err
 		}
 		for _, doc := range list {
-			id, err := idOf(doc)
+			id, err := documentID(doc)
 			if err != nil {
 				return err
 			}
@@ -65,18 +65,18 @@ func (a *application) look(conn client) error {
 }
 
 // prunes tells whether documents of a kind that were not given are deleted.
-func (a *application) prunes(n noun) bool {
-	return n.typed != "" && a.prunesResources || slices.ContainsFunc(a.pruned, func(p noun) bool { return p.kind == n.kind })
+func (a *applyRun) prunes(n documentKind) bool {
+	return n.resourceType != "" && a.prunesResources || slices.ContainsFunc(a.pruned, func(p documentKind) bool { return p.kind == n.kind })
 }
 
 // findTypes finds the resource types that the documents, and what is pruned, are of.
-func (a *application) findTypes(conn client) error {
+func (a *applyRun) findTypes(conn client) error {
 	ids := map[string]bool{}
 	for _, d := range a.docs {
-		ids[d.noun.typed] = true
+		ids[d.kind.resourceType] = true
 	}
 	for _, n := range a.pruned {
-		ids[n.typed] = true
+		ids[n.resourceType] = true
 	}
 	if a.prunesResources {
 		types, err := a.s.typesOf(a.c.Context, conn)
@@ -96,8 +96,8 @@ func (a *application) findTypes(conn client) error {
 }
 
 // listAll reads every document of a kind.
-func (s *session) listAll(c *cli.Context, conn client, n noun) ([]json.RawMessage, error) {
-	return s.all(0, n.page, func(e ...edit) (*http.Response, error) { return n.api.list(c.Context, conn, e...) })
+func (s *session) listAll(c *cli.Context, conn client, n documentKind) ([]json.RawMessage, error) {
+	return s.readList(0, n.page, func(e ...edit) (*http.Response, error) { return n.api.list(c.Context, conn, e...) })
 }
 
 // Up to how many documents, and bytes of them, all are sent. The server takes several times as much.
@@ -118,7 +118,7 @@ func (s *session) newest(c *cli.Context, conn client) error {
 		return err
 	}
 	for _, revision := range found {
-		s.link.seen.Note(revision.Revision)
+		s.connection.seen.Note(revision.Revision)
 	}
 	return nil
 }
@@ -127,11 +127,11 @@ func (s *session) newest(c *cli.Context, conn client) error {
 // changes anything is for the server to say, at the very revision that the change is made to. Only of a large fleet the
 // documents that say what it has are left out, so that few changes are a small request: those of which the server has
 // confirmed it. Definitions come before the clusters that refer to them, and are deleted after.
-func (a *application) operations(conn client) ([]operation, error) {
-	if err := a.look(conn); err != nil {
+func (a *applyRun) operations(conn client) ([]operation, error) {
+	if err := a.loadFleet(conn); err != nil {
 		return nil, err
 	}
-	given, err := a.given()
+	given, err := a.suppliedOperations()
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func (a *application) operations(conn client) ([]operation, error) {
 			ops = append(ops, g.operation)
 		}
 	}
-	for _, n := range slices.Backward(nouns(a.types...)) {
-		for _, id := range a.surplus(n) {
+	for _, n := range slices.Backward(documentKinds(a.types...)) {
+		for _, id := range a.idsToPrune(n) {
 			op := n.operation("delete", id, nil)
 			if n.kind == clusters.kind {
 				op["mode"] = a.c.String("mode")
@@ -157,27 +157,27 @@ func (a *application) operations(conn client) ([]operation, error) {
 	}
 	if len(ops) == 0 { // the API wants at least one, and a plan of nothing has a hash, too
 		d := a.docs[0]
-		ops = append(ops, d.noun.operation("update", d.id, map[string]any{"document": d.fields}))
+		ops = append(ops, d.kind.operation("update", d.id, map[string]any{"document": d.fields}))
 	}
 	return ops, nil
 }
 
-// givenOperation is the operation of a document that was given.
-type givenOperation struct {
+// suppliedOperation is the operation of a document that was given.
+type suppliedOperation struct {
 	operation
 	doc  document
 	same bool // the fleet seems to have it as it is
 }
 
-// given are the operations of the documents, as the fleet was found.
-func (a *application) given() ([]givenOperation, error) {
-	var given []givenOperation
-	for _, n := range nouns(a.types...) {
+// suppliedOperations are the operations of the documents, as the fleet was found.
+func (a *applyRun) suppliedOperations() ([]suppliedOperation, error) {
+	var given []suppliedOperation
+	for _, n := range documentKinds(a.types...) {
 		for _, d := range a.docs {
-			if d.noun.kind != n.kind {
+			if d.kind.kind != n.kind {
 				continue
 			}
-			g := givenOperation{operation: n.operation("create", d.id, map[string]any{"document": d.fields}), doc: d}
+			g := suppliedOperation{operation: n.operation("create", d.id, map[string]any{"document": d.fields}), doc: d}
 			if now, exists := a.found[n.kind][d.id]; exists {
 				changes, err := render.Changes(d.fields, now)
 				if err != nil {
@@ -192,7 +192,7 @@ func (a *application) given() ([]givenOperation, error) {
 }
 
 // large tells whether the documents are more than are sent without need.
-func (a *application) large() bool {
+func (a *applyRun) large() bool {
 	size := 0
 	for _, d := range a.docs {
 		size += d.size()
@@ -203,8 +203,8 @@ func (a *application) large() bool {
 // confirm asks the server about the documents that seem to be in the fleet as they are, as many at a time as are sent
 // otherwise: what was read before may be the work of another process, or undone since. Those that would change something
 // are no longer the same.
-func (a *application) confirm(conn client, given []givenOperation) error {
-	var part []*givenOperation
+func (a *applyRun) confirm(conn client, given []suppliedOperation) error {
+	var part []*suppliedOperation
 	size := 0
 	for i := range given {
 		g := &given[i]
@@ -225,7 +225,7 @@ func (a *application) confirm(conn client, given []givenOperation) error {
 	return a.confirmPart(conn, part)
 }
 
-func (a *application) confirmPart(conn client, part []*givenOperation) error {
+func (a *applyRun) confirmPart(conn client, part []*suppliedOperation) error {
 	ops := make([]operation, len(part))
 	for i, g := range part {
 		ops[i] = g.operation
@@ -238,11 +238,11 @@ func (a *application) confirmPart(conn client, part []*givenOperation) error {
 		return nil
 	}
 	if err != nil {
-		return located(ops, err, a.describe)
+		return describeLocations(ops, err, a.describe)
 	}
 	for _, change := range plan.Changes {
 		for _, g := range part {
-			if g.doc.noun.kind == change.Kind && g.doc.id == change.ID {
+			if g.doc.kind.kind == change.Kind && g.doc.id == change.ID {
 				g.same = false
 			}
 		}
@@ -250,12 +250,12 @@ func (a *application) confirmPart(conn client, part []*givenOperation) error {
 	return nil
 }
 
-// surplus are the documents of a kind that are to be pruned.
-func (a *application) surplus(n noun) []string {
+// idsToPrune are the documents of a kind that are to be pruned.
+func (a *applyRun) idsToPrune(n documentKind) []string {
 	if !a.prunes(n) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.found[n.kind])), func(id string) bool {
-		return slices.ContainsFunc(a.docs, func(d document) bool { return d.noun.kind == n.kind && d.id == id })
+		return slices.ContainsFunc(a.docs, func(d document) bool { return d.kind.kind == n.kind && d.id == id })
 	})
 }

@@ -25,7 +25,7 @@ func updateFlag() cli.Flag {
 
 // createCommand creates a definition or changes it when it exists. With --cluster it also assigns it, and then does not
 // change one that exists.
-func (v verbs) createCommand() *cli.Command {
+func (v kindCommands) createCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster or --layer create it if need be, and assign it", v.title),
@@ -35,7 +35,7 @@ func (v verbs) createCommand() *cli.Command {
 			&cli.StringFlag{Name: "layer", Usage: "or to this `LAYER`"}, updateFlag(), fileFlag("the document"), dryRunFlag(), yesFlag(),
 		}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, doc, err := v.documentFrom(c, v.noun)
+			id, doc, err := v.documentFrom(c, v.documentKind)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func (v verbs) createCommand() *cli.Command {
 }
 
 // createAndAssign answers the definition, one document with both when there is a cluster, or what a batch does when there is a layer.
-func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, settings []field, on targets) error {
+func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]any, settings []field, on targets) error {
 	given, err := settingsOf(c, settings)
 	if err != nil {
 		return err
@@ -62,12 +62,12 @@ func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, se
 	}
 	operations := func(conn client) ([]operation, error) {
 		ops, err := v.ensureOperations(c, conn, id, doc)
-		return append(ops, on.operation(v.assigning("assign"), withID(v.noun, id, given))), err
+		return append(ops, on.operation(v.assignOperation("assign"), withID(v.documentKind, id, given))), err
 	}
 	ch := change{
 		operations: operations,
 		request: func(conn client, hash string) (answer, error) {
-			return v.untilSettled(func() (answer, error) {
+			return v.retryOnConflict(func() (answer, error) {
 				ops, err := operations(conn)
 				if err != nil {
 					return answer{}, err
@@ -76,7 +76,7 @@ func (v verbs) createAndAssign(c *cli.Context, id string, doc map[string]any, se
 			})
 		},
 	}
-	if cluster, ok := on.one(); ok {
+	if cluster, ok := on.single(); ok {
 		ch.show = func(conn client, _ answer) error {
 			return v.showPair(c, assignment{id: id, settings: settings, given: given}, conn, doc, cluster)
 		}
@@ -108,7 +108,7 @@ func assignedTo(c *cli.Context) (on targets, err error) {
 }
 
 // put creates or changes one document.
-func (v verbs) put(c *cli.Context, id string, doc map[string]any) error {
+func (v kindCommands) put(c *cli.Context, id string, doc map[string]any) error {
 	return v.performOn(c, change{
 		operations: func(conn client) ([]operation, error) {
 			op, _, err := v.putOperation(c, conn, id, doc)
@@ -121,17 +121,17 @@ func (v verbs) put(c *cli.Context, id string, doc map[string]any) error {
 }
 
 // putOperation creates a document, or changes it if there is one, which it answers too.
-func (v verbs) putOperation(c *cli.Context, conn client, id string, doc map[string]any) (operation, answer, error) {
+func (v kindCommands) putOperation(c *cli.Context, conn client, id string, doc map[string]any) (operation, answer, error) {
 	found, err := receive(v.api.get(c.Context, conn, id))
 	if apiclient.ErrorCode(err) == "not_found" {
 		return v.operation("create", id, map[string]any{"document": doc}), found, nil
 	}
-	return v.changing(id, doc), found, err
+	return v.updateOperation(id, doc), found, err
 }
 
 // ensureOperations create a definition. One that exists is left alone: other clusters use it, and this command is about
 // one. Having other values is an error, unless --update says that they are to change for all.
-func (v verbs) ensureOperations(c *cli.Context, conn client, id string, doc map[string]any) ([]operation, error) {
+func (v kindCommands) ensureOperations(c *cli.Context, conn client, id string, doc map[string]any) ([]operation, error) {
 	op, found, err := v.putOperation(c, conn, id, doc)
 	if err != nil || op["op"] == "create" || c.Bool("update") {
 		return []operation{op}, err
@@ -142,21 +142,21 @@ func (v verbs) ensureOperations(c *cli.Context, conn client, id string, doc map[
 	// What differs is the server's to say: it fills in defaults and writes some things in one way only.
 	_, plan, err := v.requestPlan(c, conn, []operation{op})
 	if err != nil {
-		return nil, located([]operation{op}, err, describeOperation)
+		return nil, describeLocations([]operation{op}, err, describeOperation)
 	}
 	if len(plan.Changes) == 0 {
 		return nil, nil
 	}
-	return nil, differing(v.noun, id, doc, found)
+	return nil, checkSameFields(v.documentKind, id, doc, found)
 }
 
 // differing is the error that a definition has other values than those given, with the values.
-func differing(n noun, id string, doc map[string]any, found answer) error {
+func checkSameFields(n documentKind, id string, doc map[string]any, found answer) error {
 	body, err := render.Encode(doc)
 	if err != nil {
 		return err
 	}
-	given := document{noun: n, id: id}
+	given := document{kind: n, id: id}
 	if err := json.Unmarshal(body, &given.fields); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func orNone(value json.RawMessage) string {
 
 // untilSettled repeats a change that was decided by looking, when somebody created or deleted the same thing in
 // between.
-func (s *session) untilSettled(do func() (answer, error)) (a answer, err error) {
+func (s *session) retryOnConflict(do func() (answer, error)) (a answer, err error) {
 	for range maxRaces {
 		a, err = do()
 		if code := apiclient.ErrorCode(err); code != "conflict" && code != "not_found" {
@@ -192,10 +192,10 @@ func (s *session) untilSettled(do func() (answer, error)) (a answer, err error) 
 }
 
 // withID adds the id of a definition to an operation's fields.
-func withID(n noun, id string, settings map[string]any) map[string]any {
+func withID(n documentKind, id string, settings map[string]any) map[string]any {
 	fields := map[string]any{n.name + "_id": id}
-	if n.typed != "" {
-		fields = map[string]any{"type": n.typed, resourceKind + "_id": id}
+	if n.resourceType != "" {
+		fields = map[string]any{"type": n.resourceType, resourceKind + "_id": id}
 	}
 	maps.Copy(fields, settings)
 	return fields
@@ -203,7 +203,7 @@ func withID(n noun, id string, settings map[string]any) map[string]any {
 
 // showPair prints a definition and the cluster it was assigned to. What a dry run would make of them each has to be
 // asked for.
-func (v verbs) showPair(c *cli.Context, a assignment, conn client, doc map[string]any, cluster string) error {
+func (v kindCommands) showPair(c *cli.Context, a assignment, conn client, doc map[string]any, cluster string) error {
 	if !c.Bool("dry-run") {
 		definition, err := receive(v.api.get(c.Context, conn, a.id))
 		if err != nil {
@@ -230,12 +230,12 @@ func (v verbs) showPair(c *cli.Context, a assignment, conn client, doc map[strin
 }
 
 // printPair prints a definition and the cluster it was assigned to, as one document.
-func (v verbs) printPair(c *cli.Context, a assignment, cluster string, definition, on json.RawMessage) error {
+func (v kindCommands) printPair(c *cli.Context, a assignment, cluster string, definition, on json.RawMessage) error {
 	members := []byte(fmt.Sprintf(`{%q:`, v.name))
 	members = append(members, definition...)
 	members = append(members, `,"cluster":`...)
 	members = append(append(members, on...), '}')
-	if err := v.noteKept(a, cluster, on); err != nil {
+	if err := v.noteKeptSettings(a, cluster, on); err != nil {
 		return err
 	}
 	return v.printChange(c, render.Output{
@@ -261,10 +261,10 @@ func (v verbs) printPair(c *cli.Context, a assignment, cluster string, definitio
 
 func settingsOf(c *cli.Context, settings []field) (map[string]any, error) {
 	values := map[string]any{}
-	return values, collect(c, settings, values)
+	return values, collectFields(c, settings, values)
 }
 
-func (v verbs) assign(c *cli.Context, api client, cluster, id string, settings map[string]any, more ...edit) (answer, error) {
+func (v kindCommands) assign(c *cli.Context, api client, cluster, id string, settings map[string]any, more ...edit) (answer, error) {
 	body, err := render.Encode(settings)
 	if err != nil {
 		return answer{}, err
@@ -272,7 +272,7 @@ func (v verbs) assign(c *cli.Context, api client, cluster, id string, settings m
 	return receive(v.api.assign(c.Context, api, cluster, id, body, append(writeEdits(c), more...)...))
 }
 
-func (v verbs) assignCommand() *cli.Command {
+func (v kindCommands) assignCommand() *cli.Command {
 	settings := v.overrides
 	if v.assigned != nil {
 		settings = v.assigned
@@ -301,7 +301,7 @@ func (v verbs) assignCommand() *cli.Command {
 				}
 			}
 			if len(settings) == 0 {
-				return v.onTargets(c, on, change{operations: on.planner(v.assigning("assign"), withID(v.noun, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
+				return v.onTargets(c, on, change{operations: on.planner(v.assignOperation("assign"), withID(v.documentKind, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
 					return v.assign(c, conn, cluster, id, given, planned(hash))
 				})
 			}
@@ -317,7 +317,7 @@ func (v verbs) assignCommand() *cli.Command {
 }
 
 // valuesGiven are the values to patch that the command line gives; none, if it has none of their flags.
-func (v verbs) valuesGiven(c *cli.Context) (map[string]any, error) {
+func (v kindCommands) valuesGiven(c *cli.Context) (map[string]any, error) {
 	if !slices.ContainsFunc(valueFlags(), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }) {
 		return nil, nil
 	}
@@ -325,7 +325,7 @@ func (v verbs) valuesGiven(c *cli.Context) (map[string]any, error) {
 }
 
 // assignWithValues assigns a definition and patches its values, in one change.
-func (v verbs) assignWithValues(c *cli.Context, a assignment, on targets, values map[string]any, err error) error {
+func (v kindCommands) assignWithValues(c *cli.Context, a assignment, on targets, values map[string]any, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -334,16 +334,16 @@ func (v verbs) assignWithValues(c *cli.Context, a assignment, on targets, values
 	case c.IsSet("if-match"):
 		return args.Errorf("--if-match is about one document and its fields; give values in a change of their own, with component patch")
 	}
-	return v.perform(c, change{operations: fixed(
-		on.operation(v.assigning("assign"), withID(v.noun, a.id, a.given)),
-		on.operation("patch_values", withID(v.noun, a.id, map[string]any{"values": values})),
+	return v.perform(c, change{operations: fixedOperations(
+		on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.given)),
+		on.operation("patch_values", withID(v.documentKind, a.id, map[string]any{"values": values})),
 	)})
 }
 
-func (v verbs) unassignCommand() *cli.Command {
+func (v kindCommands) unassignCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "unassign",
-		Usage:     fmt.Sprintf("Unassign a %s from clusters; Flux then removes %s", v.title, v.gone),
+		Usage:     fmt.Sprintf("Unassign a %s from clusters; Flux then removes %s", v.title, v.removed),
 		ArgsUsage: "NAME " + assigningUsage,
 		Flags:     slices.Concat(assigningFlags(), []cli.Flag{yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -351,11 +351,11 @@ func (v verbs) unassignCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			_, single := on.one()
+			_, single := on.single()
 			return v.onTargets(c, on, change{
-				operations: on.planner(v.assigning("unassign"), withID(v.noun, id, nil)),
-				what:       fmt.Sprintf("unassign the %s %q from %s; Flux then removes %s", v.title, id, on, v.gone),
-				scriptsMay: single,
+				operations:           on.planner(v.assignOperation("unassign"), withID(v.documentKind, id, nil)),
+				description:          fmt.Sprintf("unassign the %s %q from %s; Flux then removes %s", v.title, id, on, v.removed),
+				unconfirmedInScripts: single,
 			}, func(conn client, cluster, hash string) (answer, error) {
 				return receive(v.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))
 			})
@@ -366,17 +366,17 @@ func (v verbs) unassignCommand() *cli.Command {
 // onTargets makes a change of clusters: of one with a request of its own, which answers with the cluster, else as a
 // batch, which is also what a plan's hash from the command line is for.
 func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(conn client, cluster, hash string) (answer, error)) error {
-	cluster, single := on.one()
+	cluster, single := on.single()
 	if !single || c.IsSet("plan-hash") {
 		return s.perform(c, ch)
 	}
 	ch.request = func(conn client, hash string) (answer, error) { return request(conn, cluster, hash) }
-	return verbs{s, clusters}.performOn(c, ch)
+	return kindCommands{s, clusters}.performOn(c, ch)
 }
 
 // performOn makes a change that answers with a document of the kind.
-func (v verbs) performOn(c *cli.Context, ch change) error {
-	ch.show = func(_ client, a answer) error { return v.printChange(c, v.one(a.body)) }
+func (v kindCommands) performOn(c *cli.Context, ch change) error {
+	ch.show = func(_ client, a answer) error { return v.printChange(c, v.output(a.body)) }
 	return v.perform(c, ch)
 }
 
@@ -392,7 +392,7 @@ func assignmentOf(c *cli.Context) (id string, on targets, err error) {
 
 // onVersion makes a change that depends on what a cluster is now, and only if it still is: decide looks at the cluster
 // and makes the change under the condition it is given. When somebody was faster it decides again.
-func (s *session) onVersion(c *cli.Context, api client, cluster string, decide func(now answer, unchanged edit) (answer, error)) (before, after answer, err error) {
+func (s *session) retryOnStale(c *cli.Context, api client, cluster string, decide func(now answer, unchanged edit) (answer, error)) (before, after answer, err error) {
 	for range maxRaces {
 		if before, err = receive(api.GetCluster(c.Context, cluster, nil)); err != nil {
 			return before, after, err

@@ -37,7 +37,7 @@ func (a assignment) reset() map[string]any {
 }
 
 // own are the settings in which an assignment differs from a new one, and which were not given, as NAME=VALUE.
-func (a assignment) own(n noun, cluster json.RawMessage) ([]string, error) {
+func (a assignment) ownSettings(n documentKind, cluster json.RawMessage) ([]string, error) {
 	entries, err := n.entries(cluster)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (a assignment) own(n noun, cluster json.RawMessage) ([]string, error) {
 			if _, given := a.given[f.name]; given || !there {
 				continue
 			}
-			said := f.name + "=" + render.Printable(plain(value))
+			said := f.name + "=" + render.Printable(unquoted(value))
 			if text := string(value); text != fmt.Sprint(f.initial) && !slices.Contains(own, said) { // a setting may have several flags
 				own = append(own, said)
 			}
@@ -63,7 +63,7 @@ func (a assignment) own(n noun, cluster json.RawMessage) ([]string, error) {
 }
 
 // assignWith assigns a definition that has settings on each cluster, and says what it left of them, or took back.
-func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
+func (v kindCommands) assignWith(c *cli.Context, a assignment, on targets) error {
 	values := a.given
 	if c.Bool("reset") {
 		if len(on.layers) > 0 {
@@ -71,13 +71,13 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 		}
 		values = a.reset()
 	}
-	ch := change{operations: on.planner(v.assigning("assign"), withID(v.noun, a.id, values))}
+	ch := change{operations: on.planner(v.assignOperation("assign"), withID(v.documentKind, a.id, values))}
 	if !c.Bool("reset") && len(on.layers) == 0 {
 		ch.show = func(conn client, result answer) error {
 			if err := v.printBatch(c, result); err != nil {
 				return err
 			}
-			v.noteKeptOn(c, conn, a, on)
+			v.noteKeptSettingsOn(c, conn, a, on)
 			return nil
 		}
 	}
@@ -87,15 +87,15 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 			if err != nil {
 				return after, err
 			}
-			return after, v.noteKept(a, cluster, after.body)
+			return after, v.noteKeptSettings(a, cluster, after.body)
 		}
-		before, after, err := v.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
+		before, after, err := v.retryOnStale(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
 			return v.assign(c, conn, cluster, a.id, values, unchanged, planned(hash))
 		})
 		if err != nil {
 			return after, err
 		}
-		released, err := a.own(v.noun, before.body)
+		released, err := a.ownSettings(v.documentKind, before.body)
 		if err == nil && len(released) > 0 {
 			v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], args.ListOf(released))
 		}
@@ -104,31 +104,31 @@ func (v verbs) assignWith(c *cli.Context, a assignment, on targets) error {
 }
 
 // noteKept says what one cluster's assignment keeps.
-func (v verbs) noteKept(a assignment, cluster string, document json.RawMessage) error {
-	kept, err := a.own(v.noun, document)
+func (v kindCommands) noteKeptSettings(a assignment, cluster string, document json.RawMessage) error {
+	kept, err := a.ownSettings(v.documentKind, document)
 	if err != nil || len(kept) == 0 {
 		return err
 	}
 	command := fmt.Sprintf("%s assign %s --cluster %s --reset", v.command(), a.id, cluster)
-	what := "release it"
+	description := "release it"
 	switch {
 	case len(kept) == 1 && kept[0] == "enabled=false":
-		what = "enable it"
+		description = "enable it"
 	case slices.Contains(kept, "enabled=false"):
-		what = "enable it and release the others"
+		description = "enable it and release the others"
 	case len(kept) > 1:
-		what = "release them"
+		description = "release them"
 	}
-	v.note("Kept %s. To %s: %s", args.ListOf(kept), what, command)
+	v.note("Kept %s. To %s: %s", args.ListOf(kept), description, command)
 	return nil
 }
 
 // noteKeptOn says which of several clusters keep something: those that --reset would change.
-func (v verbs) noteKeptOn(c *cli.Context, conn client, a assignment, on targets) {
+func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignment, on targets) {
 	if c.Bool("dry-run") || v.quiet { // what is not assigned yet would look as if it were kept
 		return
 	}
-	ops := []operation{on.operation(v.assigning("assign"), withID(v.noun, a.id, a.reset()))}
+	ops := []operation{on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.reset()))}
 	plan, err := v.plan(c, conn, ops)
 	if err != nil {
 		v.note("What the assignments keep could not be asked: %v", err)
@@ -145,7 +145,7 @@ func (v verbs) noteKeptOn(c *cli.Context, conn client, a assignment, on targets)
 }
 
 // plain is a value without the quotes of a text.
-func plain(value json.RawMessage) string {
+func unquoted(value json.RawMessage) string {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {
 		return string(value)

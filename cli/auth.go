@@ -45,7 +45,7 @@ func (s authCommands) whoAmICommand() *cli.Command {
 			if _, err := arguments(c); err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func (s authCommands) whoAmICommand() *cli.Command {
 // callers asks for each token. An error beside some answers is about the others.
 func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
 	uses := [][]string{{forReads}, {forChanges}}
-	if s.link.settings.WriteToken == s.link.settings.Token {
+	if s.connection.settings.WriteToken == s.connection.settings.Token {
 		uses = [][]string{{forReads, forChanges}}
 	}
 	var known []caller
@@ -87,7 +87,7 @@ func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
 func (s authCommands) identity(ctx context.Context, conn client, use string) (api.Identity, error) {
 	var who api.Identity
 	a, err := receive(conn.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
-		return s.link.sendToken(ctx, req, use == forReads)
+		return s.connection.sendToken(ctx, req, use == forReads)
 	}))
 	if err != nil {
 		return who, err
@@ -124,13 +124,13 @@ func (s authCommands) printCallers(c *cli.Context, known []caller) error {
 		}
 		names[i] = "actor/" + who.Actor
 	}
-	out := noun{view: callerView}.shown(document, rows...)
+	out := documentKind{view: callerView}.outputOf(document, rows...)
 	out.Names = func() ([]string, error) { return names, nil }
 	return s.print(c, out)
 }
 
 // question is what can-i is asked.
-type question struct {
+type permissionQuery struct {
 	needs   string // the role, as the server calls it
 	use     string // which token that would be tried with
 	cluster string // the only one to be polled for, by id, or by DNS name if that is what the credential names; empty: any
@@ -161,11 +161,11 @@ func (s authCommands) canICommand() *cli.Command {
 			if len(operands) == 0 || len(operands) > 2 {
 				return args.Errorf("%s takes VERB and NOUN, such as: delete cluster", c.Command.HelpName)
 			}
-			q, err := asked(s.root.Commands, operands[0], strings.Join(operands[1:], ""))
+			q, err := permissionQueryOf(s.root.Commands, operands[0], strings.Join(operands[1:], ""))
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -173,7 +173,7 @@ func (s authCommands) canICommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			p := q.answer(who)
+			p := q.evaluate(who)
 			if err := s.printPermission(c, p); err != nil {
 				return err
 			}
@@ -192,17 +192,17 @@ var (
 )
 
 // asked is what a verb and a noun need: as the commands themselves tell, what changes something has a dry run.
-func asked(commands []*cli.Command, verb, noun string) (question, error) {
+func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQuery, error) {
 	noun, name, _ := strings.Cut(noun, "/")
 	switch {
 	case verb == "poll" && (noun == "" || noun == clusters.name || noun == clusters.plural):
-		return question{needs: "poll", use: forReads, cluster: name}, nil
+		return permissionQuery{needs: "poll", use: forReads, cluster: name}, nil
 	case noun == "*":
 		noun = tokens.name // what needs most
 	}
-	cmd := args.FindCommand(commands, first(noun, verb))
+	cmd := args.FindCommand(commands, firstNonEmpty(noun, verb))
 	if cmd == nil || cmd.Hidden || slices.Contains(offline, cmd.Name) {
-		return question{}, args.Errorf("can-i knows no %q: it takes a verb, and a noun such as cluster, component or token", first(noun, verb))
+		return permissionQuery{}, args.Errorf("can-i knows no %q: it takes a verb, and a noun such as cluster, component or token", firstNonEmpty(noun, verb))
 	}
 	of := cmd
 	if noun != "" {
@@ -211,22 +211,22 @@ func asked(commands []*cli.Command, verb, noun string) (question, error) {
 	changes := verb == "*" || slices.Contains(changeVerbs, verb)
 	switch {
 	case noun == "" && len(cmd.Subcommands) > 0:
-		return question{}, args.Errorf("what may be done to a %s? Say a verb, such as: auth can-i get %s", cmd.Name, cmd.Name)
+		return permissionQuery{}, args.Errorf("what may be done to a %s? Say a verb, such as: auth can-i get %s", cmd.Name, cmd.Name)
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
-		return question{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
+		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
 	case of.Name == tokens.name:
-		return question{needs: "admin", use: forChanges}, nil
+		return permissionQuery{needs: "admin", use: forChanges}, nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
-		return question{needs: "write", use: forChanges}, nil
+		return permissionQuery{needs: "write", use: forChanges}, nil
 	}
-	return question{needs: "read", use: forReads}, nil
+	return permissionQuery{needs: "read", use: forReads}, nil
 }
 
 // offline are commands that ask no server, or nothing that needs a token.
 var offline = []string{"auth", "config", "completion", "version"}
 
 // answer holds who somebody is against what is asked.
-func (q question) answer(who api.Identity) permission {
+func (q permissionQuery) evaluate(who api.Identity) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
 	switch {
 	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":

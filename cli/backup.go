@@ -76,7 +76,7 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 
 // saveBackup asks for a backup; on a terminal a line says how far it is.
 func (s *session) saveBackup(c *cli.Context, to io.Writer) (apiclient.SavedBackup, error) {
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return apiclient.SavedBackup{}, err
 	}

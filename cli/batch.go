@@ -67,7 +67,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	case !inFile:
 		return hash, nil
 	}
-	data, err := s.world().Input(name)
+	data, err := s.environment().Input(name)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 // batch sends operations as one change, or with --dry-run only has them checked.
 func (s *session) batch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
 	a, err := s.sendBatch(c, conn, ops, hash)
-	return a, located(ops, err, describeOperation)
+	return a, describeLocations(ops, err, describeOperation)
 }
 
 func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
@@ -99,7 +99,7 @@ func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash s
 var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/(?:document|patch|values)\b)?(/?)`)
 
 // located puts words for the places of operations in an error of the server: nobody has typed them.
-func located(ops []operation, err error, describe func(operation) string) error {
+func describeLocations(ops []operation, err error, describe func(operation) string) error {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	if !ok {
 		return err
@@ -145,15 +145,15 @@ type change struct {
 	describe func(operation) string
 	// what it does, for the question; empty: it is only asked about if it turns out to take something away, or the server
 	// wants it confirmed.
-	what string
+	description string
 	// scriptsMay: without a terminal it needs no --yes, unless the server wants it confirmed.
-	scriptsMay bool
+	unconfirmedInScripts bool
 	// request makes the change with a request of its own, with the plan's hash if it is not empty; nil: as a batch.
 	request func(conn client, hash string) (answer, error)
 	// show prints the answer; nil: what a batch answers.
 	show func(conn client, a answer) error
 	// told: show says itself what was done.
-	told bool
+	printsSummary bool
 }
 
 // plan asks what the change would do.
@@ -166,12 +166,12 @@ func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage,
 	if ch.describe == nil {
 		ch.describe = describeOperation
 	}
-	return document, plan, located(ops, err, ch.describe)
+	return document, plan, describeLocations(ops, err, ch.describe)
 }
 
 // perform plans, confirms and makes a change, as the flags say.
 func (s *session) perform(c *cli.Context, ch change) error {
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
@@ -191,21 +191,21 @@ func (s *session) perform(c *cli.Context, ch change) error {
 		return err
 	}
 	var ops []operation
-	ch.operations = ch.operations.kept(&ops)
+	ch.operations = ch.operations.recordedIn(&ops)
 	if hash == "" {
-		if hash, err = s.agreed(c, conn, ch); err != nil {
+		if hash, err = s.confirmBeforeSending(c, conn, ch); err != nil {
 			return err
 		}
 	}
-	if len(ops) == 0 && s.terse(c) && !ch.told {
-		if err := s.foresee(c, conn, ch); err != nil {
+	if len(ops) == 0 && s.printsOneLine(c) && !ch.printsSummary {
+		if err := s.prepareResultLine(c, conn, ch); err != nil {
 			return err
 		}
 	}
-	about, before := ops, s.link.seen.Revision()
+	about, before := ops, s.connection.seen.Revision()
 	a, err := s.send(c, conn, ch, hash)
 	if apiclient.ErrorCode(err) == "confirmation_required" && hash == "" {
-		if hash, err = s.agreedAfter(c, conn, ch, err); err != nil {
+		if hash, err = s.confirmAfterRefusal(c, conn, ch, err); err != nil {
 			return err
 		}
 		a, err = s.send(c, conn, ch, hash)
@@ -213,8 +213,8 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	if err != nil {
 		return err
 	}
-	if !ch.told {
-		s.line = s.done(about, a, before)
+	if !ch.printsSummary {
+		s.line = s.resultLine(about, a, before)
 	}
 	if ch.show != nil {
 		return ch.show(conn, a)
@@ -243,7 +243,7 @@ func (s *session) printBatch(c *cli.Context, a answer) error {
 		return err
 	}
 	switch {
-	case s.terse(c) && s.line != "": // says it
+	case s.printsOneLine(c) && s.line != "": // says it
 	case len(result.Changes) == 0:
 		s.note("Nothing to change.")
 	case c.Bool("dry-run"):

@@ -72,18 +72,18 @@ type identityOf struct {
 	url                 string
 	secret, token       string
 	tlsSecret, interval string
-	silent              bool               // no receipts
+	noReceipts          bool               // no receipts
 	types               []api.ResourceType // that have a template
 }
 
 func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
-	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret"), silent: c.Bool("no-receipts")}
+	id := identityOf{url: c.String("poll-url"), secret: c.String("token-secret"), tlsSecret: c.String("tls-secret"), noReceipts: c.Bool("no-receipts")}
 	if id.url == "" {
-		id.url = s.link.settings.URL
+		id.url = s.connection.settings.URL
 	}
 	id.url = strings.TrimRight(id.url, "/")
 	if err := s.checkPollURL(id, c.IsSet("poll-url")); err != nil {
@@ -264,7 +264,7 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	if id.interval != "" {
 		values["interval"] = id.interval
 	}
-	if id.silent {
+	if id.noReceipts {
 		values["receipts"] = kubeObject{"enabled": false}
 	}
 	if len(id.types) > 0 {
@@ -361,7 +361,7 @@ func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
 	switch {
 	case receipts == nil:
 		return
-	case id.silent:
+	case id.noReceipts:
 		delete(settings, "receipts")
 		return
 	}

@@ -66,7 +66,7 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 	default:
 		err = app.RunContext(ctx, append([]string{args.Program}, line.Args...))
 		s.moreWarnings()
-		s.link.remember()
+		s.connection.saveSeenRevision()
 	}
 	switch {
 	case err == nil:
@@ -103,8 +103,8 @@ func (s *session) app() *cli.App {
 		Version:  s.env.Version,
 		Flags:    globalFlags(),
 		Commands: []*cli.Command{
-			clusterCommands{s}.clusterCommand(), verbs{s, namespaces}.definitionCommand(), verbs{s, components}.definitionCommand(componentCommands{s}.commands()...),
-			verbs{s, roleBindings}.definitionCommand(),
+			clusterCommands{s}.clusterCommand(), kindCommands{s, namespaces}.definitionCommand(), kindCommands{s, components}.definitionCommand(componentCommands{s}.commands()...),
+			kindCommands{s, roleBindings}.definitionCommand(),
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(),
 			tokenCommands{s}.tokenCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(), s.backupCommand(),

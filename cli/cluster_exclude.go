@@ -19,18 +19,18 @@ import (
 // What clusters have from layers, and what they do not take.
 
 // effective is a cluster with all that it has.
-func (s *session) effective(c *cli.Context, conn client, id string) (answer, error) {
+func (s *session) effectiveCluster(c *cli.Context, conn client, id string) (answer, error) {
 	return receive(conn.GetCluster(c.Context, id, nil, query(url.Values{"view": {"effective"}})))
 }
 
 // inheriting are the tables of clusters with what layers give them, which is asked for when they are to be shown.
-func inheriting(c *cli.Context, docs []json.RawMessage, effective func() (map[string]json.RawMessage, error)) func() ([]render.Table, error) {
+func effectiveTables(c *cli.Context, docs []json.RawMessage, effective func() (map[string]json.RawMessage, error)) func() ([]render.Table, error) {
 	return func() ([]render.Table, error) {
 		has, err := effective()
 		if err != nil {
 			return nil, err
 		}
-		t, err := withInherited(docs, has)
+		t, err := effectiveTable(docs, has)
 		if err == nil {
 			t, err = withLabels(c, t, docs)
 		}
@@ -40,7 +40,7 @@ func inheriting(c *cli.Context, docs []json.RawMessage, effective func() (map[st
 
 // withInherited is the table of clusters with their counts as OWN+INHERITED where layers give them something, and -o wide with the
 // layers; has is the clusters with all that they have, by id. Nil: the server knows of no layers.
-func withInherited(docs []json.RawMessage, has map[string]json.RawMessage) (render.Table, error) {
+func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (render.Table, error) {
 	t, err := clusters.view.table(docs...)
 	if err != nil || has == nil {
 		return t, err
@@ -71,18 +71,18 @@ func withInherited(docs []json.RawMessage, has map[string]json.RawMessage) (rend
 }
 
 // effectiveOnes are clusters with all that they have, asked for one by one.
-func (s *session) effectiveOnes(c *cli.Context, docs []json.RawMessage) (map[string]json.RawMessage, error) {
-	conn, err := s.link.client(c)
+func (s *session) effectiveClusters(c *cli.Context, docs []json.RawMessage) (map[string]json.RawMessage, error) {
+	conn, err := s.connection.client(c)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]json.RawMessage, len(docs))
 	for _, doc := range docs {
-		id, err := idOf(doc)
+		id, err := documentID(doc)
 		if err != nil {
 			return nil, err
 		}
-		has, err := s.effective(c, conn, id)
+		has, err := s.effectiveCluster(c, conn, id)
 		if apiclient.ErrorCode(err) == "validation_error" { // an older server knows of no layers
 			return nil, nil
 		}
@@ -97,14 +97,14 @@ func (s *session) effectiveOnes(c *cli.Context, docs []json.RawMessage) (map[str
 // effectiveList is a list of clusters with all that they have. It is asked for only where there are layers: without, it is as
 // large as the list of the documents, and the same.
 func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) (map[string]json.RawMessage, error) {
-	conn, err := s.link.client(c)
+	conn, err := s.connection.client(c)
 	if err != nil {
 		return nil, err
 	}
 	if layered, err := s.hasLayers(c.Context, conn); err != nil || !layered {
 		return nil, err
 	}
-	docs, _, err := pages(limit, 0, func(e ...edit) (*http.Response, error) {
+	docs, _, err := readPages(limit, 0, func(e ...edit) (*http.Response, error) {
 		return page(append(e, query(url.Values{"view": {"effective"}}))...)
 	})
 	if apiclient.ErrorCode(err) == "validation_error" { // an older server lists documents only
@@ -115,7 +115,7 @@ func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) 
 	}
 	out := make(map[string]json.RawMessage, len(docs))
 	for _, doc := range docs {
-		id, err := idOf(doc)
+		id, err := documentID(doc)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) 
 }
 
 // inheritedCount is how many entries of a list a cluster has that its document does not have.
-func inheritedCount(n noun, own, has json.RawMessage) (int, error) {
+func inheritedCount(n documentKind, own, has json.RawMessage) (int, error) {
 	says, err := n.entries(own)
 	if err != nil {
 		return 0, err
@@ -139,7 +139,7 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 		Name:      "exclude",
 		Usage:     "Keep from a cluster what layers would give it, or let it have that again",
 		ArgsUsage: "CLUSTER KIND/ID...",
-		Description: "KIND/ID is " + excludable(definitions()) + ". A component is switched off instead, with component disable.\n\n" +
+		Description: "KIND/ID is " + exclusionForms(definitions()) + ". A component is switched off instead, with component disable.\n\n" +
 			args.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
 		Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "exclude it no longer"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -150,17 +150,17 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 			if err := checkID("CLUSTER", operands[0]); err != nil {
 				return err
 			}
-			x, err := exclusionsOf(definitions(), operands[1:])
+			x, err := parseExclusions(definitions(), operands[1:])
 			if err != nil {
 				return err
 			}
-			v := verbs{s.session, clusters}
+			v := kindCommands{s.session, clusters}
 			patched := func(now answer) (json.RawMessage, error) {
-				was, err := excludedBy(now.body)
+				was, err := readExclusions(now.body)
 				if err != nil {
 					return nil, err
 				}
-				return render.Encode(map[string]any{"excludes": x.over(was, c.Bool("off"))})
+				return render.Encode(map[string]any{"excludes": x.patch(was, c.Bool("off"))})
 			}
 			return v.performOn(c, change{
 				operations: func(conn client) ([]operation, error) {
@@ -172,7 +172,7 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 					return []operation{v.operation("patch", operands[0], map[string]any{"patch": patch})}, err
 				},
 				request: func(conn client, hash string) (answer, error) {
-					_, after, err := s.onVersion(c, conn, operands[0], func(now answer, unchanged edit) (answer, error) {
+					_, after, err := s.retryOnStale(c, conn, operands[0], func(now answer, unchanged edit) (answer, error) {
 						patch, err := patched(now)
 						if err != nil {
 							return answer{}, err
@@ -193,7 +193,7 @@ type exclusions struct {
 }
 
 // excludable lists the forms of KIND/ID for some kinds. A component is disabled instead of excluded.
-func excludable(kinds []noun) string {
+func exclusionForms(kinds []documentKind) string {
 	var forms []string
 	for _, n := range kinds {
 		if n.kind != components.kind {
@@ -203,12 +203,12 @@ func excludable(kinds []noun) string {
 	return strings.Join(forms, ", ") + " or resource/TYPE/ID"
 }
 
-func exclusionsOf(kinds []noun, operands []string) (exclusions, error) {
+func parseExclusions(kinds []documentKind, operands []string) (exclusions, error) {
 	x := exclusions{map[string][]string{}, map[string][]string{}}
 	for _, arg := range operands {
 		name, id, _ := strings.Cut(arg, "/")
 		typeID, of, typed := strings.Cut(id, "/")
-		at := slices.IndexFunc(kinds, func(n noun) bool { return n.name == name })
+		at := slices.IndexFunc(kinds, func(n documentKind) bool { return n.name == name })
 		switch {
 		case name == components.name:
 			return x, args.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
@@ -218,14 +218,14 @@ func exclusionsOf(kinds []noun, operands []string) (exclusions, error) {
 			list := kinds[at].list
 			x.lists[list] = append(x.lists[list], id)
 		default:
-			return x, args.Errorf("%q is not %s", arg, excludable(kinds))
+			return x, args.Errorf("%q is not %s", arg, exclusionForms(kinds))
 		}
 	}
 	return x, nil
 }
 
 // excludedBy reads the exclusions of a cluster's document, also of kinds that this program does not know.
-func excludedBy(cluster json.RawMessage) (exclusions, error) {
+func readExclusions(cluster json.RawMessage) (exclusions, error) {
 	var doc struct {
 		Excludes map[string]json.RawMessage `json:"excludes"`
 	}
@@ -258,7 +258,7 @@ func (x exclusions) ids() []string {
 }
 
 // over is the merge patch of a cluster's excludes that adds these exclusions, or removes them (off).
-func (x exclusions) over(was exclusions, off bool) map[string]any {
+func (x exclusions) patch(was exclusions, off bool) map[string]any {
 	changed := func(have, ids []string) any {
 		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return slices.Contains(ids, id) })
 		if !off {

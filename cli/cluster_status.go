@@ -26,7 +26,7 @@ const (
 )
 
 // seenAt is a time that may not have come.
-func seenAt(t *time.Time) string {
+func pollTimeText(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
@@ -66,27 +66,27 @@ func failedInput(f *api.Failure) string {
 	if f == nil {
 		return ""
 	}
-	return first(f.ID, f.Object)
+	return firstNonEmpty(f.ID, f.Object)
 }
 
 var (
 	fleetStatusView = view{
 		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, narrow: 5,
 		row: rowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, clusterStateText(c), c.Environment, seenAt(c.SeenAt), statesOf(c.Counts)}
+			return []string{c.ID, clusterStateText(c), c.Environment, pollTimeText(c.SeenAt), statesOf(c.Counts)}
 		}),
 	}
 	// failedStatusView is fleetStatusView where an input of a cluster failed.
 	failedStatusView = view{
 		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, narrow: 6,
 		row: rowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, clusterStateText(c), c.Environment, seenAt(c.SeenAt), failedInput(c.Failure), failureText(c.Failure), statesOf(c.Counts)}
+			return []string{c.ID, clusterStateText(c), c.Environment, pollTimeText(c.SeenAt), failedInput(c.Failure), failureText(c.Failure), statesOf(c.Counts)}
 		}),
 	}
 	inputStatusView = view{
 		header: []string{"ID", "LIST", "STATE", "SINCE", "MESSAGE", "VERSION", "TAG", "RECEIPT"}, narrow: 5,
 		row: rowOf(func(in api.InputStatus) []string {
-			return []string{in.ID, in.List, stateOf(in), seenAt(in.Since), failureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
+			return []string{in.ID, in.List, stateOf(in), pollTimeText(in.Since), failureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
 		}),
 	}
 	versionStatusView = view{
@@ -142,7 +142,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 					}
 				}
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -171,22 +171,22 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 	} else {
 		seen := "has never polled"
 		if known.SeenAt != nil {
-			seen = "last polled at " + seenAt(known.SeenAt)
+			seen = "last polled at " + pollTimeText(known.SeenAt)
 		}
-		s.note("%s is %s, and %s. Inputs: %s.", id, first(strings.Join(known.States, " and "), known.State), seen, first(statesOf(known.Counts), "none"))
+		s.note("%s is %s, and %s. Inputs: %s.", id, firstNonEmpty(strings.Join(known.States, " and "), known.State), seen, firstNonEmpty(statesOf(known.Counts), "none"))
 	}
 	for _, e := range known.Events {
 		if e.Severity == "error" {
-			s.note("%s at %s: %s", e.Object, seenAt(&e.At), failureText(&e))
+			s.note("%s at %s: %s", e.Object, pollTimeText(&e.At), failureText(&e))
 		}
 	}
-	return s.print(c, noun{name: "input", view: inputStatusView}.shown(a.body, known.Inputs...))
+	return s.print(c, documentKind{name: "input", view: inputStatusView}.outputOf(a.body, known.Inputs...))
 }
 
 // decommissionText is how far the decommissioning of a cluster has come. Its state alone, "behind" or "silent", reads like a problem
 // of a cluster that is meant to run something.
 func decommissionText(known *api.ClusterStatus) string {
-	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, seenAt(known.DeletedAt))
+	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, pollTimeText(known.DeletedAt))
 	received := 0
 	for _, list := range known.Lists {
 		if list.State == "delivered" {
@@ -199,9 +199,9 @@ func decommissionText(known *api.ClusterStatus) string {
 	case received == len(known.Lists):
 		return text + ", and has received its empty lists: Flux there removes everything that came from here."
 	case known.SeenAt.Before(*known.DeletedAt):
-		return text + ", and has not polled since: it keeps what it runs. It last polled at " + seenAt(known.SeenAt) + "."
+		return text + ", and has not polled since: it keeps what it runs. It last polled at " + pollTimeText(known.SeenAt) + "."
 	}
-	return fmt.Sprintf("%s, and has received %d of %d empty lists. It last polled at %s.", text, received, len(known.Lists), seenAt(known.SeenAt))
+	return fmt.Sprintf("%s, and has received %d of %d empty lists. It last polled at %s.", text, received, len(known.Lists), pollTimeText(known.SeenAt))
 }
 
 func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
@@ -235,19 +235,19 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 			return fmt.Errorf("the server's answer is not as expected: %w", err)
 		}
 	}
-	s.note("%s: %s", count(known.Total, "cluster"), first(statesOf(known.Counts), "nothing is known"))
+	s.note("%s: %s", count(known.Total, "cluster"), firstNonEmpty(statesOf(known.Counts), "nothing is known"))
 	if a.total > len(known.Clusters) {
 		s.note("Showing %d of %d.", len(known.Clusters), a.total)
 	}
 	if known.AllSilentSince != nil && !slices.ContainsFunc([]string{"selector", "component", "changed-in"}, c.IsSet) {
 		s.note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",
-			seenAt(known.AllSilentSince))
+			pollTimeText(known.AllSilentSince))
 	}
 	shown := fleetStatusView
 	if slices.ContainsFunc(summaries, func(c api.ClusterSummary) bool { return c.Failure != nil }) {
 		shown = failedStatusView
 	}
-	return s.print(c, noun{name: clusters.name, view: shown}.shown(a.body, known.Clusters...))
+	return s.print(c, documentKind{name: clusters.name, view: shown}.outputOf(a.body, known.Clusters...))
 }
 
 func (s componentCommands) statusCommand() *cli.Command {
@@ -297,7 +297,7 @@ func (s *session) waitCommand() *cli.Command {
 			if id == "" {
 				return args.Errorf("%s takes CLUSTER", c.Command.HelpName)
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -329,7 +329,7 @@ func (s *session) wait(c *cli.Context, conn client, id string) error {
 		if err := a.decode(&known); err != nil {
 			return err
 		}
-		state, failure, err := awaited(&known, c.String("component"))
+		state, failure, err := waitState(&known, c.String("component"))
 		switch {
 		case err != nil:
 			return err
@@ -354,7 +354,7 @@ func (s *session) wait(c *cli.Context, conn client, id string) error {
 }
 
 // awaited is the state that is waited for, of a cluster or of a component on it.
-func awaited(known *api.ClusterStatus, component string) (state string, failure *api.Failure, err error) {
+func waitState(known *api.ClusterStatus, component string) (state string, failure *api.Failure, err error) {
 	state = known.State
 	found := component == ""
 	for _, in := range known.Inputs {
@@ -373,7 +373,7 @@ func awaited(known *api.ClusterStatus, component string) (state string, failure 
 
 // withStates adds what is known of each cluster to a table that begins with their ids. A server of an earlier version, or one
 // that is busy, tells nothing, and the list is good without.
-func withStates(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error) {
+func addStateColumns(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error) {
 	return func() ([]render.Table, error) {
 		out, err := tables()
 		if err != nil || len(out) != 1 {
@@ -384,7 +384,7 @@ func withStates(c *cli.Context, s *session, conn client, tables func() ([]render
 			return out, nil
 		}
 		var known api.FleetStatus
-		a, err := receive(conn.GetStatus(c.Context, nil, statusOf(c, out[0].Rows), query(url.Values{"limit": {strconv.Itoa(maxPage)}})))
+		a, err := receive(conn.GetStatus(c.Context, nil, statusFilter(c, out[0].Rows), query(url.Values{"limit": {strconv.Itoa(maxPage)}})))
 		if err == nil {
 			err = a.decode(&known)
 		}
@@ -400,7 +400,7 @@ func withStates(c *cli.Context, s *session, conn client, tables func() ([]render
 		t.Header = append(slices.Clone(t.Header), "STATE", "SEEN")
 		for i, row := range t.Rows {
 			summary := of[row[0]]
-			t.Rows[i] = append(slices.Clone(row), summary.State, seenAt(summary.SeenAt))
+			t.Rows[i] = append(slices.Clone(row), summary.State, pollTimeText(summary.SeenAt))
 		}
 		return out, nil
 	}
@@ -414,7 +414,7 @@ const (
 
 // statusOf asks for the clusters of the rows of a list: by id, or as the list was asked for where that are too many. It never
 // asks for a component: that is the status of the component alone.
-func statusOf(c *cli.Context, rows [][]string) edit {
+func statusFilter(c *cli.Context, rows [][]string) edit {
 	ids := make([]string, len(rows))
 	long := false
 	for i, row := range rows {

@@ -19,9 +19,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-var clusters = noun{
+var clusters = documentKind{
 	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster", list: "clusters",
-	aliases: []string{"clusters"}, usage: "Clusters: what runs on each", labelled: true,
+	aliases: []string{"clusters"}, usage: "Clusters: what runs on each", labeled: true,
 	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
 	fields: slices.Concat([]field{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),
@@ -34,7 +34,7 @@ var clusters = noun{
 		textField("vm-image", "vm_image", "`IMAGE` of the nodes, for your information"),
 		textField("k0s-version", "k0s_version", "`VERSION` of k0s, for your information"),
 	}),
-	filters: clusterFilters, widen: withStates,
+	filters: clusterFilters, widen: addStateColumns,
 	view: clusterView(),
 	api: calls{
 		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
@@ -72,14 +72,14 @@ func assignedFields() []field {
 
 // clusterView counts what a cluster is assigned of each kind.
 func clusterView() view {
-	columns := func(of func(n noun) string) []string {
+	columns := func(of func(n documentKind) string) []string {
 		var cells []string
 		for _, n := range definitions() {
 			cells = append(cells, of(n))
 		}
 		return cells
 	}
-	header := columns(func(n noun) string { return strings.ToUpper(n.name) + "S" })
+	header := columns(func(n documentKind) string { return strings.ToUpper(n.name) + "S" })
 	return view{
 		header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, header, []string{"REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
 		narrow: 4 + len(header),
@@ -88,14 +88,14 @@ func clusterView() view {
 			if err := json.Unmarshal(raw, &lists); err != nil {
 				return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
 			}
-			counts := columns(func(n noun) string {
+			counts := columns(func(n documentKind) string {
 				var list []json.RawMessage
 				_ = json.Unmarshal(lists[n.list], &list) // what is no list, rowOf reports
 				return strconv.Itoa(len(list))
 			})
 			return rowOf(func(d api.Cluster) []string {
 				return slices.Concat([]string{d.ID, d.Environment, d.ClusterDNS}, counts, []string{
-					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), pairs(d.Labels), when(d.UpdatedAt),
+					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), formatLabels(d.Labels), formatTime(d.UpdatedAt),
 				})
 			})(raw)
 		},
@@ -122,16 +122,16 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 	return &cli.Command{
 		Name: clusters.name, Aliases: clusters.aliases, Usage: clusters.usage,
 		Subcommands: []*cli.Command{
-			verbs{s.session, clusters}.listCommand(),
-			verbs{s.session, clusters}.getCommand(),
+			kindCommands{s.session, clusters}.listCommand(),
+			kindCommands{s.session, clusters}.getCommand(),
 			s.describeCommand(),
 			s.statusCommand(),
-			verbs{s.session, clusters}.historyCommand(),
-			verbs{s.session, clusters}.rollbackCommand(),
-			verbs{s.session, clusters}.createDocumentCommand(),
-			verbs{s.session, clusters}.updateCommand(),
-			verbs{s.session, clusters}.editCommand(),
-			verbs{s.session, clusters}.patchDocumentCommand(),
+			kindCommands{s.session, clusters}.historyCommand(),
+			kindCommands{s.session, clusters}.rollbackCommand(),
+			kindCommands{s.session, clusters}.createDocumentCommand(),
+			kindCommands{s.session, clusters}.updateCommand(),
+			kindCommands{s.session, clusters}.editCommand(),
+			kindCommands{s.session, clusters}.patchDocumentCommand(),
 			s.labelCommand(),
 			s.protectCommand(),
 			s.excludeCommand(),
@@ -214,7 +214,7 @@ func (s clusterCommands) protectCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return verbs{s.session, clusters}.mergePatch(c, operands[0], patch)
+			return kindCommands{s.session, clusters}.mergePatch(c, operands[0], patch)
 		},
 	}
 }
@@ -241,9 +241,9 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			default:
 				return args.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
-			return verbs{s.session, clusters}.performOn(c, change{
-				operations: fixed(operation{"op": "delete", "kind": clusters.kind, "id": operands[0], "mode": mode}),
-				what:       what,
+			return kindCommands{s.session, clusters}.performOn(c, change{
+				operations:  fixedOperations(operation{"op": "delete", "kind": clusters.kind, "id": operands[0], "mode": mode}),
+				description: what,
 				request: func(conn client, hash string) (answer, error) {
 					edits := append(writeEdits(c), planned(hash), query(url.Values{"mode": {mode}}))
 					return receive(clusters.api.delete(c.Context, conn, operands[0], edits...))
@@ -268,7 +268,7 @@ func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMe
 }
 
 // pairs writes a map as KEY=VALUE, sorted.
-func pairs(m map[string]string) string {
+func formatLabels(m map[string]string) string {
 	out := make([]string, 0, len(m))
 	for k, v := range m {
 		out = append(out, k+"="+v)
@@ -278,4 +278,4 @@ func pairs(m map[string]string) string {
 }
 
 // when is a time to the second, in UTC, so that output can be compared.
-func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

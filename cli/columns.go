@@ -130,7 +130,7 @@ func withLabels(c *cli.Context, t render.Table, docs []json.RawMessage) (render.
 			cells = append(cells, labelled.Labels[name])
 		}
 		if c.Bool("show-labels") {
-			cells = append(cells, pairs(labelled.Labels))
+			cells = append(cells, formatLabels(labelled.Labels))
 		}
 		t.Rows[i] = slices.Insert(slices.Clone(t.Rows[i]), at, cells...)
 	}

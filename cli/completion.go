@@ -63,9 +63,9 @@ func (s *session) completeCommand() *cli.Command {
 // completer answers what can follow, from the server where only that knows.
 type completer struct {
 	*session
-	c     *cli.Context
-	typed string // the resource type of the command that is being typed
-	about string // the component that its other flags are about
+	c            *cli.Context
+	resourceType string // the resource type of the command that is being typed
+	about        string // the component that its other flags are about
 }
 
 var _ args.Values = (*completer)(nil)
@@ -73,7 +73,7 @@ var _ args.Values = (*completer)(nil)
 // Set takes over a flag of the command line that is being typed. One that is wrong is as good as none.
 func (s *completer) Set(flag cli.Flag, value string) {
 	if flag.Names()[0] == "type" { // of `resource TYPE`: what says which server to ask is not called so
-		s.typed = value
+		s.resourceType = value
 		return
 	}
 	_ = s.c.Set(flag.Names()[0], value)
@@ -114,14 +114,14 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		}
 		return []string{"helm", "kustomize"}
 	case "set", "set-json", "override", "override-json":
-		if s.typed != "" {
+		if s.resourceType != "" {
 			return s.propertiesOf(flag.Names()[0])
 		}
 		return nil
 	case "depends-on":
 		return s.idsOf(components)
 	case "component-version", "oci-tag":
-		return s.running(flag.Names()[0])
+		return s.desiredVersions(flag.Names()[0])
 	case "state":
 		return clusterStates
 	case "environment", "confirm":
@@ -136,7 +136,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	case "revision", "changed-in":
 		return s.revisions()
 	}
-	return s.idsOfNamed(flag.Names()[0])
+	return s.idsOfKindName(flag.Names()[0])
 }
 
 // Argument answers what the positional argument with this index can be.
@@ -153,7 +153,7 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	case leaf.Name == "can-i" && index == 0:
 		return slices.Concat(readVerbs, changeVerbs, []string{"poll"})
 	case leaf.Name == "can-i":
-		return append(nounNames(), tokens.name)
+		return append(kindCommandNames(), tokens.name)
 	case leaf.Name == "wait":
 		return s.idsOf(clusters)
 	case leaf.Name == "label" && index > 0:
@@ -176,14 +176,14 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	switch {
 	case leaf.Name == "create":
 		return nil
-	case s.typed != "":
-		return s.idsOf(resourcesOfID(s.typed))
+	case s.resourceType != "":
+		return s.idsOf(resourcesOfID(s.resourceType))
 	}
-	return s.idsOfNamed(path[0].Name)
+	return s.idsOfKindName(path[0].Name)
 }
 
 func (s *completer) contextNames() []string {
-	file, err := s.world().Load(s.c)
+	file, err := s.environment().Load(s.c)
 	if err != nil {
 		return nil
 	}
@@ -195,8 +195,8 @@ func (s *completer) contextNames() []string {
 }
 
 // idsOfNamed are the ids of a kind's documents, by its name.
-func (s *completer) idsOfNamed(name string) []string {
-	for _, n := range nouns() {
+func (s *completer) idsOfKindName(name string) []string {
+	for _, n := range documentKinds() {
 		if n.name == name {
 			return s.idsOf(n)
 		}
@@ -204,16 +204,16 @@ func (s *completer) idsOfNamed(name string) []string {
 	return nil
 }
 
-func nounNames() []string {
+func kindCommandNames() []string {
 	var names []string
-	for _, n := range nouns() {
+	for _, n := range documentKinds() {
 		names = append(names, n.name)
 	}
 	return names
 }
 
 // listed is what of documents is offered.
-type listed struct {
+type namedDocument struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name"`
 	Environment string            `json:"environment"`
@@ -222,16 +222,16 @@ type listed struct {
 }
 
 // ask asks the server for a list. No answer: no candidates.
-func (s *completer) ask(list func(ctx context.Context, c client, e ...edit) (*http.Response, error), e ...edit) []listed {
-	var docs []listed
-	s.question(&docs, func(ctx context.Context, c client) (*http.Response, error) { return list(ctx, c, e...) })
+func (s *completer) list(list func(ctx context.Context, c client, e ...edit) (*http.Response, error), e ...edit) []namedDocument {
+	var docs []namedDocument
+	s.request(&docs, func(ctx context.Context, c client) (*http.Response, error) { return list(ctx, c, e...) })
 	return docs
 }
 
 // question asks the server, for no longer than somebody waits for a completion.
-func (s *completer) question(out any, ask func(ctx context.Context, c client) (*http.Response, error)) {
+func (s *completer) request(out any, ask func(ctx context.Context, c client) (*http.Response, error)) {
 	s.quiet = true
-	conn, err := s.link.client(s.c)
+	conn, err := s.connection.client(s.c)
 	if err != nil {
 		return
 	}
@@ -245,12 +245,12 @@ func (s *completer) question(out any, ask func(ctx context.Context, c client) (*
 }
 
 // running are the versions, or the tags, that clusters are asked for of the component that is typed.
-func (s *completer) running(what string) []string {
+func (s *completer) desiredVersions(what string) []string {
 	if s.about == "" {
 		return nil
 	}
 	var known api.ComponentStatus
-	s.question(&known, func(ctx context.Context, c client) (*http.Response, error) {
+	s.request(&known, func(ctx context.Context, c client) (*http.Response, error) {
 		return c.GetPlatformComponentStatus(ctx, s.about, nil)
 	})
 	there := map[string]bool{}
@@ -260,8 +260,8 @@ func (s *completer) running(what string) []string {
 	return render.SortedKeys(there)
 }
 
-func (s *completer) idsOf(n noun) []string {
-	docs := s.ask(n.api.list)
+func (s *completer) idsOf(n documentKind) []string {
+	docs := s.list(n.api.list)
 	ids := make([]string, len(docs))
 	for i, doc := range docs {
 		ids[i] = doc.ID
@@ -270,7 +270,7 @@ func (s *completer) idsOf(n noun) []string {
 }
 
 func (s *completer) tokenNames() []string {
-	docs := s.ask(tokens.api.list)
+	docs := s.list(tokens.api.list)
 	names := make([]string, len(docs))
 	for i, doc := range docs {
 		names[i] = doc.Name
@@ -281,7 +281,7 @@ func (s *completer) tokenNames() []string {
 // environments are those that clusters are in.
 func (s *completer) environments() []string {
 	there := map[string]bool{}
-	for _, doc := range s.ask(clusters.api.list) {
+	for _, doc := range s.list(clusters.api.list) {
 		there[doc.Environment] = true
 	}
 	return render.SortedKeys(there)
@@ -290,7 +290,7 @@ func (s *completer) environments() []string {
 // labelKeys are those that clusters have.
 func (s *completer) labelKeys(end string) []string {
 	there := map[string]bool{}
-	for _, doc := range s.ask(clusters.api.list) {
+	for _, doc := range s.list(clusters.api.list) {
 		for key := range doc.Labels {
 			there[key+end] = true
 		}
@@ -300,7 +300,7 @@ func (s *completer) labelKeys(end string) []string {
 
 // revisions are the last ones, the newest first.
 func (s *completer) revisions() []string {
-	docs := s.ask(listRevisions, query(url.Values{"limit": {"20"}}))
+	docs := s.list(listRevisions, query(url.Values{"limit": {"20"}}))
 	numbers := make([]string, len(docs))
 	for i, doc := range docs {
 		numbers[i] = strconv.FormatInt(doc.Revision, 10)

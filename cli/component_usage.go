@@ -62,7 +62,7 @@ func (s componentCommands) printEntries(c *cli.Context, e entries) error {
 	if err != nil {
 		return err
 	}
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s componentCommands) printEntries(c *cli.Context, e entries) error {
 			return err
 		}
 	}
-	out := noun{view: e.view}.shown(a.body, list...)
+	out := documentKind{view: e.view}.outputOf(a.body, list...)
 	out.Names = func() ([]string, error) { return e.names(operands[0], list) }
 	return s.print(c, out)
 }

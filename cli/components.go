@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-var components = noun{
+var components = documentKind{
 	kind: "platform_component", name: "component", plural: "platform components", title: "platform component", list: "platform_components",
 	aliases: []string{"components", "platform-component"}, usage: "Platform components: the catalog, and what clusters run of it",
 	example: "component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0",
@@ -41,7 +41,7 @@ var components = noun{
 		row: rowOf(func(d api.PlatformComponent) []string {
 			return []string{
 				d.ID, d.Type, d.ComponentVersion, d.OCITag, d.ComponentPath, strconv.FormatInt(d.Revision, 10), d.OCIURL,
-				strings.Join(d.DependsOn, ","), when(d.UpdatedAt),
+				strings.Join(d.DependsOn, ","), formatTime(d.UpdatedAt),
 			}
 		}),
 	},
@@ -49,8 +49,8 @@ var components = noun{
 		return []filter{{&cli.StringFlag{Name: "component-version", Usage: "only entries with this `VERSION`"}, "component_version"}}
 	},
 	assignable: &assignable{
-		word: "component", gone: "it, and its patches are deleted", scriptsMay: true,
-		overrides: assignmentSettings, assigned: slices.Concat(componentSettings, former(assignmentSettings[1:])), values: true,
+		word: "component", removed: "it, and its patches are deleted", unconfirmedInScripts: true,
+		overrides: assignmentSettings, assigned: slices.Concat(componentSettings, hiddenFields(assignmentSettings[1:])), values: true,
 		inputs: inputType{
 			name:     "platform-components",
 			template: charts.PlatformComponents,
@@ -123,7 +123,7 @@ var componentSettings = []field{
 }
 
 // former are fields with flags that help does not show.
-func former(fields []field) []field {
+func hiddenFields(fields []field) []field {
 	out := make([]field, len(fields))
 	for i, f := range fields {
 		out[i] = f.hidden()
@@ -157,8 +157,8 @@ func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command
 				return err
 			}
 			ch := change{operations: on.planner("set_component", withID(components, id, map[string]any{"enabled": enabled}))}
-			if _, single := on.one(); !single && !enabled {
-				ch.what = fmt.Sprintf("let Flux remove the component %q from %s", id, on)
+			if _, single := on.single(); !single && !enabled {
+				ch.description = fmt.Sprintf("let Flux remove the component %q from %s", id, on)
 			}
 			return s.onTargets(c, on, ch, func(conn client, cluster, hash string) (answer, error) {
 				return s.setAssigned(c, conn, id, cluster, hash, map[string]any{"enabled": enabled})
@@ -197,7 +197,7 @@ func (s componentCommands) setCommand() *cli.Command {
 
 // setAssigned changes settings of a component on one cluster, if it is assigned.
 func (s componentCommands) setAssigned(c *cli.Context, conn client, id, cluster, hash string, settings map[string]any) (answer, error) {
-	_, after, err := s.onVersion(c, conn, cluster, func(now answer, unchanged edit) (answer, error) {
+	_, after, err := s.retryOnStale(c, conn, cluster, func(now answer, unchanged edit) (answer, error) {
 		var doc api.Cluster
 		if err := now.decode(&doc); err != nil {
 			return answer{}, err
@@ -215,7 +215,7 @@ func (s componentCommands) setAssigned(c *cli.Context, conn client, id, cluster,
 				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
 			}
 		}
-		return verbs{s.session, components}.assign(c, conn, cluster, id, settings, unchanged, planned(hash))
+		return kindCommands{s.session, components}.assign(c, conn, cluster, id, settings, unchanged, planned(hash))
 	})
 	return after, err
 }
@@ -226,7 +226,7 @@ func hasAssigned(doc api.Cluster, component string) bool {
 
 // givenByLayer tells whether a cluster has a component that it does not list. An older server knows of no layers.
 func (s componentCommands) givenByLayer(c *cli.Context, conn client, cluster, component string) (bool, error) {
-	a, err := s.effective(c, conn, cluster)
+	a, err := s.effectiveCluster(c, conn, cluster)
 	if apiclient.ErrorCode(err) == "validation_error" {
 		return false, nil
 	}
@@ -262,7 +262,7 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 	if err != nil {
 		return err
 	}
-	cluster, single := on.one()
+	cluster, single := on.single()
 	if len(on.layers) > 0 && (c.IsSet("field-manager") || c.Bool("apply") || c.Bool("force")) {
 		return args.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
 	}

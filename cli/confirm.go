@@ -21,25 +21,25 @@ import (
 // confirm makes sure that something destructive is meant: --yes says so, a person at a terminal is asked. Without
 // either the command is refused, unless it is one that scripts have always been able to run.
 func (s *session) confirm(c *cli.Context, ch change) error {
-	if ch.what == "" || c.Bool("yes") || c.Bool("dry-run") {
+	if ch.description == "" || c.Bool("yes") || c.Bool("dry-run") {
 		return nil
 	}
 	if !s.interactive() {
-		if ch.scriptsMay {
+		if ch.unconfirmedInScripts {
 			return nil
 		}
-		return args.Errorf("%s: confirmation required: not a terminal; use --yes", ch.what)
+		return args.Errorf("%s: confirmation required: not a terminal; use --yes", ch.description)
 	}
-	if _, err := io.WriteString(s.env.Stderr, s.link.where()); err != nil {
+	if _, err := io.WriteString(s.env.Stderr, s.connection.serverLine()); err != nil {
 		return err
 	}
-	return s.person.Yes(ch.what)
+	return s.prompter.Yes(ch.description)
 }
 
 // agreed asks, before anything is sent, whether a change is meant, and answers the hash of the plan that was agreed to;
 // empty: it is not tied to one. Whoever is at a terminal is shown the plan, unless --yes says that it is meant. In a script
 // --yes says so, or --max-removals.
-func (s *session) agreed(c *cli.Context, conn client, ch change) (string, error) {
+func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (string, error) {
 	limited := c.IsSet("max-removals")
 	asking := s.interactive() && !c.Bool("yes") && !c.Bool("dry-run")
 	if !limited && !asking {
@@ -60,10 +60,10 @@ func (s *session) agreed(c *cli.Context, conn client, ch change) (string, error)
 			return "", err
 		}
 	}
-	if asking && (ch.what != "" && len(plan.Changes) > 0 || takesAway(plan)) {
-		return plan.PlanHash, s.askAbout(c, plan, ch)
+	if asking && (ch.description != "" && len(plan.Changes) > 0 || removesAnything(plan)) {
+		return plan.PlanHash, s.confirmPlan(c, plan, ch)
 	}
-	if limited || ch.what != "" {
+	if limited || ch.description != "" {
 		return plan.PlanHash, nil
 	}
 	return "", nil
@@ -71,7 +71,7 @@ func (s *session) agreed(c *cli.Context, conn client, ch change) (string, error)
 
 // agreedAfter asks because the server wants a change confirmed. A script has to say how much it expects: --yes means that
 // the change is meant, and not that it may do anything.
-func (s *session) agreedAfter(c *cli.Context, conn client, ch change, refusal error) (string, error) {
+func (s *session) confirmAfterRefusal(c *cli.Context, conn client, ch change, refusal error) (string, error) {
 	_, plan, err := ch.plan(s, c, conn)
 	switch {
 	case err != nil:
@@ -79,7 +79,7 @@ func (s *session) agreedAfter(c *cli.Context, conn client, ch change, refusal er
 	case c.Bool("dry-run"):
 		return plan.PlanHash, nil
 	case s.interactive():
-		return plan.PlanHash, s.askAbout(c, plan, ch)
+		return plan.PlanHash, s.confirmPlan(c, plan, ch)
 	}
 	advice := fmt.Sprintf("--max-removals %d", plan.Totals.Removals)
 	if names := unconfirmed(c, plan); len(names) > 0 && !plan.ConfirmationRequired {
@@ -103,28 +103,28 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 }
 
 // takesAway tells whether a plan deletes, removes or forgets anything.
-func takesAway(plan api.Plan) bool {
+func removesAnything(plan api.Plan) bool {
 	return plan.Totals.Removals+plan.Totals.Removed > 0 ||
 		slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Action == "delete" })
 }
 
 // askAbout shows a plan to the person at the terminal and asks. What takes something from a protected environment is only
 // meant by whoever types its name.
-func (s *session) askAbout(c *cli.Context, plan api.Plan, ch change) error {
-	what := first(ch.what, "make this change")
-	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.link.where()}
+func (s *session) confirmPlan(c *cli.Context, plan api.Plan, ch change) error {
+	description := firstNonEmpty(ch.description, "make this change")
+	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.connection.serverLine()}
 	for _, tier := range plan.Protected {
 		line := fmt.Sprintf("Protected: %s on %s in %s.", count(tier.Removals, "thing"), count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
-		text = append(text, s.colour(render.Red, line), "\n")
+		text = append(text, s.color(render.Red, line), "\n")
 	}
 	if _, err := io.WriteString(s.env.Stderr, strings.Join(text, "")); err != nil {
 		return err
 	}
 	names := unconfirmed(c, plan)
 	if len(names) > 0 {
-		return s.person.Names(what, names)
+		return s.prompter.Names(description, names)
 	}
-	return s.person.Yes(what)
+	return s.prompter.Yes(description)
 }
 
 // unconfirmed are the protected environments that lose something and that --confirm does not name.

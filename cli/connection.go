@@ -18,27 +18,27 @@ import (
 
 // link is the way to the server: which one, who asks, and what was seen of it and done there. It prints nothing but what its
 // console is told.
-type link struct {
+type connection struct {
 	console *console
 
 	settings          config.Settings
 	conn              client // nil until it is needed
 	token, writeToken string
 	seen              *apiclient.RevisionToken // the newest revision of the server; nil until there is a client
-	memory            *config.Memory           // what earlier runs saw of it; nil until there is a client
+	cache             *config.RevisionCache    // what earlier runs saw of it; nil until there is a client
 
-	mu     sync.Mutex // guards what the client's callbacks use
-	made   bool       // something was changed
-	other  error      // the server has another history than earlier runs saw; nil: it does not
-	madeAt string     // the fleet's revision then, if it is known
+	mu         sync.Mutex // guards what the client's callbacks use
+	made       bool       // something was changed
+	historyErr error      // the server has another history than earlier runs saw; nil: it does not
+	madeAt     string     // the fleet's revision then, if it is known
 }
 
 // client connects as the command line, the environment and the context say. Nothing is sent yet.
-func (l *link) client(c *cli.Context) (client, error) {
+func (l *connection) client(c *cli.Context) (client, error) {
 	if l.conn != nil {
 		return l.conn, nil
 	}
-	set, err := l.console.world().Resolve(c)
+	set, err := l.console.environment().Resolve(c)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +52,10 @@ func (l *link) client(c *cli.Context) (client, error) {
 		Timeout:   set.Timeout,
 		Author:    set.Author,
 		TLS:       tlsConfig,
-		Seen:      l.recall(set),
+		Seen:      l.loadSeenRevision(set),
 		Warn:      l.console.warn,
-		Changed:   l.changed,
-		Replaced:  l.replaced,
+		Changed:   l.recordChange,
+		Replaced:  l.onHistoryReplaced,
 	}
 	if c.Bool("verbose") {
 		cfg.Trace = l.console.trace
@@ -75,23 +75,23 @@ func (l *link) client(c *cli.Context) (client, error) {
 }
 
 // authorize sets the token, read when it is first needed: a command that prints one may ask for a password.
-func (l *link) authorize(ctx context.Context, req *http.Request) error {
+func (l *connection) authorize(ctx context.Context, req *http.Request) error {
 	// A plan changes nothing, and the server takes the token for reads; who may see tokens may change them.
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan")
-	if err := l.history(); err != nil && !reads {
+	if err := l.historyError(); err != nil && !reads {
 		return err
 	}
 	return l.sendToken(ctx, req, reads && !adminPath(l.settings.URL, req.URL))
 }
 
 // sendToken sets the token that is used for reads, or that for changes.
-func (l *link) sendToken(ctx context.Context, req *http.Request, reads bool) error {
+func (l *connection) sendToken(ctx context.Context, req *http.Request, reads bool) error {
 	source, cached := l.settings.WriteToken, &l.writeToken
 	if reads || l.settings.WriteToken == l.settings.Token {
 		source, cached = l.settings.Token, &l.token
 	}
 	if *cached == "" {
-		token, err := source.Read(ctx, l.console.world())
+		token, err := source.Read(ctx, l.console.environment())
 		if err != nil {
 			return err
 		}
@@ -107,34 +107,34 @@ func (l *link) sendToken(ctx context.Context, req *http.Request, reads bool) err
 }
 
 // recall starts with what earlier runs saw of the server that the settings lead to.
-func (l *link) recall(set config.Settings) *apiclient.RevisionToken {
-	l.memory, l.seen = l.console.world().Recall(set), &apiclient.RevisionToken{}
-	l.seen.Note(l.memory.Revision())
+func (l *connection) loadSeenRevision(set config.Settings) *apiclient.RevisionToken {
+	l.cache, l.seen = l.console.environment().RevisionCache(set), &apiclient.RevisionToken{}
+	l.seen.Note(l.cache.Revision())
 	return l.seen
 }
 
 // remember keeps what this run saw for the next ones.
-func (l *link) remember() {
-	if l.memory == nil {
+func (l *connection) saveSeenRevision() {
+	if l.cache == nil {
 		return
 	}
-	if err := l.memory.Remember(l.seen.Revision()); err != nil && l.console.verbose {
+	if err := l.cache.Save(l.seen.Revision()); err != nil && l.console.verbose {
 		l.console.note("what was seen of the server is not kept for the next run: %v", err)
 	}
 }
 
 // replaced is called when the server's store lacks what was seen of it: it is forgotten, and a read goes on with a note. A change may
 // be meant for what was there before, so that it fails, and can be repeated.
-func (l *link) replaced(change bool, have, seen int64) bool {
+func (l *connection) onHistoryReplaced(change bool, have, seen int64) bool {
 	l.mu.Lock()
-	first := l.other == nil
-	l.other = hintedError{errors.New("nothing was changed: the server was given another history since an earlier run"), hints[apiclient.CodeUnknownRevision]}
+	first := l.historyErr == nil
+	l.historyErr = hintedError{errors.New("nothing was changed: the server was given another history since an earlier run"), hints[apiclient.CodeUnknownRevision]}
 	l.mu.Unlock()
 	l.seen.Forget()
-	if err := l.memory.Forget(); err != nil {
+	if err := l.cache.Forget(); err != nil {
 		l.console.note("what was seen of the server cannot be forgotten: %v", err)
 	}
-	if made, _ := l.change(); made || change {
+	if made, _ := l.lastChange(); made || change {
 		return false
 	}
 	if first {
@@ -144,32 +144,32 @@ func (l *link) replaced(change bool, have, seen int64) bool {
 }
 
 // history is the error that the server has another history than earlier runs saw; nil: it does not.
-func (l *link) history() error {
+func (l *connection) historyError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.other
+	return l.historyErr
 }
 
 // behindHint says what to do when a server does not have what was seen of it before.
-func (l *link) behindHint(problem *apiclient.Error) string {
+func (l *connection) behindHint(problem *apiclient.Error) string {
 	have, asked, behind := problem.Behind()
-	if !behind || problem.Problem.Error == apiclient.CodeUnknownRevision || l.memory == nil || asked > l.memory.Revision() {
+	if !behind || problem.Problem.Error == apiclient.CodeUnknownRevision || l.cache == nil || asked > l.cache.Revision() {
 		return ""
 	}
 	return fmt.Sprintf("nothing was changed. The server has revision %d, and an earlier run saw %d there. If that process is behind, try again in a moment. "+
 		"If the server was given another history, such as a restored backup or an empty database, delete %s; what it holds is forgotten after %.0f minutes anyway.",
-		have, asked, l.memory.Path(), config.SeenFor.Minutes())
+		have, asked, l.cache.Path(), config.SeenFor.Minutes())
 }
 
 // changed notes that a change was made, which is so before its answer can be read or shown.
-func (l *link) changed(h http.Header) {
+func (l *connection) recordChange(h http.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.made, l.madeAt = true, h.Get("X-Fleet-Revision")
 }
 
 // where is a line that says which server is going to be asked.
-func (l *link) where() string {
+func (l *connection) serverLine() string {
 	line := "On " + l.settings.URL
 	if name := l.settings.Context; name != "" {
 		line += fmt.Sprintf(" (context %q)", name)
@@ -178,7 +178,7 @@ func (l *link) where() string {
 }
 
 // change tells whether something was changed, and the fleet's revision then, if it is known.
-func (l *link) change() (made bool, at string) {
+func (l *connection) lastChange() (made bool, at string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made, l.madeAt

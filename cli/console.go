@@ -17,10 +17,10 @@ type console struct {
 	env            Env
 	quiet, verbose bool
 
-	mu     sync.Mutex // guards what the client's callbacks use
-	warned map[string]bool
-	alike  int  // warnings that were not printed, because they say of another cluster what was said of one
-	silent bool // what comes back says its warnings itself
+	mu           sync.Mutex // guards what the client's callbacks use
+	warned       map[string]bool
+	repeated     int  // warnings that were not printed, because they say of another cluster what was said of one
+	skipWarnings bool // what comes back says its warnings itself
 }
 
 // warn prints the server's advice, each piece once, and about one of several clusters.
@@ -28,20 +28,20 @@ func (c *console) warn(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kind := aboutCluster.ReplaceAllString(text, "cluster")
-	if c.quiet || c.silent || c.warned[text] {
+	if c.quiet || c.skipWarnings || c.warned[text] {
 		return
 	}
 	c.warned[text] = true
 	if kind != text && c.warned[kind] {
-		c.alike++
+		c.repeated++
 		return
 	}
 	c.warned[kind] = true
-	_, _ = fmt.Fprintf(c.env.Stderr, "%s %s\n", c.colour(render.Yellow, "Warning:"), render.Printable(text))
+	_, _ = fmt.Fprintf(c.env.Stderr, "%s %s\n", c.color(render.Yellow, "Warning:"), render.Printable(text))
 }
 
 // silently asks for what says its warnings itself.
-func (c *console) silently(ask func() error) error {
+func (c *console) withoutWarnings(ask func() error) error {
 	c.silence(true)
 	defer c.silence(false)
 	return ask()
@@ -50,13 +50,13 @@ func (c *console) silently(ask func() error) error {
 func (c *console) silence(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent = on
+	c.skipWarnings = on
 }
 
 // moreWarnings counts those that were not printed.
 func (c *console) moreWarnings() {
-	if c.alike > 0 {
-		c.note("The same of %s more; --plan --full shows all.", count(c.alike, "cluster"))
+	if c.repeated > 0 {
+		c.note("The same of %s more; --plan --full shows all.", count(c.repeated, "cluster"))
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *console) trace(req *http.Request, rsp *http.Response, took time.Duratio
 }
 
 // colour marks text for standard error. NO_COLOR (no-color.org) switches it off.
-func (c *console) colour(code, text string) string {
+func (c *console) color(code, text string) string {
 	return c.paint(c.env.StderrTerminal, code, text)
 }
 
@@ -111,6 +111,6 @@ func (c *console) paint(terminal bool, code, text string) string {
 func (c *console) interactive() bool { return c.env.StdinTerminal && c.env.StderrTerminal }
 
 // world is where configuration comes from.
-func (c *console) world() config.World {
-	return config.World{Getenv: c.env.Getenv, Stdin: c.env.Stdin, Stderr: c.env.Stderr, Now: c.env.Now, Warn: c.warn}
+func (c *console) environment() config.Environment {
+	return config.Environment{Getenv: c.env.Getenv, Stdin: c.env.Stdin, Stderr: c.env.Stderr, Now: c.env.Now, Warn: c.warn}
 }

@@ -74,7 +74,7 @@ func (s contexts) setContextCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			file, err := s.world().Load(c)
+			file, err := s.environment().Load(c)
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ func (s contexts) setContextCommand() *cli.Command {
 			if file.CurrentContext == "" {
 				file.CurrentContext = operands[0]
 			}
-			if err := s.world().Save(c, file); err != nil {
+			if err := s.environment().Save(c, file); err != nil {
 				return err
 			}
 			s.note("Context %q is stored.", operands[0])
@@ -157,7 +157,7 @@ func (s contexts) useContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := s.world().Load(c)
+	file, err := s.environment().Load(c)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (s contexts) useContext(c *cli.Context) error {
 		return unknownContext(operands[0])
 	}
 	file.CurrentContext = operands[0]
-	if err := s.world().Save(c, file); err != nil {
+	if err := s.environment().Save(c, file); err != nil {
 		return err
 	}
 	s.note("Context %q is the current one.", operands[0])
@@ -180,7 +180,7 @@ func (s contexts) currentContext(c *cli.Context) error {
 	if _, err := arguments(c); err != nil {
 		return err
 	}
-	file, err := s.world().Load(c)
+	file, err := s.environment().Load(c)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (s contexts) renameContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := s.world().Load(c)
+	file, err := s.environment().Load(c)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (s contexts) renameContext(c *cli.Context) error {
 	if file.CurrentContext == operands[0] {
 		file.CurrentContext = operands[1]
 	}
-	if err := s.world().Save(c, file); err != nil {
+	if err := s.environment().Save(c, file); err != nil {
 		return err
 	}
 	s.note("Context %q is now called %q.", operands[0], operands[1])
@@ -223,7 +223,7 @@ func (s contexts) deleteContext(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := s.world().Load(c)
+	file, err := s.environment().Load(c)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (s contexts) deleteContext(c *cli.Context) error {
 		file.CurrentContext = ""
 		s.note("There is no current context any more; choose one with: config use-context NAME")
 	}
-	if err := s.world().Save(c, file); err != nil {
+	if err := s.environment().Save(c, file); err != nil {
 		return err
 	}
 	s.note("Context %q is deleted.", operands[0])
@@ -249,7 +249,7 @@ func (s contexts) getContexts(c *cli.Context) error {
 	if err := s.checkOutput(c); err != nil {
 		return err
 	}
-	file, err := s.world().Load(c)
+	file, err := s.environment().Load(c)
 	if err != nil {
 		return err
 	}
@@ -298,15 +298,15 @@ func (s contexts) viewConfig(c *cli.Context) error {
 	if err := s.checkOutput(c); err != nil {
 		return err
 	}
-	file, err := s.world().Load(c)
+	file, err := s.environment().Load(c)
 	if err != nil {
 		return err
 	}
-	path, err := s.world().Path(c)
+	path, err := s.environment().Path(c)
 	if err != nil {
 		return err
 	}
-	set, err := s.world().Resolve(c)
+	set, err := s.environment().Resolve(c)
 	if err != nil {
 		return err
 	}

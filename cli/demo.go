@@ -22,10 +22,10 @@ func (s *session) demoCommand() *cli.Command {
 						return err
 					}
 					doc := map[string]any{"id": operands[1]}
-					if err := collect(c, namespaces.fields, doc); err != nil {
+					if err := collectFields(c, namespaces.fields, doc); err != nil {
 						return err
 					}
-					return verbs{s, namespaces}.createAndAssign(c, operands[1], doc, nil, targets{ids: operands[:1]})
+					return kindCommands{s, namespaces}.createAndAssign(c, operands[1], doc, nil, targets{ids: operands[:1]})
 				},
 			},
 			{

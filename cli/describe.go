@@ -24,7 +24,7 @@ func (s clusterCommands) describeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 	if err != nil {
 		return "", nil, err
 	}
-	by, err := s.saidBy(c, conn, id)
+	by, err := s.loadOrigins(c, conn, id)
 	if err != nil {
 		return "", nil, err
 	}
@@ -87,7 +87,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 
 // effectiveOf returns a cluster's document with all that its layers assign; an older server has the document only.
 func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, document json.RawMessage) (json.RawMessage, error) {
-	a, err := s.effective(c, conn, id)
+	a, err := s.effectiveCluster(c, conn, id)
 	if apiclient.ErrorCode(err) == "validation_error" {
 		return document, nil
 	}
@@ -95,10 +95,10 @@ func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, doc
 }
 
 // sayers are who says the values of inputs: by list and id, and by pointer.
-type sayers map[string]map[string]api.Saying
+type valueOrigins map[string]map[string]api.Saying
 
 // saidBy asks who says what of a cluster; an older server does not tell.
-func (s clusterCommands) saidBy(c *cli.Context, conn client, id string) (sayers, error) {
+func (s clusterCommands) loadOrigins(c *cli.Context, conn client, id string) (valueOrigins, error) {
 	a, err := receive(conn.ExplainCluster(c.Context, id, nil))
 	if lacksRoute(c.Context, conn, err) {
 		return nil, nil
@@ -107,7 +107,7 @@ func (s clusterCommands) saidBy(c *cli.Context, conn client, id string) (sayers,
 	if err == nil {
 		err = a.decode(&ex)
 	}
-	by := sayers{}
+	by := valueOrigins{}
 	for _, in := range ex.Inputs {
 		of := map[string]api.Saying{}
 		for _, v := range in.Values {
@@ -119,18 +119,18 @@ func (s clusterCommands) saidBy(c *cli.Context, conn client, id string) (sayers,
 }
 
 // origin is " from layer/ID" for what only layers give.
-func (b sayers) origin(list, id string) string {
+func (b valueOrigins) origin(list, id string) string {
 	if say := b[list+"/"+id]["/id"]; say.Kind == layers.kind {
-		return " from " + shortSaying(say)
+		return " from " + shortOrigin(say)
 	}
 	return ""
 }
 
 // settings are who says something else than the catalog about a component: its own, or the layers.
-func (b sayers) settings(id string) []string {
+func (b valueOrigins) settings(id string) []string {
 	var by []string
 	for _, pointer := range []string{"/component_version", "/source/oci_tag", "/component_path", "/values_from"} {
-		if name := sayerName(b[components.inputs.name+"/"+id][pointer]); name != "" && !slices.Contains(by, name) {
+		if name := originName(b[components.inputs.name+"/"+id][pointer]); name != "" && !slices.Contains(by, name) {
 			by = append(by, name)
 		}
 	}
@@ -138,10 +138,10 @@ func (b sayers) settings(id string) []string {
 }
 
 // patches are how many values each says that are not the catalog's.
-func (b sayers) patches(id string) []string {
+func (b valueOrigins) patches(id string) []string {
 	counts := map[string]int{}
 	for pointer, say := range b[components.inputs.name+"/"+id] {
-		if name := sayerName(say); name != "" && strings.HasPrefix(pointer, "/patches/") {
+		if name := originName(say); name != "" && strings.HasPrefix(pointer, "/patches/") {
 			counts[name]++
 		}
 	}
@@ -152,37 +152,37 @@ func (b sayers) patches(id string) []string {
 	return by
 }
 
-func sayerName(say api.Saying) string {
+func originName(say api.Saying) string {
 	switch say.Kind {
 	case clusters.kind:
 		return "its own"
 	case layers.kind:
-		return shortSaying(say)
+		return shortOrigin(say)
 	}
 	return ""
 }
 
 // cluster writes a cluster with its components, then its entries of all other kinds with the layers that assign them. own is its
 // document, effective the document with all that its layers assign.
-func (w *planWriter) cluster(kinds []noun, own, effective json.RawMessage, inputs []api.FluxPlatformComponent, by sayers) error {
+func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessage, inputs []api.FluxPlatformComponent, by valueOrigins) error {
 	var doc api.Cluster
 	if err := json.Unmarshal(effective, &doc); err != nil {
 		return fmt.Errorf("the server's answer is not as expected: %w", err)
 	}
-	excluded, err := excludedBy(own)
+	excluded, err := readExclusions(own)
 	if err != nil {
 		return err
 	}
-	field := func(name, value string) { w.linef("%-14s %s", name+":", render.Printable(first(value, "-"))) }
+	field := func(name, value string) { w.linef("%-14s %s", name+":", render.Printable(firstNonEmpty(value, "-"))) }
 	field("Name", doc.ID)
 	field("DNS name", doc.ClusterDNS)
 	field("Environment", doc.Environment)
-	field("Labels", pairs(doc.Labels))
+	field("Labels", formatLabels(doc.Labels))
 	field("Protected", strconv.FormatBool(doc.DeletionProtection))
 	if len(doc.Layers) > 0 {
 		field("Layers", strings.Join(doc.Layers, ", "))
 	}
-	field("Revision", fmt.Sprintf("%d, %s", doc.Revision, when(doc.UpdatedAt)))
+	field("Revision", fmt.Sprintf("%d, %s", doc.Revision, formatTime(doc.UpdatedAt)))
 	w.linef("Components:")
 	w.components(inputs, by)
 	for _, n := range kinds {
@@ -216,7 +216,7 @@ func (w *planWriter) cluster(kinds []noun, own, effective json.RawMessage, input
 }
 
 // components writes what a cluster runs, in columns: what, how, at which version, and what is particular about it.
-func (w *planWriter) components(components []api.FluxPlatformComponent, by sayers) {
+func (w *planWriter) components(components []api.FluxPlatformComponent, by valueOrigins) {
 	rows := make([][3]string, len(components))
 	var widths [3]int
 	for i, in := range components {
@@ -257,10 +257,10 @@ func (w *planWriter) history(revisions []api.RevisionSummary, width int) {
 	var number, name int
 	for _, rev := range revisions {
 		number = max(number, len(strconv.FormatInt(rev.Revision, 10)))
-		name = max(name, utf8.RuneCountInString(render.Printable(who(rev))))
+		name = max(name, utf8.RuneCountInString(render.Printable(authorText(rev))))
 	}
 	for _, rev := range revisions {
-		line := fmt.Sprintf("  %-*d   %s   %-*s   %s", number, rev.Revision, when(rev.At), name, render.Printable(who(rev)), render.Printable(what(rev)))
+		line := fmt.Sprintf("  %-*d   %s   %-*s   %s", number, rev.Revision, formatTime(rev.At), name, render.Printable(authorText(rev)), render.Printable(summaryText(rev)))
 		if width > 0 {
 			line = render.Cut(line, width)
 		}

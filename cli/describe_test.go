@@ -16,7 +16,7 @@ func TestDescribedComponentsSteerNoTerminal(t *testing.T) {
 	const evil = "x\x1b[2J\u009b"
 	layer := api.Saying{Kind: layers.kind, ID: evil}
 	w := &planWriter{paint: func(_, text string) string { return "<" + text + ">" }}
-	w.components([]api.FluxPlatformComponent{{ID: evil, Type: evil, ComponentVersion: evil}}, sayers{
+	w.components([]api.FluxPlatformComponent{{ID: evil, Type: evil, ComponentVersion: evil}}, valueOrigins{
 		components.inputs.name + "/" + evil: {"/id": layer, "/component_version": layer, "/patches/a": layer},
 	})
 	got := w.b.String()
@@ -33,15 +33,15 @@ func TestDescribedComponentsSteerNoTerminal(t *testing.T) {
 // TestKindsAddedInCode are excluded and described as every other kind, without a line about them in either command.
 func TestKindsAddedInCode(t *testing.T) {
 	t.Parallel()
-	classes := noun{kind: "priorityclass", name: "priorityclass", plural: "priority classes", list: "priorityclasses", assignable: &assignable{inputs: inputType{name: "priority-classes"}}}
+	classes := documentKind{kind: "priorityclass", name: "priorityclass", plural: "priority classes", list: "priorityclasses", assignable: &assignable{inputs: inputType{name: "priority-classes"}}}
 	kinds := append(definitions(), classes)
 
-	x, err := exclusionsOf(kinds, []string{"priorityclass/high", "namespace/podinfo"})
+	x, err := parseExclusions(kinds, []string{"priorityclass/high", "namespace/podinfo"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := json.RawMessage(`{"id":"c-1","excludes":{"priorityclasses":["low"],"resources":{"quotas":["small"]}}}`)
-	was, err := excludedBy(own)
+	was, err := readExclusions(own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,18 +49,18 @@ func TestKindsAddedInCode(t *testing.T) {
 		false: `{"namespaces":["podinfo"],"priorityclasses":["low","high"]}`,
 		true:  `{"namespaces":null,"priorityclasses":["low"]}`,
 	} {
-		got, err := json.Marshal(x.over(was, off))
+		got, err := json.Marshal(x.patch(was, off))
 		if err != nil || string(got) != want {
 			t.Errorf("off=%t: %s, %v, want %s", off, got, err, want)
 		}
 	}
-	if _, err := exclusionsOf(kinds, []string{"priorityclass"}); err == nil || !strings.Contains(err.Error(), "is not namespace/ID, rolebinding/ID, priorityclass/ID or resource/TYPE/ID") {
+	if _, err := parseExclusions(kinds, []string{"priorityclass"}); err == nil || !strings.Contains(err.Error(), "is not namespace/ID, rolebinding/ID, priorityclass/ID or resource/TYPE/ID") {
 		t.Error(err)
 	}
 
 	w := &planWriter{paint: func(_, text string) string { return text }}
 	effective := json.RawMessage(`{"id":"c-1","priorityclasses":[{"id":"high"},{"id":"mid"}]}`)
-	by := sayers{"priority-classes/high": {"/id": api.Saying{Kind: layers.kind, ID: "base"}}}
+	by := valueOrigins{"priority-classes/high": {"/id": api.Saying{Kind: layers.kind, ID: "base"}}}
 	if err := w.cluster(kinds, own, effective, nil, by); err != nil {
 		t.Fatal(err)
 	}

@@ -42,11 +42,11 @@ func (s *session) diffCommand() *cli.Command {
 			if c.Bool("effective") {
 				return args.Errorf("--effective compares clusters of the fleet with each other: name two")
 			}
-			a, err := s.newApplication(c)
+			a, err := s.newApplyRun(c)
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func (s *session) printDiffs(c *cli.Context, diffs []documentDiff) error {
 }
 
 // diff compares. What changes is the server's to say: it fills in defaults and writes some things in one way only.
-func (a *application) diff(conn client) ([]documentDiff, error) {
+func (a *applyRun) diff(conn client) ([]documentDiff, error) {
 	diffs := []documentDiff{}
 	ops, err := a.operations(conn)
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *application) diff(conn client) ([]documentDiff, error) {
 	}
 	_, plan, err := a.s.requestPlan(a.c, conn, ops)
 	if err != nil {
-		return nil, located(ops, err, a.describe)
+		return nil, describeLocations(ops, err, a.describe)
 	}
 	for _, ref := range plan.Changes {
 		d, err := a.diffOf(ref)
@@ -91,11 +91,11 @@ func (a *application) diff(conn client) ([]documentDiff, error) {
 	return diffs, nil
 }
 
-func (a *application) diffOf(ref api.ChangeRef) (documentDiff, error) {
+func (a *applyRun) diffOf(ref api.ChangeRef) (documentDiff, error) {
 	out := documentDiff{Kind: ref.Kind, ID: ref.ID, Action: ref.Action, Fields: []render.Field{}}
 	now := a.found[ref.Kind][ref.ID]
 	for _, d := range a.docs {
-		if d.noun.kind != ref.Kind || d.id != ref.ID {
+		if d.kind.kind != ref.Kind || d.id != ref.ID {
 			continue
 		}
 		if now == nil {
@@ -105,18 +105,18 @@ func (a *application) diffOf(ref api.ChangeRef) (documentDiff, error) {
 		out.Fields, out.source = append(out.Fields, fields...), d.source
 		return out, err
 	}
-	gone := map[string]json.RawMessage{}
+	removed := map[string]json.RawMessage{}
 	var stored map[string]json.RawMessage
 	if err := json.Unmarshal(now, &stored); err != nil {
 		return out, err
 	}
 	for name, value := range stored {
 		if !slices.Contains(readOnly, name) {
-			render.Leaves(gone, name, value)
+			render.Leaves(removed, name, value)
 		}
 	}
-	for _, path := range render.SortedKeys(gone) {
-		out.Fields = append(out.Fields, render.Field{Path: path, Before: gone[path]})
+	for _, path := range render.SortedKeys(removed) {
+		out.Fields = append(out.Fields, render.Field{Path: path, Before: removed[path]})
 	}
 	return out, nil
 }
@@ -155,7 +155,7 @@ func (s *session) diffText(diffs []documentDiff) string {
 	}
 	for _, d := range diffs {
 		name := nameOfKind(d.Kind) + "/" + d.ID
-		was, is := first(d.before, name), name+"   "+d.source
+		was, is := firstNonEmpty(d.before, name), name+"   "+d.source
 		if d.before != "" {
 			is = d.source
 		}

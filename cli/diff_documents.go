@@ -14,7 +14,7 @@ import (
 
 // version is a document of the fleet, now or at a revision.
 type version struct {
-	noun     noun
+	kind     documentKind
 	id       string
 	revision int64 // 0: now
 }
@@ -37,8 +37,8 @@ func versionFrom(text string) (version, error) {
 	if !ok {
 		return v, args.Errorf("%q is not KIND/NAME or KIND/NAME@REVISION, such as cluster/prod-01@41", text)
 	}
-	if v.noun, ok = nounOf(kind); !ok {
-		return v, args.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), args.ListOf(kinds()))
+	if v.kind, ok = findKind(kind); !ok {
+		return v, args.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), args.ListOf(kindWords()))
 	}
 	v.id = id
 	return v, checkID("NAME", id)
@@ -46,9 +46,9 @@ func versionFrom(text string) (version, error) {
 
 func (v version) String() string {
 	if v.revision == 0 {
-		return v.noun.name + "/" + v.id
+		return v.kind.name + "/" + v.id
 	}
-	return v.noun.name + "/" + v.id + "@" + strconv.FormatInt(v.revision, 10)
+	return v.kind.name + "/" + v.id + "@" + strconv.FormatInt(v.revision, 10)
 }
 
 // diffDocuments compares two documents of the fleet, or one with what it was.
@@ -68,10 +68,10 @@ func (s *session) diffDocuments(c *cli.Context) error {
 			return args.Errorf("%s is compared with itself: name another document, or a revision as in %[1]s@41", sides[0])
 		}
 	}
-	if sides[0].noun.kind != sides[1].noun.kind {
+	if sides[0].kind.kind != sides[1].kind.kind {
 		return args.Errorf("%s and %s are not of one kind", sides[0], sides[1])
 	}
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *session) diffDocuments(c *cli.Context) error {
 			return err
 		}
 	}
-	d := documentDiff{Kind: sides[0].noun.kind, ID: sides[1].id, Action: "update", Fields: []render.Field{}, before: sides[0].String(), source: sides[1].String()}
+	d := documentDiff{Kind: sides[0].kind.kind, ID: sides[1].id, Action: "update", Fields: []render.Field{}, before: sides[0].String(), source: sides[1].String()}
 	for _, path := range render.SortedKeys(leaves[0], leaves[1]) {
 		if was, is := leaves[0][path], leaves[1][path]; string(was) != string(is) {
 			d.Fields = append(d.Fields, render.Field{Path: path, Before: was, After: is})
@@ -100,12 +100,12 @@ func (s *session) leavesOf(c *cli.Context, conn client, v version) (map[string]j
 		ask = atRevision(v.revision)
 	}
 	if c.Bool("effective") {
-		if v.noun.kind != clusters.kind || v.revision > 0 {
+		if v.kind.kind != clusters.kind || v.revision > 0 {
 			return nil, args.Errorf("--effective is for clusters as they are now, not for %s", v)
 		}
 		ask.Set("view", "effective")
 	}
-	a, err := receive(v.noun.api.get(c.Context, conn, v.id, query(ask)))
+	a, err := receive(v.kind.api.get(c.Context, conn, v.id, query(ask)))
 	if err != nil {
 		return nil, err
 	}

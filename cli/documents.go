@@ -18,13 +18,13 @@ import (
 
 // document is one document of a file.
 type document struct {
-	noun   noun
+	kind   documentKind
 	id     string
 	fields map[string]json.RawMessage
 	source string // the file, and which of its documents when there are several
 }
 
-func (d document) name() string { return d.noun.name + "/" + d.id }
+func (d document) name() string { return d.kind.name + "/" + d.id }
 
 // size is about how many bytes the document takes in a request.
 func (d document) size() (n int) {
@@ -42,7 +42,7 @@ func documentsFlag() cli.Flag {
 }
 
 // documents reads all documents that the --file flags name. Everything that is wrong with them is reported together.
-func (a *application) documents(c *cli.Context) ([]document, error) {
+func (a *applyRun) documents(c *cli.Context) ([]document, error) {
 	names := c.StringSlice("file")
 	if len(names) == 0 {
 		return nil, args.Errorf("%s needs documents: give them with -f", c.Command.HelpName)
@@ -124,7 +124,7 @@ func filesOf(name string) ([]string, error) {
 // documentsIn are the documents of one file.
 func documentsIn(data []byte, source string) ([]document, error) {
 	source = sourceName(source)
-	if exportCut(data) {
+	if exportTruncated(data) {
 		return nil, fmt.Errorf("%s was cut off: it starts as an export, and the line %q at the end of one is missing", source, render.EndMarker)
 	}
 	parts, err := valuesIn(data)
@@ -193,7 +193,7 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 	}
 	if len(fields) > 0 {
 		errs = append(errs, fmt.Errorf("%s has neither a kind (%s) nor only lists of documents (%s): what is %s?",
-			source, args.ListOf(kinds()), strings.Join(listNames(), ", "), args.ListOf(render.SortedKeys(fields))))
+			source, args.ListOf(kindWords()), strings.Join(listNames(), ", "), args.ListOf(render.SortedKeys(fields))))
 	}
 	return docs, errors.Join(errs...)
 }
@@ -203,7 +203,7 @@ var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "p
 
 // documentOf is a document of the kind that a word stands for; a resource says itself of which type it is.
 func documentOf(kind string, fields map[string]json.RawMessage, source string) (document, error) {
-	n, ok := nounOf(kind)
+	n, ok := findKind(kind)
 	if isResource(kind) && fields != nil {
 		var of string
 		if err := json.Unmarshal(fields["type"], &of); err != nil || checkID("type", of) != nil {
@@ -212,7 +212,7 @@ func documentOf(kind string, fields map[string]json.RawMessage, source string) (
 		n, ok = resourcesOfID(of), true
 	}
 	if !ok {
-		return document{}, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, args.ListOf(kinds()))
+		return document{}, fmt.Errorf("%s: there is no kind %q; there are %s", source, kind, args.ListOf(kindWords()))
 	}
 	return newDocument(n, fields, source)
 }
@@ -221,7 +221,7 @@ func documentOf(kind string, fields map[string]json.RawMessage, source string) (
 func isResource(word string) bool { return word == resourceKind || word == resourcesList }
 
 // newDocument checks the id, which a seed file may call _id. All other rules are the server's.
-func newDocument(n noun, fields map[string]json.RawMessage, source string) (document, error) {
+func newDocument(n documentKind, fields map[string]json.RawMessage, source string) (document, error) {
 	if fields == nil {
 		return document{}, fmt.Errorf("%s must be an object", source)
 	}
@@ -235,7 +235,7 @@ func newDocument(n noun, fields map[string]json.RawMessage, source string) (docu
 	for _, name := range readOnly {
 		delete(fields, name)
 	}
-	d := document{noun: n, fields: fields, source: source}
+	d := document{kind: n, fields: fields, source: source}
 	if err := json.Unmarshal(fields["id"], &d.id); err != nil || checkID("id", d.id) != nil {
 		return document{}, fmt.Errorf("%s: a %s needs an id, which is a string", source, n.title)
 	}
@@ -243,9 +243,9 @@ func newDocument(n noun, fields map[string]json.RawMessage, source string) (docu
 }
 
 // kinds are the API's names of the kinds.
-func kinds() []string {
+func kindWords() []string {
 	names := []string{resourceKind}
-	for _, n := range nouns() {
+	for _, n := range documentKinds() {
 		names = append(names, n.kind)
 	}
 	slices.Sort(names)
@@ -263,11 +263,11 @@ func listNames() []string {
 
 // nounOf is the kind that a word stands for: as the API calls it, as the command is called, its short form, and plurals;
 // resource/TYPE for what a resource type makes.
-func nounOf(word string) (noun, bool) {
-	for _, n := range nouns() {
+func findKind(word string) (documentKind, bool) {
+	for _, n := range documentKinds() {
 		if word == n.kind || word == n.name || word == n.list || slices.Contains(n.aliases, word) {
 			return n, true
 		}
 	}
-	return typedNoun(word)
+	return findResourceKind(word)
 }

@@ -23,10 +23,10 @@ func FuzzDocuments(f *testing.F) {
 			return
 		}
 		for _, d := range docs {
-			if d.id == "" || d.noun.kind == "" {
+			if d.id == "" || d.kind.kind == "" {
 				t.Fatalf("%q: a document without id or kind: %+v", data, d)
 			}
-			fields := map[string]any{"kind": d.noun.kind}
+			fields := map[string]any{"kind": d.kind.kind}
 			for name, value := range d.fields {
 				fields[name] = value
 			}

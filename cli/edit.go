@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (v verbs) editCommand() *cli.Command {
+func (v kindCommands) editCommand() *cli.Command {
 	return &cli.Command{
 		Name: "edit", Usage: "Edit a " + v.title + " in your editor; only if nobody changes it meanwhile", ArgsUsage: "NAME",
 		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal you then see the plan and are asked. When something goes wrong, the file is kept.",
@@ -27,7 +27,7 @@ func (v verbs) editCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := v.ready(c)
+			conn, err := v.connect(c)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (v verbs) editCommand() *cli.Command {
 
 func (s *session) editor() editor.Editor {
 	return editor.Editor{
-		Command: first(s.env.Getenv("VISUAL"), s.env.Getenv("EDITOR")),
+		Command: firstNonEmpty(s.env.Getenv("VISUAL"), s.env.Getenv("EDITOR")),
 		Stdin:   s.env.Stdin, Stdout: s.stdout.terminal(), Stderr: s.env.Stderr,
 	}
 }
@@ -69,9 +69,9 @@ func edits(file string, err error) error {
 }
 
 // editable is a document as it is edited: without what the server sets, and with its kind, so that apply reads it too.
-func (n noun) editable(id string, body json.RawMessage) ([]byte, error) {
+func (n documentKind) editable(id string, body json.RawMessage) ([]byte, error) {
 	kind := n.kind
-	if n.typed != "" {
+	if n.resourceType != "" {
 		kind = resourceKind
 	}
 	text, err := render.Editable(body, readOnly)
@@ -83,8 +83,8 @@ func (n noun) editable(id string, body json.RawMessage) ([]byte, error) {
 }
 
 // changeEdited makes the change that somebody has made in a document's text.
-func (v verbs) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
-	if lastLineCut(after) {
+func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
+	if lastLineTruncated(after) {
 		return args.Errorf("the file looks cut off: its last line has no end")
 	}
 	was, err := fieldsOf(before)
@@ -98,7 +98,7 @@ func (v verbs) changeEdited(c *cli.Context, id, etag string, before, after []byt
 	if !reflect.DeepEqual(was["id"], is["id"]) || !reflect.DeepEqual(was["kind"], is["kind"]) {
 		return args.Errorf("the id and the kind of a document stay; create makes another one")
 	}
-	patch := patchBetween(was, is, v.assigns())
+	patch := patchBetween(was, is, v.assignedFields())
 	if len(patch) == 0 {
 		v.note("Nothing was edited.")
 		return nil
@@ -108,8 +108,8 @@ func (v verbs) changeEdited(c *cli.Context, id, etag string, before, after []byt
 		return err
 	}
 	return v.performOn(c, change{
-		operations: fixed(v.operation("patch", id, map[string]any{"patch": body})),
-		what:       fmt.Sprintf("change %s/%s like this", v.name, id), scriptsMay: true,
+		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": body})),
+		description: fmt.Sprintf("change %s/%s like this", v.name, id), unconfirmedInScripts: true,
 		request: func(conn client, hash string) (answer, error) {
 			return receive(v.api.patch(c.Context, conn, id, body, append(writeEdits(c), header("If-Match", etag), planned(hash))...))
 		},
@@ -130,7 +130,7 @@ func fieldsOf(text []byte) (map[string]any, error) {
 }
 
 // assigns are the fields with lists of what is assigned, by the id of an entry.
-func (n noun) assigns() []string {
+func (n documentKind) assignedFields() []string {
 	if n.kind == clusters.kind || n.kind == layers.kind {
 		return listNames()
 	}

@@ -41,27 +41,27 @@ func lacksRoute(ctx context.Context, conn client, err error) bool {
 
 // older names the error for what it is when the server has everything but the route: one of an earlier version, or the
 // reference's.
-func (s *session) older(err error) error {
+func (s *session) explainMissingRoute(err error) error {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	unrouted := ok && problem.Problem.Error == "" && problem.Problem.Detail == "" &&
 		(problem.StatusCode == http.StatusNotFound || problem.StatusCode == http.StatusMethodNotAllowed)
-	if !unrouted || s.link.conn == nil {
+	if !unrouted || s.connection.conn == nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), olderTimeout)
 	defer cancel()
-	a, down := receive(s.link.conn.GetHealth(ctx))
+	a, down := receive(s.connection.conn.GetHealth(ctx))
 	var health api.Status
 	if down != nil || json.Unmarshal(a.body, &health) != nil || health.Status != "ok" {
 		return err
 	}
 	route := problem.Path
-	if base, err := url.Parse(s.link.settings.URL); err == nil {
+	if base, err := url.Parse(s.connection.settings.URL); err == nil {
 		route = strings.TrimPrefix(route, strings.TrimSuffix(base.Path, "/"))
 	}
-	lacks, ok := lacking[route]
+	lacks, ok := missingRoutes[route]
 	if !ok {
-		lacks = missing{"run this command", "commands that change or show one document mostly work with an older server."}
+		lacks = missingRoute{"run this command", "commands that change or show one document mostly work with an older server."}
 	}
 	return hintedError{
 		fmt.Errorf("this server is too old to %s: it has no %s (it answers %s with status %d)", lacks.ability, route, problem.Method, problem.StatusCode),
@@ -70,10 +70,10 @@ func (s *session) older(err error) error {
 }
 
 // missing is what a server without a route cannot do, and what to do until it is upgraded.
-type missing struct{ ability, instead string }
+type missingRoute struct{ ability, instead string }
 
 // lacking are the routes that many commands need.
-var lacking = map[string]missing{
+var missingRoutes = map[string]missingRoute{
 	"/batch": {"change several documents in one change", "change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
 	"/plan":  {"compare or plan a change", "leave out --plan and --max-removals, and change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
 }
@@ -83,13 +83,13 @@ const olderTimeout = 5 * time.Second
 
 // reportError prints an error as one block: what is wrong, every single problem, what to do about it.
 func (s *session) reportError(err error) {
-	err = s.older(err)
+	err = s.explainMissingRoute(err)
 	var b strings.Builder
 	text := errorText(err)
 	if usage, ok := errors.AsType[args.Error](err); ok {
 		text = args.Renamed(usage.Error(), s.program)
 	}
-	_, _ = fmt.Fprintf(&b, "%s %s\n", s.colour(render.Red, "Error:"), render.Printable(text))
+	_, _ = fmt.Fprintf(&b, "%s %s\n", s.color(render.Red, "Error:"), render.Printable(text))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for _, field := range problem.Problem.Errors {
 			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
@@ -105,7 +105,7 @@ func (s *session) reportError(err error) {
 			b.WriteString("  An earlier attempt was sent and its answer was lost: it may have been carried out.\n")
 		}
 	}
-	b.WriteString(s.madeBefore())
+	b.WriteString(s.earlierChangeText())
 	if hint := s.hint(err); hint != "" {
 		_, _ = fmt.Fprintf(&b, "Hint: %s\n", hint)
 	}
@@ -113,8 +113,8 @@ func (s *session) reportError(err error) {
 }
 
 // madeBefore says that something was changed before what went wrong; empty: nothing was.
-func (s *session) madeBefore() string {
-	made, at := s.link.change()
+func (s *session) earlierChangeText() string {
+	made, at := s.connection.lastChange()
 	if !made {
 		return ""
 	}
@@ -162,7 +162,7 @@ func errorText(err error) string {
 
 func problemText(e *apiclient.Error) string {
 	if e.Problem.Error == "" {
-		detail := first(e.Problem.Detail, "this does not look like an answer of flux-resourceset")
+		detail := firstNonEmpty(e.Problem.Detail, "this does not look like an answer of flux-resourceset")
 		return fmt.Sprintf("%s %s was answered with status %d: %s", e.Method, e.Path, e.StatusCode, detail)
 	}
 	return fmt.Sprintf("%s (%d %s)", e.Problem.Detail, e.StatusCode, e.Problem.Error)
@@ -174,13 +174,13 @@ func (s *session) hint(err error) string {
 		return e.hint
 	}
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
-		if hint := s.link.behindHint(problem); hint != "" {
+		if hint := s.connection.behindHint(problem); hint != "" {
 			return hint
 		}
 		if hint := s.similarName(err); hint != "" {
 			return hint
 		}
-		return hints[first(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
+		return hints[firstNonEmpty(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	if lost, ok := errors.AsType[*apiclient.UnansweredError](err); ok {
 		return fmt.Sprintf("look before you repeat it, with: revision list --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)
@@ -190,7 +190,7 @@ func (s *session) hint(err error) string {
 		dns        *net.DNSError
 		authority  x509.UnknownAuthorityError
 		usage      args.Error
-		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.link.settings.URL)
+		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.connection.settings.URL)
 	)
 	switch {
 	case errors.As(err, &usage):

@@ -49,7 +49,7 @@ func (s *session) explain(c *cli.Context) error {
 		}
 		pointer = "/patches/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.String("path"))
 	}
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
@@ -85,11 +85,11 @@ func explained(a answer) render.Output {
 				for _, v := range in.Values {
 					var instead []string
 					for _, say := range v.InsteadOf {
-						instead = append(instead, shortSaying(say)+" "+saidText(say.Value))
+						instead = append(instead, shortOrigin(say)+" "+valueText(say.Value))
 					}
 					t.Rows = append(t.Rows, []string{
-						in.List + "/" + in.ID, v.Pointer, saidText(v.Value), shortSaying(v.SaidBy), strings.Join(instead, ", "),
-						v.SaidBy.Pointer, setIn(v.SaidBy), v.SaidBy.Actor,
+						in.List + "/" + in.ID, v.Pointer, valueText(v.Value), shortOrigin(v.SaidBy), strings.Join(instead, ", "),
+						v.SaidBy.Pointer, setInRevision(v.SaidBy), v.SaidBy.Actor,
 					})
 				}
 			}
@@ -114,7 +114,7 @@ func explained(a answer) render.Output {
 
 // setIn is the revision that set a value: "<N" when it is older than N, the oldest revision that the server keeps, and empty for a
 // default.
-func setIn(say api.Saying) string {
+func setInRevision(say api.Saying) string {
 	switch {
 	case say.SetBefore > 0:
 		return fmt.Sprintf("<%d", say.SetBefore)
@@ -125,7 +125,7 @@ func setIn(say api.Saying) string {
 }
 
 // saidText is a value as JSON; empty where there is none.
-func saidText(value nullable.Nullable[json.RawMessage]) string {
+func valueText(value nullable.Nullable[json.RawMessage]) string {
 	if value.IsNull() {
 		return "null"
 	}

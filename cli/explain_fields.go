@@ -98,7 +98,7 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 	}
 	names := strings.Split(path, ".")
 	kind := names[0]
-	if n, ok := nounOf(kind); ok {
+	if n, ok := findKind(kind); ok {
 		kind = n.kind
 	} else if kind == resourcesList {
 		kind = resourceKind

@@ -29,7 +29,7 @@ func (s exporter) exportCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -49,12 +49,12 @@ func wantedFrom(operands []string) (map[string][]string, error) {
 			of, name, named := strings.Cut(id, "/")
 			word, id, one = resourcePrefix+of, name, named
 		}
-		n, ok := nounOf(word)
+		n, ok := findKind(word)
 		if isResource(word) {
-			n, ok = noun{kind: resourceKind}, true
+			n, ok = documentKind{kind: resourceKind}, true
 		}
 		if !ok {
-			return nil, args.Errorf("there is no kind %s; there are %s", strconv.Quote(word), args.ListOf(kinds()))
+			return nil, args.Errorf("there is no kind %s; there are %s", strconv.Quote(word), args.ListOf(kindWords()))
 		}
 		ids, seen := wanted[n.kind]
 		switch {
@@ -67,7 +67,7 @@ func wantedFrom(operands []string) (map[string][]string, error) {
 		}
 	}
 	if len(operands) == 0 {
-		for _, kind := range kinds() {
+		for _, kind := range kindWords() {
 			wanted[kind] = nil
 		}
 	}
@@ -79,7 +79,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 	if err != nil {
 		return err
 	}
-	everything := len(wanted) == len(kinds())
+	everything := len(wanted) == len(kindWords())
 	if everything && len(types) == 0 {
 		delete(wanted, resourceTypes.kind) // as with a server that has no such thing
 	}
@@ -94,9 +94,9 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 	var members []string // in their order
 	var names []string
 	var files []exportedFile
-	for _, n := range nouns(typedNouns(types, wanted)...) {
+	for _, n := range documentKinds(exportedResourceKinds(types, wanted)...) {
 		ids, ok := wanted[n.kind]
-		if _, every := wanted[resourceKind]; every && n.typed != "" {
+		if _, every := wanted[resourceKind]; every && n.resourceType != "" {
 			ids, ok = nil, true
 		}
 		if !ok {
@@ -110,7 +110,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 			members, lists[n.list] = append(members, n.list), []string{}
 		}
 		for _, doc := range docs {
-			id, err := idOf(doc)
+			id, err := documentID(doc)
 			if err != nil {
 				return err
 			}
@@ -144,17 +144,17 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 }
 
 // typedNouns are the kinds that the fleet's resource types make, and those that are asked for by name.
-func typedNouns(types []api.ResourceType, wanted map[string][]string) []noun {
+func exportedResourceKinds(types []api.ResourceType, wanted map[string][]string) []documentKind {
 	ids := map[string]bool{}
 	for _, of := range types {
 		ids[of.ID] = true
 	}
 	for kind := range wanted {
-		if n, ok := typedNoun(kind); ok {
-			ids[n.typed] = true
+		if n, ok := findResourceKind(kind); ok {
+			ids[n.resourceType] = true
 		}
 	}
-	var out []noun
+	var out []documentKind
 	for _, id := range render.SortedKeys(ids) {
 		out = append(out, resourcesOfID(id))
 	}
@@ -162,7 +162,7 @@ func typedNouns(types []api.ResourceType, wanted map[string][]string) []noun {
 }
 
 // exported reads documents, sorted by id: all, or those named, each once.
-func (s exporter) exported(c *cli.Context, conn client, n noun, ids []string) ([]json.RawMessage, error) {
+func (s exporter) exported(c *cli.Context, conn client, n documentKind, ids []string) ([]json.RawMessage, error) {
 	if ids == nil {
 		return s.listAll(c, conn, n)
 	}

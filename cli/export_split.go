@@ -17,22 +17,22 @@ import (
 
 // exportedFile is a document to be written into a file of its own.
 type exportedFile struct {
-	noun     noun
+	kind     documentKind
 	id       string
 	document json.RawMessage
 }
 
 // path is where the document is written below the directory: clusters/demo-cluster-01.yaml.
 func (f exportedFile) path() (string, error) {
-	dir, name := filepath.FromSlash(f.noun.list), f.id+".yaml"
-	if f.noun.typed != "" {
-		dir = filepath.Join("resources", f.noun.typed)
+	dir, name := filepath.FromSlash(f.kind.list), f.id+".yaml"
+	if f.kind.resourceType != "" {
+		dir = filepath.Join("resources", f.kind.resourceType)
 	}
 	// Ids hold no separators today; one that did must not lead out of the directory.
 	if path := filepath.Join(dir, name); !strings.ContainsAny(f.id, `/\`) && filepath.IsLocal(path) {
 		return path, nil
 	}
-	return "", fmt.Errorf("%s/%s cannot be the name of a file", f.noun.name, f.id)
+	return "", fmt.Errorf("%s/%s cannot be the name of a file", f.kind.name, f.id)
 }
 
 // split writes documents into files that apply takes. The directory must be empty: what an earlier export left there would be
@@ -63,7 +63,7 @@ func (f exportedFile) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	kind := f.noun.name
+	kind := f.kind.name
 	document := json.RawMessage(`{"kind":` + strconv.Quote(kind) + "," + string(bytes.TrimPrefix(bytes.TrimSpace(f.document), []byte("{"))))
 	var text bytes.Buffer
 	if err := (render.Output{Document: document, Ends: true}).Write(&text, render.Style{Format: "yaml"}); err != nil {

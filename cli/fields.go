@@ -62,7 +62,7 @@ func listField(flag, name, usage string) field {
 	return field{
 		name: name, flag: flag,
 		make: func() cli.Flag { return &cli.StringSliceFlag{Name: flag, Usage: usage, Category: args.SettingCategory} },
-		read: func(c *cli.Context, flag string) (any, error) { return texts(c, flag), nil },
+		read: func(c *cli.Context, flag string) (any, error) { return stringValues(c, flag), nil },
 	}
 }
 
@@ -71,7 +71,7 @@ func referencesField(flag, name, usage string) field {
 	f := listField(flag, name, usage)
 	f.read = func(c *cli.Context, flag string) (any, error) {
 		refs := []map[string]string{}
-		for _, id := range texts(c, flag) {
+		for _, id := range stringValues(c, flag) {
 			refs = append(refs, map[string]string{"id": id})
 		}
 		return refs, nil
@@ -84,7 +84,7 @@ func mapField(flag, name, usage string) field {
 	f := listField(flag, name, usage)
 	f.read = func(c *cli.Context, flag string) (any, error) {
 		pairs := map[string]string{}
-		for _, pair := range texts(c, flag) {
+		for _, pair := range stringValues(c, flag) {
 			key, value, ok := strings.Cut(pair, "=")
 			if !ok || key == "" {
 				return nil, args.Errorf("--%s %q is not KEY=VALUE", flag, pair)
@@ -97,7 +97,7 @@ func mapField(flag, name, usage string) field {
 }
 
 // texts are the values of a flag that may be repeated. One empty value means none: it clears the list.
-func texts(c *cli.Context, flag string) []string {
+func stringValues(c *cli.Context, flag string) []string {
 	values := c.StringSlice(flag)
 	if len(values) == 1 && values[0] == "" {
 		return []string{}
@@ -111,7 +111,7 @@ func valuesFromField(flag, usage string) field {
 	f := listField(flag, "values_from", usage)
 	f.read = func(c *cli.Context, flag string) (any, error) {
 		refs := []map[string]any{}
-		for _, text := range texts(c, flag) {
+		for _, text := range stringValues(c, flag) {
 			rest, optional := strings.CutSuffix(text, "?")
 			rest, key, keyed := strings.Cut(rest, ":")
 			kind, name, ok := strings.Cut(rest, "/")
@@ -151,7 +151,7 @@ func flagNames(fields []field) string {
 }
 
 // collect reads the fields whose flags are on the command line into doc.
-func collect(c *cli.Context, fields []field, doc map[string]any) error {
+func collectFields(c *cli.Context, fields []field, doc map[string]any) error {
 	for _, f := range fields {
 		if !c.IsSet(f.flag) {
 			continue
@@ -161,7 +161,7 @@ func collect(c *cli.Context, fields []field, doc map[string]any) error {
 			return err
 		}
 		if f.merge {
-			value = over(doc[f.name], value)
+			value = mergeOver(doc[f.name], value)
 		}
 		doc[f.name] = value
 	}
@@ -169,7 +169,7 @@ func collect(c *cli.Context, fields []field, doc map[string]any) error {
 }
 
 // over are the fields of an object over those that a file has; what is no object is left for the server to refuse.
-func over(file, given any) any {
+func mergeOver(file, given any) any {
 	raw, read := file.(json.RawMessage)
 	fields, ok := given.(map[string]any)
 	var was map[string]json.RawMessage
@@ -210,7 +210,7 @@ func writeFlags() []cli.Flag {
 
 // documentFrom is the document of a create or update: the file's fields, and those of the flags over them. Its id is
 // the argument's, or else the file's.
-func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[string]any, err error) {
+func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc map[string]any, err error) {
 	doc = map[string]any{}
 	if name := c.String("file"); name != "" {
 		data, err := s.input(name)
@@ -249,7 +249,7 @@ func (s *session) documentFrom(c *cli.Context, n noun) (id string, doc map[strin
 		return "", nil, err
 	}
 	doc["id"] = id
-	return id, doc, collect(c, n.fields, doc)
+	return id, doc, collectFields(c, n.fields, doc)
 }
 
 // objectOf reads YAML or JSON that holds one object, as JSON.

@@ -20,7 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (v verbs) historyCommand() *cli.Command {
+func (v kindCommands) historyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "history", Usage: "List the revisions that changed a " + v.title + ", newest first; also of one that is deleted",
 		Description: v.historyDescription(),
@@ -35,7 +35,7 @@ func (v verbs) historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := v.ready(c)
+			conn, err := v.connect(c)
 			if err != nil {
 				return err
 			}
@@ -47,17 +47,17 @@ func (v verbs) historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return v.print(c, noun{name: "revision", view: view}.shown(document, docs...))
+			return v.print(c, documentKind{name: "revision", view: view}.outputOf(document, docs...))
 		},
 	}
 }
 
 // historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs by
 // way of other documents, unless --document leaves them out or the server is too old to list them, which a note reports.
-func (v verbs) historyOf(c *cli.Context, conn client, id string, limit int) (view, []json.RawMessage, error) {
+func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit int) (view, []json.RawMessage, error) {
 	list := func(parameters ...edit) ([]json.RawMessage, error) {
 		const page = 1000
-		return v.all(limit, page, func(e ...edit) (*http.Response, error) {
+		return v.readList(limit, page, func(e ...edit) (*http.Response, error) {
 			return v.api.history(c.Context, conn, id, slices.Concat(parameters, e)...)
 		})
 	}
@@ -76,11 +76,11 @@ func (v verbs) historyOf(c *cli.Context, conn client, id string, limit int) (vie
 }
 
 // servesHistory reports whether the server lists the revisions that changed what clusters are served because of a document of the kind.
-func (v verbs) servesHistory() bool {
+func (v kindCommands) servesHistory() bool {
 	return v.kind == apiclient.KindCluster || v.kind == apiclient.KindPlatformComponent
 }
 
-func (v verbs) historyFlags() []cli.Flag {
+func (v kindCommands) historyFlags() []cli.Flag {
 	flags := []cli.Flag{limitFlag()}
 	if v.servesHistory() {
 		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the " + v.title + "'s own document"})
@@ -88,7 +88,7 @@ func (v verbs) historyFlags() []cli.Flag {
 	return flags
 }
 
-func (v verbs) historyDescription() string {
+func (v kindCommands) historyDescription() string {
 	const rest = "it is empty when the revision changed only the document. -o json has their values."
 	switch v.kind {
 	case apiclient.KindCluster:
@@ -161,7 +161,7 @@ func shortList(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-func (v verbs) rollbackCommand() *cli.Command {
+func (v kindCommands) rollbackCommand() *cli.Command {
 	return &cli.Command{
 		Name: "rollback", Usage: "Put a " + v.title + " back to what it was before its last change, as a new revision; a second time undoes the first",
 		ArgsUsage: "NAME",
@@ -185,7 +185,7 @@ func (v verbs) rollbackCommand() *cli.Command {
 
 // unlessChanged sends operations that were decided by looking, and looks again if somebody changes the document before
 // they are carried out: they would take back that change, too.
-func (v verbs) unlessChanged(c *cli.Context, conn client, operations planner, hash string) (answer, error) {
+func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations planner, hash string) (answer, error) {
 	for range maxRaces {
 		ops, err := operations(conn)
 		if err != nil {
@@ -218,7 +218,7 @@ func (v verbs) unlessChanged(c *cli.Context, conn client, operations planner, ha
 
 // rollback restores the revision before the last one that changed the document. A document that was only created is
 // not deleted: that is another thing to want.
-func (v verbs) rollback(c *cli.Context, conn client, id string, told *sync.Once) ([]operation, error) {
+func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *sync.Once) ([]operation, error) {
 	a, err := receive(v.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
 	if err != nil {
 		return nil, err
@@ -234,7 +234,7 @@ func (v verbs) rollback(c *cli.Context, conn client, id string, told *sync.Once)
 	if before > 0 {
 		_, err = receive(v.api.get(c.Context, conn, id, query(atRevision(before))))
 	}
-	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existed(history[0], v.kind, id) {
+	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existedBefore(history[0], v.kind, id) {
 		return nil, hintedError{
 			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is nothing to go back to", v.title, id, history[0].Revision),
 			fmt.Sprintf("delete it with: %s delete %s", v.command(), id),
@@ -243,7 +243,7 @@ func (v verbs) rollback(c *cli.Context, conn client, id string, told *sync.Once)
 	if err != nil { // it may be older than the history that the server keeps
 		return nil, err
 	}
-	told.Do(func() { v.more(history[0]) })
+	told.Do(func() { v.noteOtherChanges(history[0]) })
 	if c.String("reason") == "" {
 		if err := c.Set("reason", fmt.Sprintf("rolled back revision %d of %s/%s", history[0].Revision, v.name, id)); err != nil {
 			return nil, err
@@ -253,14 +253,14 @@ func (v verbs) rollback(c *cli.Context, conn client, id string, told *sync.Once)
 }
 
 // more says that the last change of a document was one of many documents, of which a rollback takes back this one.
-func (s *session) more(last api.RevisionSummary) {
+func (s *session) noteOtherChanges(last api.RevisionSummary) {
 	if n := last.ChangeCount - 1; n > 0 {
 		s.note("Revision %d changed %s as well; to take all of it back: revision revert %d", last.Revision, count(n, "other document"), last.Revision)
 	}
 }
 
 // existed tells whether a document that a revision changed was there before.
-func existed(rev api.RevisionSummary, kind, id string) bool {
+func existedBefore(rev api.RevisionSummary, kind, id string) bool {
 	return slices.ContainsFunc(rev.Changes, func(c api.ChangeRef) bool { return c.Kind == kind && c.ID == id && c.Action != "create" })
 }
 
@@ -285,9 +285,9 @@ func (s *session) restoreCommand() *cli.Command {
 			op := operation{"op": "restore", "revision": revision}
 			what := fmt.Sprintf("put the whole fleet back to revision %d", revision)
 			if len(operands) == 3 {
-				n, ok := nounOf(operands[1])
+				n, ok := findKind(operands[1])
 				if !ok {
-					return args.Errorf("there is no kind %q; there are %s", operands[1], args.ListOf(kinds()))
+					return args.Errorf("there is no kind %q; there are %s", operands[1], args.ListOf(kindWords()))
 				}
 				if err := checkID("NAME", operands[2]); err != nil {
 					return err
@@ -300,7 +300,7 @@ func (s *session) restoreCommand() *cli.Command {
 					return err
 				}
 			}
-			return s.perform(c, change{operations: fixed(op), what: what})
+			return s.perform(c, change{operations: fixedOperations(op), description: what})
 		},
 	}
 }

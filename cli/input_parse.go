@@ -80,7 +80,7 @@ func valuesIn(data []byte) ([]json.RawMessage, error) {
 	}
 	parts = nil
 	for _, part := range yamlDocuments(data) {
-		if err := nothingBehind(part); err != nil {
+		if err := checkEndOfInput(part); err != nil {
 			return nil, err
 		}
 		converted, err := yaml.YAMLToJSONStrict([]byte(part))
@@ -96,7 +96,7 @@ func valuesIn(data []byte) ([]json.RawMessage, error) {
 
 // nothingBehind makes sure that one document of YAML is all there is: the conversion takes the first and says nothing of
 // what follows it.
-func nothingBehind(part string) error {
+func checkEndOfInput(part string) error {
 	dec := goyaml.NewDecoder(strings.NewReader(part))
 	var node goyaml.Node
 	err := dec.Decode(&node)
@@ -149,7 +149,7 @@ func marker(line, mark string) (rest string, ok bool) {
 }
 
 // exportCut tells whether a stream of YAML was cut off for certain: an export without its end is.
-func exportCut(data []byte) bool {
+func exportTruncated(data []byte) bool {
 	if json.Valid(data) {
 		return false
 	}
@@ -169,11 +169,11 @@ func exportCut(data []byte) bool {
 
 // input is what a file of JSON or YAML holds, "-" being standard input.
 func (s *session) input(name string) ([]byte, error) {
-	data, err := s.world().Input(name)
+	data, err := s.environment().Input(name)
 	if err != nil {
 		return nil, err
 	}
-	if lastLineCut(data) {
+	if lastLineTruncated(data) {
 		return nil, args.Errorf("%s looks cut off: its last line has no end, so nothing was read from it; if it is whole, end it with a newline", sourceName(name))
 	}
 	return data, nil
@@ -189,7 +189,7 @@ func sourceName(name string) string {
 
 // lastLineCut tells whether YAML may end in the middle of a line, whose half says something else than the whole: a role
 // "c" for "cluster-admin". JSON that is cut is none, and behind the marker of an end nothing more is said.
-func lastLineCut(data []byte) bool {
+func lastLineTruncated(data []byte) bool {
 	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
 		return false
 	}

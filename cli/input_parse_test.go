@@ -44,7 +44,7 @@ func TestLastLineCut(t *testing.T) {
 		"a: 1\n... # end": false, "": false, "a: 1\n..": true, "a: 1\n...b": true, `{"a":1} {"b":2}`: false, `{"a":1,"a":2}`: false,
 		`{"a":1} {"b":`: true, "a: 1\r\n": false, "a: 1\n...\n# a remark": true,
 	} {
-		if got := lastLineCut([]byte(text)); got != want {
+		if got := lastLineTruncated([]byte(text)); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
 	}

@@ -84,7 +84,7 @@ func (s inputCommands) inputsCommand() *cli.Command {
 }
 
 func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
 	if err := a.decode(&body); err != nil {
 		return err
 	}
-	out := noun{name: strings.TrimSuffix(t.name, "s"), view: t.view}.shown(a.body, body.Inputs...)
+	out := documentKind{name: strings.TrimSuffix(t.name, "s"), view: t.view}.outputOf(a.body, body.Inputs...)
 	if !c.Bool("static") {
 		return s.print(c, out)
 	}

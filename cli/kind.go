@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// noun is a kind of document: how it is called, its fields, its table, and the calls of the API for it.
-type noun struct {
+// documentKind is a kind of document: how it is called, its fields, its table, and the calls of the API for it.
+type documentKind struct {
 	kind         string   // as the API calls it; empty for what is no document
 	name, plural string   // as in messages and in -o name: "component", "components"
 	title        string   // for people: "platform component"
@@ -24,7 +24,7 @@ type noun struct {
 	fields       []field
 	view         view
 	text         func(wide bool) string // shown in place of the table
-	labelled     bool                   // documents have labels
+	labeled      bool                   // documents have labels
 	api          calls
 	filters      func() []filter // of lists of them
 	// widen adds to the table of a list with -o wide what is no part of the documents.
@@ -32,20 +32,20 @@ type noun struct {
 	// Of kinds that clusters are assigned.
 	*assignable
 	// typed is the resource type that the documents are definitions of; empty for what is compiled in.
-	typed string
+	resourceType string
 	// page is how many entries the server lists at most in one answer; 0: all of them.
 	page int
 }
 
 // assignable is what a kind has that clusters are assigned.
 type assignable struct {
-	word       string  // for one of them in a cluster: "role binding"
-	overrides  []field // settings of an assignment, as create has them beside the fields of the definition
-	assigned   []field // the same, as assign has them; nil: overrides
-	values     bool    // assign takes values to patch, too
-	gone       string  // what Flux removes from a cluster after unassign
-	scriptsMay bool    // without a terminal, deleting it needs no --yes
-	inputs     inputType
+	word                 string  // for one of them in a cluster: "role binding"
+	overrides            []field // settings of an assignment, as create has them beside the fields of the definition
+	assigned             []field // the same, as assign has them; nil: overrides
+	values               bool    // assign takes values to patch, too
+	removed              string  // what Flux removes from a cluster after unassign
+	unconfirmedInScripts bool    // without a terminal, deleting it needs no --yes
+	inputs               inputType
 }
 
 // calls are a kind's operations. Optional parameters travel as edits, so all kinds look the same. A kind that is not
@@ -89,12 +89,12 @@ func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error
 
 // definitions are the kinds that clusters are assigned and that are compiled in, in the order of a cluster's lists and of
 // its Flux's polls. Flags, columns, completion, files, plans and help follow from them.
-func definitions() []noun { return []noun{components, namespaces, roleBindings} }
+func definitions() []documentKind { return []documentKind{components, namespaces, roleBindings} }
 
-// nouns are the kinds of documents, with those that some resource types make, definitions first: what a document refers
+// documentKinds are the kinds of documents, with those that some resource types make, definitions first: what a document refers
 // to is there before it does.
-func nouns(types ...noun) []noun {
-	return slices.Concat(definitions(), []noun{resourceTypes}, types, []noun{layers, clusters})
+func documentKinds(types ...documentKind) []documentKind {
+	return slices.Concat(definitions(), []documentKind{resourceTypes}, types, []documentKind{layers, clusters})
 }
 
 // kindNames are the API's names of what has a history, the clusters first.
@@ -108,7 +108,7 @@ func kindNames() []string {
 
 // nameOfKind is how people call what the API calls so.
 func nameOfKind(kind string) string {
-	for _, n := range nouns() {
+	for _, n := range documentKinds() {
 		if n.kind == kind {
 			return n.name
 		}
@@ -129,7 +129,7 @@ func (v view) table(docs ...json.RawMessage) (render.Table, error) {
 }
 
 // shown is one or more documents of a kind as output.
-func (n noun) shown(document json.RawMessage, docs ...json.RawMessage) render.Output {
+func (n documentKind) outputOf(document json.RawMessage, docs ...json.RawMessage) render.Output {
 	return render.Output{
 		Document: document, Text: n.text,
 		Tables: func() ([]render.Table, error) {
@@ -140,10 +140,10 @@ func (n noun) shown(document json.RawMessage, docs ...json.RawMessage) render.Ou
 	}
 }
 
-func (n noun) names(docs ...json.RawMessage) ([]string, error) {
+func (n documentKind) names(docs ...json.RawMessage) ([]string, error) {
 	names := make([]string, len(docs))
 	for i, doc := range docs {
-		id, err := idOf(doc)
+		id, err := documentID(doc)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (n noun) names(docs ...json.RawMessage) ([]string, error) {
 	return names, nil
 }
 
-func idOf(doc json.RawMessage) (string, error) {
+func documentID(doc json.RawMessage) (string, error) {
 	var d struct {
 		ID       string `json:"id"`
 		Revision int64  `json:"revision"`
@@ -165,4 +165,4 @@ func idOf(doc json.RawMessage) (string, error) {
 }
 
 // one is a single document as output.
-func (n noun) one(doc json.RawMessage) render.Output { return n.shown(doc, doc) }
+func (n documentKind) output(doc json.RawMessage) render.Output { return n.outputOf(doc, doc) }

@@ -17,11 +17,11 @@ func TestKindsAreWhole(t *testing.T) {
 	for _, f := range clusters.fields {
 		flags[f.flag] = true
 	}
-	typed := resourcesOf(api.ResourceType{ID: "network-policies", Template: "x"})
-	for _, n := range append(definitions(), typed) {
+	resourceType := resourcesOf(api.ResourceType{ID: "network-policies", Template: "x"})
+	for _, n := range append(definitions(), resourceType) {
 		for what, text := range map[string]string{
 			"kind": n.kind, "name": n.name, "plural": n.plural, "title": n.title, "list": n.list, "usage": n.usage, "example": n.example, "word": n.word,
-			"gone": n.gone, "inputs' name": n.inputs.name, "template": n.inputs.template,
+			"gone": n.removed, "inputs' name": n.inputs.name, "template": n.inputs.template,
 		} {
 			if text == "" {
 				t.Errorf("%s has no %s", n.name, what)
@@ -36,8 +36,8 @@ func TestKindsAreWhole(t *testing.T) {
 		if n.inputs.poll == nil || n.inputs.view.row == nil || n.view.row == nil {
 			t.Errorf("%s cannot be shown", n.name)
 		}
-		if n.typed != "" {
-			if found, ok := nounOf(n.kind); !ok || found.kind != n.kind {
+		if n.resourceType != "" {
+			if found, ok := findKind(n.kind); !ok || found.kind != n.kind {
 				t.Errorf("%q stands for %q", n.kind, found.kind)
 			}
 			continue
@@ -46,7 +46,7 @@ func TestKindsAreWhole(t *testing.T) {
 			t.Errorf("clusters have no flag or column for %s", n.plural)
 		}
 		for _, word := range append([]string{n.kind, n.name, n.list}, n.aliases...) {
-			if found, ok := nounOf(word); !ok || found.kind != n.kind {
+			if found, ok := findKind(word); !ok || found.kind != n.kind {
 				t.Errorf("%q stands for %q", word, found.kind)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // layers say once what clusters have in common.
-var layers = noun{
+var layers = documentKind{
 	kind: "layer", name: "layer", plural: "layers", title: "layer", list: "layers", aliases: []string{"layers"},
 	usage:   "Layers: what clusters have in common, said once for all that a selector matches",
 	example: "layer create prod-eu --priority 200 --selector environment=prod,region=eu --namespace observability",
@@ -48,7 +48,7 @@ var layers = noun{
 			}
 			return []string{
 				d.ID, strconv.Itoa(d.Priority), which, strconv.Itoa(len(d.PlatformComponents)), strconv.Itoa(len(d.Namespaces)),
-				strconv.Itoa(len(d.Rolebindings)), strconv.FormatInt(d.Revision, 10), strconv.Itoa(resources), d.Description, when(d.UpdatedAt),
+				strconv.Itoa(len(d.Rolebindings)), strconv.FormatInt(d.Revision, 10), strconv.Itoa(resources), d.Description, formatTime(d.UpdatedAt),
 			}
 		}),
 	},
@@ -78,7 +78,7 @@ var layers = noun{
 }
 
 func (s *session) layerCommand() *cli.Command {
-	v := verbs{s, layers}
+	v := kindCommands{s, layers}
 	remove := v.deleteCommand()
 	remove.Usage = "Delete a layer: what only it gave leaves the clusters that it matched"
 	remove.Flags = slices.DeleteFunc(remove.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "cascade") })
@@ -94,7 +94,7 @@ func (s *session) layerClustersCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (s *session) layerClustersCommand() *cli.Command {
 // adoptCommand moves into a layer what its clusters have in common. Nothing happens to any cluster, so a script need not confirm
 // it; somebody at a terminal sees the plan first.
 func (s *session) adoptCommand() *cli.Command {
-	v := verbs{s, layers}
+	v := kindCommands{s, layers}
 	return &cli.Command{
 		Name: "adopt", Usage: "Move what all clusters of a layer say alike out of their documents into the layer; what they are given stays as it is",
 		ArgsUsage: "NAME",
@@ -137,7 +137,7 @@ func (s *session) adoptCommand() *cli.Command {
 			args.ExampleText("layer adopt base --priority 100 --all --plan", "layer adopt prod --priority 200 --selector environment=prod"),
 		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the layer"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, doc, err := v.documentFrom(c, v.noun)
+			id, doc, err := v.documentFrom(c, v.documentKind)
 			if err != nil {
 				return err
 			}
@@ -150,9 +150,9 @@ func (s *session) adoptCommand() *cli.Command {
 				return []operation{put, adopt}, err
 			}
 			return v.perform(c, change{
-				operations: operations, what: fmt.Sprintf("move what all clusters of layer %q say alike into it", id), scriptsMay: true,
+				operations: operations, description: fmt.Sprintf("move what all clusters of layer %q say alike into it", id), unconfirmedInScripts: true,
 				request: func(conn client, hash string) (answer, error) {
-					return v.untilSettled(func() (answer, error) {
+					return v.retryOnConflict(func() (answer, error) {
 						ops, err := operations(conn)
 						if err != nil {
 							return answer{}, err
@@ -167,7 +167,7 @@ func (s *session) adoptCommand() *cli.Command {
 
 // hasLayers tells whether the fleet has any. An older server knows of none, and neither does one that only serves polls.
 func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
-	docs, err := s.all(0, 0, func(e ...edit) (*http.Response, error) { return layers.api.list(ctx, conn, e...) })
+	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return layers.api.list(ctx, conn, e...) })
 	if lacksRoute(ctx, conn, err) {
 		return false, nil
 	}
@@ -180,9 +180,9 @@ func layerEntries(value json.RawMessage) (json.RawMessage, error) {
 }
 
 // shortSaying is who says something, as tables have it.
-func shortSaying(say api.Saying) string {
+func shortOrigin(say api.Saying) string {
 	kind := strings.ReplaceAll(say.Kind, "_", " ")
-	if n, ok := nounOf(say.Kind); ok {
+	if n, ok := findKind(say.Kind); ok {
 		kind = n.name
 	}
 	return fmt.Sprintf("%s/%s", kind, say.ID)

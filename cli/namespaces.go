@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-var namespaces = noun{
+var namespaces = documentKind{
 	kind: "namespace", name: "namespace", plural: "namespaces", title: "namespace", list: "namespaces",
 	aliases: []string{"namespaces", "ns"}, usage: "Namespaces that clusters are given",
 	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
@@ -23,11 +23,11 @@ var namespaces = noun{
 		header: []string{"ID", "DELETION", "LABELS", "REVISION", "ANNOTATIONS", "UPDATED"},
 		narrow: 4,
 		row: rowOf(func(d api.Namespace) []string {
-			return []string{d.ID, d.DeletionPolicy, pairs(d.Labels), strconv.FormatInt(d.Revision, 10), pairs(d.Annotations), when(d.UpdatedAt)}
+			return []string{d.ID, d.DeletionPolicy, formatLabels(d.Labels), strconv.FormatInt(d.Revision, 10), formatLabels(d.Annotations), formatTime(d.UpdatedAt)}
 		}),
 	},
 	assignable: &assignable{
-		word: "namespace", gone: "the namespace with everything in it, unless its deletion policy is orphan", scriptsMay: true,
+		word: "namespace", removed: "the namespace with everything in it, unless its deletion policy is orphan", unconfirmedInScripts: true,
 		inputs: inputType{
 			name:     "namespaces",
 			template: charts.Namespaces,
@@ -38,7 +38,7 @@ var namespaces = noun{
 				header: []string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
 				narrow: 3,
 				row: rowOf(func(d api.FluxNamespace) []string {
-					return []string{d.ID, d.DeletionPolicy, pairs(d.Labels), pairs(d.Annotations)}
+					return []string{d.ID, d.DeletionPolicy, formatLabels(d.Labels), formatLabels(d.Annotations)}
 				}),
 			},
 		},

@@ -80,8 +80,8 @@ func (s *session) printChange(c *cli.Context, out render.Output) error {
 	if c.Bool("quiet") {
 		return nil
 	}
-	if s.line != "" && s.terse(c) {
-		return s.say(s.line)
+	if s.line != "" && s.printsOneLine(c) {
+		return s.printLine(s.line)
 	}
 	return s.print(c, out)
 }

@@ -31,7 +31,7 @@ type ownershipCommands struct{ *session }
 // writeValues changes values of a component on one cluster and answers them as they were and as they are.
 func (s ownershipCommands) writeValues(c *cli.Context, conn client, cluster, component string, body json.RawMessage) (before, after map[string]json.RawMessage, a answer, err error) {
 	shared := c.IsSet("field-manager") || c.Bool("force") || c.Bool("apply")
-	was, a, err := s.onVersion(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
+	was, a, err := s.retryOnStale(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
 		edits := append(writeEdits(c), unchanged)
 		if shared {
 			return s.writeShared(c, conn, cluster, component, body, edits)
@@ -86,7 +86,7 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ func (s ownershipCommands) relinquishCommand() *cli.Command {
 				fields["retain"] = true
 			}
 			ch := change{operations: on.planner("relinquish_values", fields)}
-			if cluster, single := on.one(); single && !c.IsSet("plan-hash") {
+			if cluster, single := on.single(); single && !c.IsSet("plan-hash") {
 				ch.request = func(conn client, _ string) (answer, error) { return s.relinquish(c, conn, cluster, id) }
 				ch.show = func(_ client, a answer) error {
 					out, err := ownership(a, cluster, id)
@@ -158,7 +158,7 @@ func ownership(a answer, cluster, component string) (render.Output, error) {
 	owners := map[string][]string{}
 	for manager, paths := range owned.Managers {
 		for _, path := range paths {
-			owners[path] = append(owners[path], first(manager, "(anonymous)"))
+			owners[path] = append(owners[path], firstNonEmpty(manager, "(anonymous)"))
 		}
 	}
 	return render.Output{

@@ -21,7 +21,7 @@ var errDiffers = errors.New("something would change")
 // plan asks the server what operations would do.
 func (s *session) plan(c *cli.Context, conn client, ops []operation) (api.Plan, error) {
 	_, plan, err := s.requestPlan(c, conn, ops)
-	return plan, located(ops, err, describeOperation)
+	return plan, describeLocations(ops, err, describeOperation)
 }
 
 func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {
@@ -30,7 +30,7 @@ func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (jso
 		return nil, api.Plan{}, err
 	}
 	var a answer
-	if err := s.silently(func() error {
+	if err := s.withoutWarnings(func() error {
 		a, err = receive(conn.PlanWithBody(c.Context, nil, contentJSON, bytes.NewReader(data)))
 		return err
 	}); err != nil {
@@ -51,14 +51,14 @@ func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 		return args.Errorf("--templates must not be empty")
 	}
 	var ops []operation
-	ch.operations = ch.operations.kept(&ops)
+	ch.operations = ch.operations.recordedIn(&ops)
 	document, plan, err := ch.plan(s, c, conn)
 	if err != nil {
 		return err
 	}
-	made, err := s.rendered(c, conn, plan, ops)
+	made, err := s.renderedPlan(c, conn, plan, ops)
 	if err == nil && made != nil && c.Bool("rendered") {
-		document, err = made.planned(document)
+		document, err = made.addTo(document)
 	}
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *session) planText(plan api.Plan, made *renderedPlan, style planStyle) s
 		w.groups(w.groupsOf(plan), "cluster")
 	}
 	w.ownership(plan.Ownership)
-	for i, warning := range alikeWarnings(plan.Warnings, wide) {
+	for i, warning := range groupWarnings(plan.Warnings, wide) {
 		if i == 0 {
 			w.linef("")
 		}
@@ -126,7 +126,7 @@ func (s *session) planText(plan api.Plan, made *renderedPlan, style planStyle) s
 	}
 	w.counts(plan)
 	if made != nil {
-		w.nothingComes(plan, made)
+		w.noEffect(plan, made)
 	}
 	if plan.ConfirmationRequired {
 		w.linef("%s", w.paint(render.Red, "Confirmation required: at a terminal, with --max-removals, or with the plan hash."))
@@ -165,13 +165,13 @@ func (w *planWriter) counts(plan api.Plan) {
 
 // documents are what happens to which documents, of a kind to which the same happens to many only how many.
 func (w *planWriter) documents(refs []api.ChangeRef) []string {
-	alike := map[string]int{}
+	repeated := map[string]int{}
 	for _, ref := range refs {
-		alike[ref.Action+" "+ref.Kind]++
+		repeated[ref.Action+" "+ref.Kind]++
 	}
 	var out []string
 	for _, ref := range refs {
-		n := alike[ref.Action+" "+ref.Kind]
+		n := repeated[ref.Action+" "+ref.Kind]
 		switch name := nameOfKind(ref.Kind); {
 		case n == 0: // they have been counted
 		case n <= shownAlike || w.wide:
@@ -182,7 +182,7 @@ func (w *planWriter) documents(refs []api.ChangeRef) []string {
 			} else {
 				out = append(out, ref.Action+" "+count(n, name))
 			}
-			alike[ref.Action+" "+ref.Kind] = 0
+			repeated[ref.Action+" "+ref.Kind] = 0
 		}
 	}
 	return out
@@ -201,7 +201,9 @@ func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	if len(changes) > 0 {
 		w.linef("\nManagers")
 	}
-	owners := func(names []string) string { return render.Printable(first(strings.Join(names, ","), "nobody")) }
+	owners := func(names []string) string {
+		return render.Printable(firstNonEmpty(strings.Join(names, ","), "nobody"))
+	}
 	for i, ch := range changes {
 		if more := len(changes) - i; i >= shownLines && more > 1 && !w.wide {
 			w.linef("  and %s more; --full shows all", count(more, "change"))

@@ -64,7 +64,7 @@ func (w *planWriter) effectLine(l summarize.EffectLine) summarize.Line {
 var aboutCluster = regexp.MustCompile(`cluster "[^"]*"`)
 
 // alikeWarnings makes one of warnings that say the same about several clusters, with a count, and cuts what is still many.
-func alikeWarnings(warnings []string, full bool) []string {
+func groupWarnings(warnings []string, full bool) []string {
 	if full {
 		return warnings
 	}

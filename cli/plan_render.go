@@ -95,7 +95,7 @@ func (s renderer) renderPlan(c *cli.Context, conn client, plan api.Plan, ops []o
 		return out, err
 	}
 	for _, p := range r.providers {
-		p.forAnyCluster()
+		p.acceptAnyCluster()
 	}
 	chosen, left := chooseClusters(plan.Groups, most)
 	out.Left = left
@@ -141,7 +141,7 @@ func chooseClusters(groups []api.EffectGroup, most int) (chosen [][]string, left
 }
 
 // find is what templates see of a cluster: as the fleet has it, or as the plan would create it.
-func (r *rendering) find(id string) (api.FluxCluster, error) {
+func (r *rendering) clusterFor(id string) (api.FluxCluster, error) {
 	a, err := receive(r.conn.GetCluster(r.c.Context, id, nil))
 	doc := a.body
 	if apiclient.ErrorCode(err) == "not_found" {
@@ -156,7 +156,7 @@ func (r *rendering) find(id string) (api.FluxCluster, error) {
 	}
 	var c api.Cluster
 	err = json.Unmarshal(doc, &c)
-	return api.FluxCluster{Name: first(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
+	return api.FluxCluster{Name: firstNonEmpty(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
 }
 
 // rawInput is an input as it is polled.
@@ -164,7 +164,7 @@ type rawInput = map[string]json.RawMessage
 
 // cluster compares the objects that come of those inputs of a cluster that change.
 func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]objectChange, error) {
-	cluster, err := r.find(id)
+	cluster, err := r.clusterFor(id)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]
 			if err != nil {
 				return nil, err
 			}
-			was, is, err := r.sides(inputs, e, cluster)
+			was, is, err := r.inputsBeforeAndAfter(inputs, e, cluster)
 			if err != nil {
 				return nil, err
 			}
@@ -243,7 +243,7 @@ func (r *rendering) poll(dns, list string) ([]rawInput, error) {
 }
 
 // sides are the inputs that an effect is on, before and after it.
-func (r *rendering) sides(inputs []rawInput, e api.EndpointEffect, cluster api.FluxCluster) (before, after []rawInput, err error) {
+func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect, cluster api.FluxCluster) (before, after []rawInput, err error) {
 	for _, in := range inputs {
 		var id string
 		if err := json.Unmarshal(in["id"], &id); err != nil {
@@ -256,7 +256,7 @@ func (r *rendering) sides(inputs []rawInput, e api.EndpointEffect, cluster api.F
 		if at < 0 {
 			continue
 		}
-		changed, err := overlaid(in, e.Changed[at].Fields)
+		changed, err := applyFieldChanges(in, e.Changed[at].Fields)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -288,7 +288,7 @@ func (r *rendering) sides(inputs []rawInput, e api.EndpointEffect, cluster api.F
 
 // overlaid is an input with some fields changed. Its receipt stays, which says nothing that it does not. A server that changes
 // entries of lists, or what has no parent, is one that this program does not know.
-func overlaid(in rawInput, fields []api.FieldChange) (rawInput, error) {
+func applyFieldChanges(in rawInput, fields []api.FieldChange) (rawInput, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return nil, err

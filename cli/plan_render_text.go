@@ -18,7 +18,7 @@ const renderedLines = 60
 
 // rendered is a plan as objects, if that is asked for. If it is not, they are compared where few clusters receive other values
 // of what they have, and nil is answered unless nothing comes of that: such a change is made by mistake more often than not.
-func (s *session) rendered(c *cli.Context, conn client, plan api.Plan, ops []operation) (*renderedPlan, error) {
+func (s *session) renderedPlan(c *cli.Context, conn client, plan api.Plan, ops []operation) (*renderedPlan, error) {
 	most := renderedClusters
 	if c.Bool("full") {
 		most = 0
@@ -28,14 +28,14 @@ func (s *session) rendered(c *cli.Context, conn client, plan api.Plan, ops []ope
 		return &made, err
 	}
 	t, given := plan.Totals, c.IsSet("templates")
-	if !given && (t.Added+t.Removed+t.Removals > 0 || t.Clusters == 0 || t.Clusters > silentlyRendered || !s.readByPerson(c)) {
+	if !given && (t.Added+t.Removed+t.Removals > 0 || t.Clusters == 0 || t.Clusters > silentlyRendered || !s.printsForPeople(c)) {
 		return nil, nil
 	}
 	made, err := renderer{s}.renderPlan(c, conn, plan, ops, most)
 	if err != nil && given {
 		return nil, err
 	}
-	if err != nil || !made.idle() {
+	if err != nil || !made.changesNothing() {
 		return nil, nil //nolint:nilerr // the plan was asked for, and is good; what it comes to elsewhere could not be found out
 	}
 	made.Clusters = nil // they are shown as they are planned
@@ -43,16 +43,18 @@ func (s *session) rendered(c *cli.Context, conn client, plan api.Plan, ops []ope
 }
 
 // readByPerson tells whether a plan is shown as text.
-func (s *session) readByPerson(c *cli.Context) bool {
+func (s *session) printsForPeople(c *cli.Context) bool {
 	format, err := s.format(c)
 	return err == nil && (format == "table" || format == "wide")
 }
 
 // idle tells whether no object differs, and that is known of all clusters.
-func (p *renderedPlan) idle() bool { return p.objects() == 0 && p.Left == 0 && len(p.Unread) == 0 }
+func (p *renderedPlan) changesNothing() bool {
+	return p.objects() == 0 && p.Left == 0 && len(p.Unread) == 0
+}
 
 // with are the templates, for people.
-func (p *renderedPlan) with() string {
+func (p *renderedPlan) templatesText() string {
 	if p.Templates != "" {
 		return "the templates of " + p.Templates
 	}
@@ -60,7 +62,7 @@ func (p *renderedPlan) with() string {
 }
 
 // planned adds the objects to a plan's document.
-func (p *renderedPlan) planned(document json.RawMessage) (json.RawMessage, error) {
+func (p *renderedPlan) addTo(document json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(document, &fields); err != nil {
 		return nil, err
@@ -156,9 +158,9 @@ func (w *planWriter) shade(colour, text string) string {
 }
 
 // nothingComes says that a change of inputs changes no object.
-func (w *planWriter) nothingComes(plan api.Plan, made *renderedPlan) {
+func (w *planWriter) noEffect(plan api.Plan, made *renderedPlan) {
 	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
-	if plan.Totals.Clusters > 0 && made.idle() && !forgets {
-		w.linef("%s", w.paint(render.Yellow, fmt.Sprintf("It changes data, but no object on any cluster: %s render the same.", render.Printable(made.with()))))
+	if plan.Totals.Clusters > 0 && made.changesNothing() && !forgets {
+		w.linef("%s", w.paint(render.Yellow, fmt.Sprintf("It changes data, but no object on any cluster: %s render the same.", render.Printable(made.templatesText()))))
 	}
 }

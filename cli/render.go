@@ -48,7 +48,7 @@ func (s renderer) renderCommand() *cli.Command {
 }
 
 func (s renderer) render(c *cli.Context, cluster string) error {
-	conn, err := s.ready(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) (
 	}
 	sets, providers, err := readSets(string(text))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", first(file, "the shipped ResourceSets"), err)
+		return nil, nil, fmt.Errorf("%s: %w", firstNonEmpty(file, "the shipped ResourceSets"), err)
 	}
 	if len(sets) == 0 {
 		return nil, nil, fmt.Errorf("%s: there is no %s in it", file, kindResourceSet)

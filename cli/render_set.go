@@ -62,7 +62,7 @@ type provider struct {
 }
 
 // forAnyCluster removes the DNS name of the one cluster that the provider is for: its templates refuse the inputs of others.
-func (p provider) forAnyCluster() {
+func (p provider) acceptAnyCluster() {
 	var settings map[string]json.RawMessage
 	if json.Unmarshal(p.Spec.DefaultValues["settings"], &settings) != nil {
 		return // not settings of ours
@@ -96,7 +96,7 @@ func readSets(text string) ([]resourceSet, map[string]provider, error) {
 			if set.Metadata.Name == "" {
 				return nil, nil, fmt.Errorf("a %s without a name", kindResourceSet)
 			}
-			set.Metadata.Namespace = first(set.Metadata.Namespace, fluxNamespace)
+			set.Metadata.Namespace = firstNonEmpty(set.Metadata.Namespace, fluxNamespace)
 			sets = append(sets, set)
 		case kindProvider:
 			var p provider
@@ -253,7 +253,7 @@ func prepareInputs(raw []map[string]json.RawMessage, defaults map[string]json.Ra
 			}
 		}
 		input["provider"] = map[string]any{
-			"apiVersion": fluxAPIVersion, "kind": kind, "name": from.Name, "namespace": first(from.Namespace, fluxNamespace),
+			"apiVersion": fluxAPIVersion, "kind": kind, "name": from.Name, "namespace": firstNonEmpty(from.Namespace, fluxNamespace),
 		}
 		inputs = append(inputs, input)
 	}

@@ -21,12 +21,12 @@ func TestOverlaidWhereNothingIs(t *testing.T) {
 		return []api.FieldChange{{Pointer: pointer, After: nullable.NewNullableWithValue(json.RawMessage("2"))}}
 	}
 	for _, pointer := range []string{"/list/0/a", "/missing/a", "/id/a"} {
-		_, err := overlaid(in(), change(pointer))
+		_, err := applyFieldChanges(in(), change(pointer))
 		if err == nil || errors.Is(err, errMovedOn) || !strings.Contains(err.Error(), `input "podinfo"`) || !strings.Contains(err.Error(), pointer) {
 			t.Errorf("%s: %v", pointer, err)
 		}
 	}
-	out, err := overlaid(in(), change("/patches/a~1b"))
+	out, err := applyFieldChanges(in(), change("/patches/a~1b"))
 	if err != nil || string(out["patches"]) != `{"a/b":2}` {
 		t.Errorf("%s, %v", out["patches"], err)
 	}

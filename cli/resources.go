@@ -27,18 +27,18 @@ const (
 
 // resourcesOf is the kind that a resource type makes: a noun like those that are compiled in. Of a type by its id alone
 // the columns of tables are not known, and what --set gives is read as JSON where it is JSON.
-func resourcesOf(of api.ResourceType) noun {
+func resourcesOf(of api.ResourceType) documentKind {
 	id := of.ID
 	properties := propertiesIn(of.Schema)
 	template, wrong := resourceSetOf(of)
-	return noun{
-		typed: id, kind: resourcePrefix + id, name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
+	return documentKind{
+		resourceType: id, kind: resourcePrefix + id, name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
 		usage:   "Definitions of your resource types, and which clusters are given them",
 		example: "resource network-policies create podinfo --set namespace=podinfo --set ports=[9898] --cluster demo-cluster-01",
 		fields:  specFields("set", "spec", "", properties),
 		view:    properties.view(true),
 		assignable: &assignable{
-			word: id, gone: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of what the definition says; those given replace all", properties),
+			word: id, removed: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of what the definition says; those given replace all", properties),
 			inputs: inputType{
 				name: id, template: template, wrong: wrong,
 				poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
@@ -81,13 +81,13 @@ func resourcesOf(of api.ResourceType) noun {
 }
 
 // resourcesOfID is the kind of the definitions of a resource type by its id.
-func resourcesOfID(id string) noun { return resourcesOf(api.ResourceType{ID: id}) }
+func resourcesOfID(id string) documentKind { return resourcesOf(api.ResourceType{ID: id}) }
 
 // resourceCommand is the command of the definitions of every resource type. Its commands are those of any kind that
 // clusters are assigned; of which type they are is known when one is run.
 func (s *session) resourceCommand() *cli.Command {
 	const operand = "TYPE"
-	general := verbs{s, resourcesOfID("TYPE")}
+	general := kindCommands{s, resourcesOfID("TYPE")}
 	general.title, general.plural = "resource", "resources of a type"
 	cmd := general.definitionCommand()
 	cmd.Name, cmd.Aliases = resourceKind, []string{"resources", "res"}
@@ -95,7 +95,7 @@ func (s *session) resourceCommand() *cli.Command {
 	cmd.Flags = []cli.Flag{&cli.StringFlag{Name: strings.ToLower(operand), Hidden: true, Usage: "the resource type"}}
 	for i, sub := range cmd.Subcommands {
 		sub.Action = func(c *cli.Context) error {
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func (s *session) resourceCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return verbs{s, resourcesOf(of)}.definitionCommand().Subcommands[i].Action(c)
+			return kindCommands{s, resourcesOf(of)}.definitionCommand().Subcommands[i].Action(c)
 		}
 	}
 	return cmd
@@ -192,19 +192,19 @@ func (p typeProperties) view(definitions bool) view {
 	cells := func(names []string, spec map[string]json.RawMessage) []string {
 		out := make([]string, len(names))
 		for i, name := range names {
-			out[i] = plain(spec[name])
+			out[i] = unquoted(spec[name])
 		}
 		return out
 	}
 	v.row = rowOf(func(d map[string]json.RawMessage) []string {
 		if !definitions {
-			return slices.Concat([]string{plain(d["id"])}, cells(scalars, d))
+			return slices.Concat([]string{unquoted(d["id"])}, cells(scalars, d))
 		}
 		var doc api.Resource
 		var spec map[string]json.RawMessage
 		_ = json.Unmarshal(d["spec"], &spec) // rowOf has read it as an object's field; of another shape it shows nothing
 		_ = json.Unmarshal(d["updated_at"], &doc.UpdatedAt)
-		return slices.Concat([]string{plain(d["id"])}, cells(first, spec), []string{string(d["revision"])}, cells(scalars[len(first):], spec), []string{when(doc.UpdatedAt)})
+		return slices.Concat([]string{unquoted(d["id"])}, cells(first, spec), []string{string(d["revision"])}, cells(scalars[len(first):], spec), []string{formatTime(doc.UpdatedAt)})
 	})
 	return v
 }
@@ -224,7 +224,7 @@ func specFields(flag, name, usage string, properties typeProperties) []field {
 func (p typeProperties) given(c *cli.Context, flag string) (any, error) {
 	spec := map[string]any{}
 	for _, name := range []string{flag, flag + "-json"} {
-		for _, pair := range texts(c, name) {
+		for _, pair := range stringValues(c, name) {
 			property, text, ok := strings.Cut(pair, "=")
 			if !ok || property == "" {
 				return nil, args.Errorf("--%s %q is not NAME=VALUE", name, pair)
@@ -259,49 +259,49 @@ func valueOf(text string) (json.RawMessage, error) {
 }
 
 // operation is one on a document of the kind.
-func (n noun) operation(op, id string, more map[string]any) operation {
+func (n documentKind) operation(op, id string, more map[string]any) operation {
 	o := operation{"op": op, "kind": n.kind, "id": id}
-	if n.typed != "" {
-		o["kind"], o["type"] = resourceKind, n.typed
+	if n.resourceType != "" {
+		o["kind"], o["type"] = resourceKind, n.resourceType
 	}
 	maps.Copy(o, more)
 	return o
 }
 
 // changing is the operation of the fields given of a document: as [calls] update does it.
-func (n noun) changing(id string, doc any) operation {
-	if n.typed != "" {
+func (n documentKind) updateOperation(id string, doc any) operation {
+	if n.resourceType != "" {
 		return n.operation("patch", id, map[string]any{"patch": doc})
 	}
 	return n.operation("update", id, map[string]any{"document": doc})
 }
 
 // assigning is what the operation is called that assigns one of the kind, or takes it off: VERB_component.
-func (n noun) assigning(verb string) string {
-	if n.typed != "" {
+func (n documentKind) assignOperation(verb string) string {
+	if n.resourceType != "" {
 		return verb + "_" + resourceKind
 	}
 	return verb + "_" + n.name
 }
 
 // command is how the command of the kind is typed.
-func (n noun) command() string {
-	if n.typed != "" {
-		return resourceKind + " " + n.typed
+func (n documentKind) command() string {
+	if n.resourceType != "" {
+		return resourceKind + " " + n.resourceType
 	}
 	return n.name
 }
 
 // entries are a cluster's list of the kind.
-func (n noun) entries(cluster json.RawMessage) ([]map[string]json.RawMessage, error) {
+func (n documentKind) entries(cluster json.RawMessage) ([]map[string]json.RawMessage, error) {
 	var doc map[string]json.RawMessage
 	var entries []map[string]json.RawMessage
 	err := json.Unmarshal(cluster, &doc)
 	list := doc[n.list]
-	if err == nil && n.typed != "" && list != nil {
+	if err == nil && n.resourceType != "" && list != nil {
 		var lists map[string]json.RawMessage
 		err = json.Unmarshal(list, &lists)
-		list = lists[n.typed]
+		list = lists[n.resourceType]
 	}
 	if err == nil && list != nil {
 		err = json.Unmarshal(list, &entries)
@@ -322,10 +322,10 @@ func kindOf(op operation) string {
 }
 
 // typedNoun is the kind that a word stands for when it is that of a resource type's definitions: resource/TYPE.
-func typedNoun(word string) (noun, bool) {
+func findResourceKind(word string) (documentKind, bool) {
 	id, ok := strings.CutPrefix(word, resourcePrefix)
 	if !ok || checkID("TYPE", id) != nil || strings.Contains(id, "/") {
-		return noun{}, false
+		return documentKind{}, false
 	}
 	return resourcesOfID(id), true
 }

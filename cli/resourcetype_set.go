@@ -27,14 +27,14 @@ func resourceSetOf(of api.ResourceType) (string, error) {
 		return "", fmt.Errorf("what is shipped for %s: %w", namespaces.plural, err)
 	}
 	set := objects[0]
-	custom(set, of)
+	customizeForType(set, of)
 	text, err := render.Encode(set)
 	return string(text), err
 }
 
 // custom makes an object that is shipped for namespaces that of a resource type.
-func custom(obj kubeObject, of api.ResourceType) {
-	renamed(obj, of.ID)
+func customizeForType(obj kubeObject, of api.ResourceType) {
+	renameObject(obj, of.ID)
 	if textAt(obj, "kind") == kindResourceSet {
 		spec, _ := obj["spec"].(kubeObject)
 		spec["resourcesTemplate"] = charts.Receipt + of.Template
@@ -42,7 +42,7 @@ func custom(obj kubeObject, of api.ResourceType) {
 }
 
 // renamed gives an object that is shipped for namespaces, and everything in it that leads to the provider, another name.
-func renamed(obj kubeObject, name string) {
+func renameObject(obj kubeObject, name string) {
 	was := namespaces.inputs.name
 	metadata, _ := obj["metadata"].(kubeObject)
 	metadata["name"] = name
@@ -71,7 +71,7 @@ func typeObjects(of api.ResourceType) ([]kubeObject, error) {
 		if textAt(obj, "metadata", "name") != namespaces.inputs.name {
 			continue
 		}
-		custom(obj, of)
+		customizeForType(obj, of)
 		made = append(made, obj)
 	}
 	const provided = 2

@@ -14,7 +14,7 @@ import (
 )
 
 // resourceTypes are the documents each of which makes a kind of definition; see resources.go.
-var resourceTypes = noun{
+var resourceTypes = documentKind{
 	kind: "resource_type", name: "resource-type", plural: "resource types", title: "resource type", list: "resource_types",
 	aliases: []string{"rt", "resource-types"}, usage: "Resource types: kinds of definitions that are made by you",
 	example: "resource-type create network-policies -f network-policies.yaml",
@@ -32,7 +32,7 @@ var resourceTypes = noun{
 				template = "yes"
 			}
 			return []string{
-				d.ID, d.Removal, template, strings.Join(d.Overridable, ","), strconv.FormatInt(d.Revision, 10), d.Description, when(d.UpdatedAt),
+				d.ID, d.Removal, template, strings.Join(d.Overridable, ","), strconv.FormatInt(d.Revision, 10), d.Description, formatTime(d.UpdatedAt),
 			}
 		}),
 	},
@@ -62,7 +62,7 @@ var resourceTypes = noun{
 }
 
 func (s *session) resourceTypeCommand() *cli.Command {
-	v := verbs{s, resourceTypes}
+	v := kindCommands{s, resourceTypes}
 	remove := v.deleteCommand()
 	remove.Usage = "Delete a resource type of which there are no definitions"
 	for _, f := range remove.Flags {
@@ -88,7 +88,7 @@ var errNoTypes = errors.New("the server knows of no resource types: it is an old
 
 // knownTypes is typesOf that fails with errNoTypes.
 func (s *session) knownTypes(ctx context.Context, conn client) ([]api.ResourceType, error) {
-	docs, err := s.all(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
+	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
 	if lacksRoute(ctx, conn, err) {
 		return nil, errNoTypes
 	}
@@ -122,13 +122,13 @@ func (s *completer) typeNames() []string { return s.idsOf(resourceTypes) }
 
 // propertiesOf are the names of the fields of the type that is being typed, with an equals sign behind each.
 func (s *completer) propertiesOf(flag string) []string {
-	conn, err := s.link.client(s.c)
+	conn, err := s.connection.client(s.c)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
 	defer cancel()
-	of, err := s.typeOf(ctx, conn, s.typed)
+	of, err := s.typeOf(ctx, conn, s.resourceType)
 	if err != nil {
 		return nil
 	}

@@ -14,15 +14,15 @@ import (
 
 // After a change a person is told in one line what was done, and a program is given what the server answered.
 
-// terse tells whether one line is what the output is for: on a terminal, where nobody has asked for a format. A dry run is
+// printsOneLine tells whether one line is what the output is for: on a terminal, where nobody has asked for a format. A dry run is
 // for seeing what would come of it.
-func (s *session) terse(c *cli.Context) bool {
+func (s *session) printsOneLine(c *cli.Context) bool {
 	return s.env.StdoutTerminal && !c.IsSet("output") && s.env.Getenv("FRS_OUTPUT") == "" && !c.Bool("dry-run")
 }
 
-// foresee finds out what is known only before a change is made: what it is about, and of a change that answers with a
+// prepareResultLine finds out what is known only before a change is made: what it is about, and of a change that answers with a
 // document what is older.
-func (s *session) foresee(c *cli.Context, conn client, ch change) error {
+func (s *session) prepareResultLine(c *cli.Context, conn client, ch change) error {
 	if _, err := ch.operations(conn); err != nil || ch.request == nil {
 		return err
 	}
@@ -32,9 +32,9 @@ func (s *session) foresee(c *cli.Context, conn client, ch change) error {
 	return nil
 }
 
-// done returns the line about operations that were carried out; empty: an operation has no words. before is the newest revision that
+// resultLine returns the line about operations that were carried out; empty: an operation has no words. before is the newest revision that
 // was known when they were sent.
-func (s *session) done(ops []operation, a answer, before int64) string {
+func (s *session) resultLine(ops []operation, a answer, before int64) string {
 	result, batch := batchResult(a)
 	revision, _ := strconv.ParseInt(a.revision, 10, 64)
 	if batch {
@@ -86,22 +86,22 @@ func (op operation) sentence(on int) (subject, verb string) {
 	name, _ := op["op"].(string)
 	switch name {
 	case "create":
-		return op.document(), "created"
+		return op.documentName(), "created"
 	case "update", "patch":
-		return op.document(), "changed"
+		return op.documentName(), "changed"
 	case "delete":
-		return op.document(), op.deleted()
+		return op.documentName(), op.deletionText()
 	case "restore":
-		return first(op.document(), "the fleet"), fmt.Sprintf("restored to revision %v", op["revision"])
+		return firstNonEmpty(op.documentName(), "the fleet"), fmt.Sprintf("restored to revision %v", op["revision"])
 	case "revert":
-		if doc := op.document(); doc != "" {
+		if doc := op.documentName(); doc != "" {
 			return doc, fmt.Sprintf("reverted from revision %v", op["revision"])
 		}
 		return fmt.Sprintf("revision %v", op["revision"]), "reverted"
 	case "set_labels":
-		return op.where(on), "labeled"
+		return op.targetText(on), "labeled"
 	case "adopt":
-		return op.where(on), "filled with shared settings"
+		return op.targetText(on), "filled with shared settings"
 	}
 	verb = map[string]string{
 		"assign": "assigned to", "unassign": "unassigned from", "set": "changed on", "patch": "patched on", "apply": "patched on", "relinquish": "relinquished on",
@@ -109,15 +109,15 @@ func (op operation) sentence(on int) (subject, verb string) {
 	if enabled, ok := op["enabled"].(bool); ok && name == "set_component" {
 		verb = map[bool]string{true: "enabled on", false: "disabled on"}[enabled]
 	}
-	subject = op.definition()
+	subject = op.definitionName()
 	if verb == "" || subject == "" {
 		return "", ""
 	}
-	return subject, verb + " " + op.where(on)
+	return subject, verb + " " + op.targetText(on)
 }
 
-// deleted is what is done by an operation that deletes. What is on a cluster goes later, or stays.
-func (op operation) deleted() string {
+// deletionText is what is done by an operation that deletes. What is on a cluster goes later, or stays.
+func (op operation) deletionText() string {
 	switch {
 	case kindOf(op) != clusters.kind:
 		return "deleted"
@@ -127,8 +127,8 @@ func (op operation) deleted() string {
 	return "deleted; Flux removes what it runs when it polls next"
 }
 
-// document names the document that an operation changes; empty: it names none.
-func (op operation) document() string {
+// documentName names the documentName that an operation changes; empty: it names none.
+func (op operation) documentName() string {
 	id, _ := op["id"].(string)
 	if doc, ok := op["document"].(map[string]any); ok && id == "" {
 		id, _ = doc["id"].(string)
@@ -139,8 +139,8 @@ func (op operation) document() string {
 	return nameOfKind(kindOf(op)) + "/" + id
 }
 
-// definition names what an operation assigns, takes off or sets.
-func (op operation) definition() string {
+// definitionName names what an operation assigns, takes off or sets.
+func (op operation) definitionName() string {
 	if id, ok := op[resourceKind+"_id"].(string); ok {
 		return fmt.Sprintf("%s%v/%s", resourcePrefix, op["type"], id)
 	}
@@ -152,9 +152,9 @@ func (op operation) definition() string {
 	return ""
 }
 
-// where names the cluster or the layer that an operation is about, or says how many they are. Of an operation on layers the
+// targetText names the cluster or the layer that an operation is about, or says how many they are. Of an operation on layers the
 // server counts no clusters.
-func (op operation) where(clusters int) string {
+func (op operation) targetText(clusters int) string {
 	ids, _ := op["cluster_ids"].([]string)
 	on, _ := op["layers"].([]string)
 	switch {
@@ -174,14 +174,14 @@ func (op operation) where(clusters int) string {
 
 func clustersName(id string) string { return clusters.name + "/" + id }
 
-// say prints the line about a change, and says that there was one.
-func (s *session) say(line string) error {
+// printLine prints the line about a change, and says that there was one.
+func (s *session) printLine(line string) error {
 	_, err := fmt.Fprintln(s.env.Stdout, render.Printable(line))
 	return err
 }
 
-// kept notes the operations that a planner makes.
-func (p planner) kept(in *[]operation) planner {
+// recordedIn notes the operations that a planner makes.
+func (p planner) recordedIn(in *[]operation) planner {
 	return func(conn client) ([]operation, error) {
 		ops, err := p(conn)
 		*in = slices.Clone(ops)

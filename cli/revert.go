@@ -43,7 +43,7 @@ func (s revisionCommands) revertCommand() *cli.Command {
 					return err
 				}
 			}
-			return s.perform(c, change{operations: fixed(ops...), what: what})
+			return s.perform(c, change{operations: fixedOperations(ops...), description: what})
 		},
 	}
 }
@@ -80,9 +80,9 @@ func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
 	var documents []operation
 	for _, name := range c.StringSlice("only") {
 		slash := max(0, strings.LastIndexByte(name, '/'))
-		n, known := nounOf(name[:slash])
+		n, known := findKind(name[:slash])
 		if !known {
-			return nil, args.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, args.ListOf(kinds()))
+			return nil, args.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, args.ListOf(kindWords()))
 		}
 		id := name[slash+1:]
 		if err := checkID("--only", id); err != nil {

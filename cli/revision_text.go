@@ -14,8 +14,8 @@ import (
 // revisionText writes a revision for people: what was asked for, by whom and why, then how the documents differ.
 func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 	w := planWriter{wide: full, paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
-	by := who(api.RevisionSummary{Actor: rev.Actor, Author: rev.Author})
-	w.linef("%s   %s   %s", w.paint(render.Bold, fmt.Sprintf("Revision %d", rev.Revision)), when(rev.At), render.Printable(by))
+	by := authorText(api.RevisionSummary{Actor: rev.Actor, Author: rev.Author})
+	w.linef("%s   %s   %s", w.paint(render.Bold, fmt.Sprintf("Revision %d", rev.Revision)), formatTime(rev.At), render.Printable(by))
 	if rev.Summary != "" {
 		w.linef("  %s", render.Printable(rev.Summary))
 	}

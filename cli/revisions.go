@@ -18,14 +18,14 @@ var revisionView = view{
 	narrow: 6,
 	row: rowOf(func(d api.RevisionSummary) []string {
 		return []string{
-			strconv.FormatInt(d.Revision, 10), when(d.At), who(d), strconv.Itoa(d.ChangeCount), what(d),
+			strconv.FormatInt(d.Revision, 10), formatTime(d.At), authorText(d), strconv.Itoa(d.ChangeCount), summaryText(d),
 			d.Reason, d.CommitID.String(), d.RequestID,
 		}
 	}),
 }
 
 // what a revision was asked for; of a server that does not say, what it changed.
-func what(d api.RevisionSummary) string {
+func summaryText(d api.RevisionSummary) string {
 	if d.Summary != "" {
 		return d.Summary
 	}
@@ -41,7 +41,7 @@ func what(d api.RevisionSummary) string {
 }
 
 // who is the token that made a revision, and who is said to stand behind it.
-func who(d api.RevisionSummary) string {
+func authorText(d api.RevisionSummary) string {
 	if d.Author == "" {
 		return d.Actor
 	}
@@ -68,7 +68,7 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, "since"},
 		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, "until"},
 	}
-	cmd := verbs{s.session, noun{
+	cmd := kindCommands{s.session, documentKind{
 		name: "revision", plural: "revisions, newest first", view: revisionView,
 		api: calls{list: listRevisions}, page: 1000,
 		filters: func() []filter { return filters },
@@ -90,8 +90,8 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 }
 
 func (s revisionCommands) getRevisionCommand() *cli.Command {
-	revisions := noun{name: "revision", plural: "revisions", title: "revision with its changes, before and after", view: revisionView}
-	cmd := verbs{s.session, revisions}.getCommand()
+	revisions := documentKind{name: "revision", plural: "revisions", title: "revision with its changes, before and after", view: revisionView}
+	cmd := kindCommands{s.session, revisions}.getCommand()
 	cmd.ArgsUsage, cmd.Flags = "REVISION...", []cli.Flag{fullFlag()}
 	cmd.Action = func(c *cli.Context) error {
 		operands, err := severalArguments(c, "REVISION")
@@ -103,7 +103,7 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 				return args.Errorf("%q is not the number of a revision", arg)
 			}
 		}
-		conn, err := s.ready(c)
+		conn, err := s.connect(c)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 			}
 			return strings.Join(texts, "\n")
 		}
-		return verbs{s.session, revisions}.getSeveral(c, operands, func(arg string) (answer, error) {
+		return kindCommands{s.session, revisions}.getSeveral(c, operands, func(arg string) (answer, error) {
 			n, err := strconv.ParseInt(arg, 10, 64)
 			if err != nil {
 				return answer{}, err

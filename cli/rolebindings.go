@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-var roleBindings = noun{
+var roleBindings = documentKind{
 	kind: "rolebinding", name: "rolebinding", plural: "role bindings", title: "role binding", list: "rolebindings",
 	aliases: []string{"rolebindings", "rb"}, usage: "Role bindings that clusters are given",
 	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
@@ -31,11 +31,11 @@ var roleBindings = noun{
 			for i, subject := range d.Subjects {
 				subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")
 			}
-			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), when(d.UpdatedAt)}
+			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), formatTime(d.UpdatedAt)}
 		}),
 	},
 	assignable: &assignable{
-		word: "role binding", gone: "the rights that it grants",
+		word: "role binding", removed: "the rights that it grants",
 		inputs: inputType{
 			name:     "rolebindings",
 			template: charts.RoleBindings,
@@ -96,13 +96,13 @@ func subjectField(flag, usage string) field {
 
 func subjects(c *cli.Context) ([]map[string]string, error) {
 	list := []map[string]string{}
-	for _, name := range texts(c, "user") {
+	for _, name := range stringValues(c, "user") {
 		list = append(list, map[string]string{"kind": "User", "name": name})
 	}
-	for _, name := range texts(c, "group") {
+	for _, name := range stringValues(c, "group") {
 		list = append(list, map[string]string{"kind": "Group", "name": name})
 	}
-	for _, account := range texts(c, "serviceaccount") {
+	for _, account := range stringValues(c, "serviceaccount") {
 		namespace, name, ok := strings.Cut(account, ":")
 		if !ok || namespace == "" || name == "" {
 			return nil, args.Errorf("--serviceaccount %q is not NAMESPACE:NAME", account)

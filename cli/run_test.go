@@ -104,8 +104,8 @@ func TestTerminalOutput(t *testing.T) {
 	t.Parallel()
 	var requests []string
 	variables := map[string]string{"FLUX_API_URL": recorder(t, &requests).URL}
-	person := cli.Env{StdoutTerminal: true, StderrTerminal: true}
-	got := run(t, person, variables, "cluster", "get", "c")
+	terminal := cli.Env{StdoutTerminal: true, StderrTerminal: true}
+	got := run(t, terminal, variables, "cluster", "get", "c")
 	if !strings.HasPrefix(got.stdout, "ID   ENVIRONMENT") || !strings.Contains(got.stdout, "de?v") {
 		t.Errorf("no clean table on a terminal:\n%q", got.stdout)
 	}
@@ -113,7 +113,7 @@ func TestTerminalOutput(t *testing.T) {
 		t.Errorf("warnings on a terminal: %q", got.stderr)
 	}
 	variables["NO_COLOR"] = "1"
-	if got := run(t, person, variables, "cluster", "get", "c"); strings.Contains(got.stderr, "\x1b") {
+	if got := run(t, terminal, variables, "cluster", "get", "c"); strings.Contains(got.stderr, "\x1b") {
 		t.Errorf("NO_COLOR: %q", got.stderr)
 	}
 	got = run(t, cli.Env{}, variables, "cluster", "get", "c")

@@ -40,7 +40,7 @@ func (s statusCommands) statusCommand() *cli.Command {
 			if _, err := arguments(c); err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (s statusCommands) statusCommand() *cli.Command {
 
 // status asks the server. An error beside a status that has a version says what is not well.
 func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
-	st := status{URL: s.link.settings.URL, Context: s.link.settings.Context, Checks: map[string]string{}}
+	st := status{URL: s.connection.settings.URL, Context: s.connection.settings.Context, Checks: map[string]string{}}
 	a, err := receive(conn.GetVersion(c.Context))
 	if err != nil {
 		return st, err

@@ -28,21 +28,21 @@ type edit = apiclient.RequestEditorFn
 // session is one run of the program.
 type session struct {
 	console
-	link    link
-	root    *cli.App
-	program string // the name that it was called by
+	connection connection
+	root       *cli.App
+	program    string // the name that it was called by
 
-	person prompt.Prompter // at the terminal
-	line   string          // what a person is told of the change that was made; empty: what it answered
-	stdout *stdout
+	prompter prompt.Prompter // at the terminal
+	line     string          // what a person is told of the change that was made; empty: what it answered
+	stdout   *stdout
 }
 
 func newSession(env Env) *session {
 	out := &stdout{to: env.Stdout}
 	env.Stdout = out
 	s := &session{console: console{env: env, warned: map[string]bool{}}, stdout: out}
-	s.link.console = &s.console
-	s.person = prompt.Prompter{In: env.Stdin, Out: env.Stderr}
+	s.connection.console = &s.console
+	s.prompter = prompt.Prompter{In: env.Stdin, Out: env.Stderr}
 	return s
 }
 
@@ -106,7 +106,7 @@ func header(name, value string) edit {
 
 // writeEdits are what the flags of a command add to its changes.
 func writeEdits(c *cli.Context) []edit {
-	edits := []edit{header("X-Fleet-Removes-From", first(strings.Join(c.StringSlice("confirm"), ","), "none"))}
+	edits := []edit{header("X-Fleet-Removes-From", firstNonEmpty(strings.Join(c.StringSlice("confirm"), ","), "none"))}
 	if c.Bool("dry-run") {
 		edits = append(edits, query(url.Values{"dry_run": {"true"}}))
 	}

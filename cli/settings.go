@@ -32,7 +32,7 @@ func globalFlags() []cli.Flag {
 	}
 }
 
-func first(values ...string) string {
+func firstNonEmpty(values ...string) string {
 	for _, v := range values {
 		if v != "" {
 			return v

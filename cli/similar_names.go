@@ -20,21 +20,21 @@ var missingDocument = regexp.MustCompile(`there is no ([a-z][a-z ]*) "([^"]+)"`)
 // server, and is only called after a command has failed.
 func (s *session) similarName(err error) string {
 	problem, ok := errors.AsType[*apiclient.Error](err)
-	if !ok || s.link.conn == nil || !slices.Contains([]string{apiclient.CodeNotFound, apiclient.CodeValidation, apiclient.CodeUnresolvedReference}, problem.Problem.Error) {
+	if !ok || s.connection.conn == nil || !slices.Contains([]string{apiclient.CodeNotFound, apiclient.CodeValidation, apiclient.CodeUnresolvedReference}, problem.Problem.Error) {
 		return ""
 	}
 	found := missingDocument.FindStringSubmatch(problem.Problem.Detail)
 	if found == nil {
 		return ""
 	}
-	kinds := nouns()
-	at := slices.IndexFunc(kinds, func(n noun) bool { return n.title == found[1] })
+	kinds := documentKinds()
+	at := slices.IndexFunc(kinds, func(n documentKind) bool { return n.title == found[1] })
 	if at < 0 {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), olderTimeout)
 	defer cancel()
-	a, err := receive(kinds[at].api.list(ctx, s.link.conn))
+	a, err := receive(kinds[at].api.list(ctx, s.connection.conn))
 	if err != nil {
 		return ""
 	}
@@ -44,7 +44,7 @@ func (s *session) similarName(err error) string {
 	}
 	var ids []string
 	for _, doc := range docs {
-		if id, err := idOf(doc); err == nil {
+		if id, err := documentID(doc); err == nil {
 			ids = append(ids, id)
 		}
 	}

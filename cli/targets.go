@@ -42,10 +42,10 @@ func assigningFlags() []cli.Flag {
 func targetsOf(c *cli.Context) (targets, error) {
 	t := targets{selector: c.String("selector"), all: c.Bool("all"), allowEmpty: c.Bool("allow-empty")}
 	var err error
-	if t.ids, err = namesIn(c, "cluster"); err != nil {
+	if t.ids, err = uniqueNames(c, "cluster"); err != nil {
 		return t, err
 	}
-	if t.layers, err = namesIn(c, "layer"); err != nil {
+	if t.layers, err = uniqueNames(c, "layer"); err != nil {
 		return t, err
 	}
 	if c.IsSet("selector") && t.selector == "" {
@@ -68,7 +68,7 @@ func targetsOf(c *cli.Context) (targets, error) {
 }
 
 // namesIn are the ids that a flag names, each once.
-func namesIn(c *cli.Context, flag string) ([]string, error) {
+func uniqueNames(c *cli.Context, flag string) ([]string, error) {
 	var ids []string
 	for _, id := range c.StringSlice(flag) {
 		if err := checkID("--"+flag, id); err != nil {
@@ -82,7 +82,7 @@ func namesIn(c *cli.Context, flag string) ([]string, error) {
 }
 
 // one is the only cluster, if it is named.
-func (t targets) one() (string, bool) {
+func (t targets) single() (string, bool) {
 	if len(t.ids) == 1 {
 		return t.ids[0], true
 	}

@@ -21,7 +21,7 @@ import (
 
 var tokenRoles = []string{"poll", "read", "write", "admin"}
 
-var tokens = noun{
+var tokens = documentKind{
 	kind: "token", name: "token", plural: "tokens", title: "token",
 	filters: func() []filter {
 		return []filter{
@@ -37,12 +37,12 @@ var tokens = noun{
 			for i, s := range d.Secrets {
 				secrets[i] = s.Fingerprint
 				if s.ExpiresAt != nil {
-					secrets[i] += " until " + when(*s.ExpiresAt)
+					secrets[i] += " until " + formatTime(*s.ExpiresAt)
 				}
 			}
 			return []string{
 				d.ID, d.Name, d.Role, d.ClusterID, expiry(d.ExpiresAt), strings.Join(secrets, ", "),
-				strconv.FormatInt(d.Revision, 10), d.Description, when(d.CreatedAt), when(d.UpdatedAt),
+				strconv.FormatInt(d.Revision, 10), d.Description, formatTime(d.CreatedAt), formatTime(d.UpdatedAt),
 			}
 		}),
 	},
@@ -57,7 +57,7 @@ func expiry(t *time.Time) string {
 	if t == nil {
 		return "never"
 	}
-	return when(*t)
+	return formatTime(*t)
 }
 
 // adminPath tells whether a request is about tokens or for a backup, which also to read needs the token for changes.
@@ -77,7 +77,7 @@ func (s tokenCommands) tokenCommand() *cli.Command {
 		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens of single clusters, people and pipelines",
 		Subcommands: []*cli.Command{
 			s.createTokenCommand(),
-			verbs{s.session, tokens}.listCommand(),
+			kindCommands{s.session, tokens}.listCommand(),
 			s.getTokenCommand(),
 			s.rotateTokenCommand(),
 			s.revokeTokenCommand(),
@@ -143,7 +143,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			}
 			body := map[string]any{"name": operands[0], "role": c.String("role")}
 			if c.IsSet("cluster") {
-				body["cluster_id"], body["role"] = c.String("cluster"), first(c.String("role"), "poll")
+				body["cluster_id"], body["role"] = c.String("cluster"), firstNonEmpty(c.String("role"), "poll")
 			}
 			if body["role"] == "" {
 				return args.Errorf("%s needs --role, or --cluster for a poll token", c.Command.HelpName)
@@ -159,7 +159,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			if err := s.checkSecretOutput(c); err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -200,12 +200,12 @@ func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
 	}
 	switch {
 	case issued.Token == "":
-		return s.printChange(c, tokens.one(a.body))
+		return s.printChange(c, tokens.output(a.body))
 	case c.Bool("quiet"), format == "table", format == "wide":
 		s.note("Token %q (%s), role %s, expires: %s. Its secret, shown this once:", issued.Name, issued.ID, issued.Role, expiry(issued.ExpiresAt))
 		_, err = fmt.Fprintln(s.env.Stdout, issued.Token)
 	default:
-		err = s.print(c, tokens.one(a.body))
+		err = s.print(c, tokens.output(a.body))
 	}
 	if err != nil {
 		return hintedError{err, "nobody has seen its secret; make another one with: token rotate " + issued.Name}
@@ -225,11 +225,11 @@ func (s tokenCommands) getTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
-			return verbs{s.session, tokens}.getSeveral(c, names, func(name string) (answer, error) { return findToken(c, conn, name) })
+			return kindCommands{s.session, tokens}.getSeveral(c, names, func(name string) (answer, error) { return findToken(c, conn, name) })
 		},
 	}
 }
@@ -264,7 +264,7 @@ func tokenID(c *cli.Context, conn client, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return idOf(a.body)
+	return documentID(a.body)
 }
 
 func (s tokenCommands) rotateTokenCommand() *cli.Command {
@@ -292,7 +292,7 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 			if err := s.checkSecretOutput(c); err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -326,7 +326,7 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.ready(c)
+			conn, err := s.connect(c)
 			if err != nil {
 				return err
 			}
@@ -334,7 +334,7 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.confirm(c, change{what: fmt.Sprintf("revoke the token %q", operands[0]), scriptsMay: true}); err != nil {
+			if err := s.confirm(c, change{description: fmt.Sprintf("revoke the token %q", operands[0]), unconfirmedInScripts: true}); err != nil {
 				return err
 			}
 			a, err := receive(conn.RevokeToken(c.Context, id, nil, writeEdits(c)...))
@@ -342,7 +342,7 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 				return err
 			}
 			s.line = tokens.name + "/" + operands[0] + " revoked"
-			return s.printChange(c, tokens.one(a.body))
+			return s.printChange(c, tokens.output(a.body))
 		},
 	}
 }

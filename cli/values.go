@@ -44,7 +44,7 @@ func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 		{"set", func(v string) (any, error) { return v, nil }},
 		{"set-string", func(v string) (any, error) { return literal(v), nil }},
 		{"set-file", func(v string) (any, error) {
-			data, err := s.world().Input(v)
+			data, err := s.environment().Input(v)
 			return literal(string(data)), err
 		}},
 	} {

@@ -17,8 +17,8 @@ import (
 
 // all reads a complete list: every page, up to limit documents (0: all), and says when there are more. size is that of a
 // page; 0: the server's.
-func (s *session) all(limit, size int, page func(e ...edit) (*http.Response, error)) ([]json.RawMessage, error) {
-	docs, more, err := pages(limit, size, page)
+func (s *session) readList(limit, size int, page func(e ...edit) (*http.Response, error)) ([]json.RawMessage, error) {
+	docs, more, err := readPages(limit, size, page)
 	if more != "" {
 		s.note("%s", more)
 	}
@@ -26,7 +26,7 @@ func (s *session) all(limit, size int, page func(e ...edit) (*http.Response, err
 }
 
 // pages reads a list; more says what a limit has left out.
-func pages(limit, size int, page func(e ...edit) (*http.Response, error)) (docs []json.RawMessage, more string, err error) {
+func readPages(limit, size int, page func(e ...edit) (*http.Response, error)) (docs []json.RawMessage, more string, err error) {
 	docs = []json.RawMessage{}
 	var edits []edit
 	if limit > 0 && (size == 0 || limit < size) {
@@ -64,13 +64,13 @@ func pages(limit, size int, page func(e ...edit) (*http.Response, error)) (docs 
 const maxPage = 10000
 
 // verbs are the commands that every kind has.
-type verbs struct {
+type kindCommands struct {
 	*session
-	noun
+	documentKind
 }
 
 // definitionCommand is the command of a kind that clusters are assigned, with those that only this kind has.
-func (v verbs) definitionCommand(own ...*cli.Command) *cli.Command {
+func (v kindCommands) definitionCommand(own ...*cli.Command) *cli.Command {
 	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.updateCommand(), v.editCommand()}
 	if len(own) == 0 {
 		commands = append(commands, v.patchDocumentCommand())
@@ -82,13 +82,13 @@ func (v verbs) definitionCommand(own ...*cli.Command) *cli.Command {
 	}
 }
 
-func (v verbs) listCommand() *cli.Command {
+func (v kindCommands) listCommand() *cli.Command {
 	cmd := &cli.Command{
 		Name: "list", Aliases: []string{"ls"},
 		Usage: "List " + v.plural + ", all of them",
 		Flags: append([]cli.Flag{limitFlag(), sortFlag()}, watchFlags()...),
 	}
-	if v.labelled {
+	if v.labeled {
 		cmd.Flags = append(cmd.Flags, labelFlags()...)
 	}
 	var filters []filter
@@ -109,7 +109,7 @@ func (v verbs) listCommand() *cli.Command {
 		if _, err := labelColumns(c); err != nil {
 			return err
 		}
-		api, err := v.ready(c)
+		api, err := v.connect(c)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (v verbs) listCommand() *cli.Command {
 		if c.Bool("watch") {
 			return v.watchList(c, limit, page)
 		}
-		docs, err := v.all(limit, v.page, page)
+		docs, err := v.readList(limit, v.page, page)
 		if err != nil {
 			return err
 		}
@@ -133,9 +133,9 @@ func (v verbs) listCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		out := v.listed(c, document, docs...)
+		out := v.listOutput(c, document, docs...)
 		if v.kind == clusters.kind && !c.Bool("deleted") {
-			out.Tables = inheriting(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveList(c, limit, page) })
+			out.Tables = effectiveTables(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveList(c, limit, page) })
 		}
 		if format, err := v.format(c); err == nil && format == "wide" && v.widen != nil {
 			out.Tables = v.widen(c, v.session, api, out.Tables)
@@ -146,8 +146,8 @@ func (v verbs) listCommand() *cli.Command {
 }
 
 // listed is documents of a list as output.
-func (v verbs) listed(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
-	out := v.shown(document, docs...)
+func (v kindCommands) listOutput(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
+	out := v.outputOf(document, docs...)
 	out.Tables = func() ([]render.Table, error) {
 		t, err := v.view.table(docs...)
 		if err == nil {
@@ -188,14 +188,14 @@ func limitOf(c *cli.Context) (int, error) {
 }
 
 // ready checks what can be checked before anything is sent, and connects.
-func (s *session) ready(c *cli.Context) (client, error) {
+func (s *session) connect(c *cli.Context) (client, error) {
 	if err := s.checkOutput(c); err != nil {
 		return nil, err
 	}
-	return s.link.client(c)
+	return s.connection.client(c)
 }
 
-func (v verbs) getCommand() *cli.Command {
+func (v kindCommands) getCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "get",
 		Usage:     "Show one " + v.title + ", or several as a list",
@@ -213,7 +213,7 @@ func (v verbs) getCommand() *cli.Command {
 				}
 				at = atRevision(int64(c.Int("revision")))
 			}
-			api, err := v.ready(c)
+			api, err := v.connect(c)
 			if err != nil {
 				return err
 			}
@@ -227,16 +227,16 @@ func (v verbs) getCommand() *cli.Command {
 }
 
 // got is documents that were asked for by name. Tables of clusters count what layers give them, too.
-func (v verbs) got(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
-	out := v.shown(document, docs...)
+func (v kindCommands) namedOutput(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
+	out := v.outputOf(document, docs...)
 	if v.kind == clusters.kind && !c.IsSet("revision") {
-		out.Tables = inheriting(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveOnes(c, docs) })
+		out.Tables = effectiveTables(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveClusters(c, docs) })
 	}
 	return out
 }
 
 // getSeveral shows what it finds, as kubectl does, and fails if anything is missing. Nothing found prints nothing.
-func (v verbs) getSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
+func (v kindCommands) getSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	var (
 		docs []json.RawMessage
 		errs []error
@@ -253,14 +253,14 @@ func (v verbs) getSeveral(c *cli.Context, ids []string, get func(id string) (ans
 		errs = append(errs, err)
 	}
 	if len(ids) == 1 && len(docs) == 1 {
-		return v.print(c, v.got(c, docs[0], docs...))
+		return v.print(c, v.namedOutput(c, docs[0], docs...))
 	}
 	if len(docs) > 0 {
 		document, err := render.Encode(docs)
 		if err != nil {
 			return err
 		}
-		if err := v.print(c, v.got(c, document, docs...)); err != nil {
+		if err := v.print(c, v.namedOutput(c, document, docs...)); err != nil {
 			return err
 		}
 	}
@@ -273,14 +273,14 @@ func (v verbs) getSeveral(c *cli.Context, ids []string, get func(id string) (ans
 	return nil
 }
 
-func (v verbs) updateCommand() *cli.Command {
+func (v kindCommands) updateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "update",
 		Usage:     "Change the fields given of a " + v.title + " that exists; the others stay",
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("fields of the document"), yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, body, err := v.documentFrom(c, v.noun)
+			id, body, err := v.documentFrom(c, v.documentKind)
 			if err != nil {
 				return err
 			}
@@ -288,7 +288,7 @@ func (v verbs) updateCommand() *cli.Command {
 				return args.Errorf("nothing to change: give at least one field")
 			}
 			return v.performOn(c, change{
-				operations: fixed(v.changing(id, body)),
+				operations: fixedOperations(v.updateOperation(id, body)),
 				request: func(conn client, hash string) (answer, error) {
 					data, err := render.Encode(body)
 					if err != nil {
@@ -302,14 +302,14 @@ func (v verbs) updateCommand() *cli.Command {
 }
 
 // createDocumentCommand is that of a kind that clusters are not assigned.
-func (v verbs) createDocumentCommand() *cli.Command {
+func (v kindCommands) createDocumentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "Create a " + v.title + ", or change the fields given when it exists",
 		ArgsUsage: "NAME", Description: args.ExampleText(v.example),
 		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the document"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, doc, err := v.documentFrom(c, v.noun)
+			id, doc, err := v.documentFrom(c, v.documentKind)
 			if err != nil {
 				return err
 			}
@@ -318,7 +318,7 @@ func (v verbs) createDocumentCommand() *cli.Command {
 	}
 }
 
-func (v verbs) patchDocumentCommand() *cli.Command {
+func (v kindCommands) patchDocumentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "patch",
 		Usage:     "Merge a patch into a " + v.title + ": null removes, objects merge, lists replace (RFC 7396)",
@@ -352,7 +352,7 @@ func (v verbs) patchDocumentCommand() *cli.Command {
 }
 
 // documentCommand is the command of a kind that clusters are not assigned, with those that only this kind has.
-func (v verbs) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Command {
+func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Command {
 	return &cli.Command{
 		Name: v.name, Aliases: v.aliases, Usage: v.usage,
 		Subcommands: slices.Concat([]*cli.Command{
@@ -362,9 +362,9 @@ func (v verbs) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Co
 }
 
 // mergePatch merges a patch into a document.
-func (v verbs) mergePatch(c *cli.Context, id string, patch json.RawMessage) error {
+func (v kindCommands) mergePatch(c *cli.Context, id string, patch json.RawMessage) error {
 	return v.performOn(c, change{
-		operations: fixed(v.operation("patch", id, map[string]any{"patch": patch})),
+		operations: fixedOperations(v.operation("patch", id, map[string]any{"patch": patch})),
 		request: func(conn client, hash string) (answer, error) {
 			return receive(v.api.patch(c.Context, conn, id, patch, append(writeEdits(c), planned(hash))...))
 		},
@@ -372,13 +372,13 @@ func (v verbs) mergePatch(c *cli.Context, id string, patch json.RawMessage) erro
 }
 
 // fixed are operations that are known without looking at the fleet.
-func fixed(ops ...operation) planner {
+func fixedOperations(ops ...operation) planner {
 	return func(client) ([]operation, error) { return ops, nil }
 }
 
 // deleteCommand deletes a definition, which the server refuses as long as clusters use it. Without a
 // terminal it needs no --yes for some kinds, unless it cascades.
-func (v verbs) deleteCommand() *cli.Command {
+func (v kindCommands) deleteCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "delete",
 		Usage:     "Delete a " + v.title + " that no cluster uses",
@@ -397,8 +397,8 @@ func (v verbs) deleteCommand() *cli.Command {
 				what += ", also from every cluster that uses it"
 			}
 			return v.performOn(c, change{
-				operations: fixed(v.operation("delete", ids[0], map[string]any{"cascade": c.Bool("cascade")})),
-				what:       what, scriptsMay: v.assignable != nil && v.scriptsMay && !c.Bool("cascade"),
+				operations:  fixedOperations(v.operation("delete", ids[0], map[string]any{"cascade": c.Bool("cascade")})),
+				description: what, unconfirmedInScripts: v.assignable != nil && v.unconfirmedInScripts && !c.Bool("cascade"),
 				request: func(conn client, hash string) (answer, error) {
 					edits := append(writeEdits(c), planned(hash))
 					if c.Bool("cascade") {
@@ -424,7 +424,7 @@ func existsAlready(err error) bool {
 // upsert creates a document or, when it exists, changes the fields given. The change is tied to the version that was
 // found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
 // mean that the fields given are too few for a new document, so that, too, asks whether there is one.
-func (v verbs) upsert(c *cli.Context, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
+func (v kindCommands) upsert(c *cli.Context, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
 	body, err := render.Encode(doc)
 	if err != nil {
 		return answer{}, err

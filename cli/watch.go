@@ -24,7 +24,7 @@ func watchFlags() []cli.Flag {
 }
 
 // watchList follows a list. Only when the fleet has another revision is the list read again.
-func (v verbs) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) error {
+func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) error {
 	if c.String("sort-by") != "" {
 		return args.Errorf("--watch shows changes as they come, so it cannot take --sort-by")
 	}
@@ -38,10 +38,10 @@ func (v verbs) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.
 	}
 	w.Version = func(context.Context) (string, error) {
 		a, err := receive(page(query(url.Values{"limit": {"1"}})))
-		return first(a.revision, string(a.body)), err
+		return firstNonEmpty(a.revision, string(a.body)), err
 	}
 	w.List = func(context.Context) ([]watch.Document, error) {
-		docs, _, err := pages(limit, v.page, page)
+		docs, _, err := readPages(limit, v.page, page)
 		if newestFirst {
 			slices.Reverse(docs)
 		}
@@ -60,7 +60,7 @@ func (v verbs) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.
 const watchedRevisions = 20
 
 // watchSeveral follows some documents, until the last of them is deleted.
-func (v verbs) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
+func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	if c.IsSet("revision") {
 		return args.Errorf("what was at a revision does not change: --watch cannot take --revision")
 	}
@@ -89,7 +89,7 @@ func (v verbs) watchSeveral(c *cli.Context, ids []string, get func(id string) (a
 }
 
 // watch is what all watches have in common.
-func (v verbs) watch(c *cli.Context) (watch.Watch, error) {
+func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 	if c.Duration("interval") <= 0 {
 		return watch.Watch{}, args.Errorf("--interval must be positive, such as 2s")
 	}
@@ -129,11 +129,11 @@ func (v verbs) watch(c *cli.Context) (watch.Watch, error) {
 }
 
 // writeWatched writes documents as they come: rows of one table, or one value after the other.
-func (v verbs) writeWatched(c *cli.Context, format string, headers bool, docs []json.RawMessage) error {
+func (v kindCommands) writeWatched(c *cli.Context, format string, headers bool, docs []json.RawMessage) error {
 	style, _ := v.style(format)
 	style.NoHeaders = !headers
 	if format == "table" || format == "wide" {
-		return v.listed(c, nil, docs...).Write(v.env.Stdout, style)
+		return v.listOutput(c, nil, docs...).Write(v.env.Stdout, style)
 	}
 	for _, doc := range docs {
 		if format == "yaml" {
@@ -141,7 +141,7 @@ func (v verbs) writeWatched(c *cli.Context, format string, headers bool, docs []
 				return err
 			}
 		}
-		if err := v.one(doc).Write(v.env.Stdout, style); err != nil {
+		if err := v.output(doc).Write(v.env.Stdout, style); err != nil {
 			return err
 		}
 		style.NoHeaders = true
@@ -152,7 +152,7 @@ func (v verbs) writeWatched(c *cli.Context, format string, headers bool, docs []
 func watched(docs []json.RawMessage) ([]watch.Document, error) {
 	out := make([]watch.Document, len(docs))
 	for i, doc := range docs {
-		id, err := idOf(doc)
+		id, err := documentID(doc)
 		if err != nil {
 			return nil, err
 		}

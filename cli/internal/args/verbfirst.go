@@ -27,12 +27,12 @@ func nounFirst(app *cli.App, words []string) []string {
 	if next < 0 {
 		return words
 	}
-	noun, name, named := strings.Cut(words[next], "/")
-	cmd := FindCommand(app.Commands, noun)
+	kind, name, named := strings.Cut(words[next], "/")
+	cmd := FindCommand(app.Commands, kind)
 	if cmd == nil || FindCommand(cmd.Subcommands, "list") == nil {
 		return words
 	}
-	line := slices.Concat(words[:at], words[at+1:next], []string{noun})
+	line := slices.Concat(words[:at], words[at+1:next], []string{kind})
 	rest := words[next+1:]
 	if Operand(cmd) != "" {
 		operand := name

@@ -8,7 +8,7 @@ import (
 )
 
 // World is what it is read from.
-type World struct {
+type Environment struct {
 	Getenv func(name string) string
 	Stdin  io.Reader
 	Stderr io.Writer // of the commands that print tokens

@@ -44,7 +44,7 @@ func (f *File) Find(name string) *Context {
 }
 
 // Path is where the configuration is, or would be.
-func (w World) Path(c *cli.Context) (string, error) {
+func (w Environment) Path(c *cli.Context) (string, error) {
 	if path := cmp.Or(c.String("config"), w.Getenv("FLUX_RESOURCESET_CONFIG")); path != "" {
 		return path, nil
 	}
@@ -59,7 +59,7 @@ func (w World) Path(c *cli.Context) (string, error) {
 }
 
 // Load reads the configuration; one that does not exist is empty.
-func (w World) Load(c *cli.Context) (*File, error) {
+func (w Environment) Load(c *cli.Context) (*File, error) {
 	path, err := w.Path(c)
 	if err != nil {
 		return &File{}, nil //nolint:nilerr // no home directory: there can be no file, and nobody asked for one
@@ -91,7 +91,7 @@ func isMissing(err error) bool {
 }
 
 // Save replaces the configuration file at once, so that an interruption leaves the old or the new one.
-func (w World) Save(c *cli.Context, file *File) error {
+func (w Environment) Save(c *cli.Context, file *File) error {
 	path, err := w.Path(c)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 )
 
 // ownedByUs tells whether a file is this user's.
-func ownedByUs(info fs.FileInfo) bool {
+func ownedByUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Getuid()
 }

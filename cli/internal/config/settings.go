@@ -33,7 +33,7 @@ type Settings struct {
 
 // Resolve finds the Settings of this command line. A context named by --context is itself a flag, so what it says
 // wins over the environment: otherwise an exported FLUX_API_URL would silently send a change to another server.
-func (w World) Resolve(c *cli.Context) (Settings, error) {
+func (w Environment) Resolve(c *cli.Context) (Settings, error) {
 	file, err := w.Load(c)
 	if err != nil {
 		return Settings{}, err
@@ -123,7 +123,7 @@ func timeout(c *cli.Context, ctx Context) (time.Duration, error) {
 	return d, nil
 }
 
-func (w World) pickToken(c *cli.Context, flag, variable string, fromFile TokenSource, chosen bool) TokenSource {
+func (w Environment) pickToken(c *cli.Context, flag, variable string, fromFile TokenSource, chosen bool) TokenSource {
 	env := TokenSource{Value: w.Getenv(variable)}
 	switch {
 	case c.IsSet(flag):
@@ -146,7 +146,7 @@ type TokenSource struct {
 func (t TokenSource) Empty() bool { return t == TokenSource{} }
 
 // Read fetches the token. A command runs in the system's shell and may talk to the user on standard error.
-func (t TokenSource) Read(ctx context.Context, w World) (string, error) {
+func (t TokenSource) Read(ctx context.Context, w Environment) (string, error) {
 	switch {
 	case t.Value != "":
 		return t.Value, nil
@@ -243,7 +243,7 @@ func readAll(r io.Reader, name string) ([]byte, error) {
 }
 
 // Input reads the file a flag names; "-" is standard input.
-func (w World) Input(name string) ([]byte, error) {
+func (w Environment) Input(name string) ([]byte, error) {
 	if name != "-" {
 		return ReadFile(name)
 	}

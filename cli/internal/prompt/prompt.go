@@ -39,12 +39,12 @@ func (p *Prompter) Names(what string, names []string) error {
 	if err != nil {
 		return err
 	}
-	typed := strings.FieldsFunc(reply, func(r rune) bool { return r == ',' || r == ' ' })
-	if len(typed) != len(names) {
+	resourceType := strings.FieldsFunc(reply, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(resourceType) != len(names) {
 		return ErrNotConfirmed
 	}
 	for i, name := range names {
-		if typed[i] != name {
+		if resourceType[i] != name {
 			return ErrNotConfirmed
 		}
 	}

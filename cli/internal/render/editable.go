@@ -24,7 +24,7 @@ func Editable(object json.RawMessage, without []string) ([]byte, error) {
 			fields.Content = slices.Delete(fields.Content, i, i+2)
 		}
 	}
-	plain(fields)
+	unquoted(fields)
 	var b bytes.Buffer
 	enc := goyaml.NewEncoder(&b)
 	enc.SetIndent(2)
@@ -33,9 +33,9 @@ func Editable(object json.RawMessage, without []string) ([]byte, error) {
 }
 
 // plain takes the braces and quotes of JSON off: what needs quotes is given them anew.
-func plain(n *goyaml.Node) {
+func unquoted(n *goyaml.Node) {
 	n.Style = 0
 	for _, child := range n.Content {
-		plain(child)
+		unquoted(child)
 	}
 }

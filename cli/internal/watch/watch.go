@@ -40,8 +40,8 @@ func (w Watch) Run(ctx context.Context) error {
 	known := map[string]json.RawMessage{}
 	version := ""
 	for first := true; ; first = false {
-		err := w.look(ctx, known, &version)
-		if lost, ok := errors.AsType[untold](err); ok {
+		err := w.poll(ctx, known, &version)
+		if lost, ok := errors.AsType[unreportedError](err); ok {
 			return lost.error
 		}
 		switch {
@@ -63,10 +63,10 @@ func (w Watch) Run(ctx context.Context) error {
 }
 
 // untold is why nobody could be told, which asking again does not change.
-type untold struct{ error }
+type unreportedError struct{ error }
 
 // look compares what there is with what is known.
-func (w Watch) look(ctx context.Context, known map[string]json.RawMessage, version *string) error {
+func (w Watch) poll(ctx context.Context, known map[string]json.RawMessage, version *string) error {
 	newest := ""
 	if w.Version != nil { // asked first: what changes while the list is read is seen the next time
 		var err error
@@ -90,7 +90,7 @@ func (w Watch) look(ctx context.Context, known map[string]json.RawMessage, versi
 	*version = newest
 	if len(changed) > 0 {
 		if err := w.Changed(changed); err != nil {
-			return untold{err}
+			return unreportedError{err}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(known)) {

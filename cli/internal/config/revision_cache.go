@@ -26,7 +26,7 @@ const SeenFor = 10 * time.Minute
 const seenSize = 64 << 10
 
 // sighting is a revision that a server had.
-type sighting struct {
+type seenRevision struct {
 	Server   string    `json:"server"`
 	Context  string    `json:"context,omitempty"`
 	Revision int64     `json:"revision"`
@@ -34,57 +34,57 @@ type sighting struct {
 }
 
 // of tells whether two sightings are of the same server.
-func (s sighting) of(other sighting) bool {
+func (s seenRevision) sameServer(other seenRevision) bool {
 	return s.Server == other.Server && s.Context == other.Context
 }
 
 // Memory is what earlier runs saw of one server.
-type Memory struct {
-	world    World
-	sighting sighting
+type RevisionCache struct {
+	env  Environment
+	seen seenRevision
 }
 
 // Recall looks up what earlier runs saw of the server that the settings lead to.
-func (w World) Recall(set Settings) *Memory {
-	m := &Memory{world: w, sighting: sighting{Server: set.URL, Context: set.Context}}
-	for _, known := range w.sightings() {
-		if known.of(m.sighting) {
-			m.sighting.Revision = max(m.sighting.Revision, known.Revision)
+func (w Environment) RevisionCache(set Settings) *RevisionCache {
+	m := &RevisionCache{env: w, seen: seenRevision{Server: set.URL, Context: set.Context}}
+	for _, known := range w.seenRevisions() {
+		if known.sameServer(m.seen) {
+			m.seen.Revision = max(m.seen.Revision, known.Revision)
 		}
 	}
 	return m
 }
 
 // Forget drops what earlier runs saw of the server, because its history is another one.
-func (m *Memory) Forget() error {
-	m.sighting.Revision = 0
+func (m *RevisionCache) Forget() error {
+	m.seen.Revision = 0
 	path := m.Path()
 	if path == "" {
 		return nil
 	}
-	others := slices.DeleteFunc(m.world.sightings(), func(known sighting) bool { return known.of(m.sighting) })
-	return rewriteSightings(path, others)
+	others := slices.DeleteFunc(m.env.seenRevisions(), func(known seenRevision) bool { return known.sameServer(m.seen) })
+	return writeSeenRevisions(path, others)
 }
 
 // Revision is the newest that was seen; 0: none.
-func (m *Memory) Revision() int64 { return m.sighting.Revision }
+func (m *RevisionCache) Revision() int64 { return m.seen.Revision }
 
 // Path is the file that it is kept in; empty when there is no place for one.
-func (m *Memory) Path() string { return m.world.seenPath() }
+func (m *RevisionCache) Path() string { return m.env.seenPath() }
 
 // Remember keeps a newer revision for the next runs.
-func (m *Memory) Remember(revision int64) error {
+func (m *RevisionCache) Save(revision int64) error {
 	path := m.Path()
-	if path == "" || revision <= m.sighting.Revision {
+	if path == "" || revision <= m.seen.Revision {
 		return nil
 	}
-	now := m.sighting
-	now.Revision, now.At = revision, m.world.Now().UTC()
-	return addSighting(path, now, m.world.sightings)
+	now := m.seen
+	now.Revision, now.At = revision, m.env.Now().UTC()
+	return appendSeenRevision(path, now, m.env.seenRevisions)
 }
 
 // seenPath is where the revisions are kept; empty when there is no place for them.
-func (w World) seenPath() string {
+func (w Environment) seenPath() string {
 	dir := w.Getenv("XDG_STATE_HOME")
 	if dir == "" {
 		home := w.Getenv("HOME")
@@ -98,7 +98,7 @@ func (w World) seenPath() string {
 
 // temporaryPath is where they are kept for who has no home, as in many CI jobs: in a directory that is ours alone, because
 // whoever else could write to it could have us ask for revisions that there will never be.
-func (w World) temporaryPath() string {
+func (w Environment) temporaryPath() string {
 	above := w.Getenv("TMPDIR")
 	if above == "" {
 		above = os.TempDir()
@@ -106,7 +106,7 @@ func (w World) temporaryPath() string {
 	dir := filepath.Join(above, fmt.Sprintf("flux-resourceset-%d", os.Getuid()))
 	err := os.Mkdir(dir, 0o700)
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		err = oursAlone(dir)
+		err = checkPrivate(dir)
 	}
 	if err != nil {
 		w.Warn(fmt.Sprintf("the next command may not see what this one did: there is no place to keep the newest revision (%v); set XDG_STATE_HOME", err))
@@ -116,7 +116,7 @@ func (w World) temporaryPath() string {
 }
 
 // oursAlone makes sure that a directory is one, and that only this user can use it.
-func oursAlone(dir string) error {
+func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
@@ -125,7 +125,7 @@ func oursAlone(dir string) error {
 		return fmt.Errorf("%s is not a directory", dir)
 	case runtime.GOOS == "windows": // where the directory for temporary files is the user's own
 		return nil
-	case info.Mode().Perm() != 0o700 || !ownedByUs(info):
+	case info.Mode().Perm() != 0o700 || !ownedByUser(info):
 		return fmt.Errorf("%s is not this user's alone", dir)
 	}
 	return nil
@@ -133,7 +133,7 @@ func oursAlone(dir string) error {
 
 // sightings are what the file holds and is not too old. A file that cannot be read is as good as none: nothing depends on
 // it but being told when a server is behind.
-func (w World) sightings() []sighting {
+func (w Environment) seenRevisions() []seenRevision {
 	path := w.seenPath()
 	if path == "" {
 		return nil
@@ -146,12 +146,12 @@ func (w World) sightings() []sighting {
 		w.Warn(fmt.Sprintf("the revisions that earlier runs saw are not known: %v", err))
 		return nil
 	}
-	var known []sighting
+	var known []seenRevision
 	damaged := false
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, seenSize)
 	for lines.Scan() {
-		var one sighting
+		var one seenRevision
 		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
 			damaged = true
 			continue
@@ -167,7 +167,7 @@ func (w World) sightings() []sighting {
 }
 
 // addSighting adds a line to the file, which is written anew when it has become large.
-func addSighting(path string, one sighting, known func() []sighting) error {
+func appendSeenRevision(path string, one seenRevision, known func() []seenRevision) error {
 	line, err := json.Marshal(one)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func addSighting(path string, one sighting, known func() []sighting) error {
 		return err
 	}
 	if info, err := os.Stat(path); err == nil && info.Size() > seenSize {
-		return rewriteSightings(path, append(known(), one))
+		return writeSeenRevisions(path, append(known(), one))
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -187,12 +187,12 @@ func addSighting(path string, one sighting, known func() []sighting) error {
 }
 
 // rewriteSightings keeps the newest revision of each server.
-func rewriteSightings(path string, known []sighting) error {
-	var newest []sighting
+func writeSeenRevisions(path string, known []seenRevision) error {
+	var newest []seenRevision
 	for _, one := range known {
 		found := false
 		for i := range newest {
-			if newest[i].of(one) {
+			if newest[i].sameServer(one) {
 				found = true
 				if one.Revision > newest[i].Revision {
 					newest[i] = one
