@@ -5,44 +5,82 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
-// Commit implements [store.Store].
-func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
-	if s.cfg.ReadOnly {
-		return store.ErrReadOnly
+// lockLog locks out other commits. A commit begins with its row in the log, so the statement waits for commits under way; the
+// waiting commits hold no lock that this one needs.
+const lockLog = `LOCK TABLE commits IN SHARE ROW EXCLUSIVE MODE`
+
+// idle is the time that a transaction may wait for the next statement.
+func idle(limit time.Duration) string {
+	return fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d`, limit.Milliseconds())
+}
+
+// write is [sqlstore.Dialect.Write].
+func (s *Store) write(ctx context.Context, job sqlstore.Job, f func(context.Context, sqlstore.WriteTx, sqlstore.HeadRow) error) error {
+	limit, last := writeTimeout, writeTimeout
+	var setup []string
+	switch job.Mode {
+	case sqlstore.Short:
+	case sqlstore.Locked: // the commit is computed between two statements
+		limit, setup = lockedTimeout, []string{idle(lockedTimeout), lockLog}
+	case sqlstore.HeadLocked:
+		setup = []string{s.durability, `SELECT FROM head FOR UPDATE`}
+	case sqlstore.Importing: // between two statements the other store is read, which may be slow
+		limit, last, setup = importTimeout, importTimeout, []string{s.durability, idle(s.importIdle)}
+	case sqlstore.Probing:
+		limit, last = barrierTimeout, barrierTimeout
 	}
-	if err := backend.CheckCommit(base, c); err != nil {
-		return err
-	}
-	doing := fmt.Sprintf("committing revision %d", c.Revision)
-	inner, cancel := s.within(ctx, writeTimeout+store.ExtraCommitTime(c))
+	inner, cancel := s.within(ctx, limit)
 	defer cancel()
-	ses, err := s.begin(inner, writing, writeTimeout)
+	ses, err := s.begin(inner, writing, limit)
 	if err != nil {
-		return s.translate(ctx, doing, err)
+		return s.translate(ctx, job.Doing, err)
 	}
-	err = s.write(inner, ses, base, c)
+	tx := &pipeline{reading: reading{ses.tx}, store: s, caller: ctx, limit: last, conn: ses.conn.Conn().PgConn()}
+	if err = tx.begin(inner, ses, setup); err == nil {
+		err = f(inner, tx, ses.head)
+	}
+	if err == nil {
+		err = tx.Flush(inner)
+	}
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		err = ses.end(err)
 		if violates(err, "commits_revision") {
-			err = s.taken(inner, base, err)
+			err = s.taken(inner, ses.head.Head, err)
 		}
-		return s.translate(ctx, doing, err)
+		return s.translate(ctx, job.Doing, err)
 	}
 	// From here on the outcome counts, not the caller's patience: a context that ends now must not make a commit look
 	// undone.
-	if err := s.finish(ses, outcomeTimeout+store.ExtraCommitTime(c)); err != nil {
-		return s.settle(doing, c, err)
+	if err := s.finish(ses, outcomeTimeout+tx.extra); err != nil {
+		return s.settle(job, err)
 	}
 	return nil
+}
+
+// begin runs the first statements of a transaction, and reads the head again if there are any: it may have moved meanwhile.
+func (p *pipeline) begin(ctx context.Context, ses *session, setup []string) (err error) {
+	for _, statement := range setup {
+		if err := p.Queue(ctx, nil, statement); err != nil {
+			return err
+		}
+	}
+	if len(setup) == 0 {
+		return nil
+	}
+	if err = p.Flush(ctx); err == nil {
+		ses.head, err = p.store.readHead(ctx, p)
+	}
+	return err
 }
 
 // finish sends COMMIT and waits for the answer.
@@ -55,12 +93,15 @@ func (s *Store) finish(ses *session, limit time.Duration) error {
 // settle looks up whether a commit that returned the error failed is in the log all the same. If the server still works on it,
 // or has yet to receive it, it holds the lock of the head: once settle has that lock, the log is final. Committing settle's own
 // transaction makes its result as durable as the commit itself, also on standbys that commits wait for.
-func (s *Store) settle(doing string, c fleet.Commit, failed error) error {
+func (s *Store) settle(job sqlstore.Job, failed error) error {
 	ctx, cancel := s.within(context.Background(), settleTimeout)
 	defer cancel()
-	failed = translate(doing, failed)
+	failed = translate(job.Doing, failed)
+	if job.Commit == uuid.Nil {
+		return failed
+	}
 	for {
-		found, err := s.lookUp(ctx, c)
+		found, err := s.lookUp(ctx, job.Commit)
 		switch {
 		case err == nil && found:
 			return nil
@@ -73,14 +114,14 @@ func (s *Store) settle(doing string, c fleet.Commit, failed error) error {
 	}
 }
 
-func (s *Store) lookUp(ctx context.Context, c fleet.Commit) (found bool, err error) {
+func (s *Store) lookUp(ctx context.Context, id uuid.UUID) (found bool, err error) {
 	ses, err := s.begin(ctx, writing, settleTimeout)
 	if err != nil {
 		return false, err
 	}
 	_, err = ses.tx.Exec(ctx, `SELECT FROM head FOR UPDATE`)
 	if err == nil {
-		err = ses.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM commits WHERE id = $1)`, c.ID.String()).Scan(&found)
+		err = ses.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM commits WHERE id = $1)`, id.String()).Scan(&found)
 	}
 	if err == nil {
 		err = ses.tx.Commit(ctx)
@@ -99,79 +140,10 @@ func (s *Store) taken(ctx context.Context, base fleet.Head, cause error) error {
 	case err != nil:
 		return err
 	case now.Head != base:
-		return stale(now.Head, base)
+		return fmt.Errorf("%w: it is revision %d, not %d", store.ErrStale, now.Revision, base.Revision)
 	}
 	return fmt.Errorf("%w: the log goes on after the head, revision %d: %w", store.ErrCorrupt, base.Revision, cause)
 }
-
-func stale(now, base fleet.Head) error {
-	return fmt.Errorf("%w: it is revision %d, not %d", store.ErrStale, now.Revision, base.Revision)
-}
-
-// write does everything between BEGIN and COMMIT. The commit's own row comes first: its revision is unique, so writers
-// that start from the same base wait for each other there, before they have locked any document. The head comes last.
-// All of it is one round trip, unless the changes are large.
-func (s *Store) write(ctx context.Context, ses *session, base fleet.Head, c fleet.Commit) error {
-	if ses.head.Head != base {
-		return stale(ses.head.Head, base)
-	}
-	quarantine, err := ses.head.QuarantineAfter(c)
-	if err != nil {
-		return err
-	}
-	out := &pipeline{tx: ses.tx}
-	out.add(nil, s.durability)
-	if len(c.Changes) > few {
-		out.add(nil, byIndex)
-	}
-	link := ses.head.Link(c)
-	out.add(nil, insertCommit, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), c.Actor, c.Author, c.Reason, c.RequestID, string(c.Operations),
-		link.Previous, link.Hash, link.Checkpoint)
-	changes := changesOf(c)
-	if err := addChanges(ctx, out, changes); err != nil {
-		return err
-	}
-	var done counts
-	if err := applyChanges(ctx, out, c, changes, &done); err != nil {
-		return err
-	}
-	if timeout := store.ExtraCommitTime(c); timeout > 0 { // COMMIT works on all of it at once
-		out.add(nil, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (writeTimeout+timeout).Milliseconds()))
-	}
-	moved := int64(0)
-	want := countsOf(c)
-	statement := moveHead
-	if link.Hash == nil {
-		statement += unlessChained
-	}
-	out.add(count(&moved), statement, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
-		int64(base.Revision), base.ID.String(), newestVersion(), ses.head.Quarantine, quarantine, link.Hash)
-	if err := out.send(ctx); err != nil {
-		return err
-	}
-	if moved != 1 {
-		return fmt.Errorf("%w while this commit was written", store.ErrStale)
-	}
-	return done.check(want)
-}
-
-// byIndex keeps the server from reading all documents once for every message of a commit that changes more than a few.
-const (
-	few     = 100
-	byIndex = `SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
-)
-
-const (
-	insertCommit = `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations, previous, hash, checkpoint)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
-
-	// The version is checked again because a migration may have come between: it locks this table first, and this statement
-	// sees all commits made before it got the lock.
-	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9, hash = $10
-		WHERE revision = $5 AND commit_id = $6 AND hold = $8 AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
-	// A commit that is not in the hash chain must not follow one that was added to it meanwhile: see FillChain.
-	unlessChained = ` AND ($5 = 0 OR hash IS NULL)`
-)
 
 // pause waits a moment before another attempt, or until ctx ends.
 func pause(ctx context.Context) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
@@ -267,12 +268,16 @@ func TestCommitsAreDurable(t *testing.T) {
 	for configured, want := range map[string]string{"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply"} {
 		pgtest.Exec(t, url, fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, cfg.ConnConfig.Database, configured))
 		s := openStore(t, Config{URL: url})
-		ses, err := s.begin(t.Context(), writing, time.Minute)
-		require.NoError(t, err)
-		require.NoError(t, s.write(t.Context(), ses, fleet.Head{}, namespace(fleet.Head{}, "a")))
-		var got string
-		require.NoError(t, ses.tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&got))
-		require.Equal(t, want, got)
-		require.NoError(t, ses.end(nil))
+		require.NoError(t, s.write(t.Context(), sqlstore.Job{}, func(ctx context.Context, tx sqlstore.WriteTx, _ sqlstore.HeadRow) error {
+			_, done, err := tx.Prepare(ctx, namespace(fleet.Head{}, "a"))
+			require.NoError(t, err)
+			defer done()
+			require.NoError(t, tx.Flush(ctx))
+			rows, err := tx.Query(ctx, `SHOW synchronous_commit`)
+			var got string
+			require.NoError(t, sqlstore.One(rows, err, &got))
+			require.Equal(t, want, got)
+			return nil
+		}))
 	}
 }

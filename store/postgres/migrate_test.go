@@ -144,12 +144,12 @@ func TestMigrationDuringCommit(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)
 	s := openStore(t, Config{URL: url})
-	ses, err := s.begin(t.Context(), writing, time.Minute)
-	require.NoError(t, err)
-	pgtest.Exec(t, url, `UPDATE schema_migrations SET version = 41`)
-	err = s.write(t.Context(), ses, fleet.Head{}, namespace(fleet.Head{}, "a"))
+	c := namespace(fleet.Head{}, "a")
+	err := s.CommitLocked(t.Context(), c.ID, func(context.Context, fleet.Head) (fleet.Commit, error) {
+		pgtest.Exec(t, url, `UPDATE schema_migrations SET version = 41`)
+		return c, nil
+	})
 	require.ErrorIs(t, err, store.ErrStale, "the caller looks at the head again, and sees the new version")
-	require.ErrorIs(t, ses.end(err), store.ErrStale)
 	require.ErrorIs(t, ask(t.Context(), s), store.ErrSchema)
 }
 

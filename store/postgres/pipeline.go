@@ -4,111 +4,137 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
-// maxMessageSize is the approximate size, in bytes, of the rows in one message. The server waits at most idleTimeout for the
-// whole message before it starts, and may work on it for writeTimeout.
+// maxMessageSize is the approximate size of one message in bytes. The server waits at most idleTimeout for the whole message
+// before it starts, and may work on it for writeTimeout.
 const maxMessageSize = 1 << 20
 
-// pipeline collects the statements of a transaction and sends them as one message, which is one round trip, when they reach
+// pipeline is a transaction that collects its statements and sends them as one message, which is one round trip, when they reach
 // maxMessageSize. Values are written into the message as SQL literals: binding them with the driver copies megabytes several
 // times.
 type pipeline struct {
-	tx      pgx.Tx
+	reading
+	store   *Store
+	caller  context.Context //nolint:containedctx // the statements of a large commit have more time than the start of the transaction
+	limit   time.Duration   // of these statements
+	extra   time.Duration   // see store.ExtraCommitTime
+	conn    *pgconn.PgConn
 	message []byte
-	done    []func(pgconn.CommandTag) // of each statement; nil: the result is ignored
-	size    int
-	err     error // of an added statement
+	done    []*int64 // where the number of rows affected by each statement is added; nil: nowhere
+	columns []column // reused by QueueRows
 }
 
-// add adds a statement with its parameters. done, if not nil, receives its result.
-func (o *pipeline) add(done func(pgconn.CommandTag), statement string, args ...any) {
-	if o.err != nil {
-		return
+var _ sqlstore.WriteTx = (*pipeline)(nil)
+
+// Queue implements [sqlstore.WriteTx].
+func (p *pipeline) Queue(ctx context.Context, affected *int64, statement string, args ...any) error {
+	start := len(p.message)
+	message, err := appendStatement(p.message, statement, args)
+	if err != nil {
+		return err
 	}
-	o.message, o.err = appendStatement(o.message, statement, args)
-	o.message, o.done = append(o.message, ';'), append(o.done, done)
-}
-
-// reserve sends the collected statements if size more bytes would make the message too large.
-func (o *pipeline) reserve(ctx context.Context, size int) error {
-	if o.size > 0 && o.size+size > maxMessageSize {
-		if err := o.send(ctx); err != nil {
+	message = append(message, ';')
+	if start > 0 && len(message) > maxMessageSize {
+		if err := p.Flush(ctx); err != nil {
 			return err
 		}
+		message = append(message[:0], message[start:]...)
 	}
-	o.size += size
+	p.message, p.done = message, append(p.done, affected)
 	return nil
 }
 
-func (o *pipeline) send(ctx context.Context) error {
-	message, done := o.message, o.done
-	o.message, o.done, o.size = message[:0], nil, 0
-	if o.err != nil || len(done) == 0 {
-		return o.err
+// QueueRows implements [sqlstore.WriteTx].
+func (p *pipeline) QueueRows(ctx context.Context, affected *int64, s sqlstore.RowStatement, fixed []any, rows iter.Seq[[]any]) error {
+	size := 0
+	flush := func() error {
+		if size == 0 {
+			return nil
+		}
+		size = 0
+		args := fixed[:len(fixed):len(fixed)]
+		for i := range p.columns {
+			args = append(args, p.columns[i].literal())
+		}
+		return p.Queue(ctx, affected, s.All, args...)
 	}
-	conn := o.tx.Conn().PgConn()
+	for row := range rows {
+		if size == 0 {
+			p.columns = resetColumns(p.columns, len(row))
+		}
+		for i, value := range row {
+			n, err := p.columns[i].add(value)
+			if err != nil {
+				return err
+			}
+			size += n
+		}
+		if size >= maxMessageSize {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// Flush implements [sqlstore.WriteTx].
+func (p *pipeline) Flush(ctx context.Context) error {
+	message, done := p.message, p.done
+	p.message, p.done = message[:0], done[:0]
+	if len(message) == 0 {
+		return nil
+	}
 	for setting, value := range requiredSettings {
-		if is := conn.ParameterStatus(setting); is != value {
+		if is := p.conn.ParameterStatus(setting); is != value {
 			return fmt.Errorf("%s is %q on this connection, and must be %q", setting, is, value)
 		}
 	}
-	results := conn.Exec(ctx, string(message))
+	results := p.conn.Exec(ctx, string(message))
 	for i := 0; results.NextResult(); i++ {
 		tag, err := results.ResultReader().Close()
 		if err != nil {
 			break // Close returns the error
 		}
 		if i < len(done) && done[i] != nil {
-			done[i](tag)
+			*done[i] += tag.RowsAffected()
 		}
 	}
 	return results.Close()
 }
 
-// count adds how many rows a statement affects.
-func count(to *int64) func(pgconn.CommandTag) {
-	return func(tag pgconn.CommandTag) { *to += tag.RowsAffected() }
+// Exec implements [sqlstore.WriteTx].
+func (p *pipeline) Exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {
+	if err = p.Queue(ctx, &affected, statement, args...); err == nil {
+		err = p.Flush(ctx)
+	}
+	return affected, err
 }
 
-// addInBatches adds a statement for each portion of rows that fits into a message. sizeOf is about how large a row is in it.
-func addInBatches[T any](ctx context.Context, out *pipeline, rows iter.Seq[T], sizeOf func(T) int, add func([]T)) error {
-	var portion []T
-	size := 0
-	flush := func() error {
-		if len(portion) == 0 {
-			return nil
-		}
-		if err := out.reserve(ctx, size); err != nil {
-			return err
-		}
-		add(portion)
-		portion, size = nil, 0
-		return nil
-	}
-	for row := range rows {
-		n := rowSize + sizeOf(row)
-		if size > 0 && size+n > maxMessageSize {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-		portion, size = append(portion, row), size+n
-	}
-	return flush()
-}
+// byIndex keeps the server from reading all documents once for every message of a commit that changes more than a few.
+const (
+	few     = 100
+	byIndex = `SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+)
 
-// rowSize is the approximate size of a row in bytes, without its documents.
-const rowSize = 150
-
-// column is one value of each row, which becomes an array.
-func column[T, V any](rows []T, value func(T) V) []V {
-	all := make([]V, len(rows))
-	for i, row := range rows {
-		all[i] = value(row)
+// Prepare implements [sqlstore.WriteTx].
+func (p *pipeline) Prepare(ctx context.Context, c fleet.Commit) (context.Context, context.CancelFunc, error) {
+	err := p.Queue(ctx, nil, p.store.durability)
+	if err == nil && len(c.Changes) > few {
+		err = p.Queue(ctx, nil, byIndex)
 	}
-	return all
+	p.extra = store.ExtraCommitTime(c)
+	if err == nil && p.extra > 0 { // COMMIT works on all of it at once
+		err = p.Queue(ctx, nil, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, (p.limit+p.extra).Milliseconds()))
+	}
+	ctx, cancel := p.store.within(p.caller, p.limit+p.extra)
+	return ctx, cancel, err
 }

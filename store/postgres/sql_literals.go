@@ -8,14 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // requiredSettings are the settings of a connection that the literals below are right for. They are the server's defaults, and the
 // driver asks for them when it connects.
 var requiredSettings = map[string]string{"standard_conforming_strings": "on", "client_encoding": "UTF8"}
 
-// texts are bodies that go as one text: see bodySeparator.
-type texts [][]byte
+// literal is a value as SQL has it.
+type literal []byte
 
 // appendStatement writes a statement with values in place of its parameters. Statements are constants of this package, in which
 // $ occurs only before the number of a parameter.
@@ -49,41 +51,17 @@ func appendLiteral(b []byte, value any) ([]byte, error) {
 	case int64:
 		return appendInteger(b, v), nil
 	case string:
-		return appendText(b, []byte(v))
-	case *string:
-		if v == nil {
-			return append(b, "NULL"...), nil
-		}
-		return appendText(b, []byte(*v))
+		b, err := appendText(append(b, '\''), []byte(v))
+		return append(b, '\''), err
 	case []byte: // of a bytea column
 		if v == nil {
 			return append(b, "NULL"...), nil
 		}
 		return append(hex.AppendEncode(append(b, `'\x`...), v), '\''), nil
-	case texts:
-		return appendText(b, v...)
-	case []string:
-		return appendArray(b, v, func(b []byte, s string) []byte { return appendElement(b, s) })
-	case []*string:
-		return appendArray(b, v, func(b []byte, s *string) []byte {
-			if s == nil {
-				return append(b, "NULL"...)
-			}
-			return appendElement(b, *s)
-		})
-	case [][]byte:
-		return appendArray(b, v, func(b, item []byte) []byte {
-			if item == nil {
-				return append(b, "NULL"...)
-			}
-			return append(hex.AppendEncode(append(b, `"\\x`...), item), '"')
-		})
-	case []int64:
-		return appendArray(b, v, func(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) })
-	case []int32:
-		return appendArray(b, v, func(b []byte, n int32) []byte { return strconv.AppendInt(b, int64(n), 10) })
-	case []bool:
-		return appendArray(b, v, strconv.AppendBool)
+	case nil:
+		return append(b, "NULL"...), nil
+	case literal:
+		return append(b, v...), nil
 	}
 	return nil, fmt.Errorf("there is no literal for a %T", value)
 }
@@ -96,56 +74,93 @@ func appendInteger(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// appendText writes texts, with bodySeparator between them, as one string literal, in which only the quote is special.
-func appendText(b []byte, parts ...[]byte) ([]byte, error) {
-	size := 2
-	for _, part := range parts {
-		size += len(part) + 1
-	}
-	b = append(slices.Grow(b, size), '\'')
-	for i, part := range parts {
-		if bytes.IndexByte(part, 0) >= 0 {
-			return nil, errNUL
-		}
-		if i > 0 {
-			b = append(b, bodySeparator...)
-		}
-		for {
-			at := bytes.IndexByte(part, '\'') + 1
-			if at == 0 {
-				break
-			}
-			b = append(append(b, part[:at]...), '\'')
-			part = part[at:]
-		}
-		b = append(b, part...)
-	}
-	return append(b, '\''), nil
-}
-
 // errNUL: a message ends where one is.
 var errNUL = errors.New(`a text has the character \u0000, which no text column takes`)
 
-// appendArray writes an array as the string literal that it is read from.
-func appendArray[T any](b []byte, items []T, element func([]byte, T) []byte) ([]byte, error) {
-	array := append(make([]byte, 0, 16*len(items)+2), '{')
-	for i, item := range items {
-		if i > 0 {
-			array = append(array, ',')
-		}
-		array = element(array, item)
+// appendText writes the inside of a string literal, in which only the quote is special.
+func appendText(b, text []byte) ([]byte, error) {
+	if bytes.IndexByte(text, 0) >= 0 {
+		return nil, errNUL
 	}
-	return appendText(b, append(array, '}'))
+	b = slices.Grow(b, len(text)+1)
+	for {
+		at := bytes.IndexByte(text, '\'') + 1
+		if at == 0 {
+			return append(b, text...), nil
+		}
+		b = append(append(b, text[:at]...), '\'')
+		text = text[at:]
+	}
+}
+
+// column is a string literal with one value of each row: an array, or bodies with sqlstore.BodySeparator between them.
+type column struct {
+	text []byte
+	end  string
+}
+
+func resetColumns(columns []column, n int) []column {
+	columns = slices.Grow(columns[:0], n)[:n]
+	for i := range columns {
+		columns[i].text = columns[i].text[:0]
+	}
+	return columns
+}
+
+func (c *column) literal() literal { return append(c.text, c.end...) }
+
+// add adds a value, and returns by how many bytes the column grows.
+func (c *column) add(value any) (int, error) {
+	before := len(c.text)
+	_, isBody := value.(sqlstore.Body)
+	switch {
+	case isBody && before == 0:
+		c.text, c.end = append(c.text, '\''), `'`
+	case isBody:
+		c.text = append(c.text, sqlstore.BodySeparator...)
+	case before == 0:
+		c.text, c.end = append(c.text, `'{`...), `}'`
+	default:
+		c.text = append(c.text, ',')
+	}
+	var err error
+	switch v := value.(type) {
+	case nil:
+		c.text = append(c.text, "NULL"...)
+	case sqlstore.Body:
+		if bytes.Contains(v, []byte(sqlstore.BodySeparator)) { // it would be taken for two
+			return 0, fmt.Errorf("a document is not JSON: it has the character %q", sqlstore.BodySeparator)
+		}
+		c.text, err = appendText(c.text, v)
+	case int64:
+		c.text = strconv.AppendInt(c.text, v, 10)
+	case string:
+		c.text, err = appendElement(c.text, v)
+	case []byte:
+		if v == nil {
+			c.text = append(c.text, "NULL"...)
+		} else {
+			c.text = append(hex.AppendEncode(append(c.text, `"\\x`...), v), '"')
+		}
+	default:
+		err = fmt.Errorf("there is no array of %T", value)
+	}
+	return len(c.text) - before, err
 }
 
 // appendElement writes a text as an element of an array.
-func appendElement(b []byte, s string) []byte {
+func appendElement(b []byte, s string) ([]byte, error) {
 	b = append(b, '"')
 	for i := range len(s) {
-		if s[i] == '"' || s[i] == '\\' {
+		switch s[i] {
+		case 0:
+			return nil, errNUL
+		case '"', '\\':
 			b = append(b, '\\')
+		case '\'':
+			b = append(b, '\'')
 		}
 		b = append(b, s[i])
 	}
-	return append(b, '"')
+	return append(b, '"'), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
@@ -34,72 +35,86 @@ func TestLiteralsAreRead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var (
 			one      = text.Draw(rt, "text")
-			maybe    = pointer.Draw(rt, "text or none")
 			all      = rapid.SliceOfN(text, 1, 5).Draw(rt, "texts")
-			optional = rapid.SliceOfN(pointer, 0, 5).Draw(rt, "texts or none")
+			optional = rapid.SliceOfN(pointer, 1, 5).Draw(rt, "texts or none")
 			bytes    = rapid.SliceOfN(rapid.SliceOf(rapid.Byte()), 0, 4).Draw(rt, "bytes")
-			long     = rapid.SliceOfN(rapid.Int64(), 0, 4).Draw(rt, "numbers")
-			short    = rapid.SliceOfN(rapid.Int32(), 0, 4).Draw(rt, "small numbers")
-			flags    = rapid.SliceOfN(rapid.Bool(), 0, 4).Draw(rt, "flags")
+			numbers  = rapid.SliceOfN(rapid.Int64(), 1, 4).Draw(rt, "numbers")
 			number   = rapid.Int64().Draw(rt, "number")
 			small    = rapid.IntRange(-9, 9).Draw(rt, "small")
-			joined   texts
 		)
 		bytes = append(bytes, nil)
-		for _, s := range all {
-			joined = append(joined, []byte(s))
-		}
 		statement, err := appendStatement(nil, `SELECT $1::text, $2::text, $3::text[], string_to_array($4::text, chr(31)), $5::text[], $6::bytea[],
-			$7::bigint[], $8::integer[], $9::boolean[], $10::bigint, 1-$11, $1::text || $1::text`,
-			[]any{one, maybe, all, joined, optional, bytes, long, short, flags, number, small})
+			$7::bigint[], $8::bigint, 1-$9, $1::text || $1::text, $10::bytea`,
+			[]any{
+				one, nil, columnOf(rt, all, func(s string) any { return s }), columnOf(rt, all, func(s string) any { return sqlstore.Body(s) }),
+				columnOf(rt, optional, func(s *string) any {
+					if s == nil {
+						return nil
+					}
+					return *s
+				}),
+				columnOf(rt, bytes, func(b []byte) any { return b }), columnOf(rt, numbers, func(n int64) any { return n }), number, small, bytes[0],
+			})
 		require.NoError(rt, err)
 		var (
 			oneBack, twice string
-			maybeBack      *string
+			none           *string
 			allBack        []string
 			split          []*string
 			optionalBack   []*string
 			bytesBack      [][]byte
-			longBack       []int64
-			shortBack      []int32
-			flagsBack      []bool
+			numbersBack    []int64
 			numberBack     int64
 			less           int
+			firstBack      []byte
 		)
-		require.NoError(rt, conn.QueryRow(t.Context(), string(statement)).Scan(&oneBack, &maybeBack, &allBack, &split, &optionalBack, &bytesBack,
-			&longBack, &shortBack, &flagsBack, &numberBack, &less, &twice), "%s", statement)
+		require.NoError(rt, conn.QueryRow(t.Context(), string(statement)).Scan(&oneBack, &none, &allBack, &split, &optionalBack, &bytesBack,
+			&numbersBack, &numberBack, &less, &twice, &firstBack), "%s", statement)
 		require.Equal(rt, one, oneBack)
 		require.Equal(rt, one+one, twice)
-		require.Equal(rt, maybe, maybeBack)
+		require.Nil(rt, none)
 		require.Equal(rt, all, allBack)
-		if strings.Join(all, bodySeparator) != "" { // which is no document
+		if strings.Join(all, sqlstore.BodySeparator) != "" { // which is no document
 			require.Len(rt, split, len(all))
 			for i := range all {
 				require.Equal(rt, all[i], *split[i])
 			}
 		}
-		require.Equal(rt, append([]*string{}, optional...), optionalBack)
+		require.Equal(rt, optional, optionalBack)
 		require.Equal(rt, len(bytes), len(bytesBack))
 		for i := range bytes {
 			require.Equal(rt, bytes[i] == nil, bytesBack[i] == nil)
 			require.Equal(rt, string(bytes[i]), string(bytesBack[i]))
 		}
-		require.Equal(rt, append([]int64{}, long...), longBack)
-		require.Equal(rt, append([]int32{}, short...), shortBack)
-		require.Equal(rt, append([]bool{}, flags...), flagsBack)
+		require.Equal(rt, bytes[0] == nil, firstBack == nil)
+		require.Equal(rt, string(bytes[0]), string(firstBack))
+		require.Equal(rt, numbers, numbersBack)
 		require.Equal(rt, number, numberBack)
 		require.Equal(rt, 1-small, less)
 	})
+}
+
+func columnOf[T any](t require.TestingT, items []T, value func(T) any) literal {
+	var c column
+	for _, item := range items {
+		_, err := c.add(value(item))
+		require.NoError(t, err)
+	}
+	return c.literal()
 }
 
 // TestStatementsAreRefused rather than sent as something else.
 func TestStatementsAreRefused(t *testing.T) {
 	t.Parallel()
 	for statement, args := range map[string][]any{
-		"SELECT $1": {"a\x00b"}, "SELECT $2": {1}, "SELECT $0": {1}, "SELECT $": {1}, "SELECT $1::int": {1.5}, "SELECT $1::text[]": {[]string{"\x00"}},
-		"SELECT $1::text": {texts{[]byte("\x00")}},
+		"SELECT $1": {"a\x00b"}, "SELECT $2": {1}, "SELECT $0": {1}, "SELECT $": {1}, "SELECT $1::int": {1.5}, "SELECT $1::text[]": {[]string{"a"}},
 	} {
 		_, err := appendStatement(nil, statement, args)
 		require.Error(t, err, statement)
+	}
+	for _, value := range []any{"a\x00b", sqlstore.Body("\x00"), sqlstore.Body(`{"a":"` + sqlstore.BodySeparator + `"}`), 1.5} {
+		var c column
+		_, err := c.add(value)
+		require.Error(t, err, "%q", value)
 	}
 }

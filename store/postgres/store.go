@@ -48,8 +48,12 @@ type Store struct {
 }
 
 var (
-	_ store.Store    = (*Store)(nil)
-	_ store.Importer = (*Store)(nil)
+	_ store.Store     = (*Store)(nil)
+	_ store.Importer  = (*Store)(nil)
+	_ store.Compactor = (*Store)(nil)
+	_ store.Shortened = (*Store)(nil)
+	_ store.Chained   = (*Store)(nil)
+	_ store.Sessions  = (*Store)(nil)
 )
 
 // durable makes COMMIT wait for the disk where the server, the database or the role was configured not to. Anything
@@ -70,7 +74,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		turns: make(chan struct{}, p.MaxConns), recalls: make(chan struct{}, max(1, p.MaxConns-ownConns)),
 		durability: durable, importIdle: readTimeout,
 	}
-	s.Dialect = sqlstore.Dialect{ReadOnly: cfg.ReadOnly, Ask: s.ask, Read: s.read, Recall: s.recall, ReadHead: s.readHead}
+	s.Store = sqlstore.New(sqlstore.Dialect{
+		ReadOnly: cfg.ReadOnly, ReadHead: s.readHead, Ask: s.ask, Read: s.read, Recall: s.recall, Barrier: s.barrier, Write: s.write,
+	})
 	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
 		return nil, err
 	}
@@ -205,13 +211,20 @@ func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, s
 // begin starts a transaction and reads the head in it.
 func (s *Store) begin(ctx context.Context, mode string, limit time.Duration) (*session, error) {
 	return s.start(ctx, func(ctx context.Context, c *session) (err error) {
-		if c.tx, err = c.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(mode, limit)}); err != nil {
-			c.tx = nil
-			return err
+		if err = c.begin(ctx, mode, limit); err == nil {
+			c.head, err = s.readHead(ctx, reading{c.tx})
 		}
-		c.head, err = s.readHead(ctx, reading{c.tx})
 		return err
 	})
+}
+
+// begin starts the transaction of a session.
+func (c *session) begin(ctx context.Context, mode string, limit time.Duration) error {
+	tx, err := c.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(mode, limit)})
+	if err == nil {
+		c.tx = tx
+	}
+	return err
 }
 
 // Close closes every connection. Calls under way fail, calls after it return ErrUnavailable. A connection that the

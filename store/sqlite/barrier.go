@@ -3,25 +3,20 @@ package sqlite
 import (
 	"context"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
-// Barrier implements [store.Store]. A commit holds the write lock, so no commit is under way once Barrier has it.
-func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
-	if s.cfg.ReadOnly {
-		return fleet.Head{}, store.ErrReadOnly
-	}
-	const doing = "confirming the head"
+// barrier is [sqlstore.Dialect.Barrier]. A commit holds the write lock, so no commit is under way once barrier has it.
+func (s *Store) barrier(ctx context.Context, doing string) (now sqlstore.HeadRow, err error) {
 	h, err := s.handles(ctx)
 	if err != nil {
-		return fleet.Head{}, err
+		return now, err
 	}
 	tx, err := begin(ctx, h.writer)
 	if err != nil {
-		return fleet.Head{}, translate(ctx, doing, err)
+		return now, translate(ctx, doing, err)
 	}
-	now, err := readHead(ctx, reading{tx})
+	now, err = readHead(ctx, tx)
 	tx.end()
 	if err == nil {
 		err = ctx.Err()
@@ -29,8 +24,5 @@ func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
 	if err == nil {
 		err = h.intact()
 	}
-	if err != nil {
-		return fleet.Head{}, translate(ctx, doing, err)
-	}
-	return now.Free()
+	return now, translate(ctx, doing, err)
 }

@@ -94,7 +94,7 @@ func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) err
 func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	c := contents{exists: true}
 	// Ended sessions are not part of the fleet: a file with no other table counts as new.
-	rows, err := reading{tx}.Query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'ended_sessions'`)
+	rows, err := reading{tx.QueryContext}.Query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'ended_sessions'`)
 	if err != nil {
 		return c, err
 	}

@@ -14,12 +14,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
-// querier is a pool, a connection or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 var selectHead = sqlstore.HeadQuery(`false`)
 
 // readHead reads the head, and refuses when the schema is not the one of this binary.
@@ -37,7 +31,7 @@ func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, s
 	if err != nil {
 		return err
 	}
-	return translate(ctx, doing, f(ctx, reading{h.reader}))
+	return translate(ctx, doing, f(ctx, reading{h.reader.QueryContext}))
 }
 
 // read runs f in one read transaction: everything f sees is of one moment.
@@ -61,9 +55,9 @@ func (s *Store) read(ctx context.Context, doing string, f func(context.Context, 
 			discard(conn)
 		}
 	}()
-	at, err := readHead(ctx, reading{tx})
+	at, err := readHead(ctx, reading{tx.QueryContext})
 	if err == nil {
-		err = f(ctx, reading{tx}, at)
+		err = f(ctx, reading{tx.QueryContext}, at)
 	}
 	return translate(ctx, doing, err)
 }
@@ -82,14 +76,16 @@ func (s *Store) recall(ctx context.Context, doing string, f func(context.Context
 	return s.read(ctx, doing, f)
 }
 
-// reading is a transaction as package sqlstore uses it.
-type reading struct{ querier }
+// reading is a pool, a connection or a transaction as package sqlstore uses it.
+type reading struct {
+	query func(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
 
 var _ sqlstore.Tx = reading{}
 
 // Query implements [sqlstore.Tx].
 func (r reading) Query(ctx context.Context, query string, args ...any) (sqlstore.Rows, error) {
-	rows, err := r.QueryContext(ctx, query, args...) //nolint:rowserrcheck // sqlstore.Collect asks it
+	rows, err := r.query(ctx, query, args...) //nolint:rowserrcheck // sqlstore.Collect asks it
 	if err != nil {
 		return nil, err
 	}

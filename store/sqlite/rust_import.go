@@ -61,7 +61,7 @@ func ReadReference(ctx context.Context, path string) (*Reference, error) {
 }
 
 func readReferenceTable(ctx context.Context, tx *sql.Tx, table string) ([]json.RawMessage, error) {
-	rows, err := reading{tx}.Query(ctx, `SELECT id, data FROM `+table+` ORDER BY id`)
+	rows, err := reading{tx.QueryContext}.Query(ctx, `SELECT id, data FROM `+table+` ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", table, err)
 	}

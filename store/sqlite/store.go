@@ -42,8 +42,12 @@ type Store struct {
 const ownReaders = 3
 
 var (
-	_ store.Store    = (*Store)(nil)
-	_ store.Importer = (*Store)(nil)
+	_ store.Store     = (*Store)(nil)
+	_ store.Importer  = (*Store)(nil)
+	_ store.Compactor = (*Store)(nil)
+	_ store.Shortened = (*Store)(nil)
+	_ store.Chained   = (*Store)(nil)
+	_ store.Sessions  = (*Store)(nil)
 )
 
 // handles are the connections to one particular file, which may later be another one than the path leads to.
@@ -60,7 +64,9 @@ type handles struct {
 // binary's, ErrCorrupt when the file is not a database, ErrUnavailable when another process holds it locked or migrates it.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, reopening: make(chan struct{}, 1), commit: commit, recalls: make(chan struct{}, historyReaders())}
-	s.Dialect = sqlstore.Dialect{ReadOnly: cfg.ReadOnly, Ask: s.ask, Read: s.read, Recall: s.recall, ReadHead: readHead}
+	s.Store = sqlstore.New(sqlstore.Dialect{
+		ReadOnly: cfg.ReadOnly, ReadHead: readHead, Ask: s.ask, Read: s.read, Recall: s.recall, Barrier: s.barrier, Write: s.write,
+	})
 	switch {
 	case cfg.Memory && cfg.ReadOnly:
 		return nil, errors.New("a database in memory cannot be read-only: nothing could ever be in it")
@@ -153,7 +159,7 @@ func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	for _, db := range []*sql.DB{h.reader, h.keeper} {
-		if _, err := readHead(ctx, reading{db}); err != nil {
+		if _, err := readHead(ctx, reading{db.QueryContext}); err != nil {
 			return nil, translate(ctx, doing, err)
 		}
 	}

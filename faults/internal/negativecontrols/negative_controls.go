@@ -23,7 +23,7 @@ type Control struct {
 	Breaks check.Rule
 }
 
-const commitGo = "store/postgres/commit.go"
+const commitGo = "store/internal/sqlstore/commit.go"
 
 // All returns the controls.
 func All() []Control {
@@ -59,9 +59,13 @@ func All() []Control {
 			Name: "half-written", Description: "of the documents that a commit changes, one is stored",
 			Store: rig.StoreSQLite, Faults: []string{"kill-server"}, Breaks: check.Whole,
 			Replace: []rig.Replace{{
-				File: "store/sqlite/commit.go",
-				Old:  "\tfor _, ch := range c.Changes {\n\t\tvar err error\n",
-				New:  "\tfor i, ch := range c.Changes {\n\t\tif i > 0 && c.Revision > 1 {\n\t\t\tcontinue\n\t\t}\n\t\tvar err error\n",
+				File: commitGo,
+				Old:  "\tif err := applyChanges(",
+				New:  "\tif c.Revision > 1 {\n\t\tchanges = changes[:min(1, len(changes))]\n\t}\n\tif err := applyChanges(",
+			}, {
+				File: commitGo,
+				Old:  "\treturn done.check(want)\n",
+				New:  "\treturn nil\n",
 			}},
 		},
 		{
@@ -78,17 +82,17 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"delay", "kill-writing-server"}, Breaks: check.Durable,
 			Replace: []rig.Replace{{
 				File: commitGo,
-				Old:  "\tif ses.head.Head != base {\n\t\treturn stale(ses.head.Head, base)\n\t}\n",
-				New:  "\tbase = ses.head.Head\n\tc.Revision = base.Revision + 1\n",
+				Old:  "\tif now.Head != base {\n\t\treturn fmt.Errorf(\"%w: it is revision %d, not %d\", store.ErrStale, now.Revision, base.Revision)\n\t}\n",
+				New:  "\tbase = now.Head\n\tc.Revision = base.Revision + 1\n",
 			}},
 		},
 		{
 			Name: "unknown-as-failed", Description: "a commit whose answer was lost is reported as not made, without looking",
 			Store: rig.StorePostgres, Faults: []string{"cut-commit", "delay-commit"}, Breaks: check.Durable,
 			Replace: []rig.Replace{{
-				File: commitGo,
-				Old:  "\tfailed = translate(doing, failed)\n\tfor {\n",
-				New:  "\tfailed = translate(doing, failed)\n\tif ctx.Err() == nil {\n\t\treturn failed\n\t}\n\tfor {\n",
+				File: "store/postgres/commit.go",
+				Old:  "\tif job.Commit == uuid.Nil {\n",
+				New:  "\tif job.Commit == uuid.Nil || ctx.Err() == nil {\n",
 			}},
 		},
 		{

@@ -2,11 +2,25 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
+
+// ChainHead implements [store.Chained].
+func (s *Store) ChainHead(ctx context.Context) (store.ChainHead, error) {
+	h, err := s.head(ctx)
+	return h.ChainHead(), err
+}
+
+// Links implements [store.Chained].
+func (s *Store) Links(ctx context.Context, after fleet.Revision, limit int) ([]store.Link, error) {
+	return read(ctx, s.db.Read, "reading the hash chain", func(ctx context.Context, tx Tx, h HeadRow) ([]store.Link, error) {
+		return links(ctx, tx, h, after, limit)
+	})
+}
 
 // links returns the links of the commits after a revision.
 func links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) ([]store.Link, error) {
@@ -21,9 +35,9 @@ func links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit in
 	})
 }
 
-// Unchained computes the links of commits after a revision that are not in the chain yet, of at most limit commits. It also
+// unchained computes the links of commits after a revision that are not in the chain yet, of at most limit commits. It also
 // returns the last of these commits.
-func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) (missing []store.Link, last fleet.Revision, err error) {
+func unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) (missing []store.Link, last fleet.Revision, err error) {
 	last = max(after, h.Oldest-1)
 	var previous []byte
 	if last > 0 && last >= h.Oldest {
@@ -39,7 +53,7 @@ func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limi
 	if err != nil || len(has) == 0 {
 		return nil, last, err
 	}
-	commits, err := commitRows(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(last), limit)
+	commits, err := selectedCommits(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(last), limit)
 	if err == nil {
 		commits, err = page(ctx, tx, commits)
 	}
@@ -60,11 +74,38 @@ func Unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limi
 	return missing, last, nil
 }
 
-// FillLink gives the commit of revision $4 its link.
-const FillLink = `UPDATE commits SET previous = $1, hash = $2, checkpoint = $3 WHERE revision = $4 AND hash IS NULL`
+// FillChain implements [store.Chained]. Commits that have begun are waited for, as for CommitLocked; one that waits meanwhile
+// finds that the commit before it is in the chain now, and is computed again.
+func (s *Store) FillChain(ctx context.Context, after fleet.Revision, limit int) (last fleet.Revision, err error) {
+	last = after
+	err = s.write(ctx, Job{Doing: "adding to the hash chain", Mode: Locked}, func(ctx context.Context, tx WriteTx, h HeadRow) error {
+		var links []store.Link
+		if links, last, err = unchained(ctx, tx, h, after, limit); err != nil {
+			return err
+		}
+		for _, l := range links {
+			if err := tx.Queue(ctx, nil, `UPDATE commits SET previous = $1, hash = $2, checkpoint = $3 WHERE revision = $4 AND hash IS NULL`,
+				l.Previous, l.Hash, l.Checkpoint, int64(l.Revision)); err != nil {
+				return err
+			}
+		}
+		return tx.Queue(ctx, nil, fillHead)
+	})
+	return last, err
+}
 
-// FillHead gives the head the hash of its commit, which FillLink may have written.
-const FillHead = `UPDATE head SET hash = (SELECT hash FROM commits WHERE commits.revision = head.revision)`
+// fillHead gives the head the hash of its commit.
+const fillHead = `UPDATE head SET hash = (SELECT hash FROM commits WHERE commits.revision = head.revision)`
 
-// SetCheckpoint replaces the checkpoint by $1 when the log begins with revision $2.
-const SetCheckpoint = `UPDATE head SET checkpoint = $1 WHERE oldest = $2`
+// SetCheckpoint implements [store.Chained].
+func (s *Store) SetCheckpoint(ctx context.Context, checkpoint []byte) error {
+	if len(checkpoint) <= 8 {
+		return fmt.Errorf("a checkpoint has %d bytes", len(checkpoint))
+	}
+	return s.write(ctx, Job{Doing: "writing the checkpoint"}, func(ctx context.Context, tx WriteTx, _ HeadRow) error {
+		return tx.Queue(ctx, nil, setCheckpoint, checkpoint, int64(binary.BigEndian.Uint64(checkpoint)))
+	})
+}
+
+// setCheckpoint replaces the checkpoint by $1 when the log begins with revision $2.
+const setCheckpoint = `UPDATE head SET checkpoint = $1 WHERE oldest = $2`

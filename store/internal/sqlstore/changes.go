@@ -42,7 +42,7 @@ func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 	if max(h.Oldest, 1) != max(oldest, 1) {
 		return nil, backend.Compacted(h.Oldest)
 	}
-	commits, err := commitRows(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 AND revision < $2 ORDER BY revision LIMIT $3`,
+	commits, err := selectedCommits(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 AND revision < $2 ORDER BY revision LIMIT $3`,
 		int64(after), int64(oldest), limit)
 	if err != nil || len(commits) == 0 {
 		return nil, err

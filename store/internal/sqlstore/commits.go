@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// commitColumns are the columns that commitRows reads of a commit.
+// commitColumns are the columns that selectedCommits reads of a commit.
 const commitColumns = `commits.revision, commits.id, at, actor, author, reason, request_id, operations`
 
 // load reads every document at one head.
@@ -67,7 +67,7 @@ func since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) (
 	if err := known(ctx, tx, after, h); err != nil {
 		return nil, err
 	}
-	commits, err := commitRows(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(after.Revision), limit)
+	commits, err := selectedCommits(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(after.Revision), limit)
 	if err == nil {
 		err = backend.CheckLog(commits, after, h.Head, limit)
 	}
@@ -179,8 +179,8 @@ func revisions(commits []fleet.Commit) []int64 {
 	return all
 }
 
-// commitRows runs a query for commitColumns.
-func commitRows(ctx context.Context, tx Tx, query string, args ...any) ([]fleet.Commit, error) {
+// selectedCommits runs a query for commitColumns.
+func selectedCommits(ctx context.Context, tx Tx, query string, args ...any) ([]fleet.Commit, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func selectCommits(tx Tx, columns string, q store.HistoryQuery, oldest fleet.Rev
 // history is the commits that q asks for, with all their changes.
 func history(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fleet.Commit, error) {
 	query, args := selectCommits(tx, commitColumns, q, h.Oldest)
-	commits, err := commitRows(ctx, tx, query, args...)
+	commits, err := selectedCommits(ctx, tx, query, args...)
 	if err == nil && len(commits) > 0 {
 		err = addChanges(ctx, tx, commits)
 	}

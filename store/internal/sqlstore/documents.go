@@ -1,214 +1,110 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"slices"
+	"fmt"
+	"iter"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
-// documentLog are the changes of some documents. It first finds the newest revisions that changed any of them, then reads the
-// changes of these revisions.
-func documentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
-	log := fleet.DocumentLog{Oldest: max(h.Oldest, 1)}
-	documents, err := expand(ctx, tx, q.Documents)
-	if err != nil {
-		return log, err
+// The kinds of changes to documents; each has its statement and its count.
+const (
+	created = iota
+	updated
+	deleted
+)
+
+// sort returns the kind of a change.
+func sort(ch fleet.Change) int {
+	switch {
+	case ch.Before == nil:
+		return created
+	case ch.After == nil:
+		return deleted
 	}
-	first, documents, err := newestRevisions(ctx, tx, h, documents, q)
-	if err != nil || len(documents) == 0 {
-		return log, err
-	}
-	runs := map[fleet.DocumentName][]backend.Row{}
-	err = tx.EachDocument(ctx, documents, backend.SelectRun, []any{int64(first), int64(q.Before)}, func(rows Rows) error {
-		var r backend.Row
-		store.Touch(ctx)
-		err := rows.Scan(r.Fields()...)
-		name := fleet.DocumentName{Kind: r.Kind, ID: r.ID}
-		runs[name] = append(runs[name], r)
-		return err
-	})
-	if err != nil {
-		return log, err
-	}
-	var newest []backend.Row
-	for _, run := range runs {
-		newest = append(newest, run[0])
-	}
-	ends, err := Bodies(ctx, tx, newest)
-	if err != nil {
-		return log, err
-	}
-	for _, end := range ends {
-		run := runs[fleet.DocumentName{Kind: end.Kind, ID: end.ID}]
-		changes, err := backend.Run(run, end.After)
-		if err != nil {
-			return log, err
-		}
-		for i, ch := range changes {
-			log.Changes = append(log.Changes, fleet.DocumentChange{Revision: run[i].Revision, Change: ch})
-		}
-	}
-	slices.SortFunc(log.Changes, func(a, b fleet.DocumentChange) int {
-		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
-	})
-	return log, nil
+	return updated
 }
 
-// maxSeeks is how many documents have their changes looked up by document. Of more, they are found by going back through all changes.
-const maxSeeks = 256
+// counts are how many documents are created, updated and deleted.
+type counts [3]int64
 
-// documentRevision is one change of one document.
-type documentRevision struct {
-	fleet.DocumentName
-	revision fleet.Revision
-	bytes    int64
+func countsOf(c fleet.Commit) (n counts) {
+	for _, ch := range c.Changes {
+		n[sort(ch)]++
+	}
+	return n
 }
 
-func (d *documentRevision) scan(ctx context.Context, rows Rows) error {
-	store.Touch(ctx)
-	return rows.Scan(&d.Kind, &d.ID, &d.revision, &d.bytes)
+// check compares the number of affected rows with the expected number. The base was checked, so a document that differs from
+// the one in its change is not a race: the store or the State it was computed from is wrong, and the commit must fail.
+func (n counts) check(want counts) error {
+	for what, name := range []string{created: "created", updated: "changed", deleted: "removed"} {
+		if n[what] != want[what] {
+			return fmt.Errorf("%w: %d of the %d documents to be %s are not there as the commit expects",
+				store.ErrCorrupt, want[what]-n[what], want[what], name)
+		}
+	}
+	return nil
 }
 
-// newestRevisions returns the oldest of the revisions that fit into a page, and the documents that changed from then on.
-func newestRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.DocumentName, q fleet.DocumentLogQuery) (first fleet.Revision, changed []fleet.DocumentName, err error) {
-	var all []documentRevision
-	if len(documents) > maxSeeks {
-		all, err = scanRevisions(ctx, tx, h, documents, q)
-	} else {
-		err = tx.EachDocument(ctx, documents, backend.SelectRevisions, []any{int64(q.Before), int64(h.Oldest), int64(q.Limit)}, func(rows Rows) error {
-			var c documentRevision
-			err := c.scan(ctx, rows)
-			all = append(all, c)
-			return err
-		})
+// The fixed parameters of the first two are revision, commit and time.
+var (
+	createDocuments = RowStatement{
+		Each: `INSERT INTO documents (revision, commit_id, created_at, updated_at, kind, id, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		All: `INSERT INTO documents (revision, commit_id, created_at, updated_at, kind, id, body)
+			SELECT $1::bigint, $2::uuid, $3::bigint, $4::bigint, c.kind, c.id, c.body
+			FROM unnest($5::text[], $6::text[], string_to_array($7::text, chr(31))) AS c(kind, id, body) ON CONFLICT DO NOTHING`,
 	}
-	if err != nil {
-		return 0, nil, err
+	updateDocuments = RowStatement{
+		Each: `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, created_at = coalesce(?, created_at), body = ? WHERE kind = ? AND id = ?`,
+		All: `UPDATE documents d SET revision = $1::bigint, commit_id = $2::uuid, updated_at = $3::bigint,
+				created_at = coalesce(c.created, d.created_at), body = c.body
+			FROM unnest($4::bigint[], string_to_array($5::text, chr(31)), $6::text[], $7::text[]) AS c(created, body, kind, id)
+			WHERE d.kind = c.kind AND d.id = c.id`,
 	}
-	slices.SortFunc(all, func(a, b documentRevision) int { return cmp.Compare(b.revision, a.revision) })
-	var page revisionPage
-	for i := range all {
-		if !page.add(all[i], q.Limit) {
-			break
-		}
+	deleteDocuments = RowStatement{
+		Each: `DELETE FROM documents WHERE kind = ? AND id = ?`,
+		All:  `DELETE FROM documents d USING unnest($1::text[], $2::text[]) AS c(kind, id) WHERE d.kind = c.kind AND d.id = c.id`,
 	}
-	seen := map[fleet.DocumentName]bool{}
-	for _, c := range all {
-		if c.revision >= page.first && !seen[c.DocumentName] {
-			seen[c.DocumentName] = true
-			changed = append(changed, c.DocumentName)
-		}
+	importDocuments = RowStatement{
+		Each: `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		All: `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
+			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[], string_to_array($7::text, chr(31)))`,
 	}
-	return page.first, changed, nil
-}
+)
 
-var errFull = errors.New("the page is full")
-
-// scanRevisions returns the newest changes of some documents, newest first: those of a page, and maybe more. It reads the names of
-// all changes, from one range of revisions to the one before.
-func scanRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.DocumentName, q fleet.DocumentLogQuery) (all []documentRevision, err error) {
-	wanted := make(map[fleet.DocumentName]bool, len(documents))
-	for _, name := range documents {
-		wanted[name] = true
-	}
-	var page revisionPage
-	oldest := max(h.Oldest, 1)
-	for end := min(q.Before, h.Revision+1); end > oldest; {
-		begin := max(oldest, end-fleet.Revision(q.Limit))
-		rows, err := tx.Query(ctx, backend.SelectRevisionRange, int64(begin), int64(end))
-		if err != nil {
-			return nil, err
-		}
-		err = Each(rows, func(rows Rows) error {
-			var c documentRevision
-			if err := c.scan(ctx, rows); err != nil || !wanted[c.DocumentName] {
-				return err
+// applyChanges queues the changes of a commit to its documents. done counts the affected rows.
+func applyChanges(ctx context.Context, tx WriteTx, c fleet.Commit, changes []change, done *counts) error {
+	of := func(what int, row func(change) []any) iter.Seq[[]any] {
+		return func(yield func([]any) bool) {
+			for _, ch := range changes {
+				if sort(ch.Change) == what && !yield(row(ch)) {
+					return
+				}
 			}
-			if all = append(all, c); !page.add(c, q.Limit) {
-				return errFull
-			}
-			return nil
-		})
-		if errors.Is(err, errFull) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		end = begin
-	}
-	return all, nil
-}
-
-// revisionPage is how many of the newest revisions fit into a page.
-type revisionPage struct {
-	first, previous fleet.Revision // the oldest revision of the page, and the one that was added before it
-	revisions       int
-	size            int64
-}
-
-// add adds the next change, in descending order of revisions. False: its revision does not fit.
-func (p *revisionPage) add(c documentRevision, limit int) bool {
-	if c.revision != p.first {
-		if p.revisions == limit {
-			return false
-		}
-		p.first, p.previous, p.revisions = c.revision, p.first, p.revisions+1
-	}
-	if p.size += c.bytes; p.size > backend.PageBytes && p.revisions > 1 {
-		p.first = p.previous
-		return false
-	}
-	return true
-}
-
-// expand replaces names of kinds by the names of their documents, and removes duplicates.
-func expand(ctx context.Context, tx Tx, names []fleet.DocumentName) ([]fleet.DocumentName, error) {
-	seen := map[fleet.DocumentName]bool{}
-	var out []fleet.DocumentName
-	add := func(name fleet.DocumentName) {
-		if !seen[name] {
-			seen[name] = true
-			out = append(out, name)
 		}
 	}
-	for _, name := range names {
-		if name.ID != "" {
-			add(name)
-			continue
-		}
-		rows, err := tx.Query(ctx, backend.SelectIDs, string(name.Kind))
-		if err != nil {
-			return nil, err
-		}
-		ids, err := Collect(rows, func(rows Rows, id *string) error { return rows.Scan(id) })
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range ids {
-			add(fleet.DocumentName{Kind: name.Kind, ID: id})
-		}
-	}
-	return out, nil
-}
-
-// pastOf returns the changes from which some documents at a revision are computed: the first change after it.
-func pastOf(ctx context.Context, tx Tx, q fleet.PastQuery) (found []backend.Row, err error) {
-	documents, err := expand(ctx, tx, q.Documents)
+	at := c.At.UnixMicro()
+	fixed := []any{int64(c.Revision), c.ID.String(), at, at}
+	err := tx.QueueRows(ctx, &done[created], createDocuments, fixed, of(created, func(ch change) []any {
+		return []any{string(ch.Kind), ch.ID, Body(ch.After)}
+	}))
 	if err != nil {
-		return nil, err
-	}
-	err = tx.EachDocument(ctx, documents, backend.SelectPastOf, []any{int64(q.At), int64(q.UpTo)}, func(rows Rows) error {
-		var r backend.Row
-		store.Touch(ctx)
-		err := rows.Scan(r.Fields()...)
-		found = append(found, r)
 		return err
-	})
-	return found, err
+	}
+	err = tx.QueueRows(ctx, &done[updated], updateDocuments, fixed[:3], of(updated, func(ch change) []any {
+		var created any // unless it replaces a document of the same name that had been deleted
+		if ch.action == "create" {
+			created = at
+		}
+		return []any{created, Body(ch.After), string(ch.Kind), ch.ID}
+	}))
+	if err != nil {
+		return err
+	}
+	return tx.QueueRows(ctx, &done[deleted], deleteDocuments, nil, of(deleted, func(ch change) []any {
+		return []any{string(ch.Kind), ch.ID}
+	}))
 }

@@ -1,7 +1,25 @@
 package sqlstore
 
-// EndSession records that session $1 has ended, until $2; TidySessions removes the records that are obsolete at $1.
-const (
-	EndSession   = `INSERT INTO ended_sessions (id, until) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
-	TidySessions = `DELETE FROM ended_sessions WHERE until < $1`
+import (
+	"context"
+	"time"
 )
+
+// EndSession implements [store.Sessions].
+func (s *Store) EndSession(ctx context.Context, id string, until time.Time) error {
+	return s.write(ctx, Job{Doing: "ending a session"}, func(ctx context.Context, tx WriteTx, _ HeadRow) error {
+		if err := tx.Queue(ctx, nil, `DELETE FROM ended_sessions WHERE until < $1`, time.Now().UnixMicro()); err != nil {
+			return err
+		}
+		return tx.Queue(ctx, nil, `INSERT INTO ended_sessions (id, until) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, until.UnixMicro())
+	})
+}
+
+// SessionEnded implements [store.Sessions].
+func (s *Store) SessionEnded(ctx context.Context, id string) (ended bool, err error) {
+	err = s.db.Ask(ctx, "looking a session up", func(ctx context.Context, tx Tx) error {
+		rows, err := tx.Query(ctx, `SELECT count(*) > 0 FROM ended_sessions WHERE id = $1`, id)
+		return One(rows, err, &ended)
+	})
+	return ended, err
+}

@@ -10,7 +10,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -20,8 +23,10 @@ import (
 // Dialect is the part of a store that depends on its database. Its functions return errors of the contract. doing names an
 // operation in errors, as in "reading the log".
 type Dialect struct {
-	// ReadOnly refuses writes.
+	// ReadOnly refuses all writes but a quarantine.
 	ReadOnly bool
+	// ReadHead reads the head with the function of the same name.
+	ReadHead func(ctx context.Context, tx Tx) (HeadRow, error)
 	// Ask runs f, one short query, outside of a transaction.
 	Ask func(ctx context.Context, doing string, f func(context.Context, Tx) error) error
 	// Read runs f in a read transaction: every query of f sees the store at the same head, which f receives.
@@ -29,9 +34,32 @@ type Dialect struct {
 	// Recall is Read for users who read the history, of whom there may be any number. It always leaves connections for the
 	// follower and for commits.
 	Recall Reader
-	// ReadHead reads the head with the function of the same name.
-	ReadHead func(ctx context.Context, tx Tx) (HeadRow, error)
+	// Barrier reads the head after every commit under way has ended: see [store.Store].
+	Barrier func(ctx context.Context, doing string) (HeadRow, error)
+	// Write runs f in a transaction that writes, and commits it unless f returns an error. f receives the head; it may change
+	// before the end of the transaction only if the mode does not lock it. ErrStale if another commit was added to the log first.
+	Write func(ctx context.Context, job Job, f func(context.Context, WriteTx, HeadRow) error) error
 }
+
+// Job describes a transaction that writes.
+type Job struct {
+	Doing string
+	Mode  Mode
+	// Commit is the id of the last commit that the transaction adds to the log; zero if it adds none. If the answer to COMMIT
+	// is lost, the outcome is looked up by this id: ErrUnknown if that fails.
+	Commit uuid.UUID
+}
+
+// Mode selects the time limits and the lock of a transaction that writes.
+type Mode int
+
+const (
+	Short      Mode = iota // a few statements, or one commit
+	Locked                 // locks out commits while one is computed
+	HeadLocked             // locks the head
+	Importing              // a whole log
+	Probing                // a short attempt
+)
 
 // Reader runs f in a transaction.
 type Reader = func(ctx context.Context, doing string, f func(context.Context, Tx, HeadRow) error) error
@@ -49,6 +77,35 @@ type Tx interface {
 	// LaterChanges runs backend.LaterChanges for each of some changes, in any order.
 	LaterChanges(ctx context.Context, of []*backend.Row) ([]backend.Row, error)
 }
+
+// WriteTx is a transaction that writes. nil and a nil []byte are NULL. Queued statements may run at any time until Flush
+// returns, and a query may run before them. Their results are added to affected, which may be nil.
+type WriteTx interface {
+	Tx
+	// Exec runs a statement after the queued ones, and returns how many rows it affected.
+	Exec(ctx context.Context, statement string, args ...any) (int64, error)
+	Queue(ctx context.Context, affected *int64, statement string, args ...any) error
+	// QueueRows queues a statement for rows. fixed are its first parameters, which are the same for all rows.
+	QueueRows(ctx context.Context, affected *int64, s RowStatement, fixed []any, rows iter.Seq[[]any]) error
+	Flush(ctx context.Context) error
+	// Prepare prepares the transaction to write a commit, which COMMIT will keep even if the power fails. It returns the context
+	// of the statements to come: a large commit has more time.
+	Prepare(ctx context.Context, c fleet.Commit) (context.Context, context.CancelFunc, error)
+}
+
+// RowStatement is a statement for many rows in two forms. A value of a row is nil, an int64, a string, a []byte or a [Body], and
+// the values of a column are of the same type or nil.
+type RowStatement struct {
+	Each string // is run for each row, with parameters ?
+	All  string // is run for many rows at once: its parameters after the fixed ones are arrays, one for each column
+}
+
+// Body is a document in a row. In RowStatement.All the bodies are one text, in which [BodySeparator] separates them: PostgreSQL
+// parses it several times faster than an array of texts with escaped quotes.
+type Body []byte
+
+// BodySeparator does not occur in JSON. In SQL it is chr(31).
+const BodySeparator = "\x1f"
 
 // Rows are the result of a query, as drivers have it.
 type Rows interface {
@@ -123,6 +180,7 @@ type HeadRow struct {
 	Hash, Checkpoint []byte
 	// Standby: the database follows another one, and may be behind it.
 	Standby bool
+	version int64 // of the schema
 }
 
 // HeadQuery returns the query of [ReadHead]. standby is an expression for HeadRow.Standby.
@@ -151,6 +209,7 @@ func ReadHead(ctx context.Context, tx Tx, query string, newest int, name string)
 	case err != nil:
 		return h, err
 	}
+	h.version = version.Int64
 	return h, backend.Schema{Version: int(version.Int64), Dirty: dirty.Bool}.Fits(newest, name)
 }
 

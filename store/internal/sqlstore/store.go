@@ -12,7 +12,10 @@ import (
 )
 
 // Store implements the part of [store.Store] that both backends share.
-type Store struct{ Dialect }
+type Store struct{ db Dialect }
+
+// New returns a Store on a database.
+func New(db Dialect) Store { return Store{db} }
 
 // read returns the result of f, which runs in a transaction of [Dialect.Read] or [Dialect.Recall].
 func read[T any](ctx context.Context, in Reader, doing string, f func(context.Context, Tx, HeadRow) (T, error)) (result T, err error) {
@@ -29,8 +32,8 @@ func read[T any](ctx context.Context, in Reader, doing string, f func(context.Co
 
 // head reads the head outside of a transaction.
 func (s *Store) head(ctx context.Context) (h HeadRow, err error) {
-	err = s.Ask(ctx, "reading the head", func(ctx context.Context, tx Tx) (err error) {
-		h, err = s.ReadHead(ctx, tx)
+	err = s.db.Ask(ctx, "reading the head", func(ctx context.Context, tx Tx) (err error) {
+		h, err = s.db.ReadHead(ctx, tx)
 		return err
 	})
 	return h, err
@@ -53,9 +56,21 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
+// Barrier implements [store.Store].
+func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
+	if s.db.ReadOnly {
+		return fleet.Head{}, store.ErrReadOnly
+	}
+	h, err := s.db.Barrier(ctx, "confirming the head")
+	if err != nil {
+		return fleet.Head{}, err
+	}
+	return h.Free()
+}
+
 // Load implements [store.Store].
 func (s *Store) Load(ctx context.Context) (store.Snapshot, error) {
-	return read(ctx, s.Read, "loading the fleet", load)
+	return read(ctx, s.db.Read, "loading the fleet", load)
 }
 
 // Since implements [store.Store]. It returns ErrCompacted also if the log was shortened by hand.
@@ -63,14 +78,14 @@ func (s *Store) Since(ctx context.Context, after fleet.Head, limit int) ([]fleet
 	if limit < 1 {
 		return nil, fmt.Errorf("commits since revision %d: the limit is %d", after.Revision, limit)
 	}
-	return read(ctx, s.Read, "reading the log", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
+	return read(ctx, s.db.Read, "reading the log", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
 		return since(ctx, tx, h, after, limit)
 	})
 }
 
 // Latest implements [store.Store].
 func (s *Store) Latest(ctx context.Context, kind fleet.Kind, after fleet.Head) (now fleet.Head, docs map[string]json.RawMessage, err error) {
-	docs, err = read(ctx, s.Read, "reading what has changed", func(ctx context.Context, tx Tx, h HeadRow) (map[string]json.RawMessage, error) {
+	docs, err = read(ctx, s.db.Read, "reading what has changed", func(ctx context.Context, tx Tx, h HeadRow) (map[string]json.RawMessage, error) {
 		now = h.Head
 		return latest(ctx, tx, h, kind, after)
 	})
@@ -85,7 +100,7 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Comm
 	if err := backend.CheckHistory(q); err != nil {
 		return nil, err
 	}
-	return read(ctx, s.Read, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
+	return read(ctx, s.db.Read, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
 		return history(ctx, tx, h, q)
 	})
 }
@@ -95,21 +110,21 @@ func (s *Store) Summaries(ctx context.Context, q store.HistoryQuery, names int) 
 	if err := backend.CheckHistory(q); err != nil {
 		return nil, err
 	}
-	return read(ctx, s.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) ([]store.Summary, error) {
+	return read(ctx, s.db.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) ([]store.Summary, error) {
 		return summaries(ctx, tx, h, q, names)
 	})
 }
 
 // Changes implements [store.Store].
 func (s *Store) Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
-	return read(ctx, s.Recall, "reading a revision", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Change, error) {
+	return read(ctx, s.db.Recall, "reading a revision", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Change, error) {
 		return changes(ctx, tx, h, rev, offset, limit)
 	})
 }
 
 // Kept implements [store.Shortened].
 func (s *Store) Kept(ctx context.Context, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
-	return read(ctx, s.Read, "reading the log", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
+	return read(ctx, s.db.Read, "reading the log", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
 		return kept(ctx, tx, h, after, oldest, limit)
 	})
 }
@@ -119,7 +134,7 @@ func (s *Store) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (flee
 	if err := backend.CheckDocumentLog(q); err != nil {
 		return fleet.DocumentLog{}, err
 	}
-	return read(ctx, s.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) (fleet.DocumentLog, error) {
+	return read(ctx, s.db.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) (fleet.DocumentLog, error) {
 		return documentLog(ctx, tx, h, q)
 	})
 }
@@ -127,38 +142,16 @@ func (s *Store) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (flee
 // Past implements [store.Store]. Commits that restore documents depend on it, so it does not wait behind users who read the
 // history.
 func (s *Store) Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error) {
-	return read(ctx, s.Read, "reading the past", func(ctx context.Context, tx Tx, h HeadRow) (fleet.Documents, error) {
+	return read(ctx, s.db.Read, "reading the past", func(ctx context.Context, tx Tx, h HeadRow) (fleet.Documents, error) {
 		return past(ctx, tx, h, q)
 	})
 }
 
 // At implements [store.Store].
 func (s *Store) At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (rec fleet.Record, found bool, err error) {
-	rec, err = read(ctx, s.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) (rec fleet.Record, err error) {
+	rec, err = read(ctx, s.db.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) (rec fleet.Record, err error) {
 		rec, found, err = at(ctx, tx, h, kind, id, rev)
 		return rec, err
 	})
 	return rec, found && err == nil, err
-}
-
-// ChainHead implements [store.Chained].
-func (s *Store) ChainHead(ctx context.Context) (store.ChainHead, error) {
-	h, err := s.head(ctx)
-	return h.ChainHead(), err
-}
-
-// Links implements [store.Chained].
-func (s *Store) Links(ctx context.Context, after fleet.Revision, limit int) ([]store.Link, error) {
-	return read(ctx, s.Read, "reading the hash chain", func(ctx context.Context, tx Tx, h HeadRow) ([]store.Link, error) {
-		return links(ctx, tx, h, after, limit)
-	})
-}
-
-// SessionEnded implements [store.Sessions].
-func (s *Store) SessionEnded(ctx context.Context, id string) (ended bool, err error) {
-	err = s.Ask(ctx, "looking a session up", func(ctx context.Context, tx Tx) error {
-		rows, err := tx.Query(ctx, `SELECT count(*) > 0 FROM ended_sessions WHERE id = $1`, id)
-		return One(rows, err, &ended)
-	})
-	return ended, err
 }
