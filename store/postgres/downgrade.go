@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // unpackFor rewrites the log in the format of older versions, before a migration down to a version that needs it. Only the
@@ -12,7 +12,7 @@ import (
 func unpackFor(ctx context.Context, url string, to int) (err error) {
 	found, err := Status(ctx, url)
 	newest := newestVersion()
-	if err != nil || found.Dirty || to < 1 || found.Current > newest || !backend.MustUnpack(found.Current, to) {
+	if err != nil || found.Dirty || to < 1 || found.Current > newest || !sqlstore.MustUnpack(found.Current, to) {
 		return err
 	}
 	if found.Current < newest {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
@@ -21,7 +20,7 @@ const versionTable = sqlstore.VersionTable
 const oldestServer = 140000
 
 // newestVersion is the schema this binary works with: the highest number among the embedded migrations.
-var newestVersion = sync.OnceValue(func() int { return backend.NewestVersion(migrations.Postgres, "postgres") })
+var newestVersion = sync.OnceValue(func() int { return sqlstore.NewestVersion(migrations.Postgres, "postgres") })
 
 // querier is a connection or a transaction.
 type querier interface {
@@ -31,7 +30,7 @@ type querier interface {
 
 // contents is the part of a database's content that decides how it may be used.
 type contents struct {
-	backend.Schema
+	sqlstore.Schema
 	server   int
 	encoding string
 	versions bool // there is a table of versions

@@ -14,7 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // SchemaStatus compares a database's schema with this binary's.
@@ -68,7 +68,7 @@ func MigrateDown(ctx context.Context, url string, to int) error {
 				return err
 			}
 		}
-		if err := backend.CheckDown("the database", found.Version, to, revision); err != nil {
+		if err := sqlstore.CheckDown("the database", found.Version, to, revision); err != nil {
 			return err
 		}
 		if to == 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
@@ -24,7 +24,7 @@ func TestPackedLogDownAndUp(t *testing.T) {
 	url := newDatabase(t)
 	open := func() store.Store { return openStore(t, Config{URL: url}) }
 	storetest.DownAndUp(t, open, func() {
-		require.NoError(t, MigrateDown(t.Context(), url, backend.PackedVersion-1))
+		require.NoError(t, MigrateDown(t.Context(), url, sqlstore.PackedVersion-1))
 		require.NoError(t, Migrate(t.Context(), url))
 	})
 }
@@ -35,7 +35,7 @@ func TestDownOneByOne(t *testing.T) {
 	url := newDatabase(t)
 	open := func() store.Store { return openStore(t, Config{URL: url}) }
 	storetest.DownAndUp(t, open, func() {
-		for to := newestVersion() - 1; to >= backend.PackedVersion-1; to-- {
+		for to := newestVersion() - 1; to >= sqlstore.PackedVersion-1; to-- {
 			require.NoError(t, MigrateDown(t.Context(), url, to))
 		}
 		require.NoError(t, Migrate(t.Context(), url))
@@ -46,7 +46,7 @@ func TestDownWithoutInternalDocuments(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)
 	storetest.Internals(t, func() store.Store { return openStore(t, Config{URL: url}) },
-		func() { require.NoError(t, MigrateDown(t.Context(), url, backend.PackedVersion-1)) },
+		func() { require.NoError(t, MigrateDown(t.Context(), url, sqlstore.PackedVersion-1)) },
 		func() {
 			pgtest.Exec(t, url, `CREATE TEMP TABLE loads (fits boolean CHECK (fits)); INSERT INTO loads
 				SELECT documents = (SELECT count(*) FROM documents) AND NOT EXISTS (SELECT 1 FROM documents WHERE kind IN ('budget', 'forgotten'))

@@ -6,9 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
@@ -78,32 +76,18 @@ func (reading) OneOf(column, parameter string, revisions []int64) (condition str
 	return column + ` = ANY (` + parameter + `::bigint[])`, revisions
 }
 
-// EachDocument implements [sqlstore.Tx]. It is one query, so that the number of documents does not multiply round trips.
-func (r reading) EachDocument(ctx context.Context, documents []fleet.DocumentName, query string, args []any, scan func(sqlstore.Rows) error) error {
-	kinds, ids := make([]string, len(documents)), make([]string, len(documents))
-	for i, d := range documents {
-		kinds[i], ids[i] = string(d.Kind), d.ID
+// EachKey implements [sqlstore.Tx]. It is one query, so that the number of keys does not multiply round trips. OFFSET keeps the
+// subqueries separate, so each uses an index: other plans are slow in a log of millions.
+func (r reading) EachKey(ctx context.Context, keys []sqlstore.Key, query string, args []any, scan func(sqlstore.Rows) error) error {
+	kinds, ids, revisions := make([]string, len(keys)), make([]string, len(keys)), make([]int64, len(keys))
+	for i, k := range keys {
+		kinds[i], ids[i], revisions[i] = string(k.Kind), k.ID, int64(k.Revision)
 	}
-	each := `SELECT l.* FROM unnest($1::text[], $2::text[]) AS n(kind, id) CROSS JOIN LATERAL (` +
-		strings.NewReplacer("$1", "n.kind", "$2", "n.id").Replace(query) + ` OFFSET 0) AS l`
-	rows, err := r.QueryRows(ctx, each, append([]any{kinds, ids}, args...)...)
+	each := `SELECT l.* FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n(kind, id, revision) CROSS JOIN LATERAL (` +
+		strings.NewReplacer("$1", "n.kind", "$2", "n.id", "$3", "n.revision").Replace(query) + ` OFFSET 0) AS l`
+	rows, err := r.QueryRows(ctx, each, append([]any{kinds, ids, revisions}, args...)...)
 	if err != nil {
 		return err
 	}
 	return sqlstore.Each(rows, scan)
-}
-
-// laterChanges is backend.LaterChanges for many changes at once. OFFSET keeps the subqueries separate, so each uses an index:
-// other plans are slow in a log of millions.
-var laterChanges = `SELECT l.* FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n(kind, id, revision)
-	CROSS JOIN LATERAL (` + strings.NewReplacer("$1", "n.kind", "$2", "n.id", "$3", "n.revision").Replace(backend.LaterChanges) + ` OFFSET 0) AS l`
-
-// LaterChanges implements [sqlstore.Tx].
-func (r reading) LaterChanges(ctx context.Context, of []*backend.Row) ([]backend.Row, error) {
-	kinds, ids, revisions := make([]string, len(of)), make([]string, len(of)), make([]int64, len(of))
-	for i, row := range of {
-		kinds[i], ids[i], revisions[i] = string(row.Kind), row.ID, int64(row.Revision)
-	}
-	rows, err := r.QueryRows(ctx, laterChanges, kinds, ids, revisions)
-	return sqlstore.CollectRows(ctx, rows, err)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/golang-migrate/migrate/v4"
 
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // unpackFor rewrites the log in the format of older versions, before a migration down to a version that needs it. Only the
@@ -17,7 +17,7 @@ func unpackFor(ctx context.Context, path string, to int) (err error) {
 	if err == nil && found.dirty { // the version that was noted may not be the one that there is
 		err = withMigrator(ctx, path, func(_ *migrate.Migrate, repaired contents) error { found = repaired; return nil })
 	}
-	if err != nil || to < 1 || found.version > newest || !backend.MustUnpack(found.version, to) {
+	if err != nil || to < 1 || found.version > newest || !sqlstore.MustUnpack(found.version, to) {
 		return err
 	}
 	if found.version < newest {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
@@ -22,7 +21,7 @@ import (
 const versionTable = sqlstore.VersionTable
 
 // newestVersion is the schema this binary works with: the highest number among the embedded migrations.
-var newestVersion = sync.OnceValue(func() int { return backend.NewestVersion(migrations.SQLite, "sqlite") })
+var newestVersion = sync.OnceValue(func() int { return sqlstore.NewestVersion(migrations.SQLite, "sqlite") })
 
 // contents is the part of a database file's content that decides how it may be used. The zero value is a file that does not
 // exist.
@@ -42,7 +41,7 @@ func (c contents) ours(path string) error {
 	if !c.exists {
 		return fmt.Errorf("%w: %s does not exist", store.ErrNotInitialised, path)
 	}
-	return backend.Schema{Version: c.version, Dirty: c.dirty}.Fits(newestVersion(), path)
+	return sqlstore.Schema{Version: c.version, Dirty: c.dirty}.Fits(newestVersion(), path)
 }
 
 // inspect looks into a database file without changing it.

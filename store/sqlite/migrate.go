@@ -17,7 +17,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
 // lockTimeout is how long a migrator waits for another one. Migrations of a configuration store take moments; one that
@@ -66,7 +66,7 @@ func MigrateDown(ctx context.Context, path string, to int) error {
 		if newest := newestVersion(); found.version > newest {
 			return found.ours(path)
 		}
-		if err := backend.CheckDown(path, found.version, to, found.revision); err != nil {
+		if err := sqlstore.CheckDown(path, found.version, to, found.revision); err != nil {
 			return err
 		}
 		if to == 0 {

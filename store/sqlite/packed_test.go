@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
+	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
 
@@ -23,7 +23,7 @@ func TestPackedLogDownAndUp(t *testing.T) {
 	path := newFile(t)
 	open := func() store.Store { return openStore(t, Config{Path: path}) }
 	storetest.DownAndUp(t, open, func() {
-		require.NoError(t, MigrateDown(t.Context(), path, backend.PackedVersion-1))
+		require.NoError(t, MigrateDown(t.Context(), path, sqlstore.PackedVersion-1))
 		require.NoError(t, Migrate(t.Context(), path))
 	})
 }
@@ -34,7 +34,7 @@ func TestDownOneByOne(t *testing.T) {
 	path := newFile(t)
 	open := func() store.Store { return openStore(t, Config{Path: path}) }
 	storetest.DownAndUp(t, open, func() {
-		for to := newestVersion() - 1; to >= backend.PackedVersion-1; to-- {
+		for to := newestVersion() - 1; to >= sqlstore.PackedVersion-1; to-- {
 			require.NoError(t, MigrateDown(t.Context(), path, to))
 		}
 		require.NoError(t, Migrate(t.Context(), path))
@@ -45,7 +45,7 @@ func TestDownWithoutInternalDocuments(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
 	storetest.Internals(t, func() store.Store { return openStore(t, Config{Path: path}) },
-		func() { require.NoError(t, MigrateDown(t.Context(), path, backend.PackedVersion-1)) },
+		func() { require.NoError(t, MigrateDown(t.Context(), path, sqlstore.PackedVersion-1)) },
 		func() {
 			execFile(t, path, `CREATE TEMP TABLE loads (fits INTEGER CHECK (fits)); INSERT INTO loads
 				SELECT documents = (SELECT count(*) FROM documents) AND NOT EXISTS (SELECT 1 FROM documents WHERE kind IN ('budget', 'forgotten'))

@@ -8,9 +8,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
@@ -109,10 +107,10 @@ func (reading) OneOf(column, parameter string, revisions []int64) (condition str
 	return column + ` IN (SELECT value FROM json_each(` + parameter + `))`, string(append(list, ']'))
 }
 
-// EachDocument implements [sqlstore.Tx].
-func (r reading) EachDocument(ctx context.Context, documents []fleet.DocumentName, query string, args []any, scan func(sqlstore.Rows) error) error {
-	for _, d := range documents {
-		rows, err := r.Query(ctx, query, append([]any{string(d.Kind), d.ID}, args...)...)
+// EachKey implements [sqlstore.Tx].
+func (r reading) EachKey(ctx context.Context, keys []sqlstore.Key, query string, args []any, scan func(sqlstore.Rows) error) error {
+	for _, k := range keys {
+		rows, err := r.Query(ctx, query, append([]any{string(k.Kind), k.ID, int64(k.Revision)}, args...)...)
 		if err != nil {
 			return err
 		}
@@ -121,17 +119,4 @@ func (r reading) EachDocument(ctx context.Context, documents []fleet.DocumentNam
 		}
 	}
 	return nil
-}
-
-// LaterChanges implements [sqlstore.Tx].
-func (r reading) LaterChanges(ctx context.Context, of []*backend.Row) (all []backend.Row, err error) {
-	for _, row := range of {
-		rows, err := r.QueryRows(ctx, backend.LaterChanges, string(row.Kind), row.ID, int64(row.Revision))
-		later, err := sqlstore.CollectRows(ctx, rows, err)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, later...)
-	}
-	return all, nil
 }

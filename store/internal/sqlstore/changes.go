@@ -7,13 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
-
-// Bodies are the changes that rows are.
-func Bodies(ctx context.Context, tx Tx, rows []backend.Row) ([]fleet.Change, error) {
-	return backend.Bodies(rows, func(of []*backend.Row) ([]backend.Row, error) { return tx.LaterChanges(ctx, of) })
-}
 
 func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
@@ -21,12 +15,12 @@ func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 		to[commits[i].Revision] = &commits[i]
 	}
 	among, arg := tx.OneOf("c.revision", "$1", revisions(commits))
-	result, err := tx.QueryRows(ctx, `SELECT `+backend.RowColumns+` FROM `+backend.RowTables+` WHERE `+among+` ORDER BY c.revision, c.seq`, arg)
-	rows, err := CollectRows(ctx, result, err)
+	result, err := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+` WHERE `+among+` ORDER BY c.revision, c.seq`, arg)
+	rows, err := collectRows(ctx, result, err)
 	if err != nil {
 		return err
 	}
-	changes, err := Bodies(ctx, tx, rows)
+	changes, err := bodies(ctx, tx, rows)
 	if err != nil {
 		return err
 	}
@@ -40,7 +34,7 @@ func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 // kept returns the remains of the commits before the oldest complete one.
 func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
 	if max(h.Oldest, 1) != max(oldest, 1) {
-		return nil, backend.Compacted(h.Oldest)
+		return nil, compacted(h.Oldest)
 	}
 	commits, err := selectedCommits(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 AND revision < $2 ORDER BY revision LIMIT $3`,
 		int64(after), int64(oldest), limit)
@@ -54,13 +48,13 @@ func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 	among, arg := tx.OneOf("c.revision", "$1", revisions(commits))
 	// For most of them only the creation and its time are kept: the later changes needed to unpack the documents are gone.
 	result, err := tx.QueryRows(ctx, `SELECT c.action, EXISTS (SELECT 1 FROM changes l WHERE l.kind = c.kind AND l.id = c.id
-		AND l.revision > c.revision AND l.revision <= $2), `+backend.RowColumns+` FROM `+backend.RowTables+` WHERE `+among+`
+		AND l.revision > c.revision AND l.revision <= $2), `+RowColumns+` FROM `+RowTables+` WHERE `+among+`
 		ORDER BY c.revision, c.seq`, arg, int64(oldest))
 	if err != nil {
 		return nil, err
 	}
 	type row struct {
-		backend.Row
+		Row
 		action  string
 		outdone bool
 	}
@@ -74,7 +68,7 @@ func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 	for _, r := range rows {
 		ch := fleet.Change{Kind: r.Kind, ID: r.ID, Before: json.RawMessage(`{}`), After: json.RawMessage(`{}`)}
 		if !r.outdone {
-			found, err := Bodies(ctx, tx, []backend.Row{r.Row})
+			found, err := bodies(ctx, tx, []Row{r.Row})
 			if err != nil {
 				return nil, err
 			}
@@ -92,34 +86,39 @@ func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 // changes returns the changes of one revision, as many as fit into a page.
 func changes(ctx context.Context, tx Tx, h HeadRow, rev fleet.Revision, offset, limit int) ([]fleet.Change, error) {
 	if rev < h.Oldest {
-		return nil, backend.Compacted(h.Oldest)
+		return nil, compacted(h.Oldest)
 	}
 	page, err := changePage(ctx, tx, rev, offset, limit)
 	if err != nil {
 		return nil, err
 	}
-	found, err := Bodies(ctx, tx, page.Rows)
+	found, err := bodies(ctx, tx, page)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
 	return found, nil
 }
 
-func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit int) (page backend.ChangePage, err error) {
-	rows, err := tx.QueryRows(ctx, backend.SelectChanges, int64(rev), offset, limit)
+// changePage reads changes of a revision until they are as large as a page may be. The cast is for PostgreSQL, which would take
+// $2 for an integer like seq, and refuse a larger one.
+func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit int) (page []Row, err error) {
+	rows, err := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+`
+	WHERE c.revision = $1 AND c.seq >= CAST($2 AS bigint) ORDER BY c.seq LIMIT $3`,
+		int64(rev), offset, limit)
 	if err != nil {
-		return page, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var r backend.Row
+	for bytes := int64(0); rows.Next(); {
+		var r Row
 		store.Touch(ctx)
 		if err := rows.Scan(r.Fields()...); err != nil {
-			return page, err
+			return nil, err
 		}
-		if !page.Add(r) {
+		if bytes += r.Bytes; bytes > pageBytes && len(page) > 0 {
 			return page, nil
 		}
+		page = append(page, r)
 	}
 	return page, rows.Err()
 }
@@ -127,23 +126,24 @@ func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit in
 // past returns documents at a revision.
 func past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Documents, error) {
 	if q.At+1 < h.Oldest {
-		return nil, backend.Compacted(h.Oldest)
+		return nil, compacted(h.Oldest)
 	}
 	if q.ID != "" {
 		q.Documents = []fleet.DocumentName{{Kind: q.Kind, ID: q.ID}}
 	}
-	var rows []backend.Row
+	var rows []Row
 	var err error
 	if len(q.Documents) > 0 {
 		rows, err = pastOf(ctx, tx, q)
 	} else {
-		result, failed := tx.QueryRows(ctx, backend.SelectPast, int64(q.At), int64(q.UpTo))
-		rows, err = CollectRows(ctx, result, failed)
+		result, failed := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+` WHERE c.revision > $1 AND c.revision <= $2
+	AND NOT EXISTS (SELECT 1 FROM changes e WHERE e.kind = c.kind AND e.id = c.id AND e.revision > $1 AND e.revision < c.revision)`, int64(q.At), int64(q.UpTo))
+		rows, err = collectRows(ctx, result, failed)
 	}
 	if err != nil {
 		return nil, err
 	}
-	found, err := Bodies(ctx, tx, rows)
+	found, err := bodies(ctx, tx, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -157,13 +157,13 @@ func past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Docum
 // at is a document as it was at a revision; false when there was none.
 func at(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error) {
 	if rev < h.Oldest {
-		return fleet.Record{}, false, backend.Compacted(h.Oldest)
+		return fleet.Record{}, false, compacted(h.Oldest)
 	}
 	rec := fleet.Record{Kind: kind, ID: id}
 	var action string
 	var updated, created int64
-	var row backend.Row
-	rows, err := tx.Query(ctx, `SELECT commits.id, at, action, `+backend.RowColumns+` FROM `+backend.RowTables+`
+	var row Row
+	rows, err := tx.Query(ctx, `SELECT commits.id, at, action, `+RowColumns+` FROM `+RowTables+`
 		JOIN commits ON commits.revision = c.revision
 		WHERE c.kind = $1 AND c.id = $2 AND c.revision <= $3 ORDER BY c.revision DESC LIMIT 1`, string(kind), id, int64(rev))
 	err = One(rows, err, append([]any{&rec.CommitID, &updated, &action}, row.Fields()...)...)
@@ -173,7 +173,7 @@ func at(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev f
 	if err != nil {
 		return fleet.Record{}, false, err
 	}
-	changes, err := Bodies(ctx, tx, []backend.Row{row})
+	changes, err := bodies(ctx, tx, []Row{row})
 	if err != nil {
 		return fleet.Record{}, false, err
 	}

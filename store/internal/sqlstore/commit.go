@@ -10,7 +10,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // write is [Dialect.Write], unless the store is read-only.
@@ -23,7 +22,7 @@ func (s *Store) write(ctx context.Context, job Job, f func(context.Context, Writ
 
 // Commit implements [store.Store].
 func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
-	if err := backend.CheckCommit(base, c); err != nil {
+	if err := checkCommit(base, c); err != nil {
 		return err
 	}
 	job := Job{Doing: fmt.Sprintf("committing revision %d", c.Revision), Commit: c.ID}
@@ -38,7 +37,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 	return s.write(ctx, job, func(ctx context.Context, tx WriteTx, now HeadRow) error {
 		c, err := next(ctx, now.Head)
 		if err == nil {
-			err = backend.CheckCommit(now.Head, c)
+			err = checkCommit(now.Head, c)
 		}
 		if err == nil && c.ID != id {
 			err = fmt.Errorf("commit %s was to be made, and %s was", id, c.ID)
@@ -58,7 +57,7 @@ func (s *Store) Probe(ctx context.Context) error {
 		if err := tx.Queue(ctx, nil, `SAVEPOINT probe`); err != nil {
 			return err
 		}
-		if err := commit(ctx, tx, now, now.Head, backend.Probe(now.Head)); err != nil {
+		if err := commit(ctx, tx, now, now.Head, probe(now.Head)); err != nil {
 			return err
 		}
 		if err := tx.Queue(ctx, nil, `ROLLBACK TO probe`); err != nil {
@@ -171,7 +170,7 @@ var insertChanges = RowStatement{
 func changeRows(changes []change) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {
 		for _, ch := range changes {
-			p := backend.Pack(ch.commit, ch.seq, ch.Change)
+			p := packChange(ch.commit, ch.seq, ch.Change)
 			if !yield([]any{
 				int64(ch.revision), int64(ch.seq), string(ch.Kind), ch.ID, ch.action, marker(ch.Before), marker(ch.After),
 				p.Before, p.After, p.Sum, p.Bytes,

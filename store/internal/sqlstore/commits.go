@@ -11,7 +11,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // commitColumns are the columns that selectedCommits reads of a commit.
@@ -39,7 +38,7 @@ func load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 		return err
 	})
 	if err == nil {
-		err = backend.CheckSnapshot(found, h.Documents)
+		err = checkSnapshot(found, h.Documents)
 	}
 	if err != nil {
 		return store.Snapshot{}, err
@@ -69,7 +68,7 @@ func since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) (
 	}
 	commits, err := selectedCommits(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(after.Revision), limit)
 	if err == nil {
-		err = backend.CheckLog(commits, after, h.Head, limit)
+		err = checkLog(commits, after, h.Head, limit)
 	}
 	if err == nil {
 		commits, err = page(ctx, tx, commits)
@@ -93,18 +92,26 @@ func latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.
 			return nil, err
 		}
 	}
-	rows, err := tx.Query(ctx, backend.SelectLatest, string(kind), int64(after.Revision))
+	rows, err := tx.Query(ctx, `SELECT c.id, d.body FROM (SELECT DISTINCT id FROM changes WHERE kind = $1 AND revision > $2) AS c
+		LEFT JOIN documents d ON d.kind = $1 AND d.id = c.id`, string(kind), int64(after.Revision))
 	if err != nil {
 		return nil, err
 	}
-	found, err := Collect(rows, func(rows Rows, r *backend.Latest) error {
+	docs := map[string]json.RawMessage{}
+	err = Each(rows, func(rows Rows) error {
+		var id string
+		var body []byte // nil: it was removed
 		store.Touch(ctx)
-		return rows.Scan(&r.ID, &r.Body)
+		err := rows.Scan(&id, &body)
+		docs[id] = body
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return backend.ByID(found), nil
+	return docs, err
+}
+
+// compacted is store.ErrCompacted for a log that starts at a revision.
+func compacted(oldest fleet.Revision) error {
+	return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, oldest)
 }
 
 // known returns nil if the log contains the commit that after names, else ErrDiverged or ErrCompacted.
@@ -121,11 +128,11 @@ func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 		first = new(int64)
 	}
 	if h.Oldest > 1 && after.Revision < h.Oldest {
-		return backend.Compacted(h.Oldest)
+		return compacted(h.Oldest)
 	}
 	if after == (fleet.Head{}) {
 		if *first != 1 {
-			return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, *first)
+			return compacted(fleet.Revision(*first))
 		}
 		return nil
 	}
@@ -134,7 +141,7 @@ func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 	err = One(rows, err, &id)
 	switch {
 	case errors.Is(err, errNoRow) && int64(after.Revision) < *first && after.Revision > 0:
-		return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, *first)
+		return compacted(fleet.Revision(*first))
 	case errors.Is(err, errNoRow):
 		return fmt.Errorf("%w: it has no revision %d", store.ErrDiverged, after.Revision)
 	case err != nil:
@@ -143,6 +150,29 @@ func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 		return fmt.Errorf("%w: revision %d is commit %s there and %s here", store.ErrDiverged, after.Revision, id, after.ID)
 	}
 	return nil
+}
+
+// pageBytes limits the bytes of documents that Since returns, unless the first commit alone has more: a commit may change a
+// whole fleet, and a hundred of them in memory would exhaust it.
+const pageBytes = 16 << 20
+
+// firstPage returns the first commits with documents of at most pageBytes in total; at least one.
+func firstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.Commit {
+	var total int64
+	for i, c := range commits {
+		if total += sizes[c.Revision]; total > pageBytes && i > 0 {
+			return commits[:i]
+		}
+	}
+	return commits
+}
+
+// operationsOf converts the column operations of the table commits.
+func operationsOf(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
 }
 
 // page returns the commits that Since may return at once.
@@ -168,7 +198,7 @@ func page(ctx context.Context, tx Tx, commits []fleet.Commit) ([]fleet.Commit, e
 	for _, s := range found {
 		sizes[s.revision] = s.bytes
 	}
-	return backend.FirstPage(commits, sizes), nil
+	return firstPage(commits, sizes), nil
 }
 
 func revisions(commits []fleet.Commit) []int64 {
@@ -189,7 +219,7 @@ func selectedCommits(ctx context.Context, tx Tx, query string, args ...any) ([]f
 		var at int64
 		var operations string
 		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations)
-		c.At, c.Operations = Microtime(at), backend.Operations(operations)
+		c.At, c.Operations = Microtime(at), operationsOf(operations)
 		return err
 	})
 }
@@ -260,7 +290,7 @@ func summaries(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery, name
 		var at int64
 		var operations string
 		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations, &c.Count)
-		c.At, c.Operations = Microtime(at), backend.Operations(operations)
+		c.At, c.Operations = Microtime(at), operationsOf(operations)
 		return err
 	})
 	if err != nil {

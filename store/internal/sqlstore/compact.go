@@ -6,7 +6,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // Compact implements [store.Compactor]. It first records the start of the log, which limits all readers, and then removes the
@@ -56,7 +55,7 @@ func compactSome(ctx context.Context, tx WriteTx, from, oldest fleet.Revision) (
 	return to, removed, err
 }
 
-// Unpack rewrites the log in the format of schema versions before [backend.PackedVersion]. It works in small transactions and
+// Unpack rewrites the log in the format of schema versions before [PackedVersion]. It works in small transactions and
 // continues an interrupted earlier call.
 func (s *Store) Unpack(ctx context.Context) error {
 	h, err := s.head(ctx)
@@ -71,14 +70,14 @@ func (s *Store) Unpack(ctx context.Context) error {
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.
 func unpackSome(ctx context.Context, tx WriteTx, h HeadRow, from fleet.Revision) (fleet.Revision, error) {
-	found, err := tx.QueryRows(ctx, `SELECT `+backend.RowColumns+` FROM `+backend.RowTables+`
+	found, err := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+`
 		WHERE c.revision <= $1 AND (c.before = '' OR c.after = '') ORDER BY c.revision DESC, c.seq LIMIT 500`, int64(from))
-	rows, err := CollectRows(ctx, found, err)
+	rows, err := collectRows(ctx, found, err)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	for _, r := range rows {
-		ch, err := backend.Unpack(r, h.Oldest, func(rows []backend.Row) ([]fleet.Change, error) { return Bodies(ctx, tx, rows) })
+		ch, err := unpackedChange(ctx, tx, r, h.Oldest)
 		if err != nil {
 			return from, err
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // documentLog are the changes of some documents. It first finds the newest revisions that changed any of them, then reads the
@@ -23,9 +22,10 @@ func documentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery
 	if err != nil || len(documents) == 0 {
 		return log, err
 	}
-	runs := map[fleet.DocumentName][]backend.Row{}
-	err = tx.EachDocument(ctx, documents, backend.SelectRun, []any{int64(first), int64(q.Before)}, func(rows Rows) error {
-		var r backend.Row
+	runs := map[fleet.DocumentName][]Row{}
+	err = tx.EachKey(ctx, keysOf(documents), `SELECT `+RowColumns+` FROM `+RowTables+` WHERE c.kind = $1 AND c.id = $2 AND c.revision >= $4 AND c.revision < $5
+		ORDER BY c.revision DESC`, []any{int64(first), int64(q.Before)}, func(rows Rows) error {
+		var r Row
 		store.Touch(ctx)
 		err := rows.Scan(r.Fields()...)
 		name := fleet.DocumentName{Kind: r.Kind, ID: r.ID}
@@ -35,17 +35,17 @@ func documentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery
 	if err != nil {
 		return log, err
 	}
-	var newest []backend.Row
+	var newest []Row
 	for _, run := range runs {
 		newest = append(newest, run[0])
 	}
-	ends, err := Bodies(ctx, tx, newest)
+	ends, err := bodies(ctx, tx, newest)
 	if err != nil {
 		return log, err
 	}
 	for _, end := range ends {
 		run := runs[fleet.DocumentName{Kind: end.Kind, ID: end.ID}]
-		changes, err := backend.Run(run, end.After)
+		changes, err := changesOfRun(run, end.After)
 		if err != nil {
 			return log, err
 		}
@@ -80,7 +80,8 @@ func newestRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.Do
 	if len(documents) > maxSeeks {
 		all, err = scanRevisions(ctx, tx, h, documents, q)
 	} else {
-		err = tx.EachDocument(ctx, documents, backend.SelectRevisions, []any{int64(q.Before), int64(h.Oldest), int64(q.Limit)}, func(rows Rows) error {
+		err = tx.EachKey(ctx, keysOf(documents), `SELECT c.kind, c.id, c.revision, coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0))
+		FROM changes c WHERE c.kind = $1 AND c.id = $2 AND c.revision < $4 AND c.revision >= $5 ORDER BY c.revision DESC LIMIT $6`, []any{int64(q.Before), int64(h.Oldest), int64(q.Limit)}, func(rows Rows) error {
 			var c documentRevision
 			err := c.scan(ctx, rows)
 			all = append(all, c)
@@ -120,7 +121,8 @@ func scanRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.Docu
 	oldest := max(h.Oldest, 1)
 	for end := min(q.Before, h.Revision+1); end > oldest; {
 		begin := max(oldest, end-fleet.Revision(q.Limit))
-		rows, err := tx.Query(ctx, backend.SelectRevisionRange, int64(begin), int64(end))
+		rows, err := tx.Query(ctx, `SELECT c.kind, c.id, c.revision, coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0))
+			FROM changes c WHERE c.revision >= $1 AND c.revision < $2 ORDER BY c.revision DESC`, int64(begin), int64(end))
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +162,7 @@ func (p *revisionPage) add(c documentRevision, limit int) bool {
 		}
 		p.first, p.previous, p.revisions = c.revision, p.first, p.revisions+1
 	}
-	if p.size += c.bytes; p.size > backend.PageBytes && p.revisions > 1 {
+	if p.size += c.bytes; p.size > pageBytes && p.revisions > 1 {
 		p.first = p.previous
 		return false
 	}
@@ -182,7 +184,10 @@ func expand(ctx context.Context, tx Tx, names []fleet.DocumentName) ([]fleet.Doc
 			add(name)
 			continue
 		}
-		rows, err := tx.Query(ctx, backend.SelectIDs, string(name.Kind))
+		rows, err := tx.Query(ctx, `WITH RECURSIVE ids(id) AS (
+		SELECT min(id) FROM changes WHERE kind = $1
+		UNION ALL SELECT (SELECT min(c.id) FROM changes c WHERE c.kind = $1 AND c.id > ids.id) FROM ids WHERE ids.id IS NOT NULL)
+	SELECT id FROM ids WHERE id IS NOT NULL`, string(name.Kind))
 		if err != nil {
 			return nil, err
 		}
@@ -198,17 +203,20 @@ func expand(ctx context.Context, tx Tx, names []fleet.DocumentName) ([]fleet.Doc
 }
 
 // pastOf returns the changes from which some documents at a revision are computed: the first change after it.
-func pastOf(ctx context.Context, tx Tx, q fleet.PastQuery) (found []backend.Row, err error) {
+func pastOf(ctx context.Context, tx Tx, q fleet.PastQuery) (found []Row, err error) {
 	documents, err := expand(ctx, tx, q.Documents)
 	if err != nil {
 		return nil, err
 	}
-	err = tx.EachDocument(ctx, documents, backend.SelectPastOf, []any{int64(q.At), int64(q.UpTo)}, func(rows Rows) error {
-		var r backend.Row
-		store.Touch(ctx)
-		err := rows.Scan(r.Fields()...)
-		found = append(found, r)
-		return err
-	})
+	err = tx.EachKey(ctx, keysOf(documents), `SELECT `+RowColumns+` FROM `+RowTables+` WHERE c.kind = $1 AND c.id = $2 AND c.revision > $4 AND c.revision <= $5
+	ORDER BY c.revision LIMIT 1`, []any{int64(q.At), int64(q.UpTo)}, scanRow(ctx, &found))
 	return found, err
+}
+
+func keysOf(documents []fleet.DocumentName) []Key {
+	keys := make([]Key, len(documents))
+	for i, d := range documents {
+		keys[i] = Key{Kind: d.Kind, ID: d.ID}
+	}
+	return keys
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // Import implements [store.Importer].
@@ -18,7 +17,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 		if now.Head != (fleet.Head{}) || now.Documents != 0 {
 			return fmt.Errorf("%w: it is at revision %d and holds %d documents", store.ErrNotEmpty, now.Revision, now.Documents)
 		}
-		if err := importLog(ctx, tx, backend.WholeLog(log, snap)); err != nil {
+		if err := importLog(ctx, tx, wholeLog(log, snap)); err != nil {
 			return err
 		}
 		if err := tx.QueueRows(ctx, nil, importDocuments, nil, recordRows(snap.Records)); err != nil {
@@ -81,6 +80,32 @@ func recordRows(records []fleet.Record) iter.Seq[[]any] {
 			}) {
 				return
 			}
+		}
+	}
+}
+
+// wholeLog yields the commits of a log, and an error if it lacks a commit between the first, or the oldest, and the imported
+// head, or if one is malformed. Before the oldest any commits may be missing.
+func wholeLog(log iter.Seq2[store.Entry, error], of store.Snapshot) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		var last fleet.Head
+		for c, err := range log {
+			if err == nil {
+				base := last
+				if c.Revision > last.Revision && c.Revision < of.Oldest {
+					base.Revision = c.Revision - 1
+				} else if c.Revision == of.Oldest {
+					base.Revision = of.Oldest - 1
+				}
+				err = checkCommit(base, c.Commit)
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+			last = c.Head()
+		}
+		if last != of.Head {
+			yield(store.Entry{}, fmt.Errorf("the log ends with revision %d, and the documents are of revision %d", last.Revision, of.Head.Revision))
 		}
 	}
 }

@@ -1,8 +1,9 @@
 // Package sqlstore is the store of SQLite and PostgreSQL in the SQL that both have in common. A backend supplies a [Dialect]: its
 // connections and transactions, and the statements that differ.
 //
-// Reading order: sqlstore.go (the dialect and the head), store.go (the methods of the contract), commits.go, changes.go and
-// documents.go (the log), chain.go (the hash chain).
+// Reading order: sqlstore.go (the dialect and the head), store.go (the reads of the contract) with commits.go, changes.go and
+// document_log.go, commit.go and documents.go (a commit), bodies.go and pack.go (how the log stores documents), import.go,
+// compact.go and chain.go (whole logs), schema.go (versions).
 package sqlstore
 
 import (
@@ -17,7 +18,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // Dialect is the part of a store that depends on its database. Its functions return errors of the contract. doing names an
@@ -67,15 +67,20 @@ type Reader = func(ctx context.Context, doing string, f func(context.Context, Tx
 // Tx is a transaction, or a connection without one. Parameters are $1, $2 and so on.
 type Tx interface {
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
-	// QueryRows is Query for backend.RowColumns, which may be large.
+	// QueryRows is Query for RowColumns, which may be large.
 	QueryRows(ctx context.Context, query string, args ...any) (Rows, error)
 	// OneOf is a condition: the column is one of some revisions. It has one parameter, by its name in the query.
 	OneOf(column, parameter string, revisions []int64) (condition string, arg any)
-	// EachDocument runs a query for each of some documents, with kind and id as its parameters $1 and $2, followed by args.
-	// Rows of different documents come in any order.
-	EachDocument(ctx context.Context, documents []fleet.DocumentName, query string, args []any, scan func(Rows) error) error
-	// LaterChanges runs backend.LaterChanges for each of some changes, in any order.
-	LaterChanges(ctx context.Context, of []*backend.Row) ([]backend.Row, error)
+	// EachKey runs a query for each of some keys: its parameters $1, $2 and $3 are kind, id and revision, followed by args. Rows
+	// of different keys come in any order.
+	EachKey(ctx context.Context, keys []Key, query string, args []any, scan func(Rows) error) error
+}
+
+// Key is a document, and for some queries a revision of it.
+type Key struct {
+	Kind     fleet.Kind
+	ID       string
+	Revision fleet.Revision
 }
 
 // WriteTx is a transaction that writes. nil and a nil []byte are NULL. Queued statements may run at any time until Flush
@@ -155,15 +160,23 @@ func One(rows Rows, err error, to ...any) error {
 	return err
 }
 
-// CollectRows reads changes.
-func CollectRows(ctx context.Context, rows Rows, err error) ([]backend.Row, error) {
+// collectRows reads changes.
+func collectRows(ctx context.Context, rows Rows, err error) (all []Row, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	return Collect(rows, func(rows Rows, r *backend.Row) error {
+	return all, Each(rows, scanRow(ctx, &all))
+}
+
+// scanRow appends a row of RowColumns to a slice.
+func scanRow(ctx context.Context, to *[]Row) func(Rows) error {
+	return func(rows Rows) error {
+		var r Row
 		store.Touch(ctx)
-		return rows.Scan(r.Fields()...)
-	})
+		err := rows.Scan(r.Fields()...)
+		*to = append(*to, r)
+		return err
+	}
 }
 
 // Microtime is a time as the log has it.
@@ -210,7 +223,7 @@ func ReadHead(ctx context.Context, tx Tx, query string, newest int, name string)
 		return h, err
 	}
 	h.version = version.Int64
-	return h, backend.Schema{Version: int(version.Int64), Dirty: dirty.Bool}.Fits(newest, name)
+	return h, Schema{Version: int(version.Int64), Dirty: dirty.Bool}.Fits(newest, name)
 }
 
 // reached returns an error for a head that a standby has yet to come to. One standby may be behind another, and every standby

@@ -8,7 +8,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/backend"
 )
 
 // Store implements the part of [store.Store] that both backends share.
@@ -97,7 +96,7 @@ func (s *Store) Latest(ctx context.Context, kind fleet.Kind, after fleet.Head) (
 
 // History implements [store.Store]. Of the process's own tasks, only the follower calls it, to look for acceptances.
 func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Commit, error) {
-	if err := backend.CheckHistory(q); err != nil {
+	if err := checkHistory(q); err != nil {
 		return nil, err
 	}
 	return read(ctx, s.db.Read, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
@@ -107,7 +106,7 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) ([]fleet.Comm
 
 // Summaries implements [store.Store].
 func (s *Store) Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error) {
-	if err := backend.CheckHistory(q); err != nil {
+	if err := checkHistory(q); err != nil {
 		return nil, err
 	}
 	return read(ctx, s.db.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) ([]store.Summary, error) {
@@ -131,7 +130,7 @@ func (s *Store) Kept(ctx context.Context, after, oldest fleet.Revision, limit in
 
 // DocumentLog implements [store.Store].
 func (s *Store) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
-	if err := backend.CheckDocumentLog(q); err != nil {
+	if err := checkDocumentLog(q); err != nil {
 		return fleet.DocumentLog{}, err
 	}
 	return read(ctx, s.db.Recall, "reading the history", func(ctx context.Context, tx Tx, h HeadRow) (fleet.DocumentLog, error) {

@@ -1,7 +1,8 @@
-package backend
+package sqlstore
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,9 +36,9 @@ const (
 		coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0)), d.body`
 	RowTables = `changes c LEFT JOIN documents d ON c.after = '' AND c.packed_after IS NULL
 		AND d.kind = c.kind AND d.id = c.id AND d.revision = c.revision`
-	// LaterChanges selects the changes of a document after a revision that are needed to compute the document at that revision.
-	// $1, $2, $3 are kind, id, revision.
-	LaterChanges = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
+	// selectLaterChanges selects the changes of a document after a revision that are needed to compute the document at that
+	// revision.
+	selectLaterChanges = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
 		WHERE c.kind = $1 AND c.id = $2 AND c.revision > $3 AND c.revision <= coalesce((SELECT k.revision FROM changes k
 			WHERE k.kind = $1 AND k.id = $2 AND k.revision > $3 AND (k.packed_after IS NOT NULL OR k.after IS NULL)
 			ORDER BY k.revision LIMIT 1), 9223372036854775807)
@@ -81,9 +82,8 @@ func (r *Row) found(after []byte) ([]byte, error) {
 	return before, err
 }
 
-// Bodies returns the changes that rows are, with their documents. later gives LaterChanges of some rows, in any order and
-// as often as it likes.
-func Bodies(rows []Row, later func([]*Row) ([]Row, error)) ([]fleet.Change, error) {
+// bodies returns the changes that rows are, with their documents.
+func bodies(ctx context.Context, tx Tx, rows []Row) ([]fleet.Change, error) {
 	afters := make([][]byte, len(rows))
 	var open []*Row
 	var index []int
@@ -97,7 +97,7 @@ func Bodies(rows []Row, later func([]*Row) ([]Row, error)) ([]fleet.Change, erro
 		}
 	}
 	if len(open) > 0 {
-		chain, err := later(open)
+		chain, err := laterChanges(ctx, tx, open)
 		if err != nil {
 			return nil, err
 		}
@@ -119,9 +119,9 @@ func Bodies(rows []Row, later func([]*Row) ([]Row, error)) ([]fleet.Change, erro
 	return changes, nil
 }
 
-// Run adds the documents to rows that are successive changes of one document, newest first. newest is the document after the
+// changesOfRun adds the documents to rows that are successive changes of one document, newest first. newest is the document after the
 // first of them.
-func Run(rows []Row, newest []byte) ([]fleet.Change, error) {
+func changesOfRun(rows []Row, newest []byte) ([]fleet.Change, error) {
 	changes := make([]fleet.Change, len(rows))
 	after := newest
 	for i := range rows {
@@ -143,18 +143,23 @@ func Run(rows []Row, newest []byte) ([]fleet.Change, error) {
 	return changes, nil
 }
 
-type documentKey struct {
-	kind fleet.Kind
-	id   string
+// laterChanges returns the changes that are needed to compute the documents of some changes.
+func laterChanges(ctx context.Context, tx Tx, of []*Row) (all []Row, err error) {
+	keys := make([]Key, len(of))
+	for i, r := range of {
+		keys[i] = Key{Kind: r.Kind, ID: r.ID, Revision: r.Revision}
+	}
+	err = tx.EachKey(ctx, keys, selectLaterChanges, nil, scanRow(ctx, &all))
+	return all, err
 }
 
 // walk finds bodies by going back from one that is whole.
-type walk map[documentKey][]*Row // by revision
+type walk map[fleet.DocumentName][]*Row // by revision
 
 func newWalk(chain []Row) walk {
 	w := walk{}
 	for i := range chain {
-		k := documentKey{chain[i].Kind, chain[i].ID}
+		k := fleet.DocumentName{Kind: chain[i].Kind, ID: chain[i].ID}
 		w[k] = append(w[k], &chain[i])
 	}
 	for k, rows := range w {
@@ -165,7 +170,7 @@ func newWalk(chain []Row) walk {
 }
 
 func (w walk) after(r *Row) ([]byte, error) {
-	rows := w[documentKey{r.Kind, r.ID}]
+	rows := w[fleet.DocumentName{Kind: r.Kind, ID: r.ID}]
 	first, _ := slices.BinarySearchFunc(rows, r.Revision+1, func(e *Row, rev fleet.Revision) int { return cmp.Compare(e.Revision, rev) })
 	for last := first; last < len(rows); last++ {
 		body, known, err := rows[last].whole()
@@ -194,19 +199,10 @@ func MustUnpack(from, to int) bool {
 	return from >= PackedVersion && to < PackedVersion
 }
 
-// SelectPacked are the newest packed changes up to revision $1, and Unpacked writes $1 and $2, before and after, into the
-// change of revision $3 of document $4, $5.
-const (
-	SelectPacked = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
-		WHERE c.revision <= $1 AND (c.before = '' OR c.after = '') ORDER BY c.revision DESC, c.seq LIMIT 500`
-	Unpacked = `UPDATE changes SET before = $1, after = $2, packed_before = NULL, packed_after = NULL, sum = 0, bytes = NULL
-		WHERE revision = $3 AND kind = $4 AND id = $5`
-)
-
-// Unpack returns a row in the format of older versions. Some rows before the oldest complete revision only record when a
+// unpackedChange returns a row in the format of older versions. Some rows before the oldest complete revision only record when a
 // document was created, and their documents are never read.
-func Unpack(r Row, oldest fleet.Revision, bodies func([]Row) ([]fleet.Change, error)) (fleet.Change, error) {
-	changes, err := bodies([]Row{r})
+func unpackedChange(ctx context.Context, tx Tx, r Row, oldest fleet.Revision) (fleet.Change, error) {
+	changes, err := bodies(ctx, tx, []Row{r})
 	if err == nil {
 		return changes[0], nil
 	}
@@ -221,13 +217,4 @@ func Unpack(r Row, oldest fleet.Revision, bodies func([]Row) ([]fleet.Change, er
 		ch.After = json.RawMessage(`{}`)
 	}
 	return ch, nil
-}
-
-// Text is a body for a text column.
-func Text(body []byte) *string {
-	if body == nil {
-		return nil
-	}
-	s := string(body)
-	return &s
 }

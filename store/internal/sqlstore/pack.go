@@ -1,4 +1,4 @@
-package backend
+package sqlstore
 
 import (
 	"bytes"
@@ -30,8 +30,8 @@ type Packed struct {
 // reading the past of a document goes through about as many changes.
 const wholeEvery = 16
 
-// Pack packs one change of a commit.
-func Pack(commit uuid.UUID, seq int, ch fleet.Change) Packed {
+// packChange packs one change of a commit.
+func packChange(commit uuid.UUID, seq int, ch fleet.Change) Packed {
 	p := Packed{Sum: sum(ch.After), Bytes: int64(len(ch.Before) + len(ch.After))}
 	if ch.Before != nil {
 		p.Before = pack(ch.Before, ch.After)
@@ -40,15 +40,6 @@ func Pack(commit uuid.UUID, seq int, ch fleet.Change) Packed {
 		p.After = pack(ch.After, nil)
 	}
 	return p
-}
-
-// Marker is the value of a packed change's document columns: an empty text, which no document is, or NULL if there is no
-// document.
-func Marker(body []byte) *string {
-	if body == nil {
-		return nil
-	}
-	return new(string)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
