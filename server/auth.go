@@ -166,7 +166,7 @@ var tokenRoles = map[string]role{
 // errForbidden is the same for everything that a principal may not do, so that it does not reveal which documents exist.
 var errForbidden = &publicError{
 	status: http.StatusForbidden, code: "forbidden",
-	detail: "the token or client certificate is valid, but not for this: ask for one with another role",
+	detail: "the token or client certificate is valid but does not permit this: use one with a higher role",
 }
 
 // identify returns the sender of a request: by its token if it has one, else by its client certificate. It neither allocates
@@ -209,12 +209,12 @@ func unauthorized(op *operation, why error) error {
 	challenge := `Bearer realm="flux-resourceset"`
 	switch { // RFC 6750: no error code when the request has no token
 	case errors.Is(why, errReadToken):
-		detail = "this is the read token, and changes need the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples"
+		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples"
 	case errors.Is(why, errUnknown):
-		detail = "this server does not know the bearer token: it is wrong, was revoked, or is another server's"
+		detail = "the bearer token is unknown: it is wrong, was revoked, or belongs to another server"
 		challenge += `, error="invalid_token"`
 	case errors.Is(why, errExpired):
-		detail = "the bearer token has expired: ask for a new one"
+		detail = "the bearer token has expired: request a new one"
 		challenge += `, error="invalid_token"`
 	}
 	return &publicError{

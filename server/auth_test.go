@@ -322,7 +322,7 @@ func TestReadTokenRejectedForChange(t *testing.T) {
 	w := setup(t)
 	w.unchanged(func() {
 		refused := w.patch(demoCluster, `{"environment":"qa"}`, "Authorization", "Bearer "+readToken).problem(401, "unauthorized")
-		require.Contains(t, refused.json()["detail"], "this is the read token, and changes need the write token: CRUD_AUTH_TOKEN")
+		require.Contains(t, refused.json()["detail"], "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN")
 		missing := w.patch(demoCluster, `{"environment":"qa"}`, "Authorization", "").problem(401, "unauthorized")
 		require.Contains(t, missing.json()["detail"], "the write token is required")
 	})

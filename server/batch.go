@@ -48,7 +48,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 // runBatch runs operations in one transaction.
 func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, guard fleet.Guard) (fleet.Result, []api.OperationResult, error) {
 	if _, given := c.Request().Header["If-Match"]; given {
-		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: names the version of one document, and this changes any number of them; send the plan_hash of a plan"}})
+		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: applies to one document, and a batch may change several; send the plan_hash of a plan"}})
 	}
 	if err := fleet.Invalid(s.misshapenDocuments(ops)); err != nil {
 		return fleet.Result{}, nil, err

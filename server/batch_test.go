@@ -92,7 +92,7 @@ func TestProblemsLimited(t *testing.T) {
 		require.Len(t, p.pointers(), 1000)
 		p = w.batch(slices.Repeat([]string{`{"op":"swim"}`}, 1234)...).problem(400, "validation_error")
 		require.Len(t, p.pointers(), 1001)
-		require.Contains(t, string(p.body), `{"pointer":"","detail":"more are left out here"}`)
+		require.Contains(t, string(p.body), `{"pointer":"","detail":"further problems are omitted"}`)
 	})
 }
 

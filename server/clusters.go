@@ -55,10 +55,10 @@ func runningOnly(st *fleet.State, component, version, tag *string) (func(*fleet.
 	if component == nil {
 		var problems []fleet.Problem
 		if version != nil {
-			problems = append(problems, fleet.Problem{Detail: "query parameter component_version: needs component beside it"})
+			problems = append(problems, fleet.Problem{Detail: "query parameter component_version: requires component"})
 		}
 		if tag != nil {
-			problems = append(problems, fleet.Problem{Detail: "query parameter oci_tag: needs component beside it"})
+			problems = append(problems, fleet.Problem{Detail: "query parameter oci_tag: requires component"})
 		}
 		return func(*fleet.Document) bool { return true }, fleet.Invalid(problems)
 	}

@@ -92,7 +92,7 @@ func (b *timeBudgets) check(who string) error {
 	}
 	return &publicError{
 		status: http.StatusTooManyRequests, code: "too_many_requests",
-		detail:  "reads and plans of this credential have taken too much processor time: ask less often, or for less at a time",
+		detail:  "reads and plans of this credential have used up its budget of processor time: send fewer or smaller requests",
 		headers: map[string]string{"Retry-After": strconv.Itoa(1 + int(math.Ceil(over.Seconds()/budgetRate)))},
 	}
 }

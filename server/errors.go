@@ -78,41 +78,41 @@ func toPublic(c echo.Context, err error) *publicError {
 	case errors.As(err, &unclear):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "outcome_unknown",
-			detail: fmt.Sprintf("the store did not say whether the change was committed: look for commit %s among the revisions before sending it again", unclear.Commit.ID),
+			detail: fmt.Sprintf("the store did not confirm the commit, which may have happened: look for commit %s in the history before you repeat the change", unclear.Commit.ID),
 		}
 	case errors.Is(err, store.ErrCompacted):
-		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "this server no longer keeps that revision: its history is kept for a limited time (HISTORY_RETENTION)"}
+		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "the revision was removed: the history is limited to HISTORY_RETENTION"}
 	case errors.Is(err, store.ErrReadOnly):
 		return toPublic(c, errReadOnly(true))
 	case errors.Is(err, store.ErrQuarantined):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "what the store has is held until an operator accepts it: it is not served to clusters and cannot be changed; /ready says more",
+			detail: "the store's history is quarantined: it is neither served to clusters nor changed until an operator accepts it; see /ready",
 		}
 	case errors.Is(err, store.ErrReplaced): // no Retry-After: an operator has to act first
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store's history was replaced; changes are refused until an operator accepts that or brings the old one back: /ready says more",
+			detail: "the store's history was replaced: changes are refused until an operator accepts it or restores the previous one; see /ready",
 		}
 	case errors.Is(err, errBehind):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "another server has answered this cluster from a newer revision than this one has: try again, or another server", headers: map[string]string{"Retry-After": "1"},
+			detail: "another server has served this cluster a newer revision: try again, or use another server", headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrTooOld):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store has not confirmed this server's copy of the fleet for longer than MAX_STALENESS, or STATE_MAX_AGE after a start, allows: try again, or another server", headers: map[string]string{"Retry-After": "1"},
+			detail: "the store has not confirmed this server's copy of the fleet within MAX_STALENESS, or STATE_MAX_AGE after a start: try again, or use another server", headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrContended):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "contended",
-			detail: "other writers were faster every time, or one held the store for too long: nothing was changed; try again", headers: map[string]string{"Retry-After": "1"},
+			detail: "too many concurrent commits, or one that locked the store for too long: the change was not committed; try again", headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &publicError{
 			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store cannot answer at the moment; try again", headers: map[string]string{"Retry-After": "1"},
+			detail: "the store is unavailable: try again", headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.As(err, &large):
 		return tooLarge(0)
@@ -125,7 +125,7 @@ func toPublic(c echo.Context, err error) *publicError {
 	}
 	return &publicError{
 		status: http.StatusInternalServerError, code: "internal_error",
-		detail: fmt.Sprintf("something went wrong here; the log has the cause under request id %s", requestID(c)),
+		detail: fmt.Sprintf("internal error: the log of the server has the cause under request id %s", requestID(c)),
 	}
 }
 
@@ -191,7 +191,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	}
 	for i, problem := range p.problems {
 		if i == maxErrors {
-			body.Errors = append(body.Errors, api.FieldProblem{Detail: "more are left out here"})
+			body.Errors = append(body.Errors, api.FieldProblem{Detail: "further problems are omitted"})
 			break
 		}
 		field := api.FieldProblem{Pointer: s.withoutSecrets(problem.Pointer), Detail: s.withoutSecrets(problem.Detail)}

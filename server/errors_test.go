@@ -275,7 +275,7 @@ func TestReadyWhileCommitsFail(t *testing.T) {
 		require.GreaterOrEqual(t, w.create503("/namespaces", `{"id":"x"}`).status, 500)
 		for range 3 {
 			notReady := w.get("/ready").want(503)
-			require.Equal(t, "the store answers, but changes cannot be committed: the log says why", at(notReady.json(), "checks", "store"))
+			require.Equal(t, "the store answers, but commits fail; the log has the cause", at(notReady.json(), "checks", "store"))
 		}
 		w.poll(demoPolls + "/namespaces").want(200)
 		w.faults.set(func(f *faultyStore) { f.commit = nil })

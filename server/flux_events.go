@@ -54,7 +54,7 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 	if !s.tracker.RecordEvent(cluster.ID, list, id, event, now) {
 		return &publicError{
 			status: http.StatusTooManyRequests, code: "too_many_requests",
-			detail: "this cluster sends more events than are taken of one; its state does not depend on them", headers: map[string]string{"Retry-After": "1"},
+			detail: "too many events of this cluster: the event was not recorded; send it again later", headers: map[string]string{"Retry-After": "1"},
 		}
 	}
 	return c.NoContent(http.StatusAccepted)
@@ -80,7 +80,7 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 		return e, &publicError{status: http.StatusBadRequest, code: "validation_error", detail: "the body could not be read to its end"}
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
-		problem := fleet.Problem{Detail: "is not an event as Flux sends it"}
+		problem := fleet.Problem{Detail: "must be an event of Flux"}
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			problem = fleet.Problem{Pointer: "/" + strings.ReplaceAll(wrong.Field, ".", "/"), Detail: "must not be of type " + wrong.Value}
 		}

@@ -63,7 +63,7 @@ func (s *Server) unassignFromLayer(c echo.Context, layer string, kind fleet.Kind
 // view answers with a view of a document that depends on other documents too, so its ETag changes with any of them.
 func (s *Server) view(c echo.Context, kind fleet.Kind, id string, revision *int64, ifNoneMatch *string, view func(*fleet.State, *fleet.Document) any) error {
 	if revision != nil {
-		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter view: is not for an older revision"}})
+		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter view: not supported for an older revision"}})
 	}
 	st, err := s.state(c)
 	if err != nil {

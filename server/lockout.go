@@ -234,7 +234,7 @@ func throttledError(wait time.Duration) *publicError {
 	seconds := int(math.Ceil(wait.Seconds()))
 	return &publicError{
 		status: http.StatusTooManyRequests, code: "too_many_requests",
-		detail:  "too many requests without a valid token came from this address; those with a managed token or a certificate are answered as ever",
+		detail:  "too many requests from this address without a valid token: wait, or use a managed token or a client certificate, which are not limited",
 		headers: map[string]string{"Retry-After": strconv.Itoa(max(1, seconds))},
 	}
 }

@@ -62,33 +62,33 @@ func newMetrics(s *Server) *metrics {
 		}, []string{"route", "method"}),
 		unresolved: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "unresolved_references_total",
-			Help: "Polls refused because stored data refers to something that is not there.",
+			Help: "Polls refused because a stored document refers to a missing one.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests that ended in a panic."}),
 		stored: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "stored_violations_total",
-			Help: "Problems that changes met in stored documents and that were not refused because they were there before.",
+			Help: "Problems in stored documents that changes found and accepted, because they existed before.",
 		}),
 		commits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "commits_total",
-			Help: "Commits that this process made, by the kinds of documents they changed: one that changed several counts for each.",
+			Help: "Commits by this process, by the kinds of documents that they changed; a commit counts once for each kind.",
 		}, []string{"kind"}),
 		work: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "work_duration_seconds",
-			Help: "Time that plans, batches, explanations, pages of the history and questions about the whole fleet were worked on, without the wait for their turn.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50},
+			Help: "Running time of plans, batches, explanations, pages of the history and questions about the whole fleet, without the wait for their turn.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50},
 		}, []string{"work"}),
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "anonymous_requests_turned_away_total",
-			Help: "Requests of nobody known that were answered by a status alone, because too many of them were under way.",
+			Help: "Unauthenticated requests that were answered with a status only, because too many were in progress.",
 		}),
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "auth_failures_total",
-			Help: "Requests that were not let through, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
+			Help: "Requests that were refused, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
 		}, []string{"reason"}),
 	}
 	identified := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "authenticated_requests_total",
-		Help: "Requests of somebody known, by what they were known by: a static token, a managed one, a client certificate.",
+		Help: "Authenticated requests by kind of credential: a static token, a managed one, a client certificate.",
 	}, []string{"credential"})
 	for by, name := range authMethodNames {
 		m.identified[by] = identified.WithLabelValues(name)
@@ -107,7 +107,7 @@ func newMetrics(s *Server) *metrics {
 		m.commits.WithLabelValues(string(kind))
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "1, with what runs here.",
+		Namespace: namespace, Name: "build_info", Help: "1, with the version of this process as labels.",
 		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "goversion": runtime.Version(), "mode": s.cfg.Mode, "store": s.cfg.StoreName},
 	})
 	info.Set(1)
@@ -206,20 +206,20 @@ var (
 	descAge      = desc("fleet_state_age_seconds", "Seconds since the store last confirmed the served fleet; reads are refused above MAX_STALENESS.")
 	descClusters = desc("clusters", "Clusters by state.", "state")
 	descDocs     = desc("documents", "Documents by kind.", "kind")
-	descRefused  = desc("store_content_refused", "1 while the store's content is not served because its history was replaced and nobody has accepted that.")
+	descRefused  = desc("store_content_refused", "1 while the store's content is not served because its history was replaced and no operator has accepted it.")
 	descFromDisk = desc("fleet_from_disk", "1 while the served fleet was read from disk and the store has not confirmed it since the start.")
-	descReloads  = desc("store_reloads_total", "Times another history was accepted in place of the one that was served.")
-	descStale    = desc("store_stale_commits_total", "Commits that lost to another process's commit.")
+	descReloads  = desc("store_reloads_total", "Times a replaced history was accepted.")
+	descStale    = desc("store_stale_commits_total", "Commits that were retried because another process committed first.")
 	descIntact   = desc("history_verified", "1 when the history agrees with its hash chain, up to history_verified_revision; 0 when it was altered.")
 	descVerified = desc("history_verified_revision", "Newest revision up to which the history was verified.")
 	descHash     = desc("history_verified_hash", "The first 52 bits of the hash of that revision in the hash chain, as a number: the same in every process and at any time.")
-	descAltered  = desc("history_altered_total", "Times the history disagreed with its hash chain, or with what was verified before.")
+	descAltered  = desc("history_altered_total", "Times the history did not match its hash chain or an earlier verification.")
 	descLooked   = desc("history_verified_timestamp_seconds", "When the history was last verified.")
-	descSize     = desc("store_size_bytes", "Bytes that the database takes on disk, with its log and its indexes.")
-	descConns    = desc("store_connections", "Connections of this process to its database: in_use, idle, and how many there may be (max).", "state")
-	descWaits    = desc("store_connection_waits_total", "Times somebody had to wait for a connection to the database.")
-	descWaited   = desc("store_connection_wait_seconds_total", "Seconds that were waited for connections to the database.")
-	descPolled   = desc("clusters_polled", "Clusters whose Flux polled within the time before.", "within")
+	descSize     = desc("store_size_bytes", "Size of the database on disk, with its log and indexes.")
+	descConns    = desc("store_connections", "Connections of this process to its database: in_use, idle, and the limit (max).", "state")
+	descWaits    = desc("store_connection_waits_total", "Waits for a connection to the database.")
+	descWaited   = desc("store_connection_wait_seconds_total", "Seconds of waiting for connections to the database.")
+	descPolled   = desc("clusters_polled", "Clusters whose Flux polled within this time.", "within")
 	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled.", "cluster")
 )
 

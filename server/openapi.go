@@ -109,7 +109,7 @@ func minimumRole(security openapi3.SecurityRequirements) (least role, err error)
 		for scheme := range alternative {
 			r, ok := schemeRoles[scheme]
 			if !ok {
-				return 0, fmt.Errorf("the security scheme %q is none that this server knows", scheme)
+				return 0, fmt.Errorf("unknown security scheme %q", scheme)
 			}
 			if least == roleNone || r < least {
 				least = r

@@ -27,7 +27,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	plan.Results = results
 	addWarnings(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
-		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect is no longer the one that plan_hash names"}
+		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect differs from the plan with this plan_hash: make a new plan"}
 	}
 	answer, err := encodeResponse(plan, requestOf(c).job.interrupted)
 	if err != nil {

@@ -44,25 +44,25 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	case status.QuarantineReason != "":
 		out.Checks["store"] = status.QuarantineReason
 	case errors.Is(err, store.ErrNoCommits):
-		out.Checks["store"] = "the store answers, but changes cannot be committed: the log says why"
+		out.Checks["store"] = "the store answers, but commits fail; the log has the cause"
 	case err != nil:
 		out.Checks["store"] = "the store does not answer"
 	}
 	if err != nil {
-		s.cfg.Logger.DebugContext(ctx, "the store is not well", "error", err)
+		s.cfg.Logger.DebugContext(ctx, "the readiness check of the store failed", "error", err)
 	}
 	switch {
 	case !status.Loaded:
 		out.Checks["state"] = "not loaded yet"
 	case status.StateQuarantined:
-		out.Checks["state"] = "held: clusters are not answered from what the store has"
+		out.Checks["state"] = "quarantined: the store's history is not served to clusters"
 	case status.TooOld && status.Cold:
-		out.Checks["state"] = fmt.Sprintf("too old: from disk, where the store last confirmed it at %s by the clock, and STATE_MAX_AGE is %s",
+		out.Checks["state"] = fmt.Sprintf("too old: read from disk, last confirmed by the store at %s, and STATE_MAX_AGE is %s",
 			status.ConfirmedAt.UTC().Format(time.RFC3339), status.MaxAge)
 	case status.TooOld:
 		out.Checks["state"] = fmt.Sprintf("too old: the store last confirmed it %s ago, and MAX_STALENESS is %s", status.Age.Round(time.Second), status.MaxAge)
 	case status.Outdated:
-		out.Checks["state"] = fmt.Sprintf("stale, from disk: the store last confirmed it at %s by the clock, and SERVE_STALE_AFTER_RESTART has it served",
+		out.Checks["state"] = fmt.Sprintf("stale: read from disk, last confirmed by the store at %s, served because of SERVE_STALE_AFTER_RESTART",
 			status.ConfirmedAt.UTC().Format(time.RFC3339))
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"

@@ -87,10 +87,10 @@ func (q *queue) enter(principal string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.perPrincipal[principal] >= q.limits.perPrincipal {
-		return q.busyError("too many " + q.name + " of this credential are under way: wait for their answers, or try again later")
+		return q.busyError("too many " + q.name + " of this credential in progress: wait for their answers, or try again later")
 	}
 	if q.total >= q.limits.total {
-		return q.busyError("too many " + q.name + " are under way: try again later")
+		return q.busyError("too many " + q.name + " in progress: try again later")
 	}
 	q.perPrincipal[principal]++
 	q.total++
@@ -258,7 +258,7 @@ func (s *Server) enter(r *request) (*job, error) {
 	}
 	if j.queue != nil || r.op.write {
 		j.ctx, j.cancel = context.WithTimeoutCause(j.ctx, maxJobTime, &fleet.Error{
-			Code: fleet.CodeLimitExceeded, Detail: "this takes longer than " + maxJobTime.String() + ": try again, or do it in parts",
+			Code: fleet.CodeLimitExceeded, Detail: "the request takes longer than " + maxJobTime.String() + ": try again, or split it",
 		})
 	}
 	r.job = j
@@ -296,7 +296,7 @@ func (j *job) waitTurn() error {
 		if j.ctx.Err() == context.Canceled {
 			return context.Canceled
 		}
-		return j.queue.busyError("others took too long: try again later")
+		return j.queue.busyError("no turn within the time limit: try again later")
 	}
 }
 

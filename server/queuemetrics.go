@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // queueCollector reports the numbers of waiting, running and stuck jobs.
 type queueCollector struct{ server *Server }
 
-var descJobs = desc("work_jobs", "Jobs of each queue that wait for their turn, are worked on, or are stuck: of those worked on, the ones that go on although they were canceled more than 10 s ago.", "work", "state")
+var descJobs = desc("work_jobs", "Jobs of each queue that wait for their turn, are running, or are stuck: still running more than 10 s after they were canceled.", "work", "state")
 
 // Describe implements prometheus.Collector.
 func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) { ch <- descJobs }

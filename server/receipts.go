@@ -51,7 +51,7 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 		return r, echo.ErrNotFound
 	}
 	if _, ok := st.PolledAt(list); !ok {
-		return r, &fleet.Error{Code: fleet.CodeNotFound, Detail: "clusters poll no list of this name"}
+		return r, &fleet.Error{Code: fleet.CodeNotFound, Detail: "there is no list of this name"}
 	}
 	r.list, r.id = list, id
 	var problems []fleet.Problem
@@ -60,7 +60,7 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 	}
 	var ok bool
 	if r.input, ok = fleet.ParseReceipt(input); !ok {
-		problems = append(problems, fleet.Problem{Detail: "query parameter input: must be an input's receipt, 16 hexadecimal digits in lower case"})
+		problems = append(problems, fleet.Problem{Detail: "query parameter input: must be the receipt of an input, 16 hexadecimal digits in lower case"})
 	}
 	return r, fleet.Invalid(problems)
 }
@@ -102,7 +102,7 @@ func errEarlyReceipt(wait time.Duration) error {
 	seconds := int64(math.Ceil(wait.Seconds()))
 	return &publicError{
 		status: http.StatusConflict, code: "early_receipt",
-		detail:  fmt.Sprintf("the cluster was not served this input, or was served something else a moment ago: the receipt was not recorded; send it again in %d s", seconds),
+		detail:  fmt.Sprintf("the receipt was not recorded, because the cluster was not served this input, or was served another one a moment ago: send it again in %d s", seconds),
 		headers: map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)},
 	}
 }

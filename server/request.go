@@ -61,7 +61,7 @@ func (s *Server) waitForRevision(r *request) error {
 		return nil //nolint:nilerr // likewise
 	}
 	if revision < 0 { // polls are not validated
-		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, which is 0 or more"}})
+		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, 0 or more"}})
 	}
 	wait := s.cfg.Replica.SyncTo
 	if r.op.poll || r.principal.role == rolePoll { // polls must not cause one query of the store each
@@ -117,7 +117,7 @@ func (s *Server) notReachedError(r *request, revision int64) error {
 	}
 	return &publicError{
 		status: http.StatusServiceUnavailable, code: "store_unavailable",
-		detail: detail + "; try again, or, if the server was given another history since, ask for one of that", headers: map[string]string{"Retry-After": "1"},
+		detail: detail + "; try again, or, if the history of the store was replaced, request one of its revisions", headers: map[string]string{"Retry-After": "1"},
 	}
 }
 
@@ -127,7 +127,7 @@ func unknownRevision(r *request, unknown *store.UnknownRevisionError) error {
 	r.Response().Header()[headerRevision] = []string{formatRevision(unknown.Newest)}
 	return &publicError{
 		status: http.StatusServiceUnavailable, code: "unknown_revision",
-		detail: unknown.Error() + ": it was given another history since, such as a restored backup or an empty database; nothing was changed",
+		detail: unknown.Error() + ": its history was replaced, for example by a backup or an empty database; nothing was changed",
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *Server) sendBuffered(c echo.Context, answer *gzipResponse) error {
 	job := requestOf(c).job
 	leave := s.responseBuffer.reserve(job.principal, answer.Len())
 	if leave == nil {
-		return job.queue.busyError("too many answers to " + job.queue.name + " are under way: take those that you asked for, or try again later")
+		return job.queue.busyError("too many answers to " + job.queue.name + " have not been received yet: receive them first, or try again later")
 	}
 	defer leave()
 	return job.send(c, answer)

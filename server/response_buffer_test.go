@@ -105,7 +105,7 @@ func TestResponseBufferOfPlans(t *testing.T) {
 		}
 		require.Greater(t, stalls, 5)
 		refused := ask(readToken).problem(429, "too_many_requests")
-		require.Contains(t, refused.json()["detail"], "take those that you asked for")
+		require.Contains(t, refused.json()["detail"], "receive them first")
 		require.Equal(t, "5", refused.header.Get("Retry-After"))
 		ask(writeToken).want(200)
 		read()

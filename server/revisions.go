@@ -33,7 +33,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 		q.Limit = *p.Limit
 	}
 	if q.ID != "" && q.Kind == "" {
-		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter id: needs kind beside it"}})
+		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter id: requires kind"}})
 	}
 	var err error
 	if q.Before, err = cursorOf(p.Cursor); err != nil {
@@ -60,7 +60,7 @@ func cursorOf(cursor *string) (fleet.Revision, error) {
 	}
 	before, err := strconv.ParseInt(*cursor, 10, 64)
 	if err != nil || before < 1 {
-		return 0, fleet.Invalid([]fleet.Problem{{Detail: "query parameter cursor: is not one that a Link of this API carries"}})
+		return 0, fleet.Invalid([]fleet.Problem{{Detail: "query parameter cursor: must be from a Link header of this API"}})
 	}
 	return fleet.Revision(before), nil
 }

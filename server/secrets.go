@@ -77,7 +77,7 @@ func (s *Server) rejectSecrets(c echo.Context) error {
 	look := func(pointer, where, text string) {
 		if what := s.secretIn(text); what != "" {
 			problems = append(problems, fleet.Problem{Pointer: pointer, Detail: fmt.Sprintf(
-				"%slooks like %s, and would stay in the history for ever: leave it out, and change it where it came from if it is one", where, what)})
+				"%slooks like %s, and would stay in the history: remove it, and rotate it if it is a secret", where, what)})
 		}
 	}
 	for _, name := range []string{headerChangeReason, headerChangeAuthor} {

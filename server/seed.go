@@ -46,7 +46,7 @@ func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	}
 	doc, err := spec()
 	if err != nil {
-		return fmt.Errorf("the embedded contract: %w", err)
+		return fmt.Errorf("the embedded OpenAPI document: %w", err)
 	}
 	// Every document is validated as a POST of it would be.
 	right := entries{}

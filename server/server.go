@@ -110,7 +110,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	ops, err := loadOperations(cfg.Mode)
 	if err != nil {
-		return nil, fmt.Errorf("the embedded contract: %w", err)
+		return nil, fmt.Errorf("the embedded OpenAPI document: %w", err)
 	}
 	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
 	s.responseBuffer.perPrincipal = map[string]int{}
@@ -221,7 +221,7 @@ func errReadOnly(write bool) error {
 	}
 	return &publicError{
 		status: http.StatusNotFound, code: "not_found",
-		detail: "this server is read-only and serves Flux polls: ask one that runs with API_MODE=crud",
+		detail: "this server is read-only and serves Flux polls: use one that runs with API_MODE=crud",
 	}
 }
 

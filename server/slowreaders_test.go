@@ -63,7 +63,7 @@ func TestResponseBufferOfHistory(t *testing.T) {
 		require.Positive(t, stalls)
 		ask := func(token string) *answer { return w.get("/revisions/1", "Authorization", "Bearer "+token) }
 		refused := ask(readToken).problem(429, "too_many_requests")
-		require.Contains(t, refused.json()["detail"], "take those that you asked for")
+		require.Contains(t, refused.json()["detail"], "receive them first")
 		require.Equal(t, "5", refused.header.Get("Retry-After"))
 		ask(writeToken).want(200)
 		read()

@@ -44,12 +44,12 @@ type stateCounts struct {
 }
 
 var (
-	descClusterStates = desc("clusters_by_state", "Live clusters by what is known of them.", "state")
-	descInputStates   = desc("inputs_by_state", "Inputs of live clusters by what is known of them.", "state")
-	descConfirmed     = desc("inputs_confirmed_ratio", "Share of the inputs that live clusters are asked for which they have confirmed as they are now.")
+	descClusterStates = desc("clusters_by_state", "Live clusters by status.", "state")
+	descInputStates   = desc("inputs_by_state", "Inputs of live clusters by status.", "state")
+	descConfirmed     = desc("inputs_confirmed_ratio", "Share of the desired inputs of live clusters that are confirmed.")
 	descNever         = desc("clusters_never_polled", "Live clusters that have never polled, although they are older than OFFLINE_AFTER.")
 	descAllSilent     = desc("clusters_all_silent", "1 when all live clusters that have ever polled, two or more, are silent: then the cause is likely the address of this service.")
-	descUnseen        = desc("clusters_oldest_poll_timestamp_seconds", "When the live cluster that was not seen for the longest time was last seen.")
+	descUnseen        = desc("clusters_oldest_poll_timestamp_seconds", "When the live cluster whose last poll is oldest polled.")
 )
 
 // Describe implements prometheus.Collector.

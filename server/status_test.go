@@ -178,8 +178,8 @@ func TestVersionStatus(t *testing.T) {
 	}
 	for _, path := range []string{"/status", "/clusters"} {
 		problem := w.get(path+"?component_version=6.9.0&oci_tag=x").problem(400, "validation_error")
-		require.Contains(t, string(problem.body), "component_version: needs component beside it")
-		require.Contains(t, string(problem.body), "oci_tag: needs component beside it")
+		require.Contains(t, string(problem.body), "component_version: requires component")
+		require.Contains(t, string(problem.body), "oci_tag: requires component")
 	}
 	w.get("/status?component=&component_version=6.9.0").problem(404, "not_found")
 	in := w.input("qa-00", "platform-components", "podinfo")

@@ -70,7 +70,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 	}
 	// HTTP requires that a server honors a condition. POST creates or answers 409, which is the meaning of "*".
 	if _, ok := c.Request().Header[headerIfNoneMatch]; ok && op.write && c.Request().Method != http.MethodPost {
-		problems = append(problems, fleet.Problem{Detail: "header If-None-Match: is for reads; make a change conditional with If-Match"})
+		problems = append(problems, fleet.Problem{Detail: "header If-None-Match: only for reads; use If-Match for changes"})
 	}
 	known := map[string]bool{}
 	for _, ref := range op.spec.Parameters {
@@ -96,7 +96,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 	// A misspelled dry_run must not become a change.
 	for name := range c.QueryParams() {
 		if !known[name] {
-			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter %s: there is none of this name here", name)})
+			problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("query parameter %s: unknown", name)})
 		}
 	}
 	slices.SortFunc(problems, func(a, b fleet.Problem) int { return strings.Compare(a.Detail, b.Detail) })
@@ -268,7 +268,7 @@ func problemsInLists(schema *openapi3.Schema, value any) []fleet.Problem {
 func decodeBody[T any](c echo.Context) (T, error) {
 	var v T
 	if err := json.Unmarshal(requestBody(c), &v); err != nil {
-		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body is not what the contract describes"}})
+		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body does not match the OpenAPI document"}})
 	}
 	return v, nil
 }
@@ -284,7 +284,7 @@ func schemaProblems(err error) []fleet.Problem {
 	for _, err := range flatten(err) {
 		schema, ok := errors.AsType[*openapi3.SchemaError](err)
 		if !ok {
-			out = append(out, fleet.Problem{Detail: "the body is not what the contract describes"})
+			out = append(out, fleet.Problem{Detail: "the body does not match the OpenAPI document"})
 			continue
 		}
 		at := fleet.Pointer(schema.JSONPointer()...)
