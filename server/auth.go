@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -20,6 +21,11 @@ import (
 type Tokens struct {
 	Read, ReadPrevious   string
 	Write, WritePrevious string
+}
+
+// Masker returns a Masker that knows the tokens.
+func (t Tokens) Masker() *redact.Masker {
+	return redact.NewMasker(t.Read, t.ReadPrevious, t.Write, t.WritePrevious)
 }
 
 // Actors in the log.

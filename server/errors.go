@@ -184,19 +184,19 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if p.status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
 		h.Set(echo.HeaderAllow, s.operations.allow(s.cfg.Mode, c.Path()))
 	}
-	detail := s.withoutSecrets(p.detail)
+	detail := s.masker.Tokens(p.detail)
 	body := api.Problem{
 		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: detail,
-		Instance: s.pathWithoutSecrets(c.Request().URL), Error: p.code, Message: detail,
+		Instance: s.masker.Path(c.Request().URL), Error: p.code, Message: detail,
 	}
 	for i, problem := range p.problems {
 		if i == maxErrors {
 			body.Errors = append(body.Errors, api.FieldProblem{Detail: "further problems are omitted"})
 			break
 		}
-		field := api.FieldProblem{Pointer: s.withoutSecrets(problem.Pointer), Detail: s.withoutSecrets(problem.Detail)}
+		field := api.FieldProblem{Pointer: s.masker.Tokens(problem.Pointer), Detail: s.masker.Tokens(problem.Detail)}
 		if p.code == string(fleet.CodeRevertConflict) { // the request does not name the documents
-			field.Kind, field.ID = string(problem.Kind), s.withoutSecrets(problem.ID)
+			field.Kind, field.ID = string(problem.Kind), s.masker.Tokens(problem.ID)
 		}
 		body.Errors = append(body.Errors, field)
 	}

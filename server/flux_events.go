@@ -46,7 +46,7 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 	now := s.cfg.Now()
 	list, id, event := e.target(st, now)
 	for _, text := range []*string{&id, &event.Object, &event.Reason, &event.Revision, &event.Message} {
-		*text = s.masked(*text)
+		*text = s.masker.All(*text)
 	}
 	if isPerson(c.Request()) {
 		return c.NoContent(http.StatusAccepted) // a test by a person is no event of the cluster

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 )
 
 // requestID is the id of the request in the log, in the revision that it commits, and in the answer. Polls have none unless
@@ -19,7 +21,7 @@ func requestID(c echo.Context) string {
 	if r.id != "" {
 		return r.id
 	}
-	r.id = redact(c.Request().Header.Get(echo.HeaderXRequestID))
+	r.id = redact.ManagedTokens(c.Request().Header.Get(echo.HeaderXRequestID))
 	if !isPlainID(r.id) {
 		r.id = uuid.NewString()
 	}
@@ -61,7 +63,7 @@ func (s *Server) serve(c *request, places *preauthLimit, next echo.HandlerFunc) 
 	op := s.operations.find(c.Request().Method, c.Path())
 	poll := op != nil && op.poll
 	hardenHeaders(c.Response().Header())
-	if s.secretIn(c.Request().Header.Get(echo.HeaderXRequestID)) != "" {
+	if s.masker.Find(c.Request().Header.Get(echo.HeaderXRequestID)) != "" {
 		c.Request().Header.Del(echo.HeaderXRequestID) // it would appear in the log and in the history
 	}
 	if !poll {
@@ -114,9 +116,9 @@ func (s *Server) logRequest(c echo.Context, poll bool, took time.Duration) {
 	}
 	attrs := []slog.Attr{
 		slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
-		slog.String("path", redact(c.Request().URL.Path)), slog.Int("status", c.Response().Status),
+		slog.String("path", redact.ManagedTokens(c.Request().URL.Path)), slog.Int("status", c.Response().Status),
 		slog.Duration("took", took), slog.String("actor", actor(c)), slog.String("remote", c.Request().RemoteAddr),
-		slog.String("user_agent", redact(c.Request().UserAgent())),
+		slog.String("user_agent", redact.ManagedTokens(c.Request().UserAgent())),
 	}
 	if of := traceOf(c.Request()); of.HasTraceID() {
 		attrs = append(attrs, slog.String("trace_id", of.TraceID().String()))

@@ -50,7 +50,7 @@ func TestTokensMaskedInLogs(t *testing.T) {
 	t.Parallel()
 	tokens := server.Tokens{Read: readToken, ReadPrevious: readPrevious, Write: writeToken, WritePrevious: "short"}
 	logs := &buffer{}
-	logger := slog.New(server.MaskSecrets(slog.NewJSONHandler(logs, nil), tokens))
+	logger := slog.New(tokens.Masker().Handler(slog.NewJSONHandler(logs, nil)))
 	managed := fleet.FormatSecret([32]byte{9})
 	for _, secret := range []string{readToken, readPrevious, writeToken, managed} {
 		logger.With("with", "a "+secret).WithGroup("group").With("more", secret).InfoContext(t.Context(), "message "+secret, //nolint:sloglint // the enemy's

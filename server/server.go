@@ -17,6 +17,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
+	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -82,6 +83,7 @@ type History interface {
 // Server implements the generated ServerInterface.
 type Server struct {
 	cfg            Config
+	masker         *redact.Masker
 	credentials    []credential
 	operations     operations
 	metrics        *metrics
@@ -112,7 +114,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the embedded OpenAPI document: %w", err)
 	}
-	s := &Server{cfg: cfg, credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
+	s := &Server{cfg: cfg, masker: cfg.Tokens.Masker(), credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
 	s.responseBuffer.perPrincipal = map[string]int{}
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})

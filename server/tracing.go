@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 )
 
 // Requests that the router answers are traced, if there is a tracer. Polls on the fast path are not: there are thousands, each
@@ -35,8 +37,8 @@ func (s *Server) traced(c *request, route string) (end func()) {
 	}
 	ctx := traceContext.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := s.cfg.Tracer.Start(ctx, knownMethod(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("http.request.method", knownMethod(r.Method)), attribute.String("http.route", route), attribute.String("url.path", redact(r.URL.Path)),
-		attribute.String("user_agent.original", redact(r.UserAgent())),
+		attribute.String("http.request.method", knownMethod(r.Method)), attribute.String("http.route", route), attribute.String("url.path", redact.ManagedTokens(r.URL.Path)),
+		attribute.String("user_agent.original", redact.ManagedTokens(r.UserAgent())),
 	))
 	c.SetRequest(r.WithContext(ctx))
 	return func() {

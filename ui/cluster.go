@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 )
 
 type clusterView struct {
@@ -59,7 +60,7 @@ func showCluster(req *pageRequest) error {
 	switch problem, answered := errors.AsType[*client.Error](err); {
 	case err == nil:
 		for name, value := range doc.JSON200.Labels {
-			shown, _ := maskJSON(name, marshal(value), req.reveal())
+			shown, _ := redact.JSON(name, redact.Display(value), req.reveal())
 			view.Labels = append(view.Labels, nameValue{name, strings.Trim(shown, `"`)})
 		}
 		slices.SortFunc(view.Labels, func(a, b nameValue) int { return cmp.Compare(a.Name, b.Name) })
@@ -130,7 +131,7 @@ func showInput(req *pageRequest) error {
 	for _, one := range explained.JSON200.Inputs {
 		for _, value := range one.Values {
 			row := valueRow{Pointer: value.Pointer}
-			row.Value, row.Hidden = maskJSON(value.Pointer, valueText(value.Value), req.reveal())
+			row.Value, row.Hidden = redact.JSON(value.Pointer, valueText(value.Value), req.reveal())
 			row.Source = makeSource(value.SaidBy, value.Pointer, req.reveal())
 			for _, say := range value.InsteadOf {
 				row.Overridden = append(row.Overridden, makeSource(say, value.Pointer, req.reveal()))
@@ -146,7 +147,7 @@ func showInput(req *pageRequest) error {
 
 func makeSource(say api.Saying, pointer string, reveal bool) sourceView {
 	out := sourceView{Saying: say}
-	out.Text, _ = maskJSON(pointer, valueText(say.Value), reveal)
+	out.Text, _ = redact.JSON(pointer, valueText(say.Value), reveal)
 	switch say.Kind {
 	case "cluster":
 		out.Link = link("clusters", say.ID)

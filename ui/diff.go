@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/oapi-codegen/nullable"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 )
 
 // fieldChange is a value that a revision set, changed or removed.
@@ -72,7 +74,7 @@ func leaves(document json.RawMessage, reveal bool) (map[string]leaf, error) {
 	}
 	shown, hidden := value, false
 	if !reveal {
-		shown = hide(value, false, &hidden)
+		shown = redact.Value(value, false, &hidden)
 	}
 	collect(out, nil, value, shown)
 	return out, nil
@@ -98,7 +100,7 @@ func collect(out map[string]leaf, path []string, value, shown any) {
 			return
 		}
 	}
-	out[strings.Join(path, " › ")] = leaf{marshal(value), marshal(shown)}
+	out[strings.Join(path, " › ")] = leaf{redact.Display(value), redact.Display(shown)}
 }
 
 func listEntryName(entry any, i int) string {
@@ -124,5 +126,5 @@ func valueText(value nullable.Nullable[json.RawMessage]) string {
 	if decoder.Decode(&decoded) != nil {
 		return string(value.MustGet())
 	}
-	return marshal(decoded) // in the API's JSON, & may be an escape
+	return redact.Display(decoded) // in the API's JSON, & may be an escape
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
@@ -103,12 +104,12 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 // showRefusal says why the API does not do it.
 func (req *pageRequest) showRefusal(view *planView, problem api.Problem) {
 	view.Code, view.Refused = problem.Error, problem.Detail
-	if !req.reveal() && secretName.MatchString(view.Refused) { // it names the values
+	if !req.reveal() && redact.MentionsSecret(view.Refused) { // it names the values
 		view.Refused, view.Hidden = "It cannot be done as it is.", true
 	}
 	for _, one := range problem.Errors {
 		detail := one.Detail
-		if !req.reveal() && (named(one.Pointer) || secretName.MatchString(detail)) {
+		if !req.reveal() && (redact.IsSecret(one.Pointer) || redact.MentionsSecret(detail)) {
 			detail, view.Hidden = "was changed again since", true
 		}
 		view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+detail))
@@ -258,8 +259,8 @@ func showGroup(g summarize.Group, lines []summarize.EffectLine, reveal bool) gro
 		case summarize.EffectField:
 			field := fieldChange{Field: l.Text, Values: g.Lines[i].Ways}
 			var was, is bool
-			field.Before, was = maskJSON(l.Field.Pointer, valueText(l.Field.Before), reveal)
-			field.After, is = maskJSON(l.Field.Pointer, valueText(l.Field.After), reveal)
+			field.Before, was = redact.JSON(l.Field.Pointer, valueText(l.Field.Before), reveal)
+			field.After, is = redact.JSON(l.Field.Pointer, valueText(l.Field.After), reveal)
 			field.Hidden = was || is
 			out.Hidden = out.Hidden || field.Hidden
 			input := &out.Lines[len(out.Lines)-1]

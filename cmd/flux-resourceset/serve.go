@@ -280,11 +280,11 @@ func readSpec(ctx context.Context, cfg config, logger *slog.Logger) ([]byte, err
 }
 
 func newLogger(w io.Writer, cfg config) *slog.Logger {
-	terminal := isTerminal(w)
+	terminal, masker := isTerminal(w), cfg.tokens.Masker()
 	if cfg.logFormat == "json" || cfg.logFormat == "" && !terminal {
-		return slog.New(server.MaskSecrets(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: cfg.logLevel}), cfg.tokens))
+		return slog.New(masker.Handler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: cfg.logLevel})))
 	}
-	return slog.New(server.MaskSecrets(tint.NewTextHandler(w, &tint.Options{Level: cfg.logLevel, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != ""}), cfg.tokens))
+	return slog.New(masker.Handler(tint.NewTextHandler(w, &tint.Options{Level: cfg.logLevel, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != ""})))
 }
 
 func isTerminal(w io.Writer) bool {
