@@ -16,8 +16,8 @@ var (
 	profiles        = []string{"shop", "plant", "office", "lab"}
 )
 
-// platform is a fleet as platforms have it that were built without layers: each cluster says all it has, most of it by its tier,
-// region and profile.
+// platform is a fleet without layers, as platforms often have it: each cluster document contains all settings, most of them
+// determined by its tier, region and profile.
 func platform(t testing.TB, clusters int) *State {
 	t.Helper()
 	empty, err := NewState(testRules, Head{}, time.Time{}, nil)
@@ -81,7 +81,7 @@ func platform(t testing.TB, clusters int) *State {
 			namespaces = append(namespaces, entry("ns-"+name))
 			patches["edge-"+name] = map[string]any{"replicaCount": 2, "values.from": name}
 		}
-		if i%10 == 3 { // the exceptional ones
+		if i%10 == 3 { // the exceptions
 			components = append(components, entry("own", "component_version", fmt.Sprintf("3.%d.0", i%4)))
 			components[7]["component_version"] = "1.0.1"
 		}
@@ -95,7 +95,7 @@ func platform(t testing.TB, clusters int) *State {
 	return res.State
 }
 
-// onLayers moves what the clusters of such a fleet have in common into layers, from the general to the special.
+// onLayers moves the common settings of such a fleet into layers, from the general to the special.
 func onLayers(t testing.TB, s *State) *State {
 	t.Helper()
 	ops := []string{`{"op":"create","kind":"layer","document":{"id":"base","priority":100,"all":true}}`, `{"op":"adopt","layers":["base"]}`}
@@ -128,8 +128,8 @@ func bytesOf(s *State) (n int) {
 	return n
 }
 
-// TestAThousandClustersMoveToLayers: all that they poll stays the same, to the byte, and a cluster is as much as is special about
-// it. It is so for whoever follows, and for whoever starts.
+// TestAThousandClustersMoveToLayers: all answers stay byte-identical, and each cluster document keeps only its special
+// settings, for a process that follows the log and for one that starts.
 func TestAThousandClustersMoveToLayers(t *testing.T) {
 	t.Parallel()
 	clusters := 1000
@@ -162,7 +162,7 @@ func slicesOf(s *State) (records []Record) {
 	return records
 }
 
-// TestExplainAValueOfFivePlaces: the highest is who says it, and the others are what it won over.
+// TestExplainAValueOfFivePlaces: the highest document sets the value, and the others are overridden.
 func TestExplainAValueOfFivePlaces(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, state: onLayers(t, platform(t, 28)), now: time.Date(2026, 1, 2, 5, 0, 0, 0, time.UTC)}

@@ -15,9 +15,9 @@ import (
 
 const adoptBase = `{"op":"adopt","layers":["base"]}`
 
-// TestAdoptTakesOverWhatIsAlike: entries, their settings and patches go to the layer, what differs stays, and nobody is told
-// anything else.
-func TestAdoptTakesOverWhatIsAlike(t *testing.T) {
+// TestAdoptMovesCommonSettings: equal entries, settings and patches move to the layer, different ones stay, and no answer
+// changes.
+func TestAdoptMovesCommonSettings(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true}`)
 	for i := range 4 {
@@ -46,7 +46,7 @@ func TestAdoptTakesOverWhatIsAlike(t *testing.T) {
 	require.Empty(t, w.must(batch(adoptBase)).Commit.Changes, "there is no more")
 }
 
-// TestAdoptKeepsTheOrder: an entry that moves comes before all that stay, so only what is there first does.
+// TestAdoptKeepsTheOrder: a moved entry precedes all that stay, so only the first entries move.
 func TestAdoptKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true}`)
@@ -62,8 +62,8 @@ func TestAdoptKeepsTheOrder(t *testing.T) {
 	require.Contains(t, res.Warnings, `2 of the namespaces that all clusters of layer "base" have stay in their documents: to move them would change the order of what is polled`)
 }
 
-// TestAdoptLeavesWhatOthersWouldOverrule: a cluster has the last word, and a layer has not.
-func TestAdoptLeavesWhatOthersWouldOverrule(t *testing.T) {
+// TestAdoptLeavesOverriddenSettings: a cluster overrides every layer, but a layer does not.
+func TestAdoptLeavesOverriddenSettings(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true,"overrides":{"grafana":{"component_version":"15.0.0"}}}`,
 		`{"id":"low","priority":1,"all":true,"platform_components":[{"id":"loki","enabled":false}]}`,
@@ -102,7 +102,7 @@ func TestAdoptIsRefused(t *testing.T) {
 	require.Contains(t, w.refused(CodeNotFound, batch(`{"op":"adopt","layers":["nobody"]}`)).Error(), `there is no layer "nobody"`)
 }
 
-// TestAdoptInHistory: the log says into which layers.
+// TestAdoptInHistory: the log names the layers.
 func TestAdoptInHistory(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true}`, `{"id":"prod","priority":20,"selector":"tier=prod"}`)
@@ -113,8 +113,8 @@ func TestAdoptInHistory(t *testing.T) {
 	require.Equal(t, "moved shared settings of clusters to layer/base", commit.Summary(nil, 0))
 }
 
-// TestAdoptChangesNoPoll: whatever a fleet has by whatever layers, adopting into any of them leaves every answer as it is, byte by
-// byte, and leaves nothing to adopt.
+// TestAdoptChangesNoPoll: for any fleet and any layers, adopting leaves every answer byte-identical, and adopting again
+// moves no more.
 func TestAdoptChangesNoPoll(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -162,8 +162,8 @@ func TestAdoptChangesNoPoll(t *testing.T) {
 	})
 }
 
-// TestAdoptAfterAWrongDocument is refused as what is wrong with the request, and not as what is wrong with the service.
-func TestAdoptAfterAWrongDocument(t *testing.T) {
+// TestAdoptAfterInvalidDocument: the error is one of the request, not an internal one.
+func TestAdoptAfterInvalidDocument(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []string{
 		`{"namespaces":[{"id":"team"},{"id":"team"}]}`, `{"platform_components":[{"id":"grafana"},{"id":"grafana"}]}`,

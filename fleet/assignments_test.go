@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestARowThatIsNotAsWeWriteItIsRefused rather than revised in one list and served from another: who formatted or merged
-// rows by hand must not find that a cluster has lost what the other list had.
-func TestARowThatIsNotAsWeWriteItIsRefused(t *testing.T) {
+// TestNonCanonicalRowIsRefused: a row that was formatted or merged by hand is refused, instead of being changed in one list
+// and served from another, which would drop entries.
+func TestNonCanonicalRowIsRefused(t *testing.T) {
 	t.Parallel()
 	rest := `"cluster_dns":"k.example.com","cluster_name":"k","environment":"dev","id":"k","namespaces":[],"rolebindings":[]`
 	both := `[{"id":"a","enabled":true},{"id":"b","enabled":true}]`
@@ -46,8 +46,8 @@ func TestARowThatIsNotAsWeWriteItIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnEditLeavesTheRestAsItIs, whoever wrote it: what an older or a newer version stored, or somebody by hand.
-func TestAnEditLeavesTheRestAsItIs(t *testing.T) {
+// TestEditKeepsOtherFields: fields stored by an older or newer version, or by hand, survive an edit.
+func TestEditKeepsOtherFields(t *testing.T) {
 	t.Parallel()
 	rest := `"a_later_field":{"b": [1.0, {}] , "a":null},"cluster_dns":"k.example.com","cluster_name":"k","deletion_protection":false,"environment":"dev","id":"k","labels":{"z":"1","a":"2"},"namespaces":[],`
 	entries := `{"later":1e2 ,"id":"a","enabled":true},{"enabled":true,"id":"\u0062"},{"id":"c"}`
@@ -76,8 +76,8 @@ func TestAnEditLeavesTheRestAsItIs(t *testing.T) {
 	require.Contains(t, string(doc.Body), `"platform_components":[{"later":1e2 ,"id":"a","enabled":true},{"id":"c"}]`)
 }
 
-// TestPatchesForNothingAreRefused although another operation of the batch touches the cluster after them.
-func TestPatchesForNothingAreRefused(t *testing.T) {
+// TestPatchesWithoutComponentAreRefused even if a later operation of the batch touches the cluster too.
+func TestPatchesWithoutComponentAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
 		string(KindComponent), `{"id":"ghost","component_path":"p","oci_url":"https://charts.example.com"}`,
@@ -94,8 +94,8 @@ func TestPatchesForNothingAreRefused(t *testing.T) {
 	require.Equal(t, "/patches/ghost", refused.Problems[0].Pointer)
 }
 
-// TestOneNameForTwoClusters is refused although one of them, written by hand, has it in capitals and changes as well.
-func TestOneNameForTwoClusters(t *testing.T) {
+// TestDuplicateDNSIsRefused even if one of the clusters was stored in capitals and changes too.
+func TestDuplicateDNSIsRefused(t *testing.T) {
 	t.Parallel()
 	state, err := NewState(testRules, Head{}, time.Time{}, []Record{{Kind: KindCluster, ID: "k", Body: json.RawMessage(
 		`{"cluster_dns":"K.Example.com","cluster_name":"k","environment":"dev","id":"k","namespaces":[],"platform_components":[],"rolebindings":[]}`)}})

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAClockThatIsAheadDoesNotFreezeTheBudget for longer than the window twice, once anything was committed by a right one.
-func TestAClockThatIsAheadDoesNotFreezeTheBudget(t *testing.T) {
+// TestFastClockFreezesTheBudgetBriefly: at most for twice the window, after any commit by a correct clock.
+func TestFastClockFreezesTheBudgetBriefly(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]func(*Tx) error{
 		"a removal":      batch(`{"op":"set_component","cluster_ids":["c000","c001","c002","c003","c004"],"component_id":"grafana","enabled":false}`),

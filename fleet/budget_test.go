@@ -11,15 +11,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flux is what runs on a cluster that polls by a name, and what Flux does about what it is told. It knows nothing of how
-// the guard counts.
+// flux simulates Flux on a cluster that polls by a name. It shares no code with the guard.
 type flux struct {
-	components map[string]string // by id, how they are installed
-	namespaces map[string]string // by id, the deletion policy that was applied last
+	components map[string]string // deployment by id
+	namespaces map[string]string // last applied deletion policy by id
 	bindings   map[string]bool
 }
 
-// poll makes the cluster what the fleet says, and returns how much was removed. A name that nobody answers keeps all.
+// poll applies the answers to the cluster, and returns the number of removed objects. A name without a cluster keeps all.
 func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 	if _, ok := s.ByDNS(dns); !ok {
 		return 0
@@ -64,8 +63,8 @@ func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 	return removed
 }
 
-// TestUnconfirmedRemovalsOfAnHourAreBounded: whatever is done in whatever order, through whichever process, less than an
-// hour apart and without a plan's hash, clusters do not lose more than MAX_REMOVALS things.
+// TestUnconfirmedRemovalsOfAnHourAreBounded: any sequence of changes, through any process, within an hour and without a
+// plan's hash, removes at most MAX_REMOVALS objects.
 func TestUnconfirmedRemovalsOfAnHourAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -92,7 +91,7 @@ func TestUnconfirmedRemovalsOfAnHourAreBounded(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(rt, "edits") {
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 25).Draw(rt, "minutes")) * time.Minute)
 			truth := w.now
-			if clockGoesBack { // deletion policies go by the clock alone
+			if clockGoesBack { // deletion policies depend on the clock alone
 				late += time.Duration(rapid.SampledFrom([]int{0, 0, 0, 30, 120}).Draw(rt, "back")) * time.Minute
 			}
 			w.now = truth.Add(-late)
@@ -130,7 +129,7 @@ func TestUnconfirmedRemovalsOfAnHourAreBounded(t *testing.T) {
 	})
 }
 
-// restarted is the State after a change as the process has it that made it, as one that follows the log, or as one that
+// restarted returns the State after a change as the process has it that made it, as one that follows the log, or as one that
 // has just started.
 func restarted(t *rapid.T, base *State, res Result) *State {
 	if len(res.Commit.Changes) == 0 {
@@ -149,7 +148,7 @@ func restarted(t *rapid.T, base *State, res Result) *State {
 	return res.State
 }
 
-// removingEdit draws something that may take something off clusters.
+// removingEdit draws an edit that may remove objects from clusters.
 func removingEdit(t *rapid.T, names []string, policies bool) (func(*Tx) error, string) {
 	cluster := fmt.Sprintf("c%03d", rapid.IntRange(0, 4).Draw(t, "cluster"))
 	dns := rapid.SampledFrom(names).Draw(t, "dns")
@@ -217,8 +216,8 @@ func removingEdit(t *rapid.T, names []string, policies bool) (func(*Tx) error, s
 	return rapid.SampledFrom(edits).Draw(t, "edit")()
 }
 
-// TestNoRouteGoesAroundTheBudget does the same thing in small steps, each of which would pass by itself.
-func TestNoRouteGoesAroundTheBudget(t *testing.T) {
+// TestNoRouteBypassesTheBudget: small steps, each of which would pass by itself, are refused together.
+func TestNoRouteBypassesTheBudget(t *testing.T) {
 	t.Parallel()
 	onEach := func(steps func(id string) []func(*Tx) error) []func(*Tx) error {
 		var out []func(*Tx) error
@@ -285,7 +284,7 @@ func confirmedBy(w *world, edit func(*Tx) error) func(*Tx) error {
 	return confirmed(w.plan(edit).PlanHash, edit)
 }
 
-func TestBudgetRefillsAndIsNotSpentByWhatIsConfirmed(t *testing.T) {
+func TestBudgetRefillsAndIgnoresConfirmedRemovals(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 12) // and five an hour
 	off := func(i int) func(*Tx) error {
@@ -299,10 +298,10 @@ func TestBudgetRefillsAndIsNotSpentByWhatIsConfirmed(t *testing.T) {
 	e := w.refused(CodeConfirm, off(11))
 	require.Contains(t, e.Detail, "1 installed thing would be removed from 1 cluster, 5 were within the last hour without a plan_hash (revisions 3, 4, 5, 6, 7), and more than 5 in an hour need to be confirmed")
 	require.True(t, w.plan(off(11)).ConfirmationRequired)
-	w.must(assign("c011", KindNamespace, "team", "")) // what removes nothing passes
+	w.must(assign("c011", KindNamespace, "team", "")) // an edit without removals passes
 	w.must(batch(`{"op":"set_labels","all":true,"labels":{"a":"b"}}`))
 
-	w.now = w.now.Add(-24 * time.Hour) // a clock that goes back does not give it anew
+	w.now = w.now.Add(-24 * time.Hour) // a clock that goes back does not refill the budget
 	w.refused(CodeConfirm, off(11))
 	w.now = w.now.Add(24 * time.Hour)
 	w.now = w.now.Add(20*time.Minute - time.Microsecond)
@@ -311,9 +310,9 @@ func TestBudgetRefillsAndIsNotSpentByWhatIsConfirmed(t *testing.T) {
 	w.must(off(11))
 }
 
-// TestRemovalUnderAClockThatWentBack by less than the window: the first removal after an empty hour has no earlier entry to take its time from. It
-// counts from the newest time that is known, or it would be forgotten as soon as the clock is right again.
-func TestRemovalUnderAClockThatWentBack(t *testing.T) {
+// TestRemovalAfterClockWentBack by less than the window: the first removal after an empty hour has no earlier entry to take
+// its time from. It counts from the newest known time; otherwise it would expire as soon as the clock is corrected.
+func TestRemovalAfterClockWentBack(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 12) // and five an hour
 	off := func(from, to int) func(*Tx) error {
@@ -330,7 +329,7 @@ func TestRemovalUnderAClockThatWentBack(t *testing.T) {
 	w.must(off(5, 10))
 	w.now = right.Add(time.Minute)
 	w.refused(CodeConfirm, off(10, 11))
-	w.now = right.Add(time.Hour) // since the newest time that was known
+	w.now = right.Add(time.Hour) // since the newest known time
 	w.must(off(10, 11))
 }
 
@@ -348,7 +347,7 @@ func TestBudgetStaysSmall(t *testing.T) {
 	require.Less(t, len(w.state.docs[KindBudget][budgetID].Body), 10_000)
 }
 
-func TestProtectionHoldsForContentWhateverTheRoute(t *testing.T) {
+func TestProtectionHoldsForEveryRoute(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*Tx) error{
 		"PUT []":            put(KindCluster, "c000", `{"namespaces":[]}`),
@@ -382,7 +381,7 @@ func TestProtectionHoldsForContentWhateverTheRoute(t *testing.T) {
 			e := w.refused(CodeProtected, edit)
 			require.Contains(t, e.Detail, "c000")
 			w.must(put(KindCluster, "c001", `{"namespaces":[]}`))
-			w.must(assign("c000", KindComponent, "grafana", `{"component_version":"17.2.0"}`)) // what takes nothing away passes
+			w.must(assign("c000", KindComponent, "grafana", `{"component_version":"17.2.0"}`)) // an edit without removals passes
 			w.must(patch(KindComponent, "grafana", `{"component_version":"17.3.0"}`))
 		})
 	}

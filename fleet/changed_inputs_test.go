@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// changedBy are the inputs that a revision changed, from the log.
+// changedBy returns the inputs that a revision changed, computed from the log.
 func (w *world) changedBy(t require.TestingT, rev int64) map[string][]ChangedInput {
 	later := Documents{}
 	for i := len(w.log.commits) - 1; int64(i) >= rev; i-- {
@@ -21,7 +21,7 @@ func (w *world) changedBy(t require.TestingT, rev int64) map[string][]ChangedInp
 	return changed
 }
 
-// servedReceipts are the receipts of all inputs of live clusters, as they are served.
+// servedReceipts returns the receipts of all served inputs of live clusters.
 func servedReceipts(t require.TestingT, s *State) map[string]map[string]Receipt {
 	out := map[string]map[string]Receipt{}
 	for _, doc := range s.All(KindCluster) {
@@ -39,8 +39,8 @@ func servedReceipts(t require.TestingT, s *State) map[string]map[string]Receipt 
 	return out
 }
 
-// TestInputsChangedByAnyRevision: whatever commits came later, the inputs that a revision changed are those whose receipts
-// differ between the answers before it and after it.
+// TestInputsChangedByAnyRevision: regardless of later commits, the changed inputs of a revision are those whose receipts
+// differ between the answers before and after it.
 func TestInputsChangedByAnyRevision(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -68,8 +68,8 @@ func TestInputsChangedByAnyRevision(t *testing.T) {
 	})
 }
 
-// receiptsThatDiffer are the receipts after a revision that are new or other than before, by cluster and input; the zero Receipt is
-// for inputs that are gone.
+// receiptsThatDiffer returns the receipts after a revision that are new or changed, by cluster and input; the zero Receipt
+// stands for a removed input.
 func receiptsThatDiffer(was, is map[string]map[string]Receipt) map[string]map[string]Receipt {
 	out := map[string]map[string]Receipt{}
 	for cluster, inputs := range is {

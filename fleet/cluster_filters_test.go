@@ -57,7 +57,7 @@ func TestLeavingAFilteredListIsARemoval(t *testing.T) {
 			w.must(confirmed(plan.PlanHash, edit))
 			w.state = guarded
 			if name == "created again" || name == "with a new name" {
-				return // which deletion_protection refuses anyway
+				return // deletion_protection refuses that anyway
 			}
 			w.must(batch(`{"op":"patch","kind":"cluster","id":"c0","patch":{"deletion_protection":true}}`, `{"op":"patch","kind":"cluster","id":"c2","patch":{"deletion_protection":true}}`))
 			w.refused(CodeProtected, edit)
@@ -71,7 +71,7 @@ func TestLeavingAFilteredListIsARemoval(t *testing.T) {
 	})
 }
 
-// TestLeavingAProtectedEnvironmentIsConfirmed: from then on nothing protects the cluster.
+// TestLeavingAProtectedEnvironmentIsConfirmed, because the cluster is unprotected afterwards.
 func TestLeavingAProtectedEnvironmentIsConfirmed(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*Tx) error{

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// A type that no request has set follows oci_url where it could not stay; one that a request has set does not.
+// A default type follows oci_url if the URL excludes it; a requested type does not.
 func TestDefaultTypeFollowsTheURL(t *testing.T) {
 	t.Parallel()
 	const oci, https = `"oci_url":"oci://registry/repo"`, `"oci_url":"https://charts.example.com"`

@@ -6,8 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestATypeThatIsThereAgain: while it was deleted its list was 404, and Flux kept everything. An empty list uninstalls it.
-func TestATypeThatIsThereAgain(t *testing.T) {
+// TestRecreatedType: while the type was deleted, its list was 404 and Flux kept everything. An empty list would uninstall
+// it.
+func TestRecreatedType(t *testing.T) {
 	t.Parallel()
 	type edits []func(*Tx) error
 	const typed = `{"id":"volumes","overridable":["namespace","note"],"template":"` + volumeTemplate + `","schema":{"type":"object","additionalProperties":false,
@@ -73,8 +74,9 @@ func TestATypeThatIsThereAgain(t *testing.T) {
 	}
 }
 
-// TestATypeThatIsThereAgainAndOrphans: a cluster that left meanwhile is remembered by its name, with what it has of the type.
-func TestATypeThatIsThereAgainAndOrphans(t *testing.T) {
+// TestRecreatedTypeAndOrphans: a cluster that was orphaned in the meantime is recorded by name, with its entries of the
+// type.
+func TestRecreatedTypeAndOrphans(t *testing.T) {
 	t.Parallel()
 	w := volumes(t, 2, "")
 	w.must(confirmedBy(w, remove(KindResourceType, "volumes", DeleteOptions{Cascade: true})))

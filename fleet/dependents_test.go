@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDefinitionsThatMakeAllTooLarge: a definition that makes the answers of all clusters too large is refused after the first
-// hundred, and what it makes wrong for clusters that are alike is told once, with how many they are.
-func TestDefinitionsThatMakeAllTooLarge(t *testing.T) {
+// TestDefinitionTooLargeForAllClusters: a definition that makes the answers of all clusters too large is refused after the
+// first hundred, and a problem of equal clusters is reported once, with their number.
+func TestDefinitionTooLargeForAllClusters(t *testing.T) {
 	t.Parallel()
 	w := bitwise(t, 400, 1, "")
 	for i := range 5 {
@@ -26,7 +26,7 @@ func TestDefinitionsThatMakeAllTooLarge(t *testing.T) {
 	require.Less(t, n, 150)
 }
 
-func TestClustersThatAreAlikeAreToldOnce(t *testing.T) {
+func TestEqualClustersAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana"}],"patches":{"grafana":{"ingress.host":"a"}}}`)
 	w.must(assign("c3", KindNamespace, "team", ""))

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Characters that Unicode takes for letters of ASCII, in lower case or when case is ignored, make another name.
+// Unicode characters that fold or lower-case to ASCII letters make another name.
 func TestNamesInUnicode(t *testing.T) {
 	t.Parallel()
 	for _, dns := range []string{"\u212aube.example.com", "k\u212a.example.com", "te\u017ft.example.com", "d\u0131n.example.com", "D\u0130N.example.com", "\uff41.example.com"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kustomized is a fleet whose loki is a kustomize component, on clusters of dev and prod in turns.
+// kustomized is a fleet whose loki is a kustomize component, on alternating clusters of dev and prod.
 func kustomized(t *testing.T, clusters int) *world {
 	t.Helper()
 	w := fleetOf(t, clusters)
@@ -15,15 +15,15 @@ func kustomized(t *testing.T, clusters int) *world {
 	return w
 }
 
-// TestEnvironmentInThePathCounts: where the cluster appends its environment to the path of a component, Flux removes what
-// was only in the old folder.
+// TestEnvironmentInThePathCounts: if the cluster appends its environment to the path of a component, Flux removes the
+// objects that only the old folder had.
 func TestEnvironmentInThePathCounts(t *testing.T) {
 	t.Parallel()
 	const enabled = `{"cluster_env_enabled":true}`
 	for name, c := range map[string]struct {
 		before, edit func(*Tx) error
 		removals     int
-		groups       []string // how many clusters lose loki's old folder, and how many do not
+		groups       []string // number of clusters that lose loki's old folder, and of those that do not
 	}{
 		"of a component":                  {nil, patch(KindComponent, "loki", enabled), 6, []string{"6 true"}},
 		"no longer":                       {patch(KindComponent, "loki", enabled), patch(KindComponent, "loki", `{"cluster_env_enabled":false}`), 6, []string{"6 true"}},
@@ -75,7 +75,7 @@ func TestProtectionHoldsForTheEnvironmentInThePath(t *testing.T) {
 	t.Parallel()
 	w := kustomized(t, 2)
 	w.must(patch(KindCluster, "c000", `{"deletion_protection":true}`))
-	w.must(environments("qa", 0, 1)) // nothing on it has the environment in its path
+	w.must(environments("qa", 0, 1)) // no component on it has the environment in its path
 	w.refused(CodeProtected, patch(KindComponent, "loki", `{"cluster_env_enabled":true}`))
 	w.must(patch(KindCluster, "c000", `{"deletion_protection":false}`))
 	w.must(patch(KindComponent, "loki", `{"cluster_env_enabled":true}`))

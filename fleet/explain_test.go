@@ -16,8 +16,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// TestExplainNamesAllWhoSayIt, the one that is served first.
-func TestExplainNamesAllWhoSayIt(t *testing.T) {
+// TestExplainNamesAllSources, the winner first.
+func TestExplainNamesAllSources(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer, `{"id":"eu","priority":30,"selector":"region=eu","patches":{"grafana":{"replicas":5,"x":null}},"overrides":{"grafana":{"component_version":"17.2.0"}}}`)
 	w.must(func(tx *Tx) error {
@@ -60,8 +60,8 @@ func TestExplainNamesAllWhoSayIt(t *testing.T) {
 	}
 }
 
-// TestExplainNamesWhoTakesAValueAway, and who would say it otherwise.
-func TestExplainNamesWhoTakesAValueAway(t *testing.T) {
+// TestExplainNamesTheRemovingLayer, and the documents that would otherwise set the value.
+func TestExplainNamesTheRemovingLayer(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer, `{"id":"bare","priority":30,"selector":"region=eu","patches":{"grafana":{"replicas":null,"nobody":null}}}`)
 	explain := func(component, pointer string) []api.ExplainedValue {
@@ -79,14 +79,14 @@ func TestExplainNamesWhoTakesAValueAway(t *testing.T) {
 		require.Equal(t, "prod", values[0].InsteadOf[0].ID)
 		require.Equal(t, string(KindComponent), values[0].InsteadOf[1].Kind)
 	}
-	// A component without values has none by its definition; a null that takes nothing away is not told.
+	// A component without values has none in its definition; a null without effect is not listed.
 	values := explain("grafana", "/values")
 	require.Equal(t, []string{"/values", "/values/replicas"}, []string{values[0].Pointer, values[1].Pointer})
 	require.Equal(t, "{}", textOfValue(values[0].Value))
 	require.Equal(t, string(KindComponent), values[0].SaidBy.Kind)
 	require.Equal(t, "{}", textOfValue(explain("loki", "/patches")[0].Value))
 
-	// Somebody above says it by paths of their own, or the same path.
+	// A higher document sets it by paths of its own, or by the same path.
 	w.must(func(tx *Tx) error {
 		_, err := tx.PatchValues("c2", "grafana", []byte(`{"replicas.n":1}`), PatchOptions{})
 		return err
@@ -97,9 +97,9 @@ func TestExplainNamesWhoTakesAValueAway(t *testing.T) {
 	require.Equal(t, "bare", explain("grafana", "/patches/replicas")[0].SaidBy.ID)
 }
 
-// TestWhatIsExplainedIsServed: of random fleets, each value's winner says what is served, nobody above it does, and together
-// the values are the whole input.
-func TestWhatIsExplainedIsServed(t *testing.T) {
+// TestExplanationMatchesAnswers: in random fleets, the first document of each value sets the served value, no higher
+// document does, and together the values are the whole input.
+func TestExplanationMatchesAnswers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := layeredWorld(t)
@@ -167,7 +167,7 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 	}
 }
 
-// rank is how high a document is for its clusters.
+// rank orders the documents of a cluster by precedence.
 func rank(s *State, say api.Saying) int {
 	switch Kind(say.Kind) { //nolint:exhaustive // all others are definitions
 	case KindCluster:
@@ -199,7 +199,7 @@ func textOfValue(value nullable.Nullable[json.RawMessage]) string {
 	return string(raw)
 }
 
-// served tells whether there is anything at a JSON pointer.
+// served reports whether a JSON pointer leads to a value.
 func served(v any, pointer string) bool {
 	for part := range strings.SplitSeq(pointer[1:], "/") {
 		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
@@ -219,7 +219,7 @@ func served(v any, pointer string) bool {
 	return v != nil
 }
 
-// lookUp is what is at a JSON pointer.
+// lookUp returns the value at a JSON pointer.
 func lookUp(t require.TestingT, v any, pointer string) any {
 	if pointer == "" {
 		return v
@@ -306,14 +306,14 @@ func TestViewsOfLayersAndClusters(t *testing.T) {
 	none, _ := w.state.Get(KindLayer, "none")
 	require.Empty(t, w.state.LayerView(none).(*api.Layer).Clusters)
 
-	// What a view shows can be sent back: what is only shown is ignored.
+	// A view can be sent back: read-only fields are ignored.
 	body, err := json.Marshal(w.state.LayerView(prod))
 	require.NoError(t, err)
 	require.Empty(t, w.must(put(KindLayer, "prod", string(body))).Commit.Changes)
 }
 
-// TestExplainEndsWhenNobodyWaits: a cluster may have thousands of inputs.
-func TestExplainEndsWhenNobodyWaits(t *testing.T) {
+// TestExplainEndsWithItsContext: a cluster may have thousands of inputs.
+func TestExplainEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	doc, _ := w.state.Get(KindCluster, "c2")
@@ -326,7 +326,7 @@ func TestExplainEndsWhenNobodyWaits(t *testing.T) {
 	require.Equal(t, 3, ctx.asked)
 }
 
-// endingContext is canceled after it was asked so many times whether it is.
+// endingContext is canceled after a number of calls of Err.
 type endingContext struct {
 	context.Context
 	asked, after int
@@ -339,5 +339,5 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// Value hides the context that it is made of from context.Cause.
+// Value hides the parent context from context.Cause.
 func (*endingContext) Value(any) any { return nil }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// world is a fleet under test. Its clock only moves when a test moves it.
+// world is a fleet under test. Its clock moves only when a test moves it.
 type world struct {
 	t     *testing.T
 	state *State
@@ -27,7 +27,7 @@ type world struct {
 // log is the history of a world.
 type log struct {
 	commits []Commit
-	past    Documents // what Past answers, whatever it is asked
+	past    Documents // the answer of Past to any query
 	oldest  Revision  // of the commits that DocumentLog reads
 }
 
@@ -107,7 +107,7 @@ func (w *world) try(edit func(*Tx) error) (Result, error) {
 	return tx.Finish(Commit{ID: uuid.New(), At: w.now, Actor: "test"})
 }
 
-// must runs an edit and keeps it. It holds the State that Finish made against the one a replica makes of the log.
+// must runs an edit and keeps it. It compares the State from Finish with the one that a replica computes from the log.
 func (w *world) must(edit func(*Tx) error) Result {
 	w.t.Helper()
 	res, err := w.try(edit)
@@ -121,7 +121,7 @@ func (w *world) must(edit func(*Tx) error) Result {
 	return res
 }
 
-// keep makes what an edit came to the fleet.
+// keep applies the result of an edit to the fleet.
 func (w *world) keep(res Result) {
 	if len(res.Commit.Changes) > 0 {
 		w.log.commits = append(w.log.commits, res.Commit)
@@ -172,7 +172,7 @@ func both(edits ...func(*Tx) error) func(*Tx) error {
 	}
 }
 
-// poll is the decoded answer of a cluster without the receipts, which all have to be there and right.
+// poll returns the decoded answer of a cluster without the receipts, which must all be present and correct.
 func poll(t require.TestingT, s *State, dns string, r Kind) string {
 	body := pollSealed(t, s, dns, r)
 	var answer struct{ Inputs []json.RawMessage }
@@ -191,7 +191,7 @@ func poll(t require.TestingT, s *State, dns string, r Kind) string {
 	return body
 }
 
-// receiptFor is a receipt as anybody can work it out.
+// receiptFor computes a receipt independently.
 func receiptFor(t require.TestingT, input string, incarnation int) string {
 	dec := json.NewDecoder(strings.NewReader(input))
 	dec.UseNumber()
@@ -209,7 +209,7 @@ func receiptFor(t require.TestingT, input string, incarnation int) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:16]
 }
 
-// pollSealed is the decoded answer of a cluster as it is served.
+// pollSealed returns the decoded answer of a cluster as it is served.
 func pollSealed(t require.TestingT, s *State, dns string, r Kind) string {
 	cluster, ok := s.ByDNS(dns)
 	require.True(t, ok, "no cluster %s", dns)

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// FuzzSeed: any seed file is refused with an error made for people, or makes a fleet that answers every poll.
+// FuzzSeed: any seed file is refused with a readable error, or creates a fleet that can answer every poll.
 func FuzzSeed(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"clusters":[]}`, `{"clusters":[{"_id":"c","cluster_dns":"c.k","environment":"dev"}]}`,
@@ -63,7 +63,7 @@ func assignedTo(doc *Document, r Kind) int {
 	}
 }
 
-// FuzzSelector: any text is refused or selects the same clusters when it is written out and read again.
+// FuzzSelector: any text is refused, or selects the same clusters after formatting and parsing.
 func FuzzSelector(f *testing.F) {
 	for _, s := range []string{"", "a=b", "environment=dev,region in (eu,us)", "!x", "id notin (c1)", "a>1", "a==b,", "=", "a in ()", "environment", "\x00", "a=ü"} {
 		f.Add(s)
@@ -89,7 +89,7 @@ func FuzzSelector(f *testing.F) {
 	})
 }
 
-// FuzzMatchETag: no header panics; a list matches when one of its members does, and only then.
+// FuzzMatchETag: no header causes a panic; a list matches if and only if one of its members does.
 func FuzzMatchETag(f *testing.F) {
 	const etag = `"7-0a1b2c3d"`
 	for _, header := range []string{"", "*", etag, "W/" + etag, `"x", ` + etag, `,,` + etag, `"7-0a1b2c3"`, "w/" + etag, `7-0a1b2c3d`, "\x00"} {
@@ -105,7 +105,7 @@ func FuzzMatchETag(f *testing.F) {
 	})
 }
 
-// FuzzSecret: what FormatSecret writes is recognised, and with any one character changed it is not.
+// FuzzSecret: LooksLikeSecret accepts the output of FormatSecret, and refuses it with any one character changed.
 func FuzzSecret(f *testing.F) {
 	f.Add(make([]byte, 32), 5, "x", "frs_")
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), 40, "0", FormatSecret([32]byte{}))

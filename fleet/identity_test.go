@@ -38,8 +38,8 @@ func volumes(t *testing.T, clusters int, more string) *world {
 	return w
 }
 
-// TestARenamedObjectIsARemoval: Flux deletes an object whose name or namespace changes, whatever changes it.
-func TestARenamedObjectIsARemoval(t *testing.T) {
+// TestRenameIsARemoval: Flux deletes an object whose name or namespace changes, for any reason.
+func TestRenameIsARemoval(t *testing.T) {
 	t.Parallel()
 	moved := strings.ReplaceAll(volumeTemplate, "inputs.namespace", "inputs.other")
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestARenamedObjectIsARemoval(t *testing.T) {
 	}
 }
 
-// TestRenamedObjectsAndDeletionProtection: deletion_protection holds, and restore is no way around the guard.
+// TestRenamedObjectsAndDeletionProtection: deletion_protection holds, and restore does not bypass the guard.
 func TestRenamedObjectsAndDeletionProtection(t *testing.T) {
 	t.Parallel()
 	w := volumes(t, 2, "")
@@ -113,7 +113,7 @@ func TestRenamedObjectsAndDeletionProtection(t *testing.T) {
 	w.refused(CodeConfirm, func(tx *Tx) error { _, err := tx.restore(kindVolume, "v", doc.Body); return err })
 }
 
-func TestIdentityOfATypeThatSaysIt(t *testing.T) {
+func TestDeclaredIdentityOfAType(t *testing.T) {
 	t.Parallel()
 	renamed := patch(kindVolume, "v", `{"spec":{"namespace":"store"}}`)
 	noted := patch(kindVolume, "v", `{"spec":{"note":"n"}}`)
@@ -152,7 +152,8 @@ func TestIdentityMadeOfTheCluster(t *testing.T) {
 	w.refused(CodeConfirm, rename)
 }
 
-// TestIdentityOfAnOrphanedCluster: who takes over its name with the same things, named otherwise, loses them.
+// TestIdentityOfAnOrphanedCluster: a cluster that takes over its name with the same resources under other object names loses
+// the old objects.
 func TestIdentityOfAnOrphanedCluster(t *testing.T) {
 	t.Parallel()
 	w := volumes(t, 2, "")

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-func TestOverlay(t *testing.T) {
+func TestMergePut(t *testing.T) {
 	t.Parallel()
 	parse := func(s string) map[string]any {
 		obj, err := ParseObject([]byte(s))

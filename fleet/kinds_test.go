@@ -14,8 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// A kind that nobody has but these tests: what is promised for every kind of definition must hold for one that is its
-// descriptor alone.
+// A kind that exists only in these tests: every rule for all kinds must hold for a kind that is only a descriptor.
 const kindQuota Kind = "quota"
 
 type (
@@ -109,7 +108,7 @@ func TestAnyKindIsPolled(t *testing.T) {
 	require.Equal(t, `{"inputs":[]}`+"\n", poll(t, w.state, "k2.example.com", kindQuota), "decommissioned")
 }
 
-// TestAnyKindIsExcluded: a cluster refuses entries of its layers, whatever their kind.
+// TestAnyKindIsExcluded: a cluster excludes entries of its layers, of any kind.
 func TestAnyKindIsExcluded(t *testing.T) {
 	t.Parallel()
 	w := quotaWorld(t)
@@ -143,7 +142,8 @@ func TestAnyKindIsExcluded(t *testing.T) {
 	require.Contains(t, polled(), "spare", "assigning it ends the exclusion")
 }
 
-// TestEveryListCanBeExcluded: each list of the API's excludes is read by the kind of that name. Components are disabled instead.
+// TestEveryListCanBeExcluded: the kind of the same name reads each list of the API's excludes. Components are disabled
+// instead.
 func TestEveryListCanBeExcluded(t *testing.T) {
 	t.Parallel()
 	for _, a := range compiledIn.lists {
@@ -156,8 +156,7 @@ func TestEveryListCanBeExcluded(t *testing.T) {
 	}
 }
 
-// TestClustersStoredBeforeAKind have none of it, which is a list and not null; a list of another kind that is missing is
-// a broken document.
+// TestClustersStoredBeforeAKind have an empty list of it, not null; a missing list of another kind is a broken document.
 func TestClustersStoredBeforeAKind(t *testing.T) {
 	t.Parallel()
 	before := Record{Kind: KindCluster, ID: "k0", Revision: 1, Body: json.RawMessage(
@@ -180,7 +179,7 @@ func TestClustersStoredBeforeAKind(t *testing.T) {
 	require.ErrorContains(t, err, "one of its lists is missing")
 }
 
-// TestNoAnswerOfAnyKindGrowsTooLarge, whether the cluster changes or a definition that it has.
+// TestNoAnswerOfAnyKindGrowsTooLarge, through a change of the cluster or of its definitions.
 func TestNoAnswerOfAnyKindGrowsTooLarge(t *testing.T) {
 	t.Parallel()
 	w := quotaWorld(t)
@@ -219,7 +218,7 @@ func TestDefinitionsOfAnyKindInUse(t *testing.T) {
 	require.Equal(t, []string{"b"}, ids(inputsOf(t, w.state, quotaDNS, kindQuota)))
 }
 
-// TestRemovalsOfAnyKindCount against the budget, and nothing leaves a protected cluster.
+// TestRemovalsOfAnyKindCount against the budget, and a protected cluster loses none.
 func TestRemovalsOfAnyKindCount(t *testing.T) {
 	t.Parallel()
 	w := quotaWorld(t)
@@ -242,13 +241,13 @@ func TestRemovalsOfAnyKindCount(t *testing.T) {
 	w.must(patch(KindCluster, "k0", `{"deletion_protection":true}`))
 	require.Contains(t, w.refused(CodeProtected, put(KindCluster, "k0", `{"quotas":[]}`)).Detail, "would take off it: a")
 
-	// What a forgotten cluster has is remembered, for when its name comes back.
+	// The installations of an orphaned cluster are recorded until its name is registered again.
 	w.must(remove(KindCluster, "k1", DeleteOptions{Orphan: true}))
 	back := create(KindCluster, `{"id":"k9","cluster_dns":"k1.example.com","environment":"dev"}`)
 	require.Equal(t, 1, w.plan(back).Totals.Removals)
 }
 
-func TestPlansTellWhatChangesInAnyKind(t *testing.T) {
+func TestPlansShowChangesOfAnyKind(t *testing.T) {
 	t.Parallel()
 	w := quotaWorld(t)
 	plan := w.plan(patch(kindQuota, "b", `{"text":"other"}`))
@@ -295,8 +294,8 @@ func TestSeedsKnowAnyKind(t *testing.T) {
 	require.ErrorContains(t, err, "it has clusters, "+compiledIn.collections())
 }
 
-// TestKindsAreToldApart: what names a kind from outside names one.
-func TestKindsAreToldApart(t *testing.T) {
+// TestKindNamesAreUnique: each external name identifies one kind.
+func TestKindNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(*descriptor) string{
 		"kind": func(a *descriptor) string { return string(a.kind) }, "noun": func(a *descriptor) string { return a.rules.noun },
@@ -312,8 +311,8 @@ func TestKindsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestLayersStoredBeforeTheKind: what they do not say is an empty list, to those who fold them and to those who read them. That is
-// so of a list that came late only: without it, all others would be told to remove what the layer gives.
+// TestLayersStoredBeforeTheKind: a missing list of a kind that was added later is empty, in the merge and in the API. For
+// all other kinds it is an error: an empty list would remove the entries of the layer.
 func TestLayersStoredBeforeTheKind(t *testing.T) {
 	t.Parallel()
 	late := roleBindingKind
@@ -336,8 +335,8 @@ func TestLayersStoredBeforeTheKind(t *testing.T) {
 	}
 }
 
-// TestATypeInTheWayOfAKind: clusters that poll a resource type are never answered with the list of a kind that came later.
-func TestATypeInTheWayOfAKind(t *testing.T) {
+// TestTypeWithTheNameOfAKind: clusters that poll a resource type never get the list of a kind that was added later.
+func TestTypeWithTheNameOfAKind(t *testing.T) {
 	t.Parallel()
 	ks := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
 	of := json.RawMessage(`{"id":"` + quotaKind.endpoint + `","description":"","overridable":[],"removal":"delete"}`)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSelected finds, after any edits of a Tx, what matching each cluster finds.
+// TestSelected: after any edits of a Tx it returns the same as matching each cluster.
 func TestSelected(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 8)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// labelsOf is a body with that many labels.
+// labelsOf returns a body with n labels.
 func labelsOf(id string, n int) string {
 	labels := map[string]string{}
 	for i := range n {
@@ -21,7 +21,7 @@ func labelsOf(id string, n int) string {
 	return string(body)
 }
 
-// A document has so many labels at most, whichever way they come; one that has more from before may keep and lose them.
+// A document has a maximum number of labels, however they are set; a stored one with more may keep or reduce them.
 func TestNumberOfLabels(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 1)

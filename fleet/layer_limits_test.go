@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bitwise is clusters of which each is matched by a combination of small layers of its own, and one layer of many namespaces,
-// which matches those with the label wide.
+// bitwise has clusters that each match another combination of small layers, and one layer of many namespaces, which matches
+// the clusters with the label wide.
 func bitwise(t *testing.T, clusters, namespaces int, own string) *world {
 	t.Helper()
 	const bits = 10
@@ -38,9 +38,8 @@ func bitwise(t *testing.T, clusters, namespaces int, own string) *world {
 	return w
 }
 
-// TestCombinationsOfLayersAreNotWithoutEnd: a small change would fill the memory of every process, and is refused before it
-// does.
-func TestCombinationsOfLayersAreNotWithoutEnd(t *testing.T) {
+// TestLayerCombinationsAreLimited: a small change that would fill the memory of every process is refused before it does.
+func TestLayerCombinationsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := bitwise(t, 400, 5_000, "")
 	for _, wide := range []func(*Tx) error{
@@ -64,8 +63,8 @@ func TestCombinationsOfLayersAreNotWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestMoreThanIsPossibleIsServed, and may become less, and other things may change.
-func TestMoreThanIsPossibleIsServed(t *testing.T) {
+// TestExcessiveLayersAreServed, may be reduced, and do not refuse other changes.
+func TestExcessiveLayersAreServed(t *testing.T) {
 	t.Parallel()
 	w := bitwise(t, 300, 1_000, "")
 	w.takes(put(KindLayer, "b9", `{"selector":"wide"}`))
@@ -102,7 +101,7 @@ func TestMoreThanIsPossibleIsServed(t *testing.T) {
 	require.Len(t, w.state.layers.chains, 299, "what nobody has is not kept")
 }
 
-// takes runs an edit that nobody has to confirm and keeps it.
+// takes runs an edit without confirmation and keeps it.
 func (w *world) takes(edit func(*Tx) error) {
 	w.t.Helper()
 	tx := w.state.Begin()
@@ -121,8 +120,8 @@ func manyEntries(n int) string {
 	return strings.Join(entries, ",")
 }
 
-// TestWhatClustersSayOverLayersIsNotWithoutEnd: a list in which a cluster says something itself is shared with nobody.
-func TestWhatClustersSayOverLayersIsNotWithoutEnd(t *testing.T) {
+// TestClusterSettingsOverLayersAreLimited: a list with settings of the cluster itself is not shared.
+func TestClusterSettingsOverLayersAreLimited(t *testing.T) {
 	t.Parallel()
 	w := bitwise(t, 1_000, 5_000, `,"namespaces":[{"id":"n7"}]`)
 	w.takes(func(tx *Tx) error {
@@ -135,7 +134,7 @@ func TestWhatClustersSayOverLayersIsNotWithoutEnd(t *testing.T) {
 	})
 	require.Contains(t, w.refused(CodeLimitExceeded, put(KindLayer, "wide", `{"all":true}`)).Detail,
 		"clusters would have 5000000 entries of layers in lists in which they say something themselves (before: 0); at most 4000000 are possible")
-	// Another list is no matter.
+	// Another list does not matter.
 	w.takes(patch(KindCluster, "k0", `{"namespaces":[],"labels":{"wide":""}}`))
 	w.takes(patch(KindCluster, "k1", `{"labels":{"wide":""}}`))
 	w.takes(create(KindComponent, `{"id":"c","component_path":"c","oci_url":"https://charts.example.com"}`))
@@ -143,7 +142,8 @@ func TestWhatClustersSayOverLayersIsNotWithoutEnd(t *testing.T) {
 	require.Equal(t, layerCost{5_000, 5_000}, w.state.layers.cost)
 }
 
-// TestPatchesOverLayersAreCounted by their paths: where a cluster patches what a layer patches, all of them are copied.
+// TestPatchesOverLayersAreCounted by their paths: if a cluster patches a component that a layer patches, all paths are
+// copied.
 func TestPatchesOverLayersAreCounted(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana"},{"id":"loki"}],"patches":{"grafana":{"a":1,"b":2,"c":3},"loki":{"a":1}}}`)
@@ -152,16 +152,16 @@ func TestPatchesOverLayersAreCounted(t *testing.T) {
 	require.Equal(t, 2+3, w.state.layers.cost.mergedEntries, "the components that are patched, and grafana's paths")
 }
 
-// TestFleetsAsTheyAreFit: the extents of a large fleet are far below the bounds.
-func TestFleetsAsTheyAreFit(t *testing.T) {
+// TestTypicalFleetsAreBelowTheLimits: the layerCost of a large fleet is far below the limits.
+func TestTypicalFleetsAreBelowTheLimits(t *testing.T) {
 	t.Parallel()
 	s := loadShared(t, sharedFleet(t, 1_000, 5))
 	require.Less(t, s.layers.cost.chainEntries, 100)
 	require.Zero(t, s.layers.cost.mergedEntries)
 }
 
-// TestEnoughThatIsTooLarge: a change that makes all answers too large is refused after the first hundred.
-func TestEnoughThatIsTooLarge(t *testing.T) {
+// TestTooLargeAnswersStopTheCheck: a change that makes all answers too large is refused after the first hundred.
+func TestTooLargeAnswersStopTheCheck(t *testing.T) {
 	t.Parallel()
 	w := bitwise(t, 400, 1, "")
 	w.takes(create(KindNamespace, `{"id":"large","annotations":{"a":"`+strings.Repeat("x", 250<<10)+`"}}`))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sharedFleet is a fleet whose clusters have the same, said by so many layers, or by each of them.
+// sharedFleet is a fleet of clusters with equal settings, from a number of layers, or from each cluster document.
 func sharedFleet(t testing.TB, clusters, layers int) []Record {
 	t.Helper()
 	empty, err := NewState(Rules{MaxRemovals: 1000}, Head{}, time.Time{}, nil)
@@ -69,8 +69,8 @@ func loadShared(t testing.TB, records []Record) *State {
 	return s
 }
 
-// TestTheSameFleetOnLayers answers each poll with the same bytes.
-func TestTheSameFleetOnLayers(t *testing.T) {
+// TestSameFleetOnLayers answers each poll with the same bytes.
+func TestSameFleetOnLayers(t *testing.T) {
 	t.Parallel()
 	plain, layered := sharedFleet(t, 100, 0), sharedFleet(t, 100, 5)
 	require.Equal(t, polls(t, loadShared(t, plain)), polls(t, loadShared(t, layered)))
@@ -83,8 +83,8 @@ func TestTheSameFleetOnLayers(t *testing.T) {
 	require.Less(t, size(layered)*4, size(plain))
 }
 
-// TestAdoptingChangesNoPoll: what all clusters state alike moves into layers, in one commit whose plan is empty.
-func TestAdoptingChangesNoPoll(t *testing.T) {
+// TestAdoptionChangesNoPoll: common settings move into layers, in one commit with an empty plan.
+func TestAdoptionChangesNoPoll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.state = loadShared(t, sharedFleet(t, 40, 0))
@@ -111,8 +111,8 @@ func TestAdoptingChangesNoPoll(t *testing.T) {
 	require.Equal(t, before, polls(t, w.state))
 }
 
-// BenchmarkLayers compares 10,000 clusters on five layers, which say nothing themselves, with the same fleet without layers:
-// polls of both in turns, and what is kept and taken for each. Then changes of a layer that reach all of them.
+// BenchmarkLayers compares 10,000 clusters on five layers, without settings of their own, with the same fleet without
+// layers: polls of both alternately, and the memory and time of each. Then changes of a layer that affect all of them.
 func BenchmarkLayers(b *testing.B) {
 	const clusters = 10_000
 	type measured struct {
@@ -139,7 +139,7 @@ func BenchmarkLayers(b *testing.B) {
 		sides[i].heap = after.HeapAlloc - min(before.HeapAlloc, after.HeapAlloc)
 	}
 	for b.Loop() {
-		for i := range sides { // the fastest of each: a machine that does other things too is slower now and then
+		for i := range sides { // the fastest of each: other load makes some runs slower
 			if took := pollAll(b, sides[i].state); sides[i].polls == 0 || took < sides[i].polls {
 				sides[i].polls = took
 			}

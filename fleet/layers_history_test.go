@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOperationsOnLayersInHistory: the log says on which layers, and not on no cluster.
+// TestOperationsOnLayersInHistory: the log names the layers.
 func TestOperationsOnLayersInHistory(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true}`, `{"id":"prod","priority":20,"selector":"tier=prod"}`)

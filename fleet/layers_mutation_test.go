@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLabelsAndALayerChangeTogether: a commit that changes a layer matches the clusters anew whose labels it changes, also with
-// the layers that it does not change.
+// TestLabelsAndALayerChangeTogether: a commit that changes a layer matches clusters with changed labels again, also with
+// unchanged layers.
 func TestLabelsAndALayerChangeTogether(t *testing.T) {
 	t.Parallel()
 	w := tiers(t,
@@ -39,8 +39,8 @@ func TestPatchOfAClusterWithALayerOfItsEnvironment(t *testing.T) {
 	}
 }
 
-// TestRemovalsDependOnTheEnvironment: clusters that share all layers are counted separately where their environments differ. Here the
-// path of a component becomes the one that it had in dev already, so it is deployed anew elsewhere only.
+// TestRemovalsDependOnTheEnvironment: clusters with the same layers are counted separately if their environments differ.
+// Here a component gets the path that it already had in dev, so it is redeployed only elsewhere.
 func TestRemovalsDependOnTheEnvironment(t *testing.T) {
 	t.Parallel()
 	docs := []string{string(KindComponent), `{"id":"app","component_path":"apps/dev","oci_url":"oci://registry.example.com/x"}`}
@@ -52,7 +52,7 @@ func TestRemovalsDependOnTheEnvironment(t *testing.T) {
 	require.Equal(t, 3, plan.Totals.Removals)
 }
 
-// TestPlanHashHasNoTimeOfDeletion: the plan of a deletion stands for as long as nothing else changes.
+// TestPlanHashHasNoTimeOfDeletion: the plan of a deletion stays valid while the fleet does not change.
 func TestPlanHashHasNoTimeOfDeletion(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 4)

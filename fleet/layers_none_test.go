@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFleetsWithoutLayersAreAsBefore holds polls, plans and their hashes, and what is stored, against what the version before
-// there were layers made of the same fleet and changes.
+// TestFleetsWithoutLayersAreAsBefore compares polls, plans, their hashes and stored documents with those that the last
+// version without layers produced for the same fleet and changes.
 func TestFleetsWithoutLayersAreAsBefore(t *testing.T) {
 	t.Parallel()
 	digest := func(v any) string {

@@ -16,11 +16,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// TestLayersByAnyWay drives a fleet with random edits of layers, clusters and definitions. Whatever the order of writes, each
-// cluster is answered what a fleet without layers would answer whose clusters say themselves what the fold of the documents
-// is: worked out here in another way, from the texts. A follower and a start answer the same, what was planned is what
-// happens, and what is refused is refused with an error of the domain.
-func TestLayersByAnyWay(t *testing.T) {
+// TestRandomEditsOfLayers runs random edits of layers, clusters and definitions. For any order of writes, each cluster gets
+// the answer of an equivalent fleet without layers, whose cluster documents hold the merged settings: merged here from the
+// texts by separate code. A follower and a start give the same answers, plans equal the effects, and refusals are domain
+// errors.
+func TestRandomEditsOfLayers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := layeredWorld(t)
@@ -98,8 +98,8 @@ func layeredWorld(t *testing.T) *world {
 	return newWorld(t, docs...)
 }
 
-// flattened is a fleet without layers, of the definitions of another and one of its clusters, which says itself what the fold
-// of its document and the layers is.
+// flattened returns a fleet without layers: the definitions of another fleet and one of its clusters, whose document holds
+// the merged settings.
 func flattened(t require.TestingT, s *State, doc *Document) *State {
 	own, err := unstructured.Decode(doc.Body)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tiers is four clusters that say nothing but their labels, and what layers can give them.
+// tiers has four clusters without settings except labels, and the given layers.
 func tiers(t *testing.T, layers ...string) *world {
 	t.Helper()
 	docs := []string{
@@ -49,7 +49,7 @@ func component(t *testing.T, s *State, dns, id string) map[string]any {
 	return nil
 }
 
-func TestClustersHaveWhatTheirLayersSay(t *testing.T) {
+func TestClustersGetSettingsOfTheirLayers(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	require.Equal(t, []string{"grafana"}, ids(inputsOf(t, w.state, "c0.example.com", KindComponent)))
@@ -62,7 +62,7 @@ func TestClustersHaveWhatTheirLayersSay(t *testing.T) {
 	require.Equal(t, "17.0.0", component(t, w.state, "c0.example.com", "grafana")["component_version"])
 	require.Len(t, component(t, w.state, "c2.example.com", "loki")["dependencies"], 1)
 
-	// The cluster's own document is above them all, and says nothing but what it says.
+	// The cluster's own document is above all layers, and overrides only the fields that it sets.
 	w.must(assign("c2", KindComponent, "grafana", `{"component_version":"16.0.0"}`))
 	w.must(func(tx *Tx) error {
 		_, err := tx.PatchValues("c2", "grafana", []byte(`{"ingress":true}`), PatchOptions{})
@@ -77,8 +77,9 @@ func TestClustersHaveWhatTheirLayersSay(t *testing.T) {
 	require.Equal(t, 5, w.state.InstallCount(doc))
 }
 
-// TestNullInALayerIsNobodyBelow: what the catalog and lower layers say about a path is not there, and who is above may say it.
-func TestNullInALayerIsNobodyBelow(t *testing.T) {
+// TestNullInALayerRemovesLowerValues: the values of the catalog and lower layers for the path are removed, and higher ones
+// may set it.
+func TestNullInALayerRemovesLowerValues(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer, `{"id":"bare","priority":30,"selector":"region=eu","patches":{"grafana":{"replicas":null,"a":"1"}}}`)
 	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "grafana")["values"])
@@ -91,8 +92,9 @@ func TestNullInALayerIsNobodyBelow(t *testing.T) {
 	require.Equal(t, map[string]any{"a": 1.0, "replicas": 9.0}, component(t, w.state, "c2.example.com", "grafana")["values"])
 }
 
-// TestLabelsAreGuardedAsWhatTheyEntail: a label that moves a cluster out of a layer takes what only that gives off it.
-func TestLabelsAreGuardedAsWhatTheyEntail(t *testing.T) {
+// TestLabelChangesAreGuarded: a label that moves a cluster out of a layer removes the definitions that only this layer
+// assigns.
+func TestLabelChangesAreGuarded(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	toDev := func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err }
@@ -105,12 +107,12 @@ func TestLabelsAreGuardedAsWhatTheyEntail(t *testing.T) {
 	w.must(confirmed(plan.PlanHash, toDev))
 	require.Equal(t, []string{"grafana"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)))
 
-	// Whoever joins one is asked for nothing.
+	// Joining a layer needs no confirmation.
 	res := w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"prod"}`)); return err })
 	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c2" joins prod`)
 }
 
-func TestWhatALayerTakesAwayIsGuarded(t *testing.T) {
+func TestRemovalsByALayerAreGuarded(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	w.state.rules.MaxRemovals = 3
@@ -123,7 +125,7 @@ func TestWhatALayerTakesAwayIsGuarded(t *testing.T) {
 	w.must(confirmed(plan.PlanHash, gone))
 	require.Empty(t, inputsOf(t, w.state, "c0.example.com", KindNamespace))
 
-	// A namespace that is kept has to be so where it is before it goes, also by a layer.
+	// A namespace must be kept on the clusters where it is before it is removed, also through a layer.
 	w = tiers(t, baseLayer)
 	require.Contains(t, w.refused(CodeInvalid, both(patch(KindNamespace, "team", `{"deletion_policy":"orphan"}`), gone)).Detail, "set deletion_policy to orphan first")
 }
@@ -138,13 +140,13 @@ func TestClustersOptOut(t *testing.T) {
 	require.Equal(t, false, component(t, w.state, "c2.example.com", "loki")["enabled"])
 	require.Len(t, inputsOf(t, w.state, "c3.example.com", KindNamespace), 1)
 
-	// It may name what is not there; only twice, or beside an assignment, it says nothing.
+	// An exclusion may name a missing definition; a duplicate, or one beside an assignment, is an error.
 	res := w.must(patch(KindCluster, "c3", `{"excludes":{"namespaces":["nowhere"]}}`))
 	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c3" excludes the namespace "nowhere", which no layer gives it`)
 	require.Equal(t, "/excludes/namespaces/1", w.refused(CodeInvalid, patch(KindCluster, "c3", `{"excludes":{"namespaces":["team","team"]}}`)).Problems[0].Pointer)
 	require.Equal(t, "/excludes/namespaces/0", w.refused(CodeInvalid, patch(KindCluster, "c3", `{"namespaces":[{"id":"team"}],"excludes":{"namespaces":["team"]}}`)).Problems[0].Pointer)
 
-	// Assigning it ends that; taking it off what the cluster lists does not take off what a layer gives.
+	// Assigning it ends the exclusion; removing it from the cluster's list does not remove a layer's assignment.
 	w.must(assign("c2", KindNamespace, "team", ""))
 	doc, _ := w.state.Get(KindCluster, "c2")
 	require.Equal(t, []string{"readers"}, doc.Cluster().Excludes.Rolebindings)
@@ -156,7 +158,7 @@ func TestClustersOptOut(t *testing.T) {
 	require.Len(t, inputsOf(t, w.state, "c2.example.com", KindRoleBinding), 1)
 }
 
-// TestSettingAComponentOfALayer makes an entry of the cluster that leaves it switched as it is.
+// TestSettingAComponentOfALayer adds an entry to the cluster, which stays enabled or disabled as before.
 func TestSettingAComponentOfALayer(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana","enabled":false}]}`)
@@ -170,7 +172,7 @@ func TestSettingAComponentOfALayer(t *testing.T) {
 	require.Contains(t, w.refused(CodeInvalid, batch(`{"op":"set_component","cluster_ids":["c1"],"component_id":"loki","enabled":true}`)).Detail, "not assigned")
 }
 
-func TestLayersOnlyOneOfWhichHasAPriority(t *testing.T) {
+func TestOneOfTwoLayersWithoutPriority(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	require.Equal(t, `layer "more" cannot have the priority 20: layer "prod" has it, and the higher one wins`,
@@ -180,7 +182,7 @@ func TestLayersOnlyOneOfWhichHasAPriority(t *testing.T) {
 	require.Equal(t, []string{"loki", "grafana"}, ids(inputsOf(t, w.state, "c2.example.com", KindComponent)))
 }
 
-// TestALayerWithoutPriority is not the lowest one: whoever takes the priority away has not said which it is to be.
+// TestALayerWithoutPriority is refused, not treated as the lowest: whoever clears the priority has not chosen another.
 func TestALayerWithoutPriority(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
@@ -197,7 +199,7 @@ func TestALayerWithoutPriority(t *testing.T) {
 	require.Equal(t, missing, w.refused(CodeInvalid, patch(KindLayer, "new", `{"priority":null}`)).Problems, "nor is it in anybody's way")
 }
 
-func TestLayersThatSayNonsense(t *testing.T) {
+func TestInvalidLayersAreRefused(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
 	for body, at := range map[string]string{
@@ -235,7 +237,7 @@ func TestLayersThatSayNonsense(t *testing.T) {
 	require.False(t, w.state.docs[KindLayer]["x"].layer().All)
 }
 
-func TestLayersAreNotWithoutNumber(t *testing.T) {
+func TestNumberOfLayersIsLimited(t *testing.T) {
 	t.Parallel()
 	w := tiers(t)
 	many := func(n int) func(*Tx) error {
@@ -250,11 +252,11 @@ func TestLayersAreNotWithoutNumber(t *testing.T) {
 	}
 	require.Contains(t, w.refused(CodeLimitExceeded, many(maxLayers+1)).Error(), "at most 200 are possible")
 	w.must(many(maxLayers))
-	w.refused(CodeLimitExceeded, create(KindLayer, `{"id":"last","priority":1,"all":true}`)) // before whose priority it is
+	w.refused(CodeLimitExceeded, create(KindLayer, `{"id":"last","priority":1,"all":true}`)) // it cannot have a priority of another layer
 	w.must(patch(KindLayer, "l7", `{"description":"still changes"}`))
 }
 
-// TestPathsThatContradictAcrossPlaces are refused, whoever of the two comes last, and both places are named.
+// TestPathsThatContradictAcrossPlaces are refused, in either order, and both documents are named.
 func TestPathsThatContradictAcrossPlaces(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, `{"id":"whole","priority":20,"selector":"tier=prod","patches":{"grafana":{"resources":{"limits":{}}}}}`)
@@ -281,9 +283,9 @@ func TestPathsThatContradictAcrossPlaces(t *testing.T) {
 	w.must(put(KindLayer, "whole", `{"patches":{"grafana":{"resources":null}}}`))
 }
 
-// TestPatchesWaitForTheirComponent: a layer that takes a component away from clusters with patches of their own is not
-// refused for those, nor is a label, nor what is done to the cluster afterwards.
-func TestPatchesWaitForTheirComponent(t *testing.T) {
+// TestPatchesOfAbsentComponentsAreKept: a layer that removes a component from clusters with patches of their own is not
+// refused because of them, and neither is a label, nor a later change of the cluster.
+func TestPatchesOfAbsentComponentsAreKept(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	w.must(func(tx *Tx) error {
@@ -299,7 +301,7 @@ func TestPatchesWaitForTheirComponent(t *testing.T) {
 	res = w.must(patch(KindLayer, "prod", `{"platform_components":[]}`))
 	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" do nothing by now`)
 	w.refused(CodeInvalid, patch(KindCluster, "c3", `{"patches":{"loki":{"a":"1"}}}`))
-	// Nor does an edit of something else drop them, however it is made.
+	// An edit of another field does not drop them either, in any form.
 	for _, away := range []func(*Tx) error{
 		patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`),
 		func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err },
@@ -311,13 +313,13 @@ func TestPatchesWaitForTheirComponent(t *testing.T) {
 		w.must(patch(KindCluster, "c2", `{"labels":{"tier":"prod"}}`))
 		require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "loki")["values"])
 	}
-	// A whole document that still has them keeps them with the component.
+	// A whole document that still contains them keeps them with the component.
 	w.must(patch(KindLayer, "prod", `{"platform_components":[{"id":"loki"}]}`))
 	w.must(put(KindCluster, "c2", `{"namespaces":[]}`))
 	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "loki")["values"])
 }
 
-// TestLargeAnswersThroughLayers are refused, whether a layer, a definition or a label would cause them.
+// TestLargeAnswersThroughLayers are refused, through a layer, a definition or a label.
 func TestLargeAnswersThroughLayers(t *testing.T) {
 	t.Parallel()
 	w := tiers(t)
@@ -356,8 +358,8 @@ func TestLargeAnswersThroughLayers(t *testing.T) {
 	require.Contains(t, w.refused(CodeLimitExceeded, many).Error(), "at most 10000 are served")
 }
 
-// TestWhatLayersUseIsInUse, and cascade takes it out of all that they say about it.
-func TestWhatLayersUseIsInUse(t *testing.T) {
+// TestDefinitionsOfLayersAreInUse, and cascade removes all settings of them from layers.
+func TestDefinitionsOfLayersAreInUse(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	w.must(assign("c0", KindComponent, "grafana", ""))
@@ -375,7 +377,7 @@ func TestWhatLayersUseIsInUse(t *testing.T) {
 	require.Len(t, prod.PlatformComponents, 1)
 }
 
-// TestLayersProtect what they match, whatever is done and by whichever way.
+// TestLayersProtect their clusters against every operation.
 func TestLayersProtect(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer, `{"id":"guard","priority":5,"selector":"tier=prod","deletion_protection":true}`)
@@ -395,8 +397,8 @@ func TestLayersProtect(t *testing.T) {
 	require.Zero(t, plan.Totals.Removals)
 }
 
-// TestProtectionIsWhatItWasBeforeTheChange: what a layer says by the end of one holds for the next.
-func TestProtectionIsWhatItWasBeforeTheChange(t *testing.T) {
+// TestProtectionCountsBeforeTheChange: a layer's protection takes effect for the next change.
+func TestProtectionCountsBeforeTheChange(t *testing.T) {
 	t.Parallel()
 	guard := create(KindLayer, `{"id":"guard","priority":5,"all":true,"deletion_protection":true}`)
 	gone, moved := remove(KindCluster, "c0", DeleteOptions{}), patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`)
@@ -407,7 +409,7 @@ func TestProtectionIsWhatItWasBeforeTheChange(t *testing.T) {
 		require.Contains(t, w.refused(CodeProtected, remove(KindCluster, "c1", DeleteOptions{})).Detail, "PATCH /layers/guard")
 	}
 
-	// What protects before still does, whatever else the change says and in whatever order.
+	// A protection that existed before holds, with any other edits in any order.
 	w := tiers(t, baseLayer, `{"id":"guard","priority":5,"selector":"tier=prod","deletion_protection":true}`)
 	for _, lift := range []func(*Tx) error{
 		patch(KindLayer, "guard", `{"deletion_protection":null}`), remove(KindLayer, "guard", DeleteOptions{}), patch(KindLayer, "guard", `{"selector":"tier=none"}`),
@@ -418,12 +420,12 @@ func TestProtectionIsWhatItWasBeforeTheChange(t *testing.T) {
 			require.Contains(t, w.refused(CodeProtected, both(lift, gone)).Detail, "PATCH /layers/guard")
 		}
 	}
-	// So does what the document itself says, were it by the same change.
+	// So does one in the document itself, even if the same change sets it.
 	w.refused(CodeProtected, both(patch(KindCluster, "c0", `{"deletion_protection":true}`), gone))
 }
 
-// TestForgottenClustersAreRememberedWithTheirLayers, for when their name comes back.
-func TestForgottenClustersAreRememberedWithTheirLayers(t *testing.T) {
+// TestOrphansRecordDefinitionsOfLayers, until their name is registered again.
+func TestOrphansRecordDefinitionsOfLayers(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
 	w.must(remove(KindCluster, "c0", DeleteOptions{Orphan: true}))
@@ -432,8 +434,8 @@ func TestForgottenClustersAreRememberedWithTheirLayers(t *testing.T) {
 	require.Equal(t, 1, w.plan(create(KindCluster, `{"id":"same","cluster_dns":"c0.example.com","environment":"dev"}`)).Totals.Removals)
 }
 
-// TestClustersThatSayNothingShareWhatTheyHave, and a commit that is about others leaves them and their answers alone.
-func TestClustersThatSayNothingShareWhatTheyHave(t *testing.T) {
+// TestClustersWithoutSettingsShareLists, and a commit about other clusters leaves them and their answers unchanged.
+func TestClustersWithoutSettingsShareLists(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	c2, c3 := w.state.Effective(w.state.docs[KindCluster]["c2"]), w.state.Effective(w.state.docs[KindCluster]["c3"])
@@ -455,7 +457,7 @@ func TestClustersThatSayNothingShareWhatTheyHave(t *testing.T) {
 	require.Empty(t, w.plan(patch(KindLayer, "prod", `{"description":"newer"}`)).Groups)
 }
 
-// TestLayersInABatchSeeEachOther: each operation sees what those before it have made of layers and labels.
+// TestLayersInABatchSeeEachOther: each operation sees the effects of earlier ones on layers and labels.
 func TestLayersInABatchSeeEachOther(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
@@ -478,7 +480,7 @@ func TestLayersInABatchSeeEachOther(t *testing.T) {
 	require.Nil(t, component(t, w.state, "c1.example.com", "loki"))
 }
 
-// TestSeedsHaveLayers, in any order with what they refer to.
+// TestSeedsHaveLayers, in any order with the documents that they refer to.
 func TestSeedsHaveLayers(t *testing.T) {
 	t.Parallel()
 	seed, err := ParseSeed([]byte(`{"layers":[{"id":"base","priority":1,"all":true,"namespaces":[{"id":"web"}],"patches":{"c":{"a":null}}}],
@@ -492,8 +494,8 @@ func TestSeedsHaveLayers(t *testing.T) {
 	require.Equal(t, "null", string(w.state.docs[KindLayer]["base"].layer().Patches["c"]["a"]))
 }
 
-// TestAProcessThatDoesNotKnowLayers refuses a fleet that has some: it would answer without what they give.
-func TestAProcessThatDoesNotKnowLayers(t *testing.T) {
+// TestProcessWithoutLayersRefusesThem: its answers would lack their definitions.
+func TestProcessWithoutLayersRefusesThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindLayer), `{"id":"base","priority":1,"all":true}`)
 	old := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
@@ -507,9 +509,9 @@ func TestAProcessThatDoesNotKnowLayers(t *testing.T) {
 	require.ErrorContains(t, err, `which this version does not know`)
 }
 
-// TestALayerThatCannotBeRead, as another version may have left it, is no layer that matches nobody: the fleet is not served by
-// halves.
-func TestALayerThatCannotBeRead(t *testing.T) {
+// TestUnreadableLayerIsRefused: a layer that another version wrote in an unreadable form must not count as one that matches
+// no cluster.
+func TestUnreadableLayerIsRefused(t *testing.T) {
 	t.Parallel()
 	for selects, says := range map[string]string{
 		`"selector":"tier in ("`: `layer "prod" cannot be read: `, `"selector":" "`: `says neither all nor a selector`, `"description":""`: `says neither all nor a selector`,
@@ -534,8 +536,8 @@ func TestALayerThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestWhatALayerSaysInVain is a warning: a higher layer says it on each of its clusters.
-func TestWhatALayerSaysInVain(t *testing.T) {
+// TestOverriddenLayerSettingIsAWarning: a higher layer overrides it on each of its clusters.
+func TestOverriddenLayerSettingIsAWarning(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	vain := `the patch "replicas" of component "grafana" does nothing in layer "eu": on all its clusters a higher layer says it`
@@ -546,7 +548,7 @@ func TestWhatALayerSaysInVain(t *testing.T) {
 	require.Contains(t, res.Warnings, `component_version of platform component "grafana" does nothing in layer "eu": on all its clusters a higher layer says it`)
 	require.Equal(t, "17.1.0", component(t, w.state, "c2.example.com", "grafana")["component_version"])
 
-	// The clusters themselves have the last word.
+	// Clusters override all layers.
 	own := `oci_tag of platform component "grafana" does nothing in layer "prod": all its clusters say it themselves, or a higher layer does`
 	tagged := put(KindLayer, "prod", `{"overrides":{"grafana":{"oci_tag":"l","component_version":"17.1.0"}}}`)
 	w.must(assign("c2", KindComponent, "grafana", `{"oci_tag":"c"}`))
@@ -562,9 +564,9 @@ func TestWhatALayerSaysInVain(t *testing.T) {
 	require.Contains(t, strings.Join(w.plan(quota).Warnings, "\n"), `"small" does nothing in layer "top": all its clusters say it themselves`)
 }
 
-// TestWhatLayersSayIsHeldAgainstDefinitions, also where no cluster has it by now: the layer matches none, or a higher one
-// hides it.
-func TestWhatLayersSayIsHeldAgainstDefinitions(t *testing.T) {
+// TestLayersAreCheckedAgainstDefinitions, even if no cluster is affected now: the layer matches none, or a higher one hides
+// the setting.
+func TestLayersAreCheckedAgainstDefinitions(t *testing.T) {
 	t.Parallel()
 	const say = `"resources":{"quotas":[{"id":"small","overrides":{"cpu":4}}]},"patches":{"grafana":{"replicas.n":"3","gone":null}}`
 	for name, others := range map[string][]string{
@@ -583,7 +585,7 @@ func TestWhatLayersSayIsHeldAgainstDefinitions(t *testing.T) {
 			require.Contains(t, fmt.Sprint(w.refused(CodeInvalid, patch(KindComponent, "grafana", `{"type":"kustomize","oci_url":"oci://x.example.com/g"}`)).Problems), `layer "low": patches/grafana/replicas.n: `)
 			w.must(patch(KindComponent, "grafana", `{"patches":{"replicas":"2"}}`))
 
-			// Both in one change is fine, and what was stored before it was looked at refuses nothing else.
+			// Both in one change are accepted, and a problem that was stored before does not refuse other changes.
 			w.must(both(narrow, patch(KindLayer, "low", `{"resources":{"quotas":[{"id":"small","overrides":{"cpu":2}}]}}`)))
 			bad, _ := w.state.Get(KindLayer, "low")
 			body := strings.Replace(string(bad.Body), `"cpu":2`, `"cpu":9`, 1)
@@ -595,9 +597,9 @@ func TestWhatLayersSayIsHeldAgainstDefinitions(t *testing.T) {
 	}
 }
 
-// TestOverridesOfALayerAreNamedAsSuch, where what several say does not go together: a pointer into the cluster's document
-// would be one to nothing.
-func TestOverridesOfALayerAreNamedAsSuch(t *testing.T) {
+// TestProblemsNameTheLayer, if settings of several documents contradict each other: a pointer into the cluster's document
+// would lead nowhere.
+func TestProblemsNameTheLayer(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
 	w.must(create(KindResourceType, `{"id":"ranges","overridable":["low","high"],"schema":{"type":"object","additionalProperties":false,"not":{"properties":{"low":{"const":1},"high":{"const":1}}},"properties":{"low":{"type":"integer","default":0},"high":{"type":"integer","default":0}}}}`))
@@ -612,13 +614,13 @@ func TestOverridesOfALayerAreNamedAsSuch(t *testing.T) {
 	refused = w.refused(CodeInvalid, patch(KindLayer, "high", `{"selector":"tier"}`))
 	require.Contains(t, refused.Detail, `cluster "c2": ranges "r": overrides: `)
 
-	// What the cluster says itself has its place there; beside it, the layer is named.
+	// The cluster's own setting has a pointer; for others, the layer is named.
 	w.must(assign("c0", ResourceKind("ranges"), "r", `{"overrides":{"high":1}}`))
 	refused = w.refused(CodeInvalid, patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))
 	require.Equal(t, "/resources/ranges/0/overrides", refused.Problems[0].Pointer)
 	require.Contains(t, refused.Detail, `(said by layer "low")`)
 
-	// A stored layer that is wrong by itself: where the value is, and who says it.
+	// A stored layer that is invalid by itself: the pointer to the value, and the layer.
 	docs := `{"id":"bad","priority":22,"selector":"stray","resources":{"quotas":[{"id":"small","overrides":{"cpu":"many"}}]}}`
 	w.must(create(KindLayer, strings.Replace(docs, `"many"`, "1", 1)))
 	body := w.state.docs[KindLayer]["bad"]
@@ -633,7 +635,7 @@ func TestOverridesOfALayerAreNamedAsSuch(t *testing.T) {
 	require.Contains(t, w.refused(CodeInvalid, func(tx *Tx) error { _, err := tx.SetLabels("c1", []byte(`{"stray":"1"}`)); return err }).Detail, `(said by layer "bad")`)
 }
 
-// TestTenThousandLayers are refused before they have been laid over each other ten thousand times.
+// TestTenThousandLayers are refused before they have been merged ten thousand times.
 func TestTenThousandLayers(t *testing.T) {
 	t.Parallel()
 	w, made := tiers(t), 0

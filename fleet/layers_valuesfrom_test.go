@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestValuesFromObjectsThroughLayers: which objects on a cluster have values of a release is a setting like any other: the catalog's
-// come first, and then those of the highest who names any.
+// TestValuesFromObjectsThroughLayers: the objects on a cluster that hold values of a release are a setting like any other:
+// first those of the catalog, then those of the highest document that names any.
 func TestValuesFromObjectsThroughLayers(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMergeExample is the worked example of the reference's documentation, with the fields of ours beside it.
+// TestMergeExample is the worked example in the documentation of the reference implementation, with our additional fields.
 func TestMergeExample(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,

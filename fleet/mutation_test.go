@@ -11,10 +11,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Each of these broke without any test noticing when the line it is about was changed.
+// Each of these lines could be changed without a failing test before.
 
-// TestPlanHashCoversTheEffect: the same change of the same documents is another plan when it does something else to a
-// cluster. Here a component's entry is patched, and what that makes of its input depends on a catalog that changed.
+// TestPlanHashCoversTheEffect: the same change of the same documents is another plan if its effect on a cluster differs.
+// Here a component's entry is patched, and the resulting input depends on a catalog that changed.
 func TestPlanHashCoversTheEffect(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 2)
@@ -23,7 +23,7 @@ func TestPlanHashCoversTheEffect(t *testing.T) {
 	w.must(patch(KindRoleBinding, "readers", `{"role":"edit"}`))
 	require.Equal(t, hash, w.plan(edit).PlanHash, "nothing of it changed")
 
-	// A new component: the effect is its input, and the catalog says what that is.
+	// A new component: the effect is its input, which depends on the catalog.
 	w.must(create(KindComponent, `{"id":"new","component_path":"p","oci_url":"https://charts.example.com"}`))
 	assigned := assign("c000", KindComponent, "new", "")
 	one := w.plan(assigned)
@@ -36,7 +36,7 @@ func TestPlanHashCoversTheEffect(t *testing.T) {
 	w.must(confirmed(other.PlanHash, assigned))
 }
 
-func TestPlanSaysThatInputsAreReordered(t *testing.T) {
+func TestPlanShowsReorderedInputs(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 1)
 	swap := put(KindCluster, "c000", `{"platform_components":[{"id":"loki"},{"id":"grafana"}]}`)
@@ -46,7 +46,7 @@ func TestPlanSaysThatInputsAreReordered(t *testing.T) {
 	require.True(t, plan.Groups[0].Effect["platform-components"].Reordered)
 	require.NotContains(t, plan.Groups[0].Effect, "namespaces")
 
-	// What comes and goes around those that stay is no new order.
+	// Adding and removing entries around others is no reordering.
 	for _, edit := range []func(*Tx) error{
 		put(KindCluster, "c000", `{"platform_components":[{"id":"loki"}]}`),
 		put(KindCluster, "c000", `{"namespaces":[{"id":"kept"}]}`),
@@ -66,9 +66,9 @@ func TestPlanSaysThatInputsAreReordered(t *testing.T) {
 	}
 }
 
-// TestBoundCountsTheClustersBlock: every input repeats the cluster, so a bound without that is passed by a cluster with a
-// long name and many small inputs.
-func TestBoundCountsTheClustersBlock(t *testing.T) {
+// TestBoundCountsTheClusterBlock: every input repeats it, so without it a cluster with a long name and many small inputs
+// would exceed the bound.
+func TestBoundCountsTheClusterBlock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const n = 300
@@ -92,7 +92,7 @@ func TestBoundCountsTheClustersBlock(t *testing.T) {
 	require.GreaterOrEqual(t, w.state.bound(w.state.Effective(doc), w.state.kinds.descriptor(KindNamespace)), answer.Size)
 }
 
-// TestByteOrderMarkIsRefused wherever text comes in: YAML takes it for the start of a stream, wherever it stands.
+// TestByteOrderMarkIsRefused in any text: YAML treats it as the start of a stream, wherever it occurs.
 func TestByteOrderMarkIsRefused(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 1)

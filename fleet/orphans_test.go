@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// touch is a commit that has nothing to do with anything.
+// touch is an unrelated commit.
 func touch(w *world) {
 	w.t.Helper()
 	w.must(patch(KindNamespace, "team", fmt.Sprintf(`{"labels":{"revision":"%d"}}`, w.state.Revision())))
@@ -16,8 +16,8 @@ func touch(w *world) {
 
 func forgottenNames(s *State) int { return len(s.docs[KindOrphan]) }
 
-// TestForgottenNamesExpire: every short-lived cluster with a name of its own would otherwise leave one for ever.
-func TestForgottenNamesExpire(t *testing.T) {
+// TestOrphanRecordsExpire: otherwise every short-lived cluster with a name of its own would leave one forever.
+func TestOrphanRecordsExpire(t *testing.T) {
 	t.Parallel()
 	const n = 2*maxExpired + 1
 	w := fleetOf(t, n)
@@ -50,15 +50,15 @@ func TestForgottenNamesExpire(t *testing.T) {
 	require.Zero(t, forgottenNames(w.state))
 }
 
-// refusedAt0 is refused where nothing may be removed without a plan.
+// refusedAt0 expects a refusal when no removal is allowed without a plan.
 func (w *world) refusedAt0(edit func(*Tx) error) {
 	w.t.Helper()
 	w.state.rules.MaxRemovals = 0
 	w.refused(CodeConfirm, edit)
 }
 
-// TestForgottenNamesAreKeptWhateverAClockSays: one that is wrong must not open the guard.
-func TestForgottenNamesAreKeptWhateverAClockSays(t *testing.T) {
+// TestWrongClockDoesNotExpireOrphanRecords: it must not open the guard.
+func TestWrongClockDoesNotExpireOrphanRecords(t *testing.T) {
 	t.Parallel()
 	heir := create(KindCluster, `{"id":"heir","cluster_dns":"c000.example.com","environment":"dev"}`)
 	orphan := remove(KindCluster, "c000", DeleteOptions{Orphan: true})

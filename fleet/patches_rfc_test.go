@@ -10,9 +10,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// rfcStep is what one manager does to the values of podinfo on the demo cluster.
+// rfcStep is a write of one manager to the values of podinfo on the demo cluster.
 type rfcStep struct {
-	verb    string // patch, apply, destroy: the patch resource's life; document: a write of the whole cluster; catalog
+	verb    string // patch, apply, destroy: the patch resource's life cycle; document: a write of the whole cluster; catalog
 	manager string
 	values  string
 	force   bool
@@ -20,14 +20,14 @@ type rfcStep struct {
 	refused Code
 }
 
-// rfcCase is one scenario of the RFC "Kubernetes Patch Support", named after its heading or sentence there. Its
-// resources are values of a component here, and its stacks are field managers.
+// rfcCase is one scenario of the RFC "Kubernetes Patch Support", named after its heading or sentence there. Its resources
+// are values of a component here, and its stacks are field managers.
 type rfcCase struct {
 	name     string
 	steps    []rfcStep
 	values   map[string]string
 	managers map[string][]string
-	served   map[string]any // some of what Flux then receives
+	served   map[string]any // part of the input that Flux then receives
 }
 
 var rfcCases = []rfcCase{
@@ -59,7 +59,7 @@ var rfcCases = []rfcCase{
 		steps: []rfcStep{
 			{verb: "apply", manager: "controller", values: `{"authentication.oidc.issuerURI":"https://id.example.com","authentication.name":"oidc"}`},
 			{verb: "patch", manager: "oidc", values: `{"authentication.oidc.clientID":"example"}`},
-			{verb: "apply", manager: "controller", values: `{"authentication.oidc.issuerURI":"https://id2.example.com"}`}, // reconciles, and leaves the other's alone
+			{verb: "apply", manager: "controller", values: `{"authentication.oidc.issuerURI":"https://id2.example.com"}`}, // reconciles, and keeps the other manager's value
 		},
 		values:   map[string]string{"authentication.oidc.issuerURI": `"https://id2.example.com"`, "authentication.oidc.clientID": `"example"`},
 		managers: map[string][]string{"controller": {"authentication.oidc.issuerURI"}, "oidc": {"authentication.oidc.clientID"}},
@@ -70,7 +70,7 @@ var rfcCases = []rfcCase{
 			{verb: "patch", manager: "autoscaler", values: `{"replicaCount":"1","image.tag":"1"}`},
 			{verb: "patch", manager: "nginx-replicas", values: `{"replicaCount":"3"}`, refused: CodeFieldConflict},
 			{verb: "patch", manager: "nginx-replicas", values: `{"replicaCount":"3"}`, force: true},
-			{verb: "patch", manager: "autoscaler", values: `{"replicaCount":"1"}`, refused: CodeFieldConflict}, // it is told
+			{verb: "patch", manager: "autoscaler", values: `{"replicaCount":"1"}`, refused: CodeFieldConflict}, // it gets a conflict
 		},
 		values:   map[string]string{"replicaCount": `"3"`, "image.tag": `"1"`},
 		managers: map[string][]string{"autoscaler": {"image.tag"}, "nginx-replicas": {"replicaCount"}},
@@ -123,7 +123,7 @@ var rfcCases = []rfcCase{
 			{verb: "patch", manager: "ci", values: `{"image.tag":"2"}`},
 			{verb: "document", values: `{"patches":{"podinfo":{"image.tag":"1"}}}`, refused: CodeFieldConflict},
 			{verb: "document", values: `{"patches":{"podinfo":null}}`, refused: CodeFieldConflict},
-			{verb: "document", values: `{"labels":{"a":"b"}}`}, // it says nothing about what ci owns
+			{verb: "document", values: `{"labels":{"a":"b"}}`}, // it does not contain the values of ci
 		},
 		values: map[string]string{"image.tag": `"2"`}, managers: map[string][]string{"ci": {"image.tag"}},
 	},
@@ -199,7 +199,7 @@ var rfcCases = []rfcCase{
 	},
 }
 
-// edit is the step as a request of its own.
+// edit returns the step as a request of its own.
 func (s rfcStep) edit(o on) func(*Tx) error {
 	switch s.verb {
 	case "patch":
@@ -214,7 +214,7 @@ func (s rfcStep) edit(o on) func(*Tx) error {
 	return both(func(tx *Tx) error { tx.Force(s.force); return nil }, patch(KindCluster, "demo-cluster-01", s.values))
 }
 
-// operation is the step as an operation of a batch.
+// operation returns the step as an operation of a batch.
 func (s rfcStep) operation(t *testing.T) func(*Tx) error {
 	op := api.Operation{Op: "patch", Kind: "cluster", ID: "demo-cluster-01", Patch: json.RawMessage(s.values), Force: s.force}
 	switch s.verb {
@@ -234,7 +234,7 @@ func (s rfcStep) operation(t *testing.T) func(*Tx) error {
 	return batch(string(body))
 }
 
-// TestPatchRFC runs the scenarios of the RFC through single requests and through batches, which mean the same.
+// TestPatchRFC runs the scenarios of the RFC through single requests and through batches, with the same result.
 func TestPatchRFC(t *testing.T) {
 	t.Parallel()
 	for _, test := range rfcCases {
@@ -249,7 +249,7 @@ func TestPatchRFC(t *testing.T) {
 				for i, s := range test.steps {
 					if s.refused != "" {
 						if s.refused == CodeNotFound && way == "batches" {
-							s.refused = CodeInvalid // the cluster is named in the body there, not in the path
+							s.refused = CodeInvalid // a batch names the cluster in the body, not in the path
 						}
 						o.w.refused(s.refused, edit(s, o))
 						continue
@@ -270,7 +270,7 @@ func TestPatchRFC(t *testing.T) {
 	}
 }
 
-// named says in an error which edit it was.
+// named adds the name of the edit to an error.
 func named(name string, edit func(*Tx) error) func(*Tx) error {
 	return func(tx *Tx) error {
 		if err := edit(tx); err != nil {

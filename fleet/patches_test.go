@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// on is a write of patches of podinfo on the demo cluster.
+// on describes a write of patches of podinfo on the demo cluster.
 type on struct {
 	w *world
 }
@@ -50,7 +50,7 @@ func (o on) managers() map[string][]string {
 	return doc.OwnedPatches("podinfo").Managers
 }
 
-// TestSharedOwnership has the cases of shared ownership of fields, as server-side apply knows them.
+// TestSharedOwnership has the cases of shared ownership in server-side apply.
 func TestSharedOwnership(t *testing.T) {
 	t.Parallel()
 	fresh := func(t *testing.T) on {
@@ -125,7 +125,7 @@ func TestSharedOwnership(t *testing.T) {
 		t.Parallel()
 		o := fresh(t)
 		o.w.must(o.set("", `{"x":"1","y":"1"}`, false))
-		o.w.must(o.set("a", `{"x":"2"}`, false)) // nobody conflicts with the anonymous manager
+		o.w.must(o.set("a", `{"x":"2"}`, false)) // the anonymous manager has no conflicts
 		require.Equal(t, map[string][]string{"": {"y"}, "a": {"x"}}, o.managers())
 		o.w.refused(CodeFieldConflict, o.set("", `{"x":"3"}`, false))
 		o.w.must(o.set("", `{"x":"3"}`, true))

@@ -16,8 +16,8 @@ import (
 )
 
 // BenchmarkPlan plans changes of 10,000 clusters, each with 30 components, and reports the processor time of each step. The
-// baseline is the time encoding/json takes to read the documents that change, before and after; the ratio compares the whole
-// plan with it.
+// baseline is the time of encoding/json to read the changed documents, before and after; the ratio compares the whole plan
+// with it.
 func BenchmarkPlan(b *testing.B) {
 	const clusters = 10_000
 	base := loadShared(b, sharedFleet(b, clusters, 0))
@@ -109,7 +109,7 @@ func templatedFleet(b *testing.B, clusters int) *State {
 	return res.State
 }
 
-// cpuTime is the processor time that this process has used.
+// cpuTime returns the processor time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPlanHashIsOfTheRemovals: whoever was shown a plan without removals, or with others, has not agreed to those that the
-// same change makes by now, although polls are answered with just what the plan said.
-func TestPlanHashIsOfTheRemovals(t *testing.T) {
+// TestPlanHashCoversRemovals: a plan that was reviewed without removals, or with others, does not confirm the removals that
+// the same change causes now, even if the answers to polls are as planned.
+func TestPlanHashCoversRemovals(t *testing.T) {
 	t.Parallel()
 	off := batch(`{"op":"unassign_namespace","all":true,"namespace_id":"kept"}`)
 	gone := func(lists string) func(*Tx) error {
@@ -83,7 +83,7 @@ func TestPlanHashStays(t *testing.T) {
 	}
 }
 
-// TestEncodeChange writes the bytes of encoding/json.
+// TestEncodeChange compares with the bytes of encoding/json.
 func TestEncodeChange(t *testing.T) {
 	t.Parallel()
 	for _, ch := range []Change{

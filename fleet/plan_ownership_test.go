@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Who owns what survives every other kind of write.
+// Ownership survives every other kind of write.
 func TestOwnershipSurvives(t *testing.T) {
 	t.Parallel()
 	const cluster = "demo-cluster-01"
@@ -51,7 +51,7 @@ func TestOwnershipSurvives(t *testing.T) {
 	})
 }
 
-// Who owns a value is part of a plan, even where no poll changes.
+// Ownership is part of a plan, even if no poll changes.
 func TestPlanShowsOwnership(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 4)
@@ -70,7 +70,7 @@ func TestPlanShowsOwnership(t *testing.T) {
 		{"clusters":["c000","c002"],"component_id":"grafana","path":"a.b","before":["ci"],"after":["ann","ci"]},
 		{"clusters":["c001","c003"],"component_id":"grafana","path":"a.b","before":[],"after":["ann"]}]`, string(got))
 
-	// The hash knows: whoever agreed to a plan with one owner has not agreed to another.
+	// The hash covers it: a reviewed plan with one owner does not confirm another owner.
 	edit := batch(set(`"cluster_ids":["c000"]`, "ann", "1"))
 	hash := w.plan(edit).PlanHash
 	w.must(confirmed(hash, batch(set(`"cluster_ids":["c000"]`, "ann", "1"))))

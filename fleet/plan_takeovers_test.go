@@ -22,8 +22,8 @@ func takeoverWorld(t *testing.T) *world {
 	return w
 }
 
-// TestPlanNamesTakeovers: a plan names each object that a definition of a resource type begins to make on a cluster, and what
-// becomes of one that exists already.
+// TestPlanNamesTakeovers: a plan names each object that a definition of a resource type newly renders on a cluster, and its
+// fate if it exists already.
 func TestPlanNamesTakeovers(t *testing.T) {
 	t.Parallel()
 	settings, kept := ResourceKind("settings"), ResourceKind("kept")
@@ -64,7 +64,7 @@ func TestPlanNamesTakeovers(t *testing.T) {
 	}
 }
 
-// TestPlanNamesTakeoversOnce: the same on many clusters is one warning, and what is on a cluster already is none.
+// TestPlanNamesTakeoversOnce: the same on many clusters is one warning, and objects that a cluster has already cause none.
 func TestPlanNamesTakeoversOnce(t *testing.T) {
 	t.Parallel()
 	w := takeoverWorld(t)
@@ -76,7 +76,8 @@ func TestPlanNamesTakeoversOnce(t *testing.T) {
 	require.Len(t, w.plan(assign("k", ResourceKind("settings"), "b", "")).Warnings, 1)
 }
 
-// TestPlanKnowsGuardedObjects: a patch that waits for an object that nobody has touched takes nothing over; one that makes it does.
+// TestPlanKnowsGuardedObjects: a patch that waits for an object without other field managers takes over no object; one that
+// creates it does.
 func TestPlanKnowsGuardedObjects(t *testing.T) {
 	t.Parallel()
 	w := patchedWorld(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// fleetOf is so many clusters, half dev and half prod, each with two components, two namespaces and a role binding.
+// fleetOf has so many clusters, half dev and half prod, each with two components, two namespaces and a role binding.
 func fleetOf(t *testing.T, clusters int) *world {
 	docs := []string{
 		string(KindComponent), `{"id":"grafana","component_path":"grafana","oci_url":"https://charts.example.com","component_version":"17.0.0"}`,
@@ -95,7 +95,7 @@ func TestBatchOverClusters(t *testing.T) {
 	require.Equal(t, map[string][]string{"ci": {"a.b"}}, doc.OwnedPatches("loki").Managers)
 }
 
-func TestBatchReportsEveryProblemAndDoesNothing(t *testing.T) {
+func TestBatchReportsEveryProblemAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 2)
 	e := w.refused(CodeInvalid, batch(
@@ -148,7 +148,7 @@ func TestRemovalsNeedAPlan(t *testing.T) {
 			w.refused(CodeStale, confirmed("0123", edit))
 			moved := &world{t: t, state: w.state, now: w.now}
 			moved.must(put(KindRoleBinding, "readers", `{"role":"edit"}`))
-			moved.must(confirmed(plan.PlanHash, edit)) // an unrelated change leaves the plan standing
+			moved.must(confirmed(plan.PlanHash, edit)) // an unrelated change keeps the plan valid
 			w.must(batch(`{"op":"set_labels","all":true,"labels":{"a":"b"}}`))
 			if !strings.HasPrefix(name, "another ") && name != "cascade of a component" {
 				w.refused(CodeStale, confirmed(plan.PlanHash, edit))
@@ -169,8 +169,8 @@ func TestRemovalsNeedAPlan(t *testing.T) {
 	}
 }
 
-// TestPlanIsWhatPollsAnswerAfterwards holds plans of random changes against the polls before and after.
-func TestPlanIsWhatPollsAnswerAfterwards(t *testing.T) {
+// TestPlanEqualsLaterPolls compares plans of random changes with the polls before and after.
+func TestPlanEqualsLaterPolls(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t,
@@ -197,7 +197,7 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 	effects := map[string]map[string]api.EndpointEffect{}
 	for _, g := range plan.Groups {
 		for _, id := range g.Clusters {
-			if !g.Forgotten { // a renamed cluster is forgotten under its old name, and new under the other
+			if !g.Forgotten { // a renamed cluster is orphaned under its old name, and new under the other
 				effects[id] = g.Effect
 			}
 		}
@@ -225,7 +225,7 @@ func requirePlanned(t require.TestingT, before, after *State, plan api.Plan, wha
 			}
 			for _, gone := range e.Removed {
 				if was == nil && !slices.Contains(expected, gone) && slices.Contains(ids(decodeInputs(t, after, doc, r)), gone) {
-					continue // the cluster kept it, made differently: Flux removes the old object and makes another one
+					continue // the cluster keeps the input with changes: Flux replaces the object
 				}
 				require.Contains(t, expected, gone, what)
 				expected = remove1(expected, gone)
@@ -280,7 +280,7 @@ func remove1(list []string, id string) []string {
 	return list
 }
 
-// TestGuardCountsByName: what a name was answered is what Flux installed there, whichever document answered it.
+// TestGuardCountsByName: the answers to a name determine the installations there, whichever document they come from.
 func TestGuardCountsByName(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*Tx) error{
@@ -302,7 +302,7 @@ func TestGuardCountsByName(t *testing.T) {
 	}
 }
 
-func TestRestoreCannotBeMeantByAccident(t *testing.T) {
+func TestRestoreNeedsARevision(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 2)
 	for _, op := range []string{`{"op":"restore"}`, `{"op":"restore","kind":"cluster","id":"c000"}`, `{"op":"restore","revision":1,"cluster_ids":["c000"]}`} {
@@ -354,8 +354,8 @@ func TestStoredSizesMayShrink(t *testing.T) {
 	w.must(batch(`{"op":"unassign_namespace","cluster_ids":["c000"],"namespace_id":"team"}`))
 }
 
-// TestABatchIsItsEditsOneByOne although it runs them on all processors, and what is wrong comes in the order of clusters.
-func TestABatchIsItsEditsOneByOne(t *testing.T) {
+// TestBatchEqualsSingleEdits although it runs them on all processors, and problems come in the order of clusters.
+func TestBatchEqualsSingleEdits(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 300)
 	together, err := w.try(batch(

@@ -12,10 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// TestAnyAcceptedChangeLeavesAFleetThatAnswers drives a fleet with random edits, valid and not. Whatever is accepted
-// must leave every cluster with an answer, of no more than its bound, that a replica following the log computes as
-// well; whatever is refused must be refused with an error of the domain.
-func TestAnyAcceptedChangeLeavesAFleetThatAnswers(t *testing.T) {
+// TestAcceptedChangesKeepAFleetThatAnswers runs random edits, valid and invalid. After an accepted one every cluster has an
+// answer within its bound, which a replica following the log computes too; a refused one returns a domain error.
+func TestAcceptedChangesKeepAFleetThatAnswers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t,
@@ -53,8 +52,7 @@ func TestAnyAcceptedChangeLeavesAFleetThatAnswers(t *testing.T) {
 	})
 }
 
-// sameDocuments: what a change made of documents is what anybody reads from the text it stored, which is in the one form
-// that is stored.
+// sameDocuments: documents of a change equal those decoded from the stored text, which has its canonical form.
 func sameDocuments(rt *rapid.T, res Result, followed *State, what string) {
 	for _, ch := range res.Commit.Changes {
 		made, read := res.State.docs[ch.Kind][ch.ID], followed.docs[ch.Kind][ch.ID]
@@ -75,7 +73,7 @@ func sameDocuments(rt *rapid.T, res Result, followed *State, what string) {
 	}
 }
 
-// TestBoundHoldsForAnyPatches is about the one part of the bound that is not simply a sum.
+// TestBoundHoldsForAnyPatches covers the only part of the bound that is not a plain sum.
 func TestBoundHoldsForAnyPatches(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -113,7 +111,7 @@ func randomPatches(t *rapid.T, kustomize bool) string {
 	return string(body)
 }
 
-// randomEdit draws from few names, so that edits meet.
+// randomEdit draws from few names, so that edits interact.
 func randomEdit(t *rapid.T) (func(*Tx) error, string) {
 	n := func(what string) int { return rapid.IntRange(0, 3).Draw(t, what) }
 	kind := rapid.SampledFrom(Kinds()).Draw(t, "kind")

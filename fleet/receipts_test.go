@@ -23,8 +23,8 @@ func receiptsOn(t *testing.T, w *world, dns string, kind Kind) map[string]string
 	return out
 }
 
-// TestReceiptsNameWhatInputsSay: one changes when its input does, and with nothing else.
-func TestReceiptsNameWhatInputsSay(t *testing.T) {
+// TestReceiptsIdentifyInputs: a receipt changes if and only if its input does.
+func TestReceiptsIdentifyInputs(t *testing.T) {
 	t.Parallel()
 	w := demo(t)
 	before := receiptsOn(t, w, demoDNS, KindComponent)
@@ -43,8 +43,8 @@ func TestReceiptsNameWhatInputsSay(t *testing.T) {
 	require.Regexp(t, "^[0-9a-f]{16}$", receiptsOn(t, w, demoDNS, KindComponent)["podinfo"], "one that is off has one too")
 }
 
-// TestPlansSayNothingOfReceipts, which change with whatever they are about.
-func TestPlansSayNothingOfReceipts(t *testing.T) {
+// TestPlansIgnoreReceipts, which change with their inputs anyway.
+func TestPlansIgnoreReceipts(t *testing.T) {
 	t.Parallel()
 	w := demo(t)
 	plan := w.plan(patch(KindComponent, "podinfo", `{"component_version":"6.9.0"}`))
@@ -65,10 +65,10 @@ func TestParseReceipt(t *testing.T) {
 	}
 }
 
-// TestAnswersThatWereFullBeforeReceipts are served without: Flux would refuse the whole.
-func TestAnswersThatWereFullBeforeReceipts(t *testing.T) {
+// TestAnswersWithoutRoomForReceipts are served without them: Flux would refuse the whole.
+func TestAnswersWithoutRoomForReceipts(t *testing.T) {
 	t.Parallel()
-	// What somebody stored before there were receipts passes no check any more.
+	// Documents stored before receipts existed do not pass the checks any more.
 	const n = 9_000
 	refs := make([]string, n)
 	records := make([]Record, n, n+1)
@@ -87,8 +87,8 @@ func TestAnswersThatWereFullBeforeReceipts(t *testing.T) {
 	require.NotContains(t, body, "receipt")
 }
 
-// TestReceiptsOfAClusterCreatedAgain are new ones for inputs that have not changed, so that the cluster sends them at once. The first cluster of
-// a name has a document and answers as ever.
+// TestReceiptsOfAClusterCreatedAgain are new ones for unchanged inputs, so that the cluster sends them at once. The first
+// cluster of a name has the same document and answers as before.
 func TestReceiptsOfAClusterCreatedAgain(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]DeleteOptions{"orphan": {Orphan: true}, "decommission": {}} {

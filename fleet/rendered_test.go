@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// exampleTypes are the resource types that are documented: those of examples/ and that of docs/resource-types.md.
+// exampleTypes returns the documented resource types: those of examples/ and of docs/resource-types.md.
 func exampleTypes(t *testing.T) map[string][]byte {
 	t.Helper()
 	types := map[string][]byte{}
@@ -40,7 +40,7 @@ func exampleTypes(t *testing.T) map[string][]byte {
 	return types
 }
 
-// typeOf is a resource type with one property, a list of texts, and a template.
+// typeOf returns a resource type with one property, a list of texts, and a template.
 func typeOf(id, template string) string {
 	body, err := json.Marshal(map[string]any{"id": id, "template": template, "schema": map[string]any{
 		"type": "object", "additionalProperties": false, "properties": map[string]any{
@@ -67,8 +67,8 @@ func TestExampleTypesAreTaken(t *testing.T) {
 	}
 }
 
-// TestTemplatesAreTried: a template that would stop a cluster's ResourceSet, or that makes something else of an empty list, is
-// refused when it is written.
+// TestTemplatesAreTried: a template that would stop a cluster's ResourceSet, or that breaks on an empty list, is refused
+// when it is written.
 func TestTemplatesAreTried(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ template, want string }{
@@ -93,7 +93,7 @@ func TestTemplatesAreTried(t *testing.T) {
 			require.Equal(t, CodeInvalid, e.Code)
 			require.Equal(t, "/template", e.Problems[0].Pointer)
 			require.Contains(t, e.Problems[0].Detail, c.want)
-			// Nor may a type become like that.
+			// A type must not become like that either.
 			w.must(create(KindResourceType, typeOf("things", configMap)))
 			body, err := json.Marshal(map[string]any{"template": c.template})
 			require.NoError(t, err)
@@ -120,8 +120,8 @@ func TestTemplateReadsTheCluster(t *testing.T) {
 	require.Contains(t, e.Problems[0].Detail, "more work than is allowed")
 }
 
-// TestDefinitionsAreTried: what the examples of a schema do not show, definitions do, when they are written and when the type
-// changes.
+// TestDefinitionsAreTried: definitions are checked with the template, when they are written and when the type changes, since
+// the examples of a schema may not cover them.
 func TestDefinitionsAreTried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,7 +137,7 @@ func TestDefinitionsAreTried(t *testing.T) {
 	require.Contains(t, e.Detail, `"a": spec: the template of the type does not fit it`)
 }
 
-// TestIDsOfObjectPatches: the ResourceSet that one makes is called after it.
+// TestIDsOfObjectPatches: the rendered ResourceSet has the name of the definition.
 func TestIDsOfObjectPatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -150,8 +150,8 @@ func TestIDsOfObjectPatches(t *testing.T) {
 	require.Contains(t, e.Detail, "whose name has 60 characters; at most 59 are possible")
 }
 
-// TestWhatADefinitionMakes: the objects, those of nested ResourceSets too, by default and with what a cluster overrides.
-func TestWhatADefinitionMakes(t *testing.T) {
+// TestObjectsOfADefinition: including those of nested ResourceSets, with defaults and with overrides of a cluster.
+func TestObjectsOfADefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(create(KindResourceType, string(exampleTypes(t)["object-patches"])))
@@ -165,7 +165,7 @@ func TestWhatADefinitionMakes(t *testing.T) {
 	require.Equal(t, want, r.renderOn(api.FluxCluster{Name: "k"}, nil).objects)
 }
 
-// TestTemplatesThatStall: what a template renders cannot occupy a processor or the memory either.
+// TestTemplatesThatStall: a template cannot exhaust a processor or the memory either.
 func TestTemplatesThatStall(t *testing.T) {
 	t.Parallel()
 	set := func(resource string) string {
@@ -193,8 +193,8 @@ func TestTemplatesThatStall(t *testing.T) {
 	}
 }
 
-// TestRenderingAgainIsWork: what a definition makes with more overrides than are remembered is executed each time, and charged to the
-// change that needs it.
+// TestRenderingAgainIsWork: rendering with more overrides than are cached is executed each time, and charged to the change
+// that needs it.
 func TestRenderingAgainIsWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -202,7 +202,7 @@ func TestRenderingAgainIsWork(t *testing.T) {
 	w.must(create(ResourceKind("things"), `{"id":"a"}`))
 	r := w.state.docs[ResourceKind("things")]["a"].value.(*resource)
 	spent := newWork(t.Context())
-	spent.Spend(20_000_000) // all that a change has
+	spent.Spend(20_000_000) // the whole budget of a change
 	variant := func(n int) map[string]json.RawMessage {
 		return map[string]json.RawMessage{"name": json.RawMessage(fmt.Sprintf(`"n%d"`, n))}
 	}

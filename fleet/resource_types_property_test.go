@@ -15,10 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTypesByAnyWay drives a fleet with random edits of types, definitions and assignments. The State that a change makes,
-// the one that a follower makes of the log and the one that a start makes of the documents answer the same, and what was
-// planned is what happens. Whatever is refused is refused with an error of the domain.
-func TestTypesByAnyWay(t *testing.T) {
+// TestRandomEditsOfTypes runs random edits of types, definitions and assignments. The State of the change, of a follower of
+// the log and of a start from the documents give the same answers, plans equal the effects, and refusals are domain errors.
+func TestRandomEditsOfTypes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, string(KindCluster), `{"id":"k0","cluster_dns":"k0.example.com","environment":"dev"}`,
@@ -84,7 +83,7 @@ func newCommitID(t *rapid.T) (id [16]byte) {
 	return id
 }
 
-// sameTypes: the kinds are the same, and every definition is of the type as it is there.
+// sameTypes: the kinds are equal, and every definition belongs to the current type.
 func sameTypes(t require.TestingT, a, b *State) {
 	names := func(s *State) (out []Kind) {
 		for _, list := range s.kinds.lists {
@@ -136,9 +135,9 @@ func randomTypeEdit(t *rapid.T) (func(*Tx) error, string) {
 	return func(tx *Tx) error { _, err := tx.Unassign(cluster, kind, id); return err }, fmt.Sprint("unassign ", cluster, kind, id)
 }
 
-// TestAnswersAreOfTheirOwnList: types come and go before and after in the order while clusters are polled, by readers who
-// still hold an older State as well.
-func TestAnswersAreOfTheirOwnList(t *testing.T) {
+// TestAnswersBelongToTheirList: types are added and removed before and after others while clusters are polled, also by
+// readers with an older State.
+func TestAnswersBelongToTheirList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindCluster), `{"id":"k0","cluster_dns":"k0.example.com","environment":"dev"}`)
 	schema := func(id string, version int) string {
@@ -196,7 +195,7 @@ func (w *world) mustQuietly(edit func(*Tx) error) *State {
 
 var defaultText = regexp.MustCompile(`"default":("[^"]*")`)
 
-// containsDefault tells whether an answer has the default of its type's schema.
+// containsDefault reports whether an answer has the default of its type's schema.
 func containsDefault(answer, schema string) bool {
 	return strings.Contains(answer, `"of":`+defaultText.FindStringSubmatch(schema)[1])
 }

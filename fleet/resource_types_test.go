@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// netpols is a type with a required field, a default, nested defaults, and something clusters may set otherwise.
+// netpols is a type with a required field, a default, nested defaults, and properties that clusters may override.
 const netpols = `{"id":"network-policies","overridable":["port","rules"],"schema":{"type":"object","additionalProperties":false,"required":["namespace"],
 	"properties":{"namespace":{"type":"string","maxLength":63},"port":{"type":"integer","minimum":1,"default":80},
 		"rules":{"type":"array","default":[],"items":{"type":"object","additionalProperties":false,"required":["from"],
@@ -22,7 +22,7 @@ const netpols = `{"id":"network-policies","overridable":["port","rules"],"schema
 
 var kindNetpol = ResourceKind("network-policies")
 
-// typedWorld is three clusters with two definitions of one type each.
+// typedWorld has three clusters with two definitions of one type each.
 func typedWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -71,8 +71,8 @@ func TestResourcesArePolled(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestClustersWithoutResourcesAreAsTheyWere: nothing of what is empty is stored.
-func TestClustersWithoutResourcesAreAsTheyWere(t *testing.T) {
+// TestClustersWithoutResourcesAreUnchanged: empty values are not stored.
+func TestClustersWithoutResourcesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plain := `{"id":"k","cluster_dns":"k.example.com","environment":"dev"`
@@ -91,7 +91,7 @@ func TestClustersWithoutResourcesAreAsTheyWere(t *testing.T) {
 	require.Equal(t, string(before.Body), string(after.Body))
 }
 
-func TestATypeIsRefusedThatCannotWork(t *testing.T) {
+func TestInvalidTypesAreRefused(t *testing.T) {
 	t.Parallel()
 	schema := func(text string) string { return `{"id":"things","schema":` + text + `}` }
 	object := func(rest string) string { return schema(`{"type":"object","additionalProperties":false,` + rest + `}`) }
@@ -130,7 +130,7 @@ func TestATypeIsRefusedThatCannotWork(t *testing.T) {
 	w.refused(CodeConflict, create(KindResourceType, `{"id":"namespace",`+fine+`}`))
 }
 
-// A pattern is RE2, which takes linear time: one that others would take for ever with is refused or quick.
+// Patterns are RE2, which takes linear time: one that stalls other engines is refused or fast.
 func TestPathologicalPatternsAreQuick(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,7 +139,7 @@ func TestPathologicalPatternsAreQuick(t *testing.T) {
 	w.refused(CodeInvalid, create(KindResourceType, `{"id":"others","schema":{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string","pattern":"(?=x)"}}}}`))
 }
 
-// Some bytes of a schema and of a spec must not come to gigabytes.
+// A few bytes of a schema and of a spec must not expand to gigabytes.
 func TestDefaultsDoNotExplode(t *testing.T) {
 	t.Parallel()
 	many := strings.TrimSuffix(strings.Repeat("{},", 1000), ",")
@@ -155,7 +155,7 @@ func TestDefaultsDoNotExplode(t *testing.T) {
 	require.Equal(t, "/resources/things/0/overrides", e.Problems[0].Pointer)
 }
 
-func TestAResourceIsHeldAgainstItsType(t *testing.T) {
+func TestResourcesAreCheckedAgainstTheirType(t *testing.T) {
 	t.Parallel()
 	w := typedWorld(t)
 	e := w.refused(CodeInvalid, create(kindNetpol, `{"id":"x","spec":{"port":0,"rules":[{}],"more":1}}`))
@@ -180,7 +180,7 @@ func TestAResourceIsHeldAgainstItsType(t *testing.T) {
 	require.Contains(t, poll(t, w.state, quotaDNS, kindNetpol), `"namespace":"m","port":80,`, "null is the default")
 }
 
-func TestWhatClustersHaveIsChecked(t *testing.T) {
+func TestEntriesOfClustersAreChecked(t *testing.T) {
 	t.Parallel()
 	w := typedWorld(t)
 	for body, at := range map[string]string{
@@ -199,8 +199,8 @@ func TestWhatClustersHaveIsChecked(t *testing.T) {
 	require.Equal(t, `{"inputs":[]}`+"\n", poll(t, w.state, quotaDNS, kindNetpol))
 }
 
-// A schema that changes is held against everything that is there, and what it adds reaches every cluster.
-func TestASchemaThatChanges(t *testing.T) {
+// A changed schema is checked against all existing definitions, and its new defaults reach every cluster.
+func TestChangedSchema(t *testing.T) {
 	t.Parallel()
 	w := typedWorld(t)
 	e := w.refused(CodeInvalid, patch(KindResourceType, "network-policies", `{"schema":{"properties":{"namespace":{"maxLength":0},"rules":{"maxItems":0}}}}`))
@@ -225,10 +225,10 @@ func TestASchemaThatChanges(t *testing.T) {
 	same := w.plan(patch(KindResourceType, "network-policies", `{"description":"x"}`))
 	require.Empty(t, same.Groups)
 
-	// In one commit with what would not fit otherwise.
+	// In one commit with a change that makes it valid.
 	w.must(both(patch(KindResourceType, "network-policies", `{"schema":{"required":["namespace","more"],"properties":{"more":{"type":"string"}}}}`),
 		patch(kindNetpol, "a", `{"spec":{"more":"1"}}`), patch(kindNetpol, "b", `{"spec":{"more":"1"}}`), patch(kindNetpol, "spare", `{"spec":{"more":"1"}}`)))
-	// And what a definition becomes is held against what clusters say about it.
+	// And the resulting definition is checked against the overrides of clusters.
 	w.must(patch(KindResourceType, "network-policies", `{"schema":{"if":{"properties":{"namespace":{"const":"locked"}}},"then":{"properties":{"rules":{"maxItems":0}}}}}`))
 	w.must(both(patch(kindNetpol, "b", `{"spec":{"rules":[]}}`)))
 	e = w.refused(CodeInvalid, patch(kindNetpol, "b", `{"spec":{"namespace":"locked"}}`))
@@ -267,8 +267,8 @@ func TestATypeInUse(t *testing.T) {
 	require.NotContains(t, string(cluster.Body), "resources")
 }
 
-// TestTypesAndAllInOneCommit: a type, its definitions and who has them.
-func TestTypesAndAllInOneCommit(t *testing.T) {
+// TestTypeAndDefinitionsInOneCommit: a type, its definitions and their assignments.
+func TestTypeAndDefinitionsInOneCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindCluster), `{"id":"k","cluster_dns":"k.example.com","environment":"dev"}`)
 	run := batch(`{"op":"create","kind":"resource_type","document":`+netpols+`}`,
@@ -324,7 +324,7 @@ func TestTypesAreRestored(t *testing.T) {
 	w.must(restore(api.Operation{}, were))
 	require.Equal(t, []string{"b", "a"}, ids(inputsOf(t, w.state, quotaDNS, kindNetpol)))
 
-	// And back to before there was any.
+	// And back to the fleet without any.
 	none := Documents{}
 	for _, kind := range []Kind{KindResourceType, kindNetpol} {
 		for id := range were[kind] {
@@ -343,7 +343,7 @@ func TestTypesAreRestored(t *testing.T) {
 	require.Equal(t, 0, w.state.Count(KindResourceType))
 }
 
-// Of a type whose objects Flux keeps nothing counts as removed; a type that has just become one still counts.
+// Removals of a type whose objects Flux keeps do not count; a type that has changed to that policy recently still counts.
 func TestRemovalKeep(t *testing.T) {
 	t.Parallel()
 	w := typedWorld(t)
@@ -360,7 +360,7 @@ func TestRemovalKeep(t *testing.T) {
 	w.must(off)
 }
 
-// TestResourcesAreLikeNamespaces: a type with the fields of namespaces is polled, planned, guarded and bounded as they are.
+// TestResourcesAreLikeNamespaces: a type with the fields of namespaces is polled, planned, guarded and bounded like them.
 func TestResourcesAreLikeNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindResourceType), `{"id":"spaces","identity":[],"schema":{"type":"object","additionalProperties":false,"properties":{
@@ -426,7 +426,7 @@ func TestResourcesAreLikeNamespaces(t *testing.T) {
 	same("deleted", func(k Kind) func(*Tx) error { return remove(k, "x", DeleteOptions{}) })
 }
 
-// No answer grows too large, by a definition, by overrides, by a default of the type.
+// No answer exceeds the limit, through a definition, overrides, or a default of the type.
 func TestNoAnswerOfAResourceTypeGrowsTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindResourceType), `{"id":"blobs","overridable":["more"],"schema":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","default":""},"more":{"type":"array","default":[],"items":{"type":"object","additionalProperties":false,"properties":{"x":{"default":""}}}}}}}`,

@@ -29,7 +29,7 @@ func typeWith(t testing.TB, id, template string, more map[string]any) string {
 
 var keep = map[string]any{"removal": "keep", "overridable": []string{"name", "list"}}
 
-// TestKeepIsKept: a type whose removal is "keep" has a template by which Flux leaves each object, and not only the first one.
+// TestKeepIsKept: the template of a type whose removal is "keep" must make Flux keep each object, not only the first one.
 func TestKeepIsKept(t *testing.T) {
 	t.Parallel()
 	const deleted = "Flux would delete ConfigMap ns/"
@@ -62,7 +62,7 @@ func TestKeepIsKept(t *testing.T) {
 	}
 }
 
-// TestKeepIsKeptOfEachDefinition: neither a definition nor a cluster's override makes an object that Flux would delete.
+// TestKeepIsKeptOfEachDefinition: neither a definition nor a cluster's override may render an object that Flux would delete.
 func TestKeepIsKeptOfEachDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -78,7 +78,7 @@ func TestKeepIsKeptOfEachDefinition(t *testing.T) {
 	w.must(assign("k", kind, "a", `{"overrides":{"name":"other"}}`))
 }
 
-// TestObjectsOfKubernetesAreNotDeleted: what every cluster has before the fleet is not deleted when a definition is taken off.
+// TestObjectsOfKubernetesAreNotDeleted: removing a definition does not delete objects that exist on every cluster.
 func TestObjectsOfKubernetesAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	const object = "apiVersion: << index inputs.list 0 | quote >>\nkind: << index inputs.list 1 | quote >>\nmetadata: {name: << index inputs.list 2 | quote >>, namespace: << index inputs.list 3 | quote >>}\n"

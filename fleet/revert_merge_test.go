@@ -103,10 +103,10 @@ func TestRevertOfPatchedComponent(t *testing.T) {
 	})
 }
 
-// TestRevertIsAMergeOfEachDocument holds a revert of any commit, after any later commits, against a merge of each document by
-// itself: the document as the revision left it, as it is now, and as it was before. No other document changes. Conflicts are
-// the documents that the revision created or deleted and that are not as it left them, those that do not merge, and clusters
-// with later patches of a component that goes.
+// TestRevertIsAMergeOfEachDocument compares a revert of any commit, after any later commits, with a merge of each document
+// by itself: the document as the revision left it, as it is now, and as it was before. No other document changes. Conflicts
+// are the documents that the revision created or deleted and that have changed since, those that do not merge, and clusters
+// with later patches of a removed component.
 func TestRevertIsAMergeOfEachDocument(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -124,7 +124,7 @@ func TestRevertIsAMergeOfEachDocument(t *testing.T) {
 		if err != nil {
 			require.True(rt, errors.As(err, &e), "%v", err)
 			if e.Code == CodeProtected {
-				return // a cluster cannot be deleted: the patches that this would leave are not looked for
+				return // a cluster cannot be deleted: the patches left by that are not searched
 			}
 		}
 		want, conflicts := w.mergeBack(rt, w.log.commits[at-1].Changes, jsontext.Side(prefer), res.State)
@@ -139,7 +139,7 @@ func TestRevertIsAMergeOfEachDocument(t *testing.T) {
 			return
 		}
 		if e != nil {
-			return // a rule refuses the fleet that comes of it
+			return // a rule refuses the resulting fleet
 		}
 		got := bodies(res.State)
 		for key := range got {
@@ -173,8 +173,9 @@ func (w *world) commitRandomly(rt *rapid.T) {
 	}
 }
 
-// mergeBack are the documents that a revert of some changes leaves, without decommissioned clusters, or its conflicts. It is
-// worked out without a Tx; reverted is the State whose layers decide which components a cluster has, nil where there is none.
+// mergeBack returns the documents that a revert of some changes leaves, without decommissioned clusters, or its conflicts.
+// It is computed without a Tx; reverted is the State whose layers determine the components of a cluster, nil if there is
+// none.
 func (w *world) mergeBack(rt *rapid.T, changes []Change, prefer jsontext.Side, reverted *State) (map[docKey]string, map[docKey]bool) {
 	now := bodies(w.state)
 	want, conflicts := maps.Clone(now), map[docKey]bool{}
@@ -245,7 +246,7 @@ func (w *world) mergeBack(rt *rapid.T, changes []Change, prefer jsontext.Side, r
 	return want, conflicts
 }
 
-// componentsOfLayers are the components that layers assign to a cluster.
+// componentsOfLayers returns the components that layers assign to a cluster.
 func componentsOfLayers(rt *rapid.T, docs map[docKey]string, cluster map[string]any) map[string]bool {
 	given := map[string]bool{}
 	var c api.Cluster

@@ -19,7 +19,7 @@ func revert(w *world, op api.Operation) func(*Tx) error {
 	}
 }
 
-// drifted is a fleet after some random changes that were accepted.
+// drifted is a fleet after some accepted random changes.
 func drifted(rt *rapid.T, t *testing.T, most int) *world {
 	w := newWorld(t,
 		string(KindComponent), `{"id":"c0","component_path":"p","oci_url":"https://charts.example.com"}`,
@@ -56,9 +56,9 @@ func bodies(s *State) map[docKey]string {
 	return out
 }
 
-// TestRevertAtOnceGivesWhatWasBefore: byte for byte, but for the clusters that the revision created, which are
-// decommissioned as by any other delete.
-func TestRevertAtOnceGivesWhatWasBefore(t *testing.T) {
+// TestImmediateRevertRestoresDocuments byte for byte, except that clusters which the revision created are decommissioned as
+// by any other delete.
+func TestImmediateRevertRestoresDocuments(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := drifted(rt, t, 15)
@@ -90,9 +90,9 @@ func TestRevertAtOnceGivesWhatWasBefore(t *testing.T) {
 	})
 }
 
-// TestRevertKeepsWhatWasChangedSince: a document that only the revision changed is what it was before, one that only later
-// changes touched stays as it is, and whatever is refused says why and names the documents.
-func TestRevertKeepsWhatWasChangedSince(t *testing.T) {
+// TestRevertKeepsLaterChanges: a document that only the revision changed returns to its former content, one that only later
+// changes touched stays the same, and a refusal has a reason and names the documents.
+func TestRevertKeepsLaterChanges(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := drifted(rt, t, 10)
@@ -138,7 +138,7 @@ func TestRevertKeepsWhatWasChangedSince(t *testing.T) {
 	})
 }
 
-// commitOf is a commit that follows even when it changes nothing.
+// commitOf returns a commit that follows even without changes.
 func commitOf(res Result) Commit {
 	c := res.Commit
 	if len(c.Changes) == 0 {
@@ -147,9 +147,9 @@ func commitOf(res Result) Commit {
 	return c
 }
 
-// TestRevertOfEditsThatDoNotMeet: what a revision did and what others did since to other fields of the same documents can be
-// told apart whatever they are: the outcome is that of the later changes alone.
-func TestRevertOfEditsThatDoNotMeet(t *testing.T) {
+// TestRevertOfIndependentEdits: a revision and later edits of other fields of the same documents are always separable: the
+// result is that of the later changes alone.
+func TestRevertOfIndependentEdits(t *testing.T) {
 	t.Parallel()
 	first := []func(*Tx) error{
 		func(tx *Tx) error { _, err := tx.SetLabels("k0", []byte(`{"mine":"1"}`)); return err },
@@ -190,7 +190,7 @@ func TestRevertOfEditsThatDoNotMeet(t *testing.T) {
 			at := int64(w.state.Revision())
 			res, err := w.try(other)
 			if err != nil {
-				continue // the cluster is gone
+				continue // the cluster does not exist any more
 			}
 			w.keep(res)
 			w.must(revert(w, api.Operation{Revision: at}))

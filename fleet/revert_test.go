@@ -26,8 +26,8 @@ func patchOwned(component, body, manager string, force bool) func(*Tx) error {
 	}
 }
 
-// TestRevertConflicts: each is named by document and field, all of them at once, nothing is done about any, and the whole can
-// be decided either way, or for some documents only.
+// TestRevertConflicts: all conflicts are reported at once, each with document and field; none is applied, and all or some
+// documents can be decided either way.
 func TestRevertConflicts(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) (w *world, at int64) {
@@ -90,8 +90,8 @@ func TestRevertConflicts(t *testing.T) {
 	})
 }
 
-// TestRevertOfWhatCannotBe: everything that is no revision to revert is said, and nothing happens.
-func TestRevertOfWhatCannotBe(t *testing.T) {
+// TestRevertOfInvalidRevisions: a revision that cannot be reverted is an error, without any change.
+func TestRevertOfInvalidRevisions(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)
 	w.refused(CodeInvalid, revert(w, api.Operation{}))
@@ -106,7 +106,7 @@ func TestRevertOfWhatCannotBe(t *testing.T) {
 	w.refused(CodeInUse, revert(w, api.Operation{Revision: 1, Kind: "platform_component", ID: "app"}))
 }
 
-// TestRevertLeavesTokensAlone: a secret that was revoked must not work again because something else is undone.
+// TestRevertLeavesTokensAlone: a revoked secret must not work again because another change is reverted.
 func TestRevertLeavesTokensAlone(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)
@@ -125,7 +125,7 @@ func TestRevertLeavesTokensAlone(t *testing.T) {
 	w.refused(CodeInvalid, revert(w, api.Operation{Revision: 3, Kind: "token", ID: "t1"}))
 }
 
-// TestRevertOfOwnedValues: a value is one with its managers.
+// TestRevertOfOwnedValues: a value and its managers are one unit.
 func TestRevertOfOwnedValues(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)
@@ -141,7 +141,7 @@ func TestRevertOfOwnedValues(t *testing.T) {
 	require.Equal(t, "/operations/0/patches/app/a", e.Problems[0].Pointer, "ann wants it as well")
 }
 
-// TestRevertOfAnAssignmentWithLaterPatches: somebody has set a value of what would go.
+// TestRevertOfAnAssignmentWithLaterPatches: a value was set later that the revert would remove.
 func TestRevertOfAnAssignmentWithLaterPatches(t *testing.T) {
 	t.Parallel()
 	for prefer, want := range map[string]string{
@@ -160,7 +160,7 @@ func TestRevertOfAnAssignmentWithLaterPatches(t *testing.T) {
 	}
 }
 
-// TestRevertOfResourceTypes: a type, its resources, and what clusters have of them come back together.
+// TestRevertOfResourceTypes: a type, its resources, and their entries on clusters return together.
 func TestRevertOfResourceTypes(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)
@@ -181,7 +181,7 @@ func TestRevertOfResourceTypes(t *testing.T) {
 	require.True(t, w.state.Has(kind, "small"))
 }
 
-// TestRevertOfSeveral: the newest first, each as the one before it has left the fleet.
+// TestRevertOfSeveral: the newest first, each starting from the result of the one before.
 func TestRevertOfSeveral(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)
@@ -197,9 +197,9 @@ func TestRevertOfSeveral(t *testing.T) {
 	require.Equal(t, before, bodies(w.state))
 }
 
-// TestRevertWhatLayersGive: patches that were added since keep no assignment, and are no conflict, where they are for what
-// a layer gives, or are a layer's own.
-func TestRevertWhatLayersGive(t *testing.T) {
+// TestRevertOfComponentsFromLayers: later patches do not prevent the removal of an assignment, and are no conflict, if a
+// layer assigns the component or has the patches.
+func TestRevertOfComponentsFromLayers(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
 	w.must(both(assign("c2", KindComponent, "loki", `{"component_version":"1.0.0"}`), patch(KindLayer, "base", `{"platform_components":[{"id":"grafana"},{"id":"loki"}]}`)))

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A seed that was found valid is committed as it is, without being read and validated again; but only as the whole content
-// of an empty fleet with the same rules.
+// A checked seed is committed without reading and validating it again; but only as the whole content of an empty fleet with
+// the same rules.
 func TestCheckedSeedsAreNotCheckedAgain(t *testing.T) {
 	t.Parallel()
 	rules := Rules{Environments: []string{"dev"}}

@@ -35,7 +35,7 @@ func patchedWorld(t *testing.T) *world {
 
 const bothMake = `both make ConfigMap shared/settings`
 
-// TestOneObjectOneDefinition: by no way two definitions come to a cluster that make the same object there.
+// TestOneObjectOneDefinition: no operation assigns two definitions that render the same object to one cluster.
 func TestOneObjectOneDefinition(t *testing.T) {
 	t.Parallel()
 	layer := func(list string) string {
@@ -82,7 +82,7 @@ func TestOneObjectOneDefinition(t *testing.T) {
 	}
 }
 
-// TestOneDefinitionAfterTheOther: definitions of one object may be on different clusters, and one takes the other's place.
+// TestOneDefinitionAfterTheOther: definitions of one object may be on different clusters, and one may replace the other.
 func TestOneDefinitionAfterTheOther(t *testing.T) {
 	t.Parallel()
 	w := patchedWorld(t)
@@ -93,11 +93,11 @@ func TestOneDefinitionAfterTheOther(t *testing.T) {
 	w.must(assign("k2", KindNamespace, "team", ""))
 }
 
-// TestStoredObjectConflicts: what the store holds already is no reason to refuse an unrelated change.
+// TestStoredObjectConflicts: a stored conflict does not refuse an unrelated change.
 func TestStoredObjectConflicts(t *testing.T) {
 	t.Parallel()
 	w := patchedWorld(t)
-	w.must(patch(KindResourceType, "object-patches", `{"template":""}`)) // as if nobody had looked
+	w.must(patch(KindResourceType, "object-patches", `{"template":""}`)) // as if the template had not been checked
 	w.must(put(KindCluster, "k", `{"resources":{"object-patches":[{"id":"a"},{"id":"b"}]}}`))
 	typ, _ := w.state.Record(KindResourceType, "object-patches")
 	typ.Body = exampleTypes(t)["object-patches"]
@@ -117,7 +117,7 @@ func TestStoredObjectConflicts(t *testing.T) {
 	w.must(assign("k", kindPatch, "a", `{"overrides":{"force":true}}`))
 }
 
-// TestTheSetOfATypeIsItsOwn: neither a definition nor another type makes the ResourceSet of a list.
+// TestTheSetOfATypeIsItsOwn: neither a definition nor another type renders the ResourceSet of a list.
 func TestTheSetOfATypeIsItsOwn(t *testing.T) {
 	t.Parallel()
 	w := patchedWorld(t)
@@ -131,7 +131,7 @@ func TestTheSetOfATypeIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestObjectsByEnvironment: what a template makes on one environment alone is in nobody's way on another.
+// TestObjectsByEnvironment: an object that a template renders in one environment only conflicts with none in another.
 func TestObjectsByEnvironment(t *testing.T) {
 	t.Parallel()
 	w := patchedWorld(t)

@@ -24,7 +24,8 @@ func runBatch(w *world, ops ...string) func(*Tx) error {
 	}
 }
 
-// TestSummariesNameChangedDocumentsOnly: `apply -f` of an export requests an update of every document, whatever was edited.
+// TestSummariesNameChangedDocumentsOnly: `apply -f` of an export requests an update of every document, whether or not it was
+// edited.
 func TestSummariesNameChangedDocumentsOnly(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) *world {
@@ -71,7 +72,7 @@ func TestSummariesNameChangedDocumentsOnly(t *testing.T) {
 	}
 }
 
-// TestRequestedOperationsAreKept: those that changed nothing are kept beside the summary, after those that did, and counted.
+// TestRequestedOperationsAreKept: operations without changes are kept beside the summary, after the others, and counted.
 func TestRequestedOperationsAreKept(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)
@@ -88,7 +89,8 @@ func TestRequestedOperationsAreKept(t *testing.T) {
 	require.Equal(t, api.RevisionOperation{Op: "update", Kind: "namespace", ID: "ns", Fields: []string{"labels"}, Unchanged: 1}, made[3])
 }
 
-// TestSummariesLeaveOutUndoneOperations: an operation that a later one of the same batch undid changed nothing in the end.
+// TestSummariesLeaveOutUndoneOperations: an operation that a later one of the same batch undid changed no document in the
+// end.
 func TestSummariesLeaveOutUndoneOperations(t *testing.T) {
 	t.Parallel()
 	const create, cascade = `{"op":"create","kind":"namespace","document":{"id":"new"}}`, `{"op":"delete","kind":"namespace","id":"extra","cascade":true}`

@@ -8,9 +8,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// TestATakenOverNameIsAlwaysConfirmed: a cluster that gets the DNS name of an orphaned one is polled by the old cluster, whose Flux uninstalls
-// everything that the new one does not have. However little that is, it needs a plan that shows it.
-func TestATakenOverNameIsAlwaysConfirmed(t *testing.T) {
+// TestTakenOverNameIsAlwaysConfirmed: a cluster that gets the DNS name of an orphaned one is polled by the old cluster,
+// whose Flux uninstalls everything that the new one does not have. Even a single removal needs a reviewed plan.
+func TestTakenOverNameIsAlwaysConfirmed(t *testing.T) {
 	t.Parallel()
 	const dns = `"cluster_dns":"c000.example.com","environment":"dev"`
 	orphan := remove(KindCluster, "c000", DeleteOptions{Orphan: true})
@@ -57,7 +57,7 @@ func TestATakenOverNameIsAlwaysConfirmed(t *testing.T) {
 	}
 }
 
-// groupWith is the group of a plan that has a cluster which loses something.
+// groupWith returns the group of a plan with a cluster that loses an object.
 func groupWith(t *testing.T, plan api.Plan, cluster string) api.EffectGroup {
 	t.Helper()
 	for _, g := range plan.Groups {
@@ -73,8 +73,8 @@ func groupWith(t *testing.T, plan api.Plan, cluster string) api.EffectGroup {
 	return api.EffectGroup{}
 }
 
-// TestANameThatIsTakenOverWithEverything needs no confirmation: nothing is uninstalled.
-func TestANameThatIsTakenOverWithEverything(t *testing.T) {
+// TestNameTakenOverWithEverything needs no confirmation, since no object is uninstalled.
+func TestNameTakenOverWithEverything(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 1)
 	w.must(remove(KindCluster, "c000", DeleteOptions{Orphan: true}))

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is known of later revisions takes away, and gives nothing.
-func TestLaterTokensOnlyTakeAway(t *testing.T) {
+// Later revisions can only reduce permissions.
+func TestRevocationsOnlyReducePermissions(t *testing.T) {
 	t.Parallel()
 	body := func(role, cluster, ends, secrets string) json.RawMessage {
 		return json.RawMessage(`{"id":"x","name":"x","role":"` + role + `","cluster_id":"` + cluster + `"` + ends + `,"secrets":[` + secrets + `]}`)
@@ -19,7 +19,7 @@ func TestLaterTokensOnlyTakeAway(t *testing.T) {
 	const soon, late = "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"
 	for name, tc := range map[string]struct {
 		was, is json.RawMessage
-		until   string // that the holder has; "" forever, "-" there is none
+		until   string // expiry of the holder; "" never, "-" there is none
 	}{
 		"gone":               {body("poll", "a", "", one), nil, "-"},
 		"unreadable":         {body("poll", "a", "", one), json.RawMessage(`[`), "-"},

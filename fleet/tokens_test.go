@@ -32,7 +32,7 @@ func TestSecretsHaveAForm(t *testing.T) {
 	}
 }
 
-// Two sets of random bits never make one secret.
+// Two sets of random bits never give the same secret.
 func TestSecretsDiffer(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -53,8 +53,7 @@ func (w *world) withToken(cluster string, n byte) {
 	})
 }
 
-// A token ends with its cluster: not when it is decommissioned, but when nothing answers it any more, whichever way that
-// comes about. Others stay.
+// A token ends with its cluster: not when it is decommissioned, but when the cluster is removed, in any way. Others stay.
 func TestTokensEndWithTheirCluster(t *testing.T) {
 	t.Parallel()
 	remove := func(opt DeleteOptions) func(*Tx) error {
@@ -94,7 +93,7 @@ func TestTokensEndWithTheirCluster(t *testing.T) {
 	}
 }
 
-// What a plan's hash is of does not change with a token, which a rotation changes behind the planner's back.
+// A plan's hash does not depend on a token, which a rotation may change after the plan.
 func TestPlansDoNotDependOnTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "cluster", `{"id":"a","cluster_dns":"a.example.com","environment":"dev"}`)
@@ -115,8 +114,7 @@ func TestPlansDoNotDependOnTokens(t *testing.T) {
 	require.Equal(t, []string{without, without}, []string{with, plan()})
 }
 
-// A token that a newer version wrote, with a role or digest unknown here, opens nothing and keeps nothing else from being
-// served.
+// A token that a newer version wrote, with an unknown role or digest, authenticates no secret and does not prevent serving.
 func TestTokensOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	st, err := NewState(testRules, Head{}, time.Time{}, []Record{

@@ -97,7 +97,7 @@ func TestDeleteInUse(t *testing.T) {
 	require.Len(t, res.Changes(), 3, "the component, the cluster, and podinfo which depended on it")
 	require.Equal(t, []string{"cert-manager", "podinfo"}, ids(inputsOf(t, w.state, demoDNS, KindComponent)))
 
-	w.must(both( // the order of edits does not matter: the whole is judged
+	w.must(both( // the order of edits does not matter: the result is validated
 		remove(KindNamespace, "podinfo", DeleteOptions{}),
 		func(tx *Tx) error { _, err := tx.Unassign("demo-cluster-01", KindNamespace, "podinfo"); return err },
 	))
@@ -114,7 +114,7 @@ func TestDecommission(t *testing.T) {
 		require.Equal(t, "{\"inputs\":[]}\n", poll(t, w.state, demoDNS, r))
 	}
 	w.refused(CodeNotFound, remove(KindCluster, "demo-cluster-01", DeleteOptions{}))
-	w.must(remove(KindNamespace, "podinfo", DeleteOptions{})) // nobody uses it any more
+	w.must(remove(KindNamespace, "podinfo", DeleteOptions{})) // no document refers to it any more
 
 	w.refused(CodeConflict, create(KindCluster, `{"id":"demo-cluster-01","cluster_dns":"elsewhere.example.com","environment":"dev"}`))
 	t.Run("the same DNS name again ends it", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestDeletionInUseNamesEveryDefinition(t *testing.T) {
 	require.ErrorContains(t, err, `the platform component "traefik" is used by 1 cluster: `)
 }
 
-func TestSeedRefusesWhatItWouldDrop(t *testing.T) {
+func TestSeedRefusesUnknownContent(t *testing.T) {
 	t.Parallel()
 	seed, err := ParseSeed([]byte(`{"clusters":[{"id":"a","deleted_at":"2026-01-02T03:04:05Z"},{"id":"b","_id":"c"}],"namespaces":[{"_id":"n"},{"_id":"m","id":"m"}]}`))
 	require.NoError(t, err)

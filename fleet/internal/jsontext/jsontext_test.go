@@ -76,7 +76,7 @@ func TestMergePatch(t *testing.T) {
 }
 
 // Canonical writes most values itself, and must write the same as encoding/json.
-func TestCanonicalIsWhatTheEncoderWrites(t *testing.T) {
+func TestCanonicalEqualsTheEncoder(t *testing.T) {
 	t.Parallel()
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "plain", "\"", "\\", "\u2028<&>", "\xff", "\x7f", "\n"}))
 	leaf := rapid.OneOf(
@@ -119,8 +119,8 @@ func TestDecode(t *testing.T) {
 	})
 }
 
-// TestDecodeOfWhatIsNoObject: a manipulated database must not cause a panic.
-func TestDecodeOfWhatIsNoObject(t *testing.T) {
+// TestDecodeNonObject: a manipulated database must not cause a panic.
+func TestDecodeNonObject(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " ", `"`, `"a`, `{`, `{"a`, `{"a"`, `{"a":`, `[1]`, `{1:2}`, `{"a":1`, `{,}`, `{"\`, `}`, `1`, `{} {}`} {
 		_, _, err := Decode([]byte(text))

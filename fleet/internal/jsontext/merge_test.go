@@ -82,8 +82,8 @@ func leaves(at string, v any, out map[string]any) {
 	}
 }
 
-// TestMergeTakesEachLeafFromWhoChangedIt compares the merge with one that ignores the structure of objects and lists.
-func TestMergeTakesEachLeafFromWhoChangedIt(t *testing.T) {
+// TestMergeTakesEachLeafFromTheChangedSide compares the merge with one that ignores the structure of objects and lists.
+func TestMergeTakesEachLeafFromTheChangedSide(t *testing.T) {
 	t.Parallel()
 	draw := func(rt *rapid.T, what string) map[string]any {
 		doc := map[string]any{}

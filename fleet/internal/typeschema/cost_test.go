@@ -88,8 +88,8 @@ func TestStallsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLargeSpecsAreTaken: specs that people write are far below the limit.
-func TestLargeSpecsAreTaken(t *testing.T) {
+// TestLargeSpecsAreAccepted: specs that people write are far below the limit.
+func TestLargeSpecsAreAccepted(t *testing.T) {
 	t.Parallel()
 	s := parse(t, properties(`"rules": {"type": "array", "default": [], "uniqueItems": true, "items": {
 		"type": "object", "additionalProperties": false, "required": ["host", "port", "protocol"], "properties": {
@@ -129,8 +129,8 @@ func TestWorkEnds(t *testing.T) {
 	require.Greater(t, checks, 10)
 }
 
-// TestSchemasThatTakeLong: a type is read by every process when it starts.
-func TestSchemasThatTakeLong(t *testing.T) {
+// TestSlowSchemas: a type is read by every process when it starts.
+func TestSlowSchemas(t *testing.T) {
 	t.Parallel()
 	var patterns []string
 	for i := range 100 {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A document does not hold on to those that it replaces, nor one that a batch makes to those that it makes on the way: a
-// cluster that changes a thousand times would be kept a thousand times.
-func TestDocumentsLetGoOfWhatTheyReplace(t *testing.T) {
+// A document does not reference its former versions, and the result of a batch does not reference intermediate ones:
+// otherwise a cluster that changes a thousand times would be in memory a thousand times.
+func TestDocumentsDoNotReferenceFormerVersions(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Tx) error{
 		"assign":     assign("demo-cluster-01", KindComponent, "podinfo", `{"oci_tag":"9.9.9"}`),

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// TestLabelsArePlannedAlike: set_labels keeps the rest of each document as it is in memory, and a patch of the document reads all of it
-// again. Both have the same plan, whatever else is true of the clusters.
+// TestLabelsArePlannedAlike: set_labels shares the other fields of each document in memory, and a patch of the document
+// decodes all of it again. Both have the same plan, for any clusters.
 func TestLabelsArePlannedAlike(t *testing.T) {
 	t.Parallel()
 	layer := create(KindLayer, `{"id":"l","priority":1,"selector":"wave=1","namespaces":[{"id":"other"}]}`)
@@ -50,7 +50,7 @@ func TestLabelsArePlannedAlike(t *testing.T) {
 	}
 }
 
-// TestCheckedClustersAreCheckedAgain: that nothing was wrong with a cluster is not remembered beyond a change of a definition.
+// TestCheckedClustersAreCheckedAgain after a change of a definition.
 func TestCheckedClustersAreCheckedAgain(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 4)
@@ -71,8 +71,9 @@ func TestCheckedClustersAreCheckedAgain(t *testing.T) {
 	require.Empty(t, w.plan(label).Warnings)
 }
 
-// TestPlansWithoutEffectLookAtNoInput: the plan of a change of labels allocates the same for clusters with any number of components.
-func TestPlansWithoutEffectLookAtNoInput(t *testing.T) { //nolint:paralleltest // allocations of other tests would count
+// TestPlansWithoutEffectSkipInputs: the plan of a change of labels allocates the same for clusters with any number of
+// components.
+func TestPlansWithoutEffectSkipInputs(t *testing.T) { //nolint:paralleltest // allocations of other tests would count
 	allocations := func(components int) float64 {
 		docs := []string{}
 		var entries []string
@@ -85,7 +86,7 @@ func TestPlansWithoutEffectLookAtNoInput(t *testing.T) { //nolint:paralleltest /
 		}
 		w := newWorld(t, docs...)
 		label := batch(`{"op":"set_labels","all":true,"labels":{"a":"b"}}`)
-		w.plan(label) // it remembers that nothing is wrong
+		w.plan(label) // it caches that the clusters are valid
 		res, err := w.try(label)
 		require.NoError(t, err)
 		return testing.AllocsPerRun(10, func() {
@@ -96,7 +97,7 @@ func TestPlansWithoutEffectLookAtNoInput(t *testing.T) { //nolint:paralleltest /
 	require.InDelta(t, allocations(1), allocations(60), 5)
 }
 
-// TestSameAnswersComparesEverything: a cluster is answered the same only when all that its answers are made of is the same.
+// TestSameAnswersComparesEverything: the answers are the same only if all values that they depend on are the same.
 func TestSameAnswersComparesEverything(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)

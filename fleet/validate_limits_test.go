@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// entries are n entries of a list, made of their number.
+// entries returns n entries of a list, made of their number.
 func entries(n int, format string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -21,9 +21,9 @@ func entries(n int, format string) string {
 	return strings.Join(list, ",")
 }
 
-// TestMistakesAreNotLookedForWithoutEnd: changes are checked while everybody else's wait, and a request may hold hundreds of
+// TestNumberOfProblemsIsLimited: other changes wait while a change is checked, and a request may contain hundreds of
 // thousands of mistakes.
-func TestMistakesAreNotLookedForWithoutEnd(t *testing.T) {
+func TestNumberOfProblemsIsLimited(t *testing.T) {
 	t.Parallel()
 	const many = 5_000
 	const head = `{"id":"x","cluster_dns":"x.example.com","environment":"dev",`
@@ -54,8 +54,8 @@ func TestMistakesAreNotLookedForWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestProblemsThatWereStoredDoNotHideOthers: they are excused, so there may be any number of them before the one that counts.
-func TestProblemsThatWereStoredDoNotHideOthers(t *testing.T) {
+// TestStoredProblemsDoNotHideOthers: they are only warnings, so any number of them may precede the one that counts.
+func TestStoredProblemsDoNotHideOthers(t *testing.T) {
 	t.Parallel()
 	w := fleetOf(t, 1)
 	const head = `{"annotations":{},"deletion_policy":"delete","id":"old","labels":{`
@@ -70,7 +70,7 @@ func TestProblemsThatWereStoredDoNotHideOthers(t *testing.T) {
 	require.LessOrEqual(t, len(e.Problems), 500)
 }
 
-// counting is the kinds that are compiled in, and how often somebody asked a component what it depends on.
+// counting returns the compiled-in kinds, and a counter of the calls for a component's dependencies.
 func counting() (*kindSet, *atomic.Int64) {
 	var asked atomic.Int64
 	kind := componentKind
@@ -78,7 +78,7 @@ func counting() (*kindSet, *atomic.Int64) {
 	return newKindSet(func(c *api.Cluster) *api.Cluster { return c }, kind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor()), &asked
 }
 
-// TestDependenciesAreFollowedOncePerCommit, however many components a commit changes.
+// TestDependenciesAreFollowedOncePerCommit, for any number of changed components.
 func TestDependenciesAreFollowedOncePerCommit(t *testing.T) {
 	t.Parallel()
 	const n = 400
@@ -108,8 +108,8 @@ func TestDependenciesAreFollowedOncePerCommit(t *testing.T) {
 	require.Contains(t, e.Problems[0].Detail, "399 other components depend on each other")
 }
 
-// TestUsersAreLookedForOncePerCommit, however many definitions a commit deletes.
-func TestUsersAreLookedForOncePerCommit(t *testing.T) {
+// TestReferrersAreFoundOncePerCommit, for any number of deleted definitions.
+func TestReferrersAreFoundOncePerCommit(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	kinds, asked := counting()
@@ -124,7 +124,7 @@ func TestUsersAreLookedForOncePerCommit(t *testing.T) {
 	require.LessOrEqual(t, asked.Load(), int64(2*n))
 }
 
-func TestCyclesAreSpelledOut(t *testing.T) {
+func TestCyclesAreListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	op := func(id, deps string) string {
@@ -143,8 +143,8 @@ func TestCyclesAreSpelledOut(t *testing.T) {
 	}, found)
 }
 
-// TestListsHaveAnEnd: a list that somebody may fill has so many entries at most.
-func TestListsHaveAnEnd(t *testing.T) {
+// TestListsAreLimited: each list in a request has a maximum number of entries.
+func TestListsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var ops []string
@@ -164,7 +164,7 @@ func TestListsHaveAnEnd(t *testing.T) {
 	w.must(binding(maxSubjects))
 }
 
-// TestProblemsOfManyDocumentsComeInOrder, however many processors look for them.
+// TestProblemsOfManyDocumentsComeInOrder, on any number of processors.
 func TestProblemsOfManyDocumentsComeInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindNamespace), `{"id":"n"}`)

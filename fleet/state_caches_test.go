@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEditsOfARebuiltState: what a State remembers of earlier changes (checked clusters, rendered templates, content that an edit
-// took over) never decides. A State that is read from the records again refuses, warns, removes and plans the same.
+// TestEditsOfARebuiltState: caches of a State (checked clusters, rendered templates, shared content) never affect results. A
+// State that is read from the records again refuses, warns, removes and plans the same.
 func TestEditsOfARebuiltState(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

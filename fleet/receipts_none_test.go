@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTypesWithoutReceipts: a type declares that it makes none, and is warned about when it does not.
+// TestTypesWithoutReceipts: a type may declare that it sends none; otherwise there is a warning.
 func TestTypesWithoutReceipts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

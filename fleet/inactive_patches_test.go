@@ -25,9 +25,9 @@ func recall(w *world, revision int64, kind, id string) func(*Tx) error {
 	}
 }
 
-// TestWaitingPatchesComeBack: a cluster whose patches wait for a component that a layer gave can be brought back after it was
-// deleted, with all other clusters or by itself, and created anew as it was exported.
-func TestWaitingPatchesComeBack(t *testing.T) {
+// TestInactivePatchesComeBack: a cluster with patches of a component that a layer assigned can be restored after its
+// deletion, with all other clusters or alone, and created again from an export.
+func TestInactivePatchesComeBack(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, `{"id":"prod","priority":20,"selector":"tier=prod","platform_components":[{"id":"loki"}]}`)
 	w.must(func(tx *Tx) error {
@@ -57,8 +57,8 @@ func TestWaitingPatchesComeBack(t *testing.T) {
 	w.refused(CodeInvalid, patch(KindCluster, "c1", `{"patches":{"lokki":{"a":1}}}`))
 }
 
-// TestRestoreToWaitingPatches: what has been tidied up since does not keep the rest of the fleet from being restored.
-func TestRestoreToWaitingPatches(t *testing.T) {
+// TestRestoreToInactivePatches: a component that was removed since does not prevent restoring the rest of the fleet.
+func TestRestoreToInactivePatches(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, `{"id":"prod","priority":20,"selector":"tier=prod","platform_components":[{"id":"loki"}]}`)
 	w.must(func(tx *Tx) error {
@@ -73,7 +73,7 @@ func TestRestoreToWaitingPatches(t *testing.T) {
 	require.Equal(t, before, bodies(w.state))
 }
 
-// TestPatchesGoWithTheirComponent: who creates another one of that name does not inherit values.
+// TestPatchesGoWithTheirComponent: another component of the same name does not inherit values.
 func TestPatchesGoWithTheirComponent(t *testing.T) {
 	t.Parallel()
 	for _, cascade := range []bool{false, true} {
@@ -94,8 +94,8 @@ func TestPatchesGoWithTheirComponent(t *testing.T) {
 	}
 }
 
-// TestWaitingPatchesKeepTheirOwners, however the component went, and refuse others as before.
-func TestWaitingPatchesKeepTheirOwners(t *testing.T) {
+// TestInactivePatchesKeepTheirOwners, however the component was removed, and conflict with others as before.
+func TestInactivePatchesKeepTheirOwners(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*Tx) error{
 		"labels patched": patch(KindCluster, "c2", `{"labels":{"tier":null}}`),

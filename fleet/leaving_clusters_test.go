@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClustersThatLeaveCount: management clusters provision from the list of all live clusters, so it must not become
-// empty without anybody being asked, although nothing is uninstalled on the clusters themselves.
-func TestClustersThatLeaveCount(t *testing.T) {
+// TestLeavingClustersCount: management clusters provision from the list of all live clusters, so emptying it needs
+// confirmation, although no object on the clusters themselves is uninstalled.
+func TestLeavingClustersCount(t *testing.T) {
 	t.Parallel()
 	bare := func(w *world, n int) {
 		for i := range n {
@@ -62,8 +62,7 @@ func TestClustersThatLeaveCount(t *testing.T) {
 	})
 }
 
-// TestModeIsForClusters: what else is deleted, or taken away in another way, is uninstalled, and whoever says orphan does not
-// mean that.
+// TestModeIsForClusters: deleting or removing any other document uninstalls, so the mode orphan is refused there.
 func TestModeIsForClusters(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
