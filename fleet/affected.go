@@ -98,6 +98,7 @@ func (s *State) addChangedTypes(before *State, changed map[Kind]map[string]bool)
 	}
 }
 
+// compareNames orders clusters by DNS name; nil is first.
 func compareNames(a, b *Effective) int {
 	name := func(d *Effective) string {
 		if d == nil {
@@ -108,6 +109,7 @@ func compareNames(a, b *Effective) int {
 	return cmp.Compare(name(a), name(b))
 }
 
+// refersTo reports whether a cluster has a changed definition.
 func (ks *kindSet) refersTo(c *Effective, changed map[Kind]map[string]bool) bool {
 	for _, a := range ks.lists {
 		if a.hasAny(c, changed[a.kind]) {

@@ -29,6 +29,7 @@ const (
 	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
 )
 
+// encodedSize returns the size of a value as JSON, in bytes.
 func encodedSize(v any) int {
 	var n counter
 	enc := json.NewEncoder(&n)
@@ -43,6 +44,7 @@ type counter int
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
 
+// componentBound returns an upper bound, in bytes, of the size of a component's input without the cluster's settings.
 func componentBound(p *api.PlatformComponent) int {
 	in, err := componentInput(p, api.ComponentAssignment{}, nil, &inputContext{})
 	if err != nil {

@@ -44,8 +44,10 @@ type answers struct {
 	typed atomic.Pointer[map[*descriptor]*Answer] // replaced, never modified
 }
 
+// newAnswers returns an empty cache with slots for the compiled-in lists.
 func newAnswers(fixed int) *answers { return &answers{fixed: make([]atomic.Pointer[Answer], fixed)} }
 
+// load returns the cached answer of a list, or nil.
 func (a *answers) load(list *descriptor) *Answer {
 	if list.slot >= 0 {
 		return a.fixed[list.slot].Load()
@@ -132,6 +134,7 @@ func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
 // it only for lists that never have entries; use State.Answer for all others.
 func EmptyAnswer() (*Answer, error) { return emptyAnswer() }
 
+// stillMadeOf reports whether all definitions that an answer depends on are unchanged in this State.
 func (s *State) stillMadeOf(list *descriptor, a *Answer) bool {
 	for _, dep := range a.deps {
 		if s.docs[list.kind][dep.ID] != dep {
@@ -156,6 +159,7 @@ func (s *State) inputs(d *Effective, list *descriptor, only map[string]bool) ([]
 	return inputs, deps, err
 }
 
+// values returns the inputs without their ids.
 func values(inputs []input) []any {
 	out := make([]any, len(inputs))
 	for i, in := range inputs {
@@ -189,6 +193,7 @@ func ClustersAnswer(clusters []*Document) (*Answer, error) {
 	return a, nil
 }
 
+// encodeInputs writes the body of an answer.
 func encodeInputs(w io.Writer, inputs []any) error {
 	if text, ok := joined(inputs); ok {
 		_, err := w.Write(text)
@@ -224,6 +229,7 @@ func joined(inputs []any) (text []byte, ok bool) {
 // gzipWriters are reused: a new one allocates 800 KiB.
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
+// encodeAnswer encodes and compresses inputs, and computes the ETag in the same pass.
 func encodeAnswer(inputs []any) (*Answer, error) {
 	var zipped bytes.Buffer
 	zw, _ := gzipWriters.Get().(*gzip.Writer)

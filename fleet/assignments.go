@@ -60,6 +60,7 @@ func openDocument(d *Document) (map[string]any, error) {
 	return obj, nil
 }
 
+// errUnreadable wraps the error of a stored document that cannot be parsed.
 func errUnreadable(d *Document, err error) error {
 	return fmt.Errorf("the stored %s %q cannot be read: %w", d.rules.noun, d.ID, err)
 }
@@ -73,6 +74,7 @@ func (tx *Tx) SetLabels(cluster string, patch []byte) (*Document, error) {
 	return doc, err
 }
 
+// setLabels returns the edit of SetLabels.
 func setLabels(patch []byte) clusterEdit {
 	request, err := ParseJSON(patch)
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -107,6 +109,7 @@ func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Do
 	return doc, err
 }
 
+// assign returns the edit of Assign.
 func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 	_, wrong := tx.Get(kind, id)
 	request := map[string]any{}
@@ -186,6 +189,7 @@ func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) 
 	return doc, err
 }
 
+// unassign returns the edit of Unassign.
 func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 	a := tx.descriptor(kind)
 	return func(before *Document, obj map[string]any) (bool, error) {

@@ -100,6 +100,7 @@ type failures struct {
 	problems []Problem
 }
 
+// add adds problems with a code.
 func (f *failures) add(code Code, problems ...Problem) {
 	if f.codes == nil {
 		f.codes = map[Code]bool{}
@@ -108,6 +109,7 @@ func (f *failures) add(code Code, problems ...Problem) {
 	f.problems = append(f.problems, problems...)
 }
 
+// err returns all problems as one error, or nil. Its code is the common code, or CodeInvalid if the codes differ.
 func (f *failures) err() error {
 	if len(f.problems) == 0 {
 		return nil
@@ -291,6 +293,7 @@ const maxBatchProblems = 100
 // errNotAssigned: the operation changes an assignment that this cluster does not have.
 var errNotAssigned = errors.New("not assigned")
 
+// document runs an operation on one document.
 func (b *Batch) document(op api.Operation) (*Document, error) {
 	kind, err := b.tx.kindOf(op)
 	if err != nil {

@@ -64,6 +64,7 @@ func (s *State) recentRemovals(now time.Time) []budgetEntry {
 	return entries[at:]
 }
 
+// removalsIn returns the sum of the removals.
 func removalsIn(entries []budgetEntry) int {
 	n := 0
 	for _, e := range entries {

@@ -51,6 +51,7 @@ func (c *checker) atMost(at string, n, most int, what string) {
 	}
 }
 
+// problem reports a problem at a JSON pointer.
 func (c *checker) problem(at, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...)})
 }
@@ -60,6 +61,7 @@ func (c *checker) limitOf(size int, at, format string, args ...any) {
 	c.limits = append(c.limits, Problem{Pointer: at, Detail: fmt.Sprintf(format, args...), size: size})
 }
 
+// warn adds a warning, once.
 func (c *checker) warn(format string, args ...any) {
 	w := fmt.Sprintf(format, args...)
 	if c.warned == nil {
@@ -71,6 +73,7 @@ func (c *checker) warn(format string, args ...any) {
 	}
 }
 
+// required reports an empty string.
 func (c *checker) required(at, s string) {
 	if s == "" {
 		c.problem(at, "is required and must not be empty")
@@ -90,24 +93,28 @@ func (c *checker) text(at, s string, most int) {
 	}
 }
 
+// oneOf reports a string that is not one of the allowed ones.
 func (c *checker) oneOf(at, s string, allowed ...string) {
 	if !slices.Contains(allowed, s) {
 		c.problem(at, "%q is not one of %s", s, strings.Join(allowed, ", "))
 	}
 }
 
+// dnsLabel reports a string that is not a DNS label (RFC 1123), as Kubernetes requires for names.
 func (c *checker) dnsLabel(at, s string) {
 	for _, msg := range validation.IsDNS1123Label(s) {
 		c.problem(at, "%s", msg)
 	}
 }
 
+// dnsSubdomain reports a string that is not a DNS subdomain (RFC 1123).
 func (c *checker) dnsSubdomain(at, s string) {
 	for _, msg := range validation.IsDNS1123Subdomain(s) {
 		c.problem(at, "%s", msg)
 	}
 }
 
+// labels checks labels by the rules of Kubernetes.
 func (c *checker) labels(at string, labels map[string]string) {
 	if c.atMost(at, len(labels), maxLabels, "labels"); c.limit == maxProblems && len(labels) > maxLabels {
 		return // this is the first problem, so it refuses the label
@@ -125,6 +132,7 @@ func (c *checker) labels(at string, labels map[string]string) {
 	}
 }
 
+// annotations checks annotations by the rules of Kubernetes.
 func (c *checker) annotations(at string, annotations map[string]string) {
 	size := 0
 	for _, k := range sortedKeys(annotations) {

@@ -20,6 +20,7 @@ const MaxInputs = 10_000
 // adviseInputs is Flux Operator's default filter.limit.
 const adviseInputs = 100
 
+// normalizeCluster sets defaults, and converts a cluster's object to its stored form.
 func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	unstructured.DropEmpty(obj, "cluster_name")
 	unstructured.SetDefault(obj, "cluster_name", obj["id"])
@@ -46,6 +47,7 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	}
 }
 
+// normalizeEntries normalizes the entries of a list that are objects.
 func normalizeEntries(entries []any, normalize func(map[string]any)) {
 	for _, e := range entries {
 		if entry, ok := e.(map[string]any); ok && normalize != nil {
@@ -76,6 +78,7 @@ func decommissioned(c *api.Cluster, at string) map[string]any {
 	}
 }
 
+// checkCluster checks a cluster's document and its effective configuration.
 func checkCluster(c *checker, d *Document) {
 	cl, ks := d.Cluster(), c.next.kinds
 	on := &clusterCheck{own: cl, effective: c.next.Effective(d)}
@@ -126,6 +129,7 @@ func checkEffective(c *checker, has *Effective) {
 	}
 }
 
+// checkAmount checks the number of inputs in one list against the limit, and warns above Flux Operator's default.
 func checkAmount(c *checker, has *Effective, a *descriptor) {
 	n := a.count(has)
 	if n > MaxInputs {

@@ -36,6 +36,7 @@ func (c Change) Action() string {
 	return "update"
 }
 
+// tombstone reports whether a body of the changed document is a decommissioned cluster.
 func (c Change) tombstone(body json.RawMessage) bool {
 	if c.Kind != KindCluster || !bytes.Contains(body, []byte(`"deleted_at"`)) { // cheap, and true in nearly all cases
 		return false
@@ -83,6 +84,7 @@ type Record struct {
 	UpdatedAt time.Time
 }
 
+// later returns the later one of two times.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -16,6 +16,7 @@ import (
 
 // Components on a cluster: its entry, its patches, and the input that both are merged into.
 
+// normalizeAssignment sets the defaults of an entry and omits its unset fields.
 func normalizeAssignment(entry map[string]any) {
 	unstructured.SetDefault(entry, "enabled", true)
 	unstructured.DropEmpty(entry, "oci_tag", "component_path", "component_version")
@@ -27,6 +28,7 @@ func (tx *Tx) hasComponent(cluster *Document, id string) bool {
 	return isAssigned(tx.effective(cluster).cluster, id)
 }
 
+// isAssigned reports whether a cluster's list contains a component.
 func isAssigned(cl *api.Cluster, component string) bool {
 	for i := range cl.PlatformComponents {
 		if cl.PlatformComponents[i].ID == component {
@@ -36,6 +38,7 @@ func isAssigned(cl *api.Cluster, component string) bool {
 	return false
 }
 
+// checkComponentsOn checks the entries and patches of components on a cluster.
 func checkComponentsOn(c *checker, on *clusterCheck) {
 	patched := on.effective.cluster.Patches
 	if on.own != nil {
@@ -99,6 +102,7 @@ func (c *checker) before(id string) *Document {
 	return nil
 }
 
+// checkOwnSettings checks the overrides in a cluster's own entries.
 func checkOwnSettings(c *checker, cl *api.Cluster) {
 	for i, e := range cl.PlatformComponents {
 		if c.full() {
@@ -266,6 +270,7 @@ func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment, environm
 	return newDeployment(deployment{p.Type, p.ReleaseName, p.TargetNamespace, cmp.Or(e.ComponentPath, p.ComponentPath), p.OCIURL}, p.ClusterEnvEnabled, environment)
 }
 
+// inputDeployment returns the deployment that an input describes.
 func inputDeployment(in api.FluxPlatformComponent) deployment {
 	return newDeployment(deployment{in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL}, in.ClusterEnvEnabled, in.Cluster.Environment)
 }

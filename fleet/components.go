@@ -80,6 +80,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 // Component returns the document as a catalog entry; it must be one. The result must not be changed.
 func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
 
+// normalizeComponent sets defaults, and converts a component's object to its stored form.
 func normalizeComponent(obj map[string]any) {
 	unstructured.DropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
 	unstructured.SetDefault(obj, "component_version", latest)
@@ -124,6 +125,7 @@ func settlesType(stored, request map[string]any) {
 	}
 }
 
+// checkComponent checks a component's document.
 func checkComponent(c *checker, p *api.PlatformComponent) {
 	c.dnsLabel("/id", p.ID)
 	c.releaseName("/id", p.ID)
@@ -173,6 +175,7 @@ func adviseComponent(c *checker, p *api.PlatformComponent) {
 	}
 }
 
+// checkSource checks the URL, tag and path of a component's artifact or chart.
 func checkSource(c *checker, p *api.PlatformComponent) {
 	u, err := url.Parse(p.OCIURL)
 	switch {
@@ -191,6 +194,7 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 // sourceScheme matches the schemes that the custom resources of Flux accept; they compare case-sensitively.
 var sourceScheme = regexp.MustCompile(`^(oci|https?)://`)
 
+// checkDependencies checks depends_on: existing components, listed once, without cycles.
 func checkDependencies(c *checker, p *api.PlatformComponent) {
 	c.atMost("/depends_on", len(p.DependsOn), maxDependencies, "dependencies")
 	seen := map[string]bool{}
@@ -283,6 +287,7 @@ func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
 	}
 }
 
+// releaseName checks the name of a Helm release.
 func (c *checker) releaseName(at, name string) {
 	if len(name) > maxReleaseName {
 		c.problem(at, "must be at most %d characters, as Helm release names are", maxReleaseName)

@@ -236,6 +236,7 @@ func (d definition[D, E, I]) ids(entries []E) iter.Seq[string] {
 	}
 }
 
+// buildInputs builds the inputs of a list; definitions are those of the entries, in the same order.
 func (d definition[D, E, I]) buildInputs(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error) {
 	entries := *d.list(on.cluster)
 	block := fluxCluster(on.cluster.cluster)
@@ -255,6 +256,7 @@ func (d definition[D, E, I]) buildInputs(on *inputContext, definitions []*Docume
 	return out, nil
 }
 
+// changedEntries compares a list of two versions of a cluster; see descriptor.
 func (d definition[D, E, I]) changedEntries(was, is *Effective) (ids, toggled map[string]bool) {
 	ids, toggled = map[string]bool{}, map[string]bool{}
 	before := *d.list(was)
@@ -303,6 +305,7 @@ func (d definition[D, E, I]) sameDeployments(a, b *Effective) bool {
 	return true
 }
 
+// appendInstallations appends the enabled entries of a cluster with their deployments.
 func (d definition[D, E, I]) appendInstallations(out []installation, s *State, cluster *Effective) []installation {
 	entries := *d.list(cluster)
 	for i := range entries {

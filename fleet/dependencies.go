@@ -21,6 +21,7 @@ type catalog struct {
 // maxCycle is the maximum length of a cycle that a message lists.
 const maxCycle = 20
 
+// catalog returns facts about all components, computed at the first call.
 func (s *State) catalog() *catalog {
 	c := &s.components
 	c.once.Do(func() {

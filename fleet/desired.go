@@ -34,6 +34,7 @@ func (s *State) DesiredInputsIn(d *Document, kind Kind, a *Answer) DesiredInputs
 	return s.kinds.byKind[kind].desiredInputs(s.Effective(d), a)
 }
 
+// desiredInputs describes one list of a cluster and its answer.
 func (a *descriptor) desiredInputs(of *Effective, answer *Answer) DesiredInputs {
 	return DesiredInputs{List: a.endpoint, ETag: answer.ETag, Receipts: answer.receipts, Inputs: a.entries(of), NoReceipts: a.typed && a.typeDoc.value.(*resourceType).Receipt == receiptNone}
 }

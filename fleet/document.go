@@ -60,6 +60,7 @@ func (e *decodeError) Error() string { return e.pointer + ": " + e.detail }
 // embedded are the generated models that are embedded in other structs here.
 var embedded = []string{"Layer", "ResourceType", "Resource"}
 
+// typeError converts an error of encoding/json to a decodeError with the JSON pointer of the field.
 func typeError(err error) error {
 	var t *json.UnmarshalTypeError
 	if !errors.As(err, &t) {
@@ -83,6 +84,7 @@ func decodeProblem(err error) Problem {
 	return Problem{Pointer: "", Detail: err.Error()}
 }
 
+// idsOf returns the ids of documents.
 func idsOf(docs []*Document) []string {
 	ids := make([]string, len(docs))
 	for i, d := range docs {

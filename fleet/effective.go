@@ -183,6 +183,7 @@ func (e *Effective) layerIDs() []string {
 	return idsOf(e.chain.layers)
 }
 
+// fluxCluster returns the cluster block of inputs.
 func fluxCluster(c *api.Cluster) api.FluxCluster {
 	return api.FluxCluster{Name: c.ClusterName, DNS: c.ClusterDNS, Environment: c.Environment}
 }

@@ -50,6 +50,7 @@ type effect struct {
 	key string // equal for clusters with the same effect
 }
 
+// on returns the effect on one cluster, cached for clusters with equal configurations.
 func (e *effects) on(a affected) (effect, error) {
 	out := effect{EffectGroup: api.EffectGroup{Clusters: []string{}, Effect: map[string]api.EndpointEffect{}}}
 	if a.after == nil {
@@ -188,6 +189,7 @@ func (e *effects) uninstalls(list *descriptor, id string, before, after any) boo
 	return renamesObjects(namingOf(base), namingOf(list), was, after.(resourceInput))
 }
 
+// compare computes the difference between two versions of an input; before is nil for a new one.
 func (e *effects) compare(list *descriptor, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
@@ -244,6 +246,7 @@ type inputList struct {
 	byID map[string]any
 }
 
+// inputsByID returns the inputs of a cluster's list in a State, or those in look only.
 func inputsByID(s *State, d *Effective, list *descriptor, look map[string]bool) (inputList, error) {
 	out := inputList{byID: map[string]any{}}
 	// The cluster's list as that State defines it.
@@ -260,6 +263,7 @@ func inputsByID(s *State, d *Effective, list *descriptor, look map[string]bool) 
 	return out, nil
 }
 
+// reordered reports whether the ids in both lists have another order.
 func reordered(before, after []string) bool {
 	place := make(map[string]int, len(after))
 	for i, id := range after {

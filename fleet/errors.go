@@ -56,6 +56,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Detail }
 
+// errorf returns an Error with a formatted detail.
 func errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
@@ -77,6 +78,7 @@ func problemsOf(found []jsontext.Problem) []Problem {
 	return out
 }
 
+// summarizeProblems returns the detail of an error with problems: the first one, and their number.
 func summarizeProblems(problems []Problem) string {
 	first := problems[0].at(problems[0].Pointer)
 	if len(problems) == 1 {
@@ -87,6 +89,7 @@ func summarizeProblems(problems []Problem) string {
 
 func (s *State) notFound(kind Kind, id string) *Error { return s.kinds.notFound(kind, id) }
 
+// notFound returns the CodeNotFound error of a document.
 func (ks *kindSet) notFound(kind Kind, id string) *Error {
 	if typeID, ok := kind.ResourceType(); ok && ks.byName[kind] == nil {
 		kind, id = KindResourceType, typeID
@@ -112,6 +115,7 @@ func list(ids []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
 }
 
+// plural returns a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -79,6 +79,7 @@ func (s *State) places(d *Document) ([]explain.Place, error) {
 	return places, nil
 }
 
+// place returns the document in the form that package explain reads.
 func (d *Document) place() (explain.Place, error) {
 	obj, err := unstructured.Decode(d.Body)
 	if err != nil {
@@ -100,6 +101,7 @@ func (a *descriptor) explainList() (explain.List, error) {
 	return out, nil
 }
 
+// explain explains the values of one input.
 func (s *State) explain(of explain.List, a *descriptor, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
 	obj, err := unstructured.FromValue(in.value)
 	if err != nil {

@@ -345,6 +345,7 @@ func (s *State) installed(cluster *Effective, now time.Time) []installation {
 	})
 }
 
+// missing returns the ids in before that after lacks.
 func missing(before, after []string) []string {
 	kept := make(map[string]bool, len(after))
 	for _, id := range after {

@@ -109,6 +109,7 @@ func (in *resourceInput) at(path string) json.RawMessage {
 	return value
 }
 
+// field returns the encoded value of a field of an input; nil if there is none.
 func (in *resourceInput) field(name string) json.RawMessage {
 	if name == "cluster" {
 		body, err := jsontext.Canonical(in.cluster)
@@ -176,6 +177,7 @@ func (r Result) renamed(before, after *Effective, was []installation) []installa
 	return out
 }
 
+// namingOf returns the naming of a list of a resource type.
 func namingOf(list *descriptor) naming { return list.typeDoc.value.(*resourceType).naming() }
 
 // identity returns a digest of the values that determine the names of an input's objects.

@@ -62,6 +62,7 @@ func mergePut(stored, request map[string]any) map[string]any {
 // do not send null. Fields that these clients do not know must stay.
 var clearedByPut = []string{"oci_tag", "component_path"}
 
+// mergePutList merges a list if the request has one.
 func mergePutList(stored, list any) any {
 	if items, ok := list.([]any); ok {
 		return mergePutEntries(stored, items)
@@ -69,6 +70,7 @@ func mergePutList(stored, list any) any {
 	return list
 }
 
+// mergePutEntries merges the entries of a list with an id; all other items are replaced.
 func mergePutEntries(stored any, items []any) []any {
 	before := map[string]map[string]any{}
 	list, _ := stored.([]any)

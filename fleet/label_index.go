@@ -88,6 +88,7 @@ func (tx *Tx) having(label string) map[string]map[string]bool {
 	return tx.byLabel[label]
 }
 
+// requiresValue reports whether a requirement matches only clusters with some value of the label.
 func requiresValue(r labels.Requirement) bool {
 	return slices.Contains([]selection.Operator{selection.Equals, selection.DoubleEquals, selection.In}, r.Operator())
 }

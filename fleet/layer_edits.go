@@ -39,6 +39,7 @@ func (tx *Tx) AssignToLayer(layer string, kind Kind, id string, settings []byte)
 	return tx.editLayer(layer, tx.layerEntry(kind, id, settings))
 }
 
+// layerEntry returns the edit that adds or updates an entry of a layer.
 func (tx *Tx) layerEntry(kind Kind, id string, settings []byte) layerEdit {
 	a := tx.descriptor(kind)
 	return func(obj map[string]any) error {
@@ -59,6 +60,7 @@ func (tx *Tx) layerEntry(kind Kind, id string, settings []byte) layerEdit {
 	}
 }
 
+// settingsObject parses settings; nil settings are an empty object.
 func settingsObject(settings []byte) (map[string]any, error) {
 	if len(bytes.TrimSpace(settings)) == 0 {
 		return map[string]any{}, nil

@@ -30,6 +30,7 @@ type costCounter struct {
 	chains map[string][]*Document
 }
 
+// add adds the cost of one cluster; key is the chainKey of its layers.
 func (s *costCounter) add(layers []*Document, key string, laid int) {
 	if len(layers) == 0 {
 		return

@@ -41,6 +41,7 @@ type listMerger struct {
 	excluded func(own *Effective) []string
 }
 
+// merger returns the type-erased merge rules of the definition.
 func (d definition[D, E, I]) merger() listMerger {
 	f := d.merge
 	f.ID = d.entryID
@@ -51,6 +52,7 @@ func (d definition[D, E, I]) merger() listMerger {
 	return f.forKind(d.kind)
 }
 
+// forKind erases the type parameter of the rules for the lists of a kind.
 func (f entryMerge[E]) forKind(kind Kind) listMerger {
 	return listMerger{
 		read: func(list json.RawMessage) (any, error) { return overlay.Read[E](list) },
@@ -100,6 +102,7 @@ func applyComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay
 	return out
 }
 
+// finalizeComponent enables an entry for which no document sets enabled.
 func finalizeComponent(s overlay.Entry[api.ComponentAssignment]) api.ComponentAssignment {
 	if s.EnabledUnset {
 		s.Value.Enabled = true

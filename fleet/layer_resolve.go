@@ -273,6 +273,7 @@ func (tx *Tx) effective(d *Document) *Effective {
 	return tx.kinds.effective(d, tx.layers.chain(tx.kinds, layers))
 }
 
+// chain returns the chain of some layers, cached up to the limit of entries.
 func (l *txLayers) chain(ks *kindSet, layers []*Document) *layerChain {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,6 +39,7 @@ type layer struct {
 
 func (d *Document) layer() *layer { return d.value.(*layer) }
 
+// layerRules returns the rules of layers.
 func layerRules(ks *kindSet) *kindRules {
 	return &kindRules{
 		name: KindLayer, noun: "layer", collection: "layers",
@@ -54,6 +55,7 @@ func layerRules(ks *kindSet) *kindRules {
 	}
 }
 
+// normalizeLayer sets defaults, and converts a layer's object to its stored form.
 func (ks *kindSet) normalizeLayer(obj map[string]any) {
 	unstructured.SetDefault(obj, "description", "")
 	unstructured.SetDefault(obj, "overrides", map[string]any{})
@@ -190,6 +192,7 @@ func (l *layer) referencedIDs(a *descriptor) []string {
 	return ids
 }
 
+// checkLayer checks a layer's document.
 func checkLayer(c *checker, l *layer) {
 	c.dnsLabel("/id", l.ID)
 	c.text("/description", l.Description, 1024)
@@ -228,6 +231,7 @@ func checkLayer(c *checker, l *layer) {
 	adviseShadowed(c, l)
 }
 
+// checkLayerSelector checks that exactly one of selector and all is set, and warns if no cluster matches.
 func checkLayerSelector(c *checker, l *layer) {
 	switch {
 	case l.All && l.Selector != "":

@@ -52,6 +52,7 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 
 func (d *Document) namespace() *api.Namespace { return d.value.(*api.Namespace) }
 
+// checkNamespace checks a namespace's document.
 func checkNamespace(c *checker, n *api.Namespace) {
 	c.dnsLabel("/id", n.ID)
 	c.labels("/labels", n.Labels)
@@ -73,6 +74,7 @@ func checkNamespace(c *checker, n *api.Namespace) {
 	}
 }
 
+// systemNamespace reports whether Kubernetes or Flux owns a namespace.
 func systemNamespace(id string) bool {
 	return id == "default" || id == "flux-system" || strings.HasPrefix(id, "kube-")
 }
@@ -125,6 +127,7 @@ func (v *txValidation) namespacesLeft(cluster string, before, after []api.Namesp
 	}
 }
 
+// removed refuses or warns if Flux may still delete a removed namespace because of its former policy.
 func (v *txValidation) removed(cluster, namespace string, now time.Time) {
 	was, ok := v.base.Get(KindNamespace, namespace)
 	if !ok {

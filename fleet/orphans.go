@@ -131,4 +131,5 @@ func (r Result) installedBefore(a affected) []installation {
 	return nil
 }
 
+// lowerName returns the DNS name as an orphan record has it.
 func lowerName(c *api.Cluster) string { return lowerASCII(c.ClusterDNS) }

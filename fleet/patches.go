@@ -23,6 +23,7 @@ func patchesOn(c *api.Cluster, component string) *fieldmanagers.Patches {
 	return fieldmanagers.Read(c.Patches[component], c.PatchOwners[component])
 }
 
+// writer returns the manager of the options.
 func (opt PatchOptions) writer() fieldmanagers.Writer {
 	return fieldmanagers.Writer{Manager: opt.Manager, Force: opt.Force}
 }
@@ -39,6 +40,7 @@ func (tx *Tx) PatchValues(cluster, component string, body []byte, opt PatchOptio
 	return tx.editValues("patch_values", cluster, component, body, opt, tx.patchValues(component, body, opt))
 }
 
+// patchValues returns the edit of PatchValues.
 func (tx *Tx) patchValues(component string, body []byte, opt PatchOptions) clusterEdit {
 	return tx.editPatches(component, body, opt, func(o *fieldmanagers.Patches, values fieldmanagers.Values) []jsontext.Problem {
 		return o.Set(values, opt.writer())
@@ -50,6 +52,7 @@ func (tx *Tx) ApplyValues(cluster, component string, body []byte, opt PatchOptio
 	return tx.editValues("apply_values", cluster, component, body, opt, tx.applyValues(component, body, opt))
 }
 
+// applyValues returns the edit of ApplyValues.
 func (tx *Tx) applyValues(component string, body []byte, opt PatchOptions) clusterEdit {
 	return tx.editPatches(component, body, opt, func(o *fieldmanagers.Patches, values fieldmanagers.Values) []jsontext.Problem {
 		return o.Apply(values, opt.writer())
@@ -72,6 +75,7 @@ func (tx *Tx) editValues(op, cluster, component string, body []byte, opt PatchOp
 	return doc, err
 }
 
+// relinquish returns the edit of Relinquish.
 func (tx *Tx) relinquish(component string, opt PatchOptions) clusterEdit {
 	return tx.editPatches(component, []byte(`{}`), opt, func(o *fieldmanagers.Patches, _ fieldmanagers.Values) []jsontext.Problem {
 		o.Relinquish(opt.Manager, opt.Retain)
@@ -79,6 +83,7 @@ func (tx *Tx) relinquish(component string, opt PatchOptions) clusterEdit {
 	})
 }
 
+// fieldConflict returns the CodeFieldConflict error of conflicts, or nil.
 func fieldConflict(conflicts []Problem) error {
 	if len(conflicts) == 0 {
 		return nil

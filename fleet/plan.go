@@ -133,6 +133,7 @@ func encodeChange(text *bytes.Buffer, ch Change) error {
 	return nil
 }
 
+// encodeDocument writes a stored document with the escapes of encoding/json.
 func encodeDocument(text *bytes.Buffer, body json.RawMessage) {
 	if body == nil {
 		text.WriteString("null")
@@ -144,6 +145,7 @@ func encodeDocument(text *bytes.Buffer, body json.RawMessage) {
 // Changes returns the changed documents, without internal ones.
 func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) }
 
+// changeRefs returns references to changes, without those of internal documents.
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {

@@ -64,6 +64,7 @@ func namedOwners(d *Document) map[valueOf][]string {
 	return owners
 }
 
+// sortedValues returns the values in all maps, sorted, without duplicates.
 func sortedValues(maps ...map[valueOf][]string) []valueOf {
 	var all []valueOf
 	for _, m := range maps {

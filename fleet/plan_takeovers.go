@@ -88,6 +88,7 @@ func (t *takeovers) compare(a affected, list *descriptor, id string) {
 	}
 }
 
+// warning describes the objects that a definition newly renders on a cluster.
 func (t *takeovers) warning(a affected, list *descriptor, id string, begun []objectRef, after *rendered) string {
 	var names, deleted []string
 	more := ""

@@ -34,6 +34,7 @@ func (o objectRef) String() string {
 	return o.kind + " " + o.namespace + "/" + o.name
 }
 
+// compareObjects orders objects.
 func compareObjects(a, b objectRef) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name), cmp.Compare(a.group, b.group))
 }
@@ -116,6 +117,7 @@ func (r *rendered) add(t *resourceset.Template, input map[string]any, in enclosi
 	}
 }
 
+// object adds one object, the items of a List, or the objects of a nested ResourceSet.
 func (r *rendered) object(obj map[string]any, in enclosing) {
 	const deepest = 3
 	if len(obj) == 0 {

@@ -19,6 +19,7 @@ func entryOf(c *api.Cluster, typeID, id string) int {
 	return slices.IndexFunc(c.Resources[typeID], func(e api.ResourceAssignment) bool { return e.ID == id && len(e.Overrides) > 0 })
 }
 
+// decodeOverrides parses the overrides of an entry.
 func decodeOverrides(raw map[string]json.RawMessage) (map[string]any, error) {
 	out := make(map[string]any, len(raw))
 	for name, value := range raw {

@@ -86,6 +86,7 @@ var typeKind = kindRules{
 	bound: func(any) int { return 0 },
 }
 
+// parse parses the schema and the template of the type.
 func (t *resourceType) parse() error {
 	var text any
 	if len(t.Schema) > 0 {
@@ -100,6 +101,7 @@ func (t *resourceType) parse() error {
 	return nil
 }
 
+// checkResourceType checks a resource type's document, and its template with samples.
 func checkResourceType(c *checker, t *resourceType) {
 	c.dnsLabel("/id", t.ID)
 	if len(t.ID) > maxTypeID {
@@ -179,6 +181,7 @@ type resource struct {
 	renderings *renderings
 }
 
+// typ returns the resource's type, or nil if the document is read alone.
 func (r *resource) typ() *resourceType {
 	if r.of == nil {
 		return &resourceType{}
@@ -210,6 +213,7 @@ func (r *resource) complete() error {
 	return err
 }
 
+// encodeFields encodes the fields of a spec, sorted by name.
 func encodeFields(spec map[string]any) ([]inputField, error) {
 	fields := make([]inputField, 0, len(spec))
 	for _, name := range sortedKeys(spec) {
@@ -315,6 +319,7 @@ func resourceKind(id string, of *Document) *descriptor {
 	return a
 }
 
+// normalizeResource sets the type, and adds the defaults of its schema to the spec.
 func normalizeResource(id string, of *Document, obj map[string]any) {
 	unstructured.SetDefault(obj, "type", id)
 	unstructured.SetDefault(obj, "spec", map[string]any{})
@@ -327,6 +332,7 @@ func normalizeResource(id string, of *Document, obj map[string]any) {
 	}
 }
 
+// normalizeResourceEntry omits empty overrides.
 func normalizeResourceEntry(entry map[string]any) {
 	if overrides, ok := entry["overrides"]; ok {
 		if object, isObject := overrides.(map[string]any); overrides == nil || isObject && len(object) == 0 {
@@ -335,6 +341,7 @@ func normalizeResourceEntry(entry map[string]any) {
 	}
 }
 
+// checkResource checks a definition's document against its type.
 func checkResource(c *checker, r *resource) {
 	c.dnsLabel("/id", r.ID)
 	if r.of == nil {

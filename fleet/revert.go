@@ -201,6 +201,7 @@ type reversal struct {
 	conflicts []jsontext.MergeConflict
 }
 
+// problems converts the conflicts of a document to problems.
 func (r reversal) problems(kind Kind, id, noun string) []Problem {
 	problems := make([]Problem, len(r.conflicts))
 	for i, c := range r.conflicts {

@@ -41,6 +41,7 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 	merge:   entryMerge[api.RoleBindingRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings }},
 }
 
+// normalizeRoleBinding sets defaults, and converts a role binding's object to its stored form.
 func normalizeRoleBinding(obj map[string]any) {
 	unstructured.SetDefault(obj, "subjects", []any{}) // cleared by a merge patch
 	subjects, _ := obj["subjects"].([]any)
@@ -59,6 +60,7 @@ func normalizeRoleBinding(obj map[string]any) {
 	}
 }
 
+// checkRoleBinding checks a role binding's document.
 func checkRoleBinding(c *checker, b *api.RoleBinding) {
 	c.rbacName("/id", b.ID)
 	if reservedBinding(b.ID) {
@@ -88,6 +90,7 @@ func reservedBinding(id string) bool {
 	return id == "cluster-admin"
 }
 
+// checkSubject checks one subject by the rules of Kubernetes.
 func checkSubject(c *checker, at string, s api.Subject) {
 	if s.Name == "" {
 		c.problem(at+"/name", "must not be empty")
@@ -118,6 +121,7 @@ func checkSubject(c *checker, at string, s api.Subject) {
 	c.text(at+"/name", s.Name, 1024)
 }
 
+// rbacName checks a name by the rules of Kubernetes' RBAC objects.
 func (c *checker) rbacName(at, name string) {
 	if name == "" {
 		c.problem(at, "must not be empty")

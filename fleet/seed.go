@@ -41,6 +41,7 @@ type seedList struct {
 // resourcesList is the key of the definitions of resource types.
 const resourcesList = "resources"
 
+// seedLists returns the keys of a seed file, in the order of creation.
 func (ks *kindSet) seedLists() []seedList {
 	var lists []seedList
 	for _, k := range ks.kinds {
@@ -197,6 +198,7 @@ func (s Seed) create(tx *Tx, shape Shape) error {
 	})
 }
 
+// create adds the document to a Tx, and keeps it for further attempts.
 func (d *SeedDocument) create(tx *Tx, obj map[string]any) (err error) {
 	switch {
 	case d.doc == nil:
@@ -275,6 +277,7 @@ func (s Seed) Locate(err error) error {
 	return &located
 }
 
+// problems returns the problems of an error, at the document's place in the seed.
 func (d SeedDocument) problems(err error) []Problem {
 	var e *Error
 	if !errors.As(err, &e) || len(e.Problems) == 0 {

@@ -218,6 +218,7 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 	return found
 }
 
+// conflict returns the problem of two definitions that render the same object.
 func (s *State) conflict(has *Effective, o objectRef, a, b docKey) Problem {
 	if compareKeys(a, b) > 0 { // independent of the order on the cluster, so that it is the same problem
 		a, b = b, a
@@ -228,6 +229,7 @@ func (s *State) conflict(has *Effective, o objectRef, a, b docKey) Problem {
 		has.id, name(a), name(b), o)}
 }
 
+// compareKeys orders documents by kind and id.
 func compareKeys(a, b docKey) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
 }

@@ -64,6 +64,7 @@ func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, e
 	return compiledIn.state(rules, head, at, records)
 }
 
+// state is NewState for the kinds of the set.
 func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
 	types, records, err := ks.types(records)
 	if err != nil {
@@ -116,6 +117,7 @@ func (ks *kindSet) types(records []Record) (types map[string]*Document, rest []R
 	return types, rest, nil
 }
 
+// index builds the index by DNS name and counts live clusters. It returns an error if clusters share a name.
 func (s *State) index() (err error) {
 	s.byDNS, s.live = make(map[string]string, len(s.docs[KindCluster])), 0
 	for id, doc := range s.docs[KindCluster] {
@@ -207,6 +209,7 @@ func (s *State) Decommissioned() []*Document {
 	return s.sorted(KindCluster, (*Document).Deleted)
 }
 
+// sorted returns some documents of a kind, sorted by id.
 func (s *State) sorted(kind Kind, keep func(*Document) bool) []*Document {
 	out := make([]*Document, 0, len(s.docs[kind]))
 	for _, doc := range s.docs[kind] {

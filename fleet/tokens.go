@@ -67,6 +67,7 @@ type storedSecret struct {
 
 func (d *Document) token() *storedToken { return d.value.(*storedToken) }
 
+// view returns the token as the API shows it.
 func (t *storedToken) view(d *Document) *api.Token {
 	out := &api.Token{
 		ID: t.ID, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Description: t.Description, ExpiresAt: t.ExpiresAt,
@@ -100,10 +101,12 @@ func LooksLikeSecret(text string) bool {
 	return ok && len(digits) == secretDigits+checksumDigits && secretChecksum(digits[:secretDigits]) == digits[secretDigits:]
 }
 
+// secretChecksum returns the checksum digits of a secret.
 func secretChecksum(digits string) string {
 	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(digits)))), checksumDigits)
 }
 
+// base62 formats a number with leading zeros.
 func base62(n *big.Int, width int) string {
 	text := n.Text(62)
 	return strings.Repeat("0", width-len(text)) + text
@@ -239,6 +242,7 @@ func (tx *Tx) RotateToken(id string, r Rotation, now time.Time) (*Document, erro
 	})
 }
 
+// inUTC converts a time to UTC; nil stays nil.
 func inUTC(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -247,6 +251,7 @@ func inUTC(t *time.Time) *time.Time {
 	return &u
 }
 
+// inFuture returns an error for an expiry that has passed.
 func inFuture(t *time.Time, now time.Time) error {
 	if t != nil && !now.Before(*t) {
 		return Invalid([]Problem{{Pointer: "/expires_at", Detail: "must be in the future"}})
@@ -254,6 +259,7 @@ func inFuture(t *time.Time, now time.Time) error {
 	return nil
 }
 
+// storeToken records a token as an edit.
 func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
 	body, err := jsontext.Canonical(t)
 	if err != nil {
@@ -266,6 +272,7 @@ func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
 	return tx.store(KindToken, id, obj)
 }
 
+// checkToken checks a token's document.
 func checkToken(c *checker, d *Document) {
 	t := d.token()
 	c.dnsSubdomain("/name", t.Name)
@@ -315,6 +322,7 @@ func (c Change) Public() (before, after json.RawMessage, err error) {
 	return before, after, err
 }
 
+// withoutSecrets returns a token's body with the digests removed.
 func withoutSecrets(body json.RawMessage) (json.RawMessage, error) {
 	if body == nil {
 		return nil, nil

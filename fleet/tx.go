@@ -126,6 +126,7 @@ func (tx *Tx) descriptor(kind Kind) *descriptor {
 	return cmp.Or(tx.kinds.descriptor(kind), tx.base.kinds.descriptor(kind))
 }
 
+// raw returns a document with the edits of the Tx, also a decommissioned cluster; nil if there is none.
 func (tx *Tx) raw(kind Kind, id string) *Document {
 	if doc, edited := tx.edits[docKey{kind, id}]; edited {
 		return doc
@@ -240,6 +241,7 @@ func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
 	return doc, err
 }
 
+// update changes a document by a request body; change merges the request into the stored object.
 func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, request map[string]any) map[string]any) (*Document, error) {
 	before, err := tx.Get(kind, id)
 	if err != nil {
@@ -378,6 +380,7 @@ func (tx *Tx) each(kind Kind, visit func(*Document)) {
 	}
 }
 
+// sortDocuments sorts documents by kind and id.
 func sortDocuments(docs []*Document) {
 	sort.Slice(docs, func(i, j int) bool {
 		if docs[i].Kind != docs[j].Kind {

@@ -133,6 +133,7 @@ func (tx *Tx) endTombstones(edits []edit) []edit {
 	return kept
 }
 
+// tombstone returns the document of a cluster that is decommissioned now.
 func (tx *Tx) tombstone(doc *Document, now time.Time) (*Document, error) {
 	kept := decommissioned(doc.Cluster(), deletedAt(now))
 	if n := tx.base.docs[KindCluster][doc.ID].incarnation(); n > 0 {
@@ -164,6 +165,7 @@ func (tx *Tx) duplicateDNS(edits []edit) []Problem {
 	return problems
 }
 
+// editOf returns the edit of a cluster, and whether there is one.
 func editOf(edits []edit, cluster string) (*Document, bool) {
 	for _, e := range edits {
 		if e.kind == KindCluster && e.id == cluster {
@@ -189,6 +191,7 @@ type txValidation struct {
 	recalled     map[docKey]*Document
 }
 
+// warn adds a warning, once.
 func (v *txValidation) warn(w string) {
 	if v.warned == nil {
 		v.warned = map[string]bool{}
@@ -199,6 +202,7 @@ func (v *txValidation) warn(w string) {
 	}
 }
 
+// err returns the problems as an error: validation errors first, then limits, then object conflicts.
 func (v *txValidation) err() error {
 	if len(v.problems) > 0 {
 		return Invalid(append(v.problems, v.limits...))
@@ -226,6 +230,7 @@ func (v *txValidation) add(now, before *checker) {
 	}
 }
 
+// newProblems returns the problems that did not exist before, and counts and warns of the others.
 func (v *txValidation) newProblems(now, before []Problem) []Problem {
 	var out []Problem
 	for _, p := range now {
@@ -288,6 +293,7 @@ func (v *txValidation) done() bool {
 	return v.work.stopped() != nil || v.tooLarge.Load() >= maxProblems || v.wrong.Load() >= maxAllProblems
 }
 
+// countNew counts new problems, to stop when there are enough.
 func (v *txValidation) countNew(f checkResult) {
 	if len(f.now.limits) > 0 && len(f.was.limits) == 0 {
 		v.tooLarge.Add(1)
@@ -346,6 +352,7 @@ func (v *txValidation) alreadyValid(before, doc *Document) bool {
 	return v.unchanged(before, doc) && v.base.Effective(before).checked.Load() == v.next.definitions
 }
 
+// unchanged reports whether the answers to a live cluster are certainly the same as before.
 func (v *txValidation) unchanged(before, doc *Document) bool {
 	return doc.Kind == KindCluster && before != nil && !before.Deleted() && !doc.Deleted() &&
 		v.next.sameAnswers(v.base, v.base.Effective(before), v.next.Effective(doc))

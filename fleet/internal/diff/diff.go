@@ -42,6 +42,7 @@ type differ struct {
 	err     error
 }
 
+// objects compares two objects below a pointer.
 func (d *differ) objects(at string, before, after map[string]any) {
 	keys := map[string]bool{}
 	for k := range before {

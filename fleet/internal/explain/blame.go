@@ -127,6 +127,7 @@ func (n *blameNode) step(key string) (blameStep, error) {
 	return blameStep{index: index, kind: stepIndex}, nil
 }
 
+// visit compares a node with its value before a revision, and sets the revision of changed values.
 func (b *Blame) visit(n *blameNode, was any, revision int64) error {
 	if same(n.value, was) {
 		return nil

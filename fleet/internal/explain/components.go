@@ -56,6 +56,7 @@ type sources struct {
 	err error
 }
 
+// add adds a place if it sets the value at the keys.
 func (o *sources) add(p Place, keys ...any) {
 	one, there, err := p.valueAt(keys...)
 	if err != nil {

@@ -139,6 +139,7 @@ func (p *Patches) addOwner(path, manager string) {
 	}
 }
 
+// set sets or removes one value.
 func (p *Patches) set(path string, value json.RawMessage, by Writer) []jsontext.Problem {
 	current, exists := p.values[path]
 	if exists && value != nil && bytes.Equal(current, value) {

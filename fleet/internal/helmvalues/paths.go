@@ -106,6 +106,7 @@ func joined(before []byte, s string) string {
 	return string(append(before, s...))
 }
 
+// scanIndex reads a list index up to its closing bracket, and returns the text after it.
 func scanIndex(s string) (index int, tail string, err error) {
 	digits, tail, closed := strings.Cut(s, "]")
 	if !closed {

@@ -57,6 +57,7 @@ func scalar(raw json.RawMessage) (string, error) {
 	return string(raw), nil
 }
 
+// plainScalar returns an error unless YAML reads a text as the same scalar with and without quotes.
 func plainScalar(s string) error {
 	for _, r := range s {
 		if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {

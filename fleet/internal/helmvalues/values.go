@@ -133,6 +133,7 @@ func (n *node) slots() int {
 	return total + last + 1
 }
 
+// value converts a node to nested maps and lists.
 func (n *node) value() any {
 	switch {
 	case n.leaf:

@@ -68,6 +68,7 @@ func (m *Merge) objects(at string, base, ours, theirs map[string]any) map[string
 	return out
 }
 
+// value merges one value; absent{} stands for a missing one.
 func (m *Merge) value(at string, base, ours, theirs any) any {
 	switch {
 	case reflect.DeepEqual(base, theirs), reflect.DeepEqual(ours, theirs):
@@ -86,6 +87,7 @@ func (m *Merge) value(at string, base, ours, theirs any) any {
 	return m.conflict(at, base, ours, theirs)
 }
 
+// conflict records a conflict and returns the preferred side, or ours.
 func (m *Merge) conflict(at string, base, ours, theirs any) any {
 	shown := func(v any) any {
 		if v == any(absent{}) {
@@ -100,6 +102,7 @@ func (m *Merge) conflict(at string, base, ours, theirs any) any {
 	return ours
 }
 
+// three converts the three versions of a value to one type; not ok if one has another type.
 func three[T any](base, ours, theirs any) (b, o, t T, ok bool) {
 	b, okB := base.(T)
 	o, okO := ours.(T)

@@ -39,6 +39,7 @@ func (p *parser) problem(detail string) error {
 	return nil
 }
 
+// value parses the next value.
 func (p *parser) value(depth int) (any, error) {
 	if depth > maxDepth && !p.ours {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
@@ -162,6 +163,7 @@ func (p *parser) text(s string) error {
 	return nil
 }
 
+// notForYAML reports whether YAML cannot carry a character or would change it.
 func notForYAML(r rune) bool {
 	switch {
 	case r == '\t' || r == '\n' || r == '\r':
@@ -228,6 +230,7 @@ const (
 	maxExponent = 400
 )
 
+// number refuses numbers that other programs would round, or that are too long.
 func (p *parser) number(n json.Number) error {
 	if p.ours {
 		return nil

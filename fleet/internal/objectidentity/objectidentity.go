@@ -75,6 +75,7 @@ type value struct {
 	source string // digest of the expression
 }
 
+// under returns the value of a field, given the names that lead to it.
 func (v value) under(names ...string) value {
 	if len(names) == 0 {
 		return v
@@ -127,6 +128,7 @@ func served(paths []string) []string {
 	return normal(out)
 }
 
+// digest returns a digest of some texts.
 func digest(parts ...string) string {
 	sum := sha256.New()
 	for _, p := range parts {

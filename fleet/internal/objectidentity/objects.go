@@ -28,6 +28,7 @@ var makers = map[string][]string{
 
 var separator = regexp.MustCompile(`^---(\s|$)`)
 
+// identity analyzes the YAML documents of the skeleton.
 func (s *skeleton) identity() Identity {
 	n := &names{skeleton: s}
 	var document []string
@@ -122,6 +123,7 @@ func all(node *yaml.Node) string {
 	return text.String()
 }
 
+// object analyzes one object of a document.
 func (n *names) object(node *yaml.Node) {
 	n.lines = append(n.lines, n.offset+node.Line-1)
 	if node.Kind != yaml.MappingNode {
@@ -155,6 +157,7 @@ func (n *names) object(node *yaml.Node) {
 	}
 }
 
+// metadata analyzes the name and namespace of an object.
 func (n *names) metadata(node *yaml.Node) {
 	if node.Kind != yaml.MappingNode {
 		n.unclear(all(node))

@@ -107,6 +107,7 @@ func indentOf(pipe *parse.PipeNode) string {
 	return text
 }
 
+// branch writes all branches of a condition or loop, whose value controls them.
 func (s *skeleton) branch(n *parse.BranchNode, dot value, inside func(value) value) {
 	known := len(s.vars)
 	condition := s.pipe(n.Pipe, dot)
@@ -176,6 +177,7 @@ func (s *skeleton) rehearse(body *parse.ListNode, item value) {
 // input, and hold no data.
 const receipt = "receipt"
 
+// call writes a template that is called.
 func (s *skeleton) call(n *parse.TemplateNode, dot value) {
 	arg := value{}
 	if n.Pipe != nil {
@@ -200,6 +202,7 @@ func (s *skeleton) call(n *parse.TemplateNode, dot value) {
 	s.vars = vars
 }
 
+// pipe returns the value of a pipeline, and sets the variables that it declares.
 func (s *skeleton) pipe(p *parse.PipeNode, dot value) value {
 	if p == nil {
 		return value{}
@@ -231,6 +234,7 @@ func (s *skeleton) set(name string, v value, assign bool) {
 	s.vars = append(s.vars, variable{name, v})
 }
 
+// sources returns the source digests of values.
 func sources(of []value) []string {
 	var out []string
 	for _, v := range of {
@@ -239,6 +243,7 @@ func sources(of []value) []string {
 	return out
 }
 
+// command returns the value of one command of a pipeline; piped is the result of the previous command.
 func (s *skeleton) command(cmd *parse.CommandNode, dot value, piped []value) value {
 	name, call := cmd.Args[0].(*parse.IdentifierNode)
 	if !call {

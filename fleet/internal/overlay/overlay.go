@@ -66,6 +66,7 @@ func (r *Rules[E]) Merge(layers []Layer[E]) *Merged[E] {
 	return p
 }
 
+// apply merges an entry over the same one of lower layers.
 func (r *Rules[E]) apply(below, above Entry[E]) Entry[E] {
 	if r.Apply == nil {
 		return above
@@ -73,6 +74,7 @@ func (r *Rules[E]) apply(below, above Entry[E]) Entry[E] {
 	return r.Apply(below, above)
 }
 
+// finalize returns an entry with defaults.
 func (r *Rules[E]) finalize(s Entry[E]) E {
 	if r.Finalize == nil {
 		return s.Value

@@ -98,10 +98,12 @@ type place struct {
 	unevaluated bool // the validator keeps a set of the properties or items that no subschema has evaluated
 }
 
+// same returns the place of a further subschema on the same value.
 func (p place) same(s *jsonschema.Schema) place {
 	return place{p.depth, p.chain + 1, p.unevaluated || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil}
 }
 
+// inside returns the place of a value inside the current one.
 func (p place) inside() place { return place{depth: p.depth + 1} }
 
 // visit counts the steps of one subschema on one value, and of all below it. It assumes that alternatives are tried and

@@ -46,6 +46,7 @@ type sampler struct {
 	tried map[string]int // number of refused words, by the pointer of a text
 }
 
+// sample builds one spec, and replaces values that the schema refuses until it is valid. It returns nil if that fails.
 func (s *Schema) sample(full bool, work *Work) map[string]any {
 	m := &sampler{filler: s.filler(), full: full, tried: map[string]int{}}
 	for range maxRounds {
@@ -156,6 +157,7 @@ func (m *sampler) array(text map[string]any, at string, depth int) any {
 	return out
 }
 
+// word returns the next text to try for a pattern.
 func (m *sampler) word(text map[string]any, at string) string {
 	if _, known := m.tried[at]; !known {
 		m.tried[at] = 0

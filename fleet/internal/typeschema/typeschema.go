@@ -90,6 +90,7 @@ var errRemote = errors.New("a schema refers to nothing outside itself")
 
 func (noReferences) Load(string) (any, error) { return nil, errRemote }
 
+// compileProblems converts an error of the schema compiler.
 func compileProblems(err error) []Problem {
 	var invalid *jsonschema.SchemaValidationError
 	var details *jsonschema.ValidationError
@@ -125,6 +126,7 @@ func (s *Schema) Check(spec any, work *Work) []Problem {
 	return validate(s.compiled, s.text, spec)
 }
 
+// validate returns the problems that the validator finds.
 func validate(compiled *jsonschema.Schema, text map[string]any, value any) []Problem {
 	err := compiled.Validate(value)
 	var details *jsonschema.ValidationError
@@ -163,6 +165,7 @@ type filler struct {
 
 func (s *Schema) filler() *filler { return &filler{s, maxFilled, maxFilledBytes} }
 
+// fill adds defaults to a value, and below it.
 func (s *filler) fill(schema, value any) {
 	text, ok := schema.(map[string]any)
 	if s.left--; !ok || s.left < 0 {
@@ -207,6 +210,7 @@ func defaultOf(property any) (any, bool) {
 	return value, has
 }
 
+// clone copies a default, and counts its values and bytes.
 func (s *filler) clone(v any) any {
 	s.left--
 	switch v := v.(type) {
@@ -289,6 +293,7 @@ func (s *Schema) Overlaid(spec, overrides map[string]any) map[string]any {
 	return out
 }
 
+// overlaid is Overlaid, and reports whether the defaults stay below the limit.
 func (s *Schema) overlaid(spec, overrides map[string]any) (map[string]any, bool) {
 	out := maps.Clone(spec)
 	f := s.filler()

@@ -68,6 +68,7 @@ func below(s *jsonschema.Schema) []*jsonschema.Schema {
 	return subs
 }
 
+// weightOf computes the weight of one subschema.
 func weightOf(s *jsonschema.Schema) *weight {
 	var w weight
 	m := &meter{}
@@ -153,6 +154,7 @@ func instructions(pattern string) int {
 	return count(parsed)
 }
 
+// count returns the number of instructions of a parsed pattern.
 func count(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op { //nolint:exhaustive // any other operation costs one step besides its operands
