@@ -44,7 +44,7 @@ func (s *session) apiResourcesCommand() *cli.Command {
 	}
 }
 
-// apiResources lists the kinds that are compiled in, with the verbs of their commands.
+// apiResources lists the compiled-in kinds with the verbs of their commands.
 func apiResources(commands []*cli.Command) []apiResource {
 	var resources []apiResource
 	for _, n := range append(documentKinds(resourcesOfID("TYPE")), tokens) {

@@ -70,10 +70,10 @@ type applyRun struct {
 	c      *cli.Context
 	docs   []document
 	pruned []documentKind
-	// prunesResources: those of all resource types are pruned, whichever there are.
+	// prunesResources: definitions of all resource types are pruned.
 	prunesResources bool
-	types           []documentKind // of which there are documents, or may be some to prune
-	// found is what the fleet has of these documents, and of the kinds to prune, by kind and id.
+	types           []documentKind // types of the documents, and of definitions that may be pruned
+	// found holds the fleet's versions of these documents, and all documents of the kinds to prune, by kind and id.
 	found map[string]map[string]json.RawMessage
 }
 
@@ -116,7 +116,7 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 	return a, nil
 }
 
-// pruneQuestion is what a person is asked, if anything is taken away.
+// pruneQuestion is the text of the confirmation for --prune; empty without --prune.
 func (a *applyRun) pruneQuestion() string {
 	var titles []string
 	for _, n := range a.pruned {
@@ -138,7 +138,7 @@ func (a *applyRun) pruneQuestion() string {
 	return description
 }
 
-// apply sends the operations. When somebody creates or deletes a document in between, it looks again.
+// apply sends the operations. It computes them again when another client creates or deletes one of the documents at the same time.
 func (a *applyRun) apply(conn client, hash string) (answer, error) {
 	var before string
 	for range maxRaces {
@@ -159,7 +159,7 @@ func (a *applyRun) apply(conn client, hash string) (answer, error) {
 	return answer{}, errors.New("somebody else keeps changing the same documents; try again")
 }
 
-// describe says which document of which file an operation is about.
+// describe names the document of an operation with its file.
 func (a *applyRun) describe(op operation) string {
 	for _, d := range a.docs {
 		fields, _ := op["document"].(map[string]json.RawMessage)
@@ -170,9 +170,9 @@ func (a *applyRun) describe(op operation) string {
 	return describeOperation(op)
 }
 
-// applyResult is what apply prints.
+// applyResult is the output of apply.
 type applyResult struct {
-	Revision  *int64   `json:"revision"` // null: there is none, because nothing changed or it was a dry run
+	Revision  *int64   `json:"revision"` // null: nothing changed, or a dry run
 	Created   []string `json:"created"`
 	Changed   []string `json:"changed"`
 	Deleted   []string `json:"deleted"`

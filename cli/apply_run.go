@@ -12,11 +12,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// fewDocuments is up to how many documents of a kind are read one by one; of more, the whole list is.
+// fewDocuments is the largest number of documents of a kind that are read one by one. For more, the list is read.
 const fewDocuments = 20
 
-// loadFleet reads what the fleet has. A process that is behind must not make a document loadFleet as if it were there already, so
-// nothing older is read than the newest revision in the log, which every process asks the store for.
+// loadFleet reads the fleet's versions of the documents. A process that lags behind must not make a document look already applied,
+// so nothing older is read than the newest revision in the log, which every process reads from the store.
 func (a *applyRun) loadFleet(conn client) error {
 	if err := a.s.newest(a.c, conn); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (a *applyRun) loadFleet(conn client) error {
 		}
 		list, err := a.s.listAll(a.c, conn, n)
 		if n.resourceType != "" && apiclient.ErrorCode(err) == "not_found" {
-			continue // the type is among what is given
+			continue // the files create the type
 		}
 		if err != nil {
 			return err
@@ -64,12 +64,12 @@ func (a *applyRun) loadFleet(conn client) error {
 	return nil
 }
 
-// prunes tells whether documents of a kind that were not given are deleted.
+// prunes reports whether documents of a kind that are missing in the files are deleted.
 func (a *applyRun) prunes(n documentKind) bool {
 	return n.resourceType != "" && a.prunesResources || slices.ContainsFunc(a.pruned, func(p documentKind) bool { return p.kind == n.kind })
 }
 
-// findTypes finds the resource types that the documents, and what is pruned, are of.
+// findTypes finds the resource types of the documents and of the definitions to prune.
 func (a *applyRun) findTypes(conn client) error {
 	ids := map[string]bool{}
 	for _, d := range a.docs {
@@ -100,13 +100,13 @@ func (s *session) listAll(c *cli.Context, conn client, n documentKind) ([]json.R
 	return s.readList(0, n.page, func(e ...edit) (*http.Response, error) { return n.api.list(c.Context, conn, e...) })
 }
 
-// Up to how many documents, and bytes of them, all are sent. The server takes several times as much.
+// The largest number of documents, and of their bytes, that are all sent. The server accepts several times as much.
 const (
 	sentDocuments = 2000
 	sentBytes     = 1 << 20
 )
 
-// newest notes the newest revision in the server's log.
+// newest records the newest revision in the server's log.
 func (s *session) newest(c *cli.Context, conn client) error {
 	one := 1
 	a, err := receive(conn.ListRevisions(c.Context, &api.ListRevisionsParams{Limit: &one}))
@@ -123,10 +123,10 @@ func (s *session) newest(c *cli.Context, conn client) error {
 	return nil
 }
 
-// operations are those that make the fleet what the documents say, looking at it anew each time. Whether a document
-// changes anything is for the server to say, at the very revision that the change is made to. Only of a large fleet the
-// documents that say what it has are left out, so that few changes are a small request: those of which the server has
-// confirmed it. Definitions come before the clusters that refer to them, and are deleted after.
+// operations returns the operations that apply the documents, computed from the current fleet on each call. The server decides
+// whether a document changes anything, at the revision of the change itself. For a large set of documents, those that match the
+// fleet are left out after the server has confirmed it, so that a small change is a small request. Definitions come before the
+// clusters that refer to them, and are deleted after them.
 func (a *applyRun) operations(conn client) ([]operation, error) {
 	if err := a.loadFleet(conn); err != nil {
 		return nil, err
@@ -155,21 +155,21 @@ func (a *applyRun) operations(conn client) ([]operation, error) {
 			ops = append(ops, op)
 		}
 	}
-	if len(ops) == 0 { // the API wants at least one, and a plan of nothing has a hash, too
+	if len(ops) == 0 { // the API requires at least one, and a plan of no change has a hash, too
 		d := a.docs[0]
 		ops = append(ops, d.kind.operation("update", d.id, map[string]any{"document": d.fields}))
 	}
 	return ops, nil
 }
 
-// suppliedOperation is the operation of a document that was given.
+// suppliedOperation is the operation of a document in the files.
 type suppliedOperation struct {
 	operation
 	doc  document
-	same bool // the fleet seems to have it as it is
+	same bool // the fleet seems to have the same document
 }
 
-// suppliedOperations are the operations of the documents, as the fleet was found.
+// suppliedOperations returns the operations of the documents in the files, compared with the fleet that was read.
 func (a *applyRun) suppliedOperations() ([]suppliedOperation, error) {
 	var given []suppliedOperation
 	for _, n := range documentKinds(a.types...) {
@@ -191,7 +191,7 @@ func (a *applyRun) suppliedOperations() ([]suppliedOperation, error) {
 	return given, nil
 }
 
-// large tells whether the documents are more than are sent without need.
+// large reports whether the documents exceed the limits below which all are sent.
 func (a *applyRun) large() bool {
 	size := 0
 	for _, d := range a.docs {
@@ -200,9 +200,8 @@ func (a *applyRun) large() bool {
 	return size > sentBytes || len(a.docs) > sentDocuments
 }
 
-// confirm asks the server about the documents that seem to be in the fleet as they are, as many at a time as are sent
-// otherwise: what was read before may be the work of another process, or undone since. Those that would change something
-// are no longer the same.
+// confirm checks with a dry run that the documents which seem to match the fleet do match it, in parts of the usual size: the fleet
+// may have been read from a process that lagged, or may have changed since. It clears the mark of those that differ.
 func (a *applyRun) confirm(conn client, given []suppliedOperation) error {
 	var part []*suppliedOperation
 	size := 0
@@ -232,7 +231,7 @@ func (a *applyRun) confirmPart(conn client, part []*suppliedOperation) error {
 	}
 	_, plan, err := a.s.requestPlan(a.c, conn, ops)
 	if slices.Contains([]string{"conflict", "not_found", "validation_error"}, apiclient.ErrorCode(err)) {
-		for _, g := range part { // the fleet has changed: with the others they are judged as a whole
+		for _, g := range part { // the fleet has changed: the whole change decides about them
 			g.same = false
 		}
 		return nil
@@ -250,7 +249,7 @@ func (a *applyRun) confirmPart(conn client, part []*suppliedOperation) error {
 	return nil
 }
 
-// idsToPrune are the documents of a kind that are to be pruned.
+// idsToPrune returns the ids of a kind that the files do not have.
 func (a *applyRun) idsToPrune(n documentKind) []string {
 	if !a.prunes(n) {
 		return nil

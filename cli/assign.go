@@ -18,13 +18,13 @@ func clusterFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "cluster", Usage: usage}
 }
 
-// updateFlag is for commands that assign what they create.
+// updateFlag allows a command that creates and assigns a definition to change an existing one.
 func updateFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "update", Usage: "when it exists with other values, change it for every cluster that uses it; otherwise that is an error where a cluster is named"}
 }
 
-// createCommand creates a definition or changes it when it exists. With --cluster it also assigns it, and then does not
-// change one that exists.
+// createCommand creates a definition, or changes an existing one. With --cluster it also assigns it, and then leaves an existing
+// one unchanged.
 func (v kindCommands) createCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
@@ -48,7 +48,7 @@ func (v kindCommands) createCommand() *cli.Command {
 	}
 }
 
-// createAndAssign answers the definition, one document with both when there is a cluster, or what a batch does when there is a layer.
+// createAndAssign prints the definition; definition and cluster as one document with --cluster; the batch's result with --layer.
 func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]any, settings []field, on targets) error {
 	given, err := settingsOf(c, settings)
 	if err != nil {
@@ -84,7 +84,7 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 	return v.perform(c, ch)
 }
 
-// assignedTo is the cluster or the layer that a new definition is assigned to; neither, if there is none.
+// assignedTo returns the cluster or the layer to which a new definition is assigned; the zero value without one.
 func assignedTo(c *cli.Context) (on targets, err error) {
 	for _, to := range []struct {
 		flag string
@@ -120,7 +120,7 @@ func (v kindCommands) put(c *cli.Context, id string, doc map[string]any) error {
 	})
 }
 
-// putOperation creates a document, or changes it if there is one, which it answers too.
+// putOperation returns the operation that creates a document, or changes an existing one, with the existing document.
 func (v kindCommands) putOperation(c *cli.Context, conn client, id string, doc map[string]any) (operation, answer, error) {
 	found, err := receive(v.api.get(c.Context, conn, id))
 	if apiclient.ErrorCode(err) == "not_found" {
@@ -129,8 +129,8 @@ func (v kindCommands) putOperation(c *cli.Context, conn client, id string, doc m
 	return v.updateOperation(id, doc), found, err
 }
 
-// ensureOperations create a definition. One that exists is left alone: other clusters use it, and this command is about
-// one. Having other values is an error, unless --update says that they are to change for all.
+// ensureOperations returns the operations that create a definition. An existing one is left unchanged, because other clusters use
+// it and this command is about one. Different values are an error, unless --update allows to change them for all.
 func (v kindCommands) ensureOperations(c *cli.Context, conn client, id string, doc map[string]any) ([]operation, error) {
 	op, found, err := v.putOperation(c, conn, id, doc)
 	if err != nil || op["op"] == "create" || c.Bool("update") {
@@ -139,7 +139,7 @@ func (v kindCommands) ensureOperations(c *cli.Context, conn client, id string, d
 	if len(doc) == 1 { // its id
 		return nil, nil
 	}
-	// What differs is the server's to say: it fills in defaults and writes some things in one way only.
+	// Only the server can compare: it fills in defaults and normalizes values.
 	_, plan, err := v.requestPlan(c, conn, []operation{op})
 	if err != nil {
 		return nil, describeLocations([]operation{op}, err, describeOperation)
@@ -150,7 +150,7 @@ func (v kindCommands) ensureOperations(c *cli.Context, conn client, id string, d
 	return nil, checkSameFields(v.documentKind, id, doc, found)
 }
 
-// differing is the error that a definition has other values than those given, with the values.
+// checkSameFields returns an error with both values of each field that differs between a definition and the command line.
 func checkSameFields(n documentKind, id string, doc map[string]any, found answer) error {
 	body, err := render.Encode(doc)
 	if err != nil {
@@ -179,8 +179,7 @@ func orNone(value json.RawMessage) string {
 	return string(value)
 }
 
-// untilSettled repeats a change that was decided by looking, when somebody created or deleted the same thing in
-// between.
+// retryOnConflict repeats a change that was computed from a read, when another client created or deleted the document in between.
 func (s *session) retryOnConflict(do func() (answer, error)) (a answer, err error) {
 	for range maxRaces {
 		a, err = do()
@@ -201,8 +200,8 @@ func withID(n documentKind, id string, settings map[string]any) map[string]any {
 	return fields
 }
 
-// showPair prints a definition and the cluster it was assigned to. What a dry run would make of them each has to be
-// asked for.
+// showPair prints a definition and the cluster to which it was assigned. After a dry run, the result of each needs a request of its
+// own.
 func (v kindCommands) showPair(c *cli.Context, a assignment, conn client, doc map[string]any, cluster string) error {
 	if !c.Bool("dry-run") {
 		definition, err := receive(v.api.get(c.Context, conn, a.id))
@@ -220,7 +219,7 @@ func (v kindCommands) showPair(c *cli.Context, a assignment, conn client, doc ma
 		return err
 	}
 	on, err := v.assign(c, conn, cluster, a.id, a.given)
-	if err != nil { // it has been checked, so this can only be because the definition is not there yet
+	if err != nil { // the change was checked, so the definition does not exist yet
 		v.note("The cluster is shown without the assignment: the %s does not exist yet.", v.title)
 		if on, err = receive(conn.GetCluster(c.Context, cluster, nil)); err != nil {
 			return err
@@ -229,7 +228,7 @@ func (v kindCommands) showPair(c *cli.Context, a assignment, conn client, doc ma
 	return v.printPair(c, a, cluster, definition.body, on.body)
 }
 
-// printPair prints a definition and the cluster it was assigned to, as one document.
+// printPair prints a definition and the cluster to which it was assigned as one document.
 func (v kindCommands) printPair(c *cli.Context, a assignment, cluster string, definition, on json.RawMessage) error {
 	members := []byte(fmt.Sprintf(`{%q:`, v.name))
 	members = append(members, definition...)
@@ -316,7 +315,7 @@ func (v kindCommands) assignCommand() *cli.Command {
 	return cmd
 }
 
-// valuesGiven are the values to patch that the command line gives; none, if it has none of their flags.
+// valuesGiven returns the values to patch from the command line; none without their flags.
 func (v kindCommands) valuesGiven(c *cli.Context) (map[string]any, error) {
 	if !slices.ContainsFunc(valueFlags(), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }) {
 		return nil, nil
@@ -363,8 +362,8 @@ func (v kindCommands) unassignCommand() *cli.Command {
 	}
 }
 
-// onTargets makes a change of clusters: of one with a request of its own, which answers with the cluster, else as a
-// batch, which is also what a plan's hash from the command line is for.
+// onTargets makes a change of clusters. One cluster takes a request of its own, which returns the cluster. Several clusters, and
+// --plan-hash, need a batch.
 func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(conn client, cluster, hash string) (answer, error)) error {
 	cluster, single := on.single()
 	if !single || c.IsSet("plan-hash") {
@@ -374,13 +373,13 @@ func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(
 	return kindCommands{s, clusters}.performOn(c, ch)
 }
 
-// performOn makes a change that answers with a document of the kind.
+// performOn makes a change whose response is a document of the kind.
 func (v kindCommands) performOn(c *cli.Context, ch change) error {
 	ch.show = func(_ client, a answer) error { return v.printChange(c, v.output(a.body)) }
 	return v.perform(c, ch)
 }
 
-// assignmentOf are the argument and the targets of a command about assignments.
+// assignmentOf returns the argument and the targets of a command about assignments.
 func assignmentOf(c *cli.Context) (id string, on targets, err error) {
 	operands, err := arguments(c, "NAME")
 	if err != nil {
@@ -390,8 +389,8 @@ func assignmentOf(c *cli.Context) (id string, on targets, err error) {
 	return operands[0], on, err
 }
 
-// onVersion makes a change that depends on what a cluster is now, and only if it still is: decide looks at the cluster
-// and makes the change under the condition it is given. When somebody was faster it decides again.
+// retryOnStale makes a change that depends on the current version of a cluster: decide receives the cluster and makes the change on
+// the condition that it is unchanged. It retries when another client changed the cluster.
 func (s *session) retryOnStale(c *cli.Context, api client, cluster string, decide func(now answer, unchanged edit) (answer, error)) (before, after answer, err error) {
 	for range maxRaces {
 		if before, err = receive(api.GetCluster(c.Context, cluster, nil)); err != nil {

@@ -11,22 +11,21 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Assigning what is assigned already leaves the settings that are not mentioned as they are: with --all, a repeated
-// command must not release a hotfix. So that nobody takes "assigned" for "as in the catalog, and running", what stayed is
-// said; --reset releases it.
+// Assigning a definition again keeps the settings that the command line does not mention: with --all, a repeated command must not
+// release a hotfix. A note lists the settings that differ from a new assignment; --reset releases them.
 
 func resetFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "reset", Usage: "what is not given becomes as in a new assignment: enabled, and the catalog's; patches stay"}
 }
 
-// assignment is a definition to assign, with the settings that the command line gives.
+// assignment is a definition to assign, with the settings of the command line.
 type assignment struct {
 	id       string
-	settings []field // that there are
+	settings []field // all settings of the kind
 	given    map[string]any
 }
 
-// reset are the settings of a new assignment, and those given.
+// reset returns the settings of a new assignment, overlaid with the command line's.
 func (a assignment) reset() map[string]any {
 	values := map[string]any{}
 	for _, f := range a.settings {
@@ -36,7 +35,8 @@ func (a assignment) reset() map[string]any {
 	return values
 }
 
-// own are the settings in which an assignment differs from a new one, and which were not given, as NAME=VALUE.
+// ownSettings returns the settings, as NAME=VALUE, in which an assignment differs from a new one, without those of the command
+// line.
 func (a assignment) ownSettings(n documentKind, cluster json.RawMessage) ([]string, error) {
 	entries, err := n.entries(cluster)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a assignment) ownSettings(n documentKind, cluster json.RawMessage) ([]stri
 	return own, nil
 }
 
-// assignWith assigns a definition that has settings on each cluster, and says what it left of them, or took back.
+// assignWith assigns a definition with settings to each cluster, and notes the settings that it kept or reset.
 func (v kindCommands) assignWith(c *cli.Context, a assignment, on targets) error {
 	values := a.given
 	if c.Bool("reset") {
@@ -103,7 +103,7 @@ func (v kindCommands) assignWith(c *cli.Context, a assignment, on targets) error
 	})
 }
 
-// noteKept says what one cluster's assignment keeps.
+// noteKeptSettings notes the settings that one cluster's assignment keeps.
 func (v kindCommands) noteKeptSettings(a assignment, cluster string, document json.RawMessage) error {
 	kept, err := a.ownSettings(v.documentKind, document)
 	if err != nil || len(kept) == 0 {
@@ -123,9 +123,9 @@ func (v kindCommands) noteKeptSettings(a assignment, cluster string, document js
 	return nil
 }
 
-// noteKeptOn says which of several clusters keep something: those that --reset would change.
+// noteKeptSettingsOn notes which of several clusters keep settings that --reset would change.
 func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignment, on targets) {
-	if c.Bool("dry-run") || v.quiet { // what is not assigned yet would look as if it were kept
+	if c.Bool("dry-run") || v.quiet { // a new assignment would look like a kept one
 		return
 	}
 	ops := []operation{on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.reset()))}
@@ -144,7 +144,7 @@ func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignme
 	}
 }
 
-// plain is a value without the quotes of a text.
+// unquoted returns a value; a string without its quotes.
 func unquoted(value json.RawMessage) string {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// authCommands tell what the tokens of this command line are good for. What that is the server says.
+// authCommands show the identity and the permissions of the tokens of this command line, as the server reports them.
 type authCommands struct{ *session }
 
 func (s authCommands) authCommand() *cli.Command {
@@ -24,13 +24,13 @@ func (s authCommands) authCommand() *cli.Command {
 	}
 }
 
-// What a token is used for.
+// Uses of a token.
 const (
 	forReads   = "reads"
 	forChanges = "changes"
 )
 
-// caller is whom the server takes one token for.
+// caller is the identity that the server sees for one token.
 type caller struct {
 	For []string `json:"for"`
 	api.Identity
@@ -61,7 +61,7 @@ func (s authCommands) whoAmICommand() *cli.Command {
 	}
 }
 
-// callers asks for each token. An error beside some answers is about the others.
+// callers requests the identity of each token. With an error it also returns the identities that were found.
 func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
 	uses := [][]string{{forReads}, {forChanges}}
 	if s.connection.settings.WriteToken == s.connection.settings.Token {
@@ -83,7 +83,7 @@ func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
 	return known, problem
 }
 
-// identity is whom the server takes the token for that is used so.
+// identity returns the identity of the token that is used for reads or for changes.
 func (s authCommands) identity(ctx context.Context, conn client, use string) (api.Identity, error) {
 	var who api.Identity
 	a, err := receive(conn.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
@@ -129,23 +129,23 @@ func (s authCommands) printCallers(c *cli.Context, known []caller) error {
 	return s.print(c, out)
 }
 
-// question is what can-i is asked.
+// permissionQuery is the request of can-i.
 type permissionQuery struct {
-	needs   string // the role, as the server calls it
-	use     string // which token that would be tried with
-	cluster string // the only one to be polled for, by id, or by DNS name if that is what the credential names; empty: any
+	needs   string // role, by the server's name
+	use     string // the use whose token is checked
+	cluster string // the only cluster whose polls are allowed, by id, or by DNS name if the credential has that; empty: any
 }
 
-// permission is the answer of can-i.
+// permission is the result of can-i.
 type permission struct {
 	Allowed bool   `json:"allowed"`
 	Needs   string `json:"needs"`
 	Actor   string `json:"actor"`
 	Role    string `json:"role"`
-	Reason  string `json:"reason"` // empty: it is allowed
+	Reason  string `json:"reason"` // empty: allowed
 }
 
-// errDenied ends can-i with 1 when the answer is no.
+// errDenied makes can-i exit with 1 when the permission is missing.
 var errDenied = errDiffers
 
 func (s authCommands) canICommand() *cli.Command {
@@ -185,20 +185,21 @@ func (s authCommands) canICommand() *cli.Command {
 	}
 }
 
-// Verbs of kubectl, some of which no command here is called by.
+// Verbs of kubectl, including some that no command has.
 var (
 	readVerbs   = []string{"get", "list", "watch"}
 	changeVerbs = []string{"create", "update", "patch", "delete"}
 )
 
-// asked is what a verb and a noun need: as the commands themselves tell, what changes something has a dry run.
+// permissionQueryOf returns the permission that a verb and a noun need. It follows from the commands: those that change something
+// have --dry-run.
 func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQuery, error) {
 	noun, name, _ := strings.Cut(noun, "/")
 	switch {
 	case verb == "poll" && (noun == "" || noun == clusters.name || noun == clusters.plural):
 		return permissionQuery{needs: "poll", use: forReads, cluster: name}, nil
 	case noun == "*":
-		noun = tokens.name // what needs most
+		noun = tokens.name // the noun that needs most
 	}
 	cmd := args.FindCommand(commands, firstNonEmpty(noun, verb))
 	if cmd == nil || cmd.Hidden || slices.Contains(offline, cmd.Name) {
@@ -222,10 +223,10 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	return permissionQuery{needs: "read", use: forReads}, nil
 }
 
-// offline are commands that ask no server, or nothing that needs a token.
+// offline are the commands that need no token.
 var offline = []string{"auth", "config", "completion", "version"}
 
-// answer holds who somebody is against what is asked.
+// evaluate compares an identity with the permission that is needed.
 func (q permissionQuery) evaluate(who api.Identity) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
 	switch {
@@ -237,7 +238,7 @@ func (q permissionQuery) evaluate(who api.Identity) permission {
 	case who.ClusterID != "" && q.cluster != who.ClusterID:
 		p.Allowed, p.Reason = false, who.Actor+" polls only for "+who.ClusterID
 	case who.Credential == "certificate" && !slices.ContainsFunc(who.ClusterDNS, func(dns string) bool { return sameDNS(dns, q.cluster) }):
-		// Whoever has one may not ask which cluster that is.
+		// This credential cannot resolve the cluster's id.
 		p.Allowed, p.Reason = false, fmt.Sprintf("%s is a certificate, which names clusters by DNS name, and polls only for %s: "+
 			"ask for poll cluster/DNS-NAME", who.Actor, args.ListOf(who.ClusterDNS))
 	}

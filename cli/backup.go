@@ -51,16 +51,16 @@ func (s *session) backupTo(c *cli.Context, to io.Writer) error {
 	return err
 }
 
-// backupFile writes a backup beside its place, so that it is there whole or not at all.
+// backupFile writes a backup to a temporary file and renames it, so that the target is complete or does not exist.
 func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
 		return cmp.Or(err, args.Errorf("%s exists; a backup takes no file's place", target))
 	}
-	file, err := os.CreateTemp(filepath.Dir(target), ".backup-*") // only its owner can read it: it has the tokens' digests
+	file, err := os.CreateTemp(filepath.Dir(target), ".backup-*") // readable by its owner only: it contains the tokens' digests
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it has another name by then, or none
+	defer func() { _ = os.Remove(file.Name()) }() // the file is renamed or gone by then
 	saved, err := s.saveBackup(c, file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	return err
 }
 
-// saveBackup asks for a backup; on a terminal a line says how far it is.
+// saveBackup requests a backup, and shows the progress on a terminal.
 func (s *session) saveBackup(c *cli.Context, to io.Writer) (apiclient.SavedBackup, error) {
 	conn, err := s.connect(c)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *session) saveBackup(c *cli.Context, to io.Writer) (apiclient.SavedBacku
 		if now := s.env.Now(); now.Sub(shown) >= 200*time.Millisecond {
 			shown = now
 			text := bytesText(n)
-			if of > 0 { // what is between may have left it out
+			if of > 0 { // a proxy may have removed the length
 				text += " of " + bytesText(of)
 			}
 			line(text)

@@ -20,10 +20,10 @@ import (
 // operation is one operation of a batch or a plan, as the API takes it.
 type operation map[string]any
 
-// planner makes the operations of a change. It may look at the fleet to do so.
+// planner computes the operations of a change. It may read the fleet.
 type planner func(conn client) ([]operation, error)
 
-// plannedFlags are those of every change that can be planned.
+// plannedFlags are the flags of every change that can be planned.
 func plannedFlags() []cli.Flag {
 	return ofChanges(slices.Concat([]cli.Flag{
 		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
@@ -35,7 +35,7 @@ func plannedFlags() []cli.Flag {
 	}))
 }
 
-// ofChanges marks flags as those that all changes share.
+// ofChanges puts flags into the category that help explains once.
 func ofChanges(flags []cli.Flag) []cli.Flag {
 	for _, flag := range flags {
 		switch f := flag.(type) {
@@ -57,7 +57,7 @@ func changeFlags() []cli.Flag {
 	return ofChanges(slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()))
 }
 
-// planHash is the --plan-hash of the command line.
+// planHash returns the value of --plan-hash, read from the file for @FILE.
 func (s *session) planHash(c *cli.Context) (string, error) {
 	hash := c.String("plan-hash")
 	name, inFile := strings.CutPrefix(hash, "@")
@@ -78,7 +78,7 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	return plan.PlanHash, nil
 }
 
-// batch sends operations as one change, or with --dry-run only has them checked.
+// batch sends operations as one change, or with --dry-run has them checked.
 func (s *session) batch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
 	a, err := s.sendBatch(c, conn, ops, hash)
 	return a, describeLocations(ops, err, describeOperation)
@@ -98,7 +98,7 @@ func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash s
 
 var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/(?:document|patch|values)\b)?(/?)`)
 
-// located puts words for the places of operations in an error of the server: nobody has typed them.
+// describeLocations replaces the pointers to operations in a server's error by descriptions: the user typed no operations.
 func describeLocations(ops []operation, err error, describe func(operation) string) error {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	if !ok {
@@ -125,7 +125,7 @@ func describeLocations(ops []operation, err error, describe func(operation) stri
 	return err
 }
 
-// describeOperation names the document of an operation, or the revision that it takes back; the others say enough without.
+// describeOperation names the document of an operation, or the revision that it reverts; empty for others.
 func describeOperation(op operation) string {
 	if op["op"] == "revert" {
 		return fmt.Sprintf("revision %v", op["revision"])
@@ -138,25 +138,25 @@ func describeOperation(op operation) string {
 	return nameOfKind(kind) + "/" + id
 }
 
-// change is a change of the fleet in a form that can be planned.
+// change is a change of the fleet that can be planned.
 type change struct {
 	operations planner
-	// describe names what an operation is about, for errors; nil: describeOperation.
+	// describe names the subject of an operation in errors; nil: describeOperation.
 	describe func(operation) string
-	// what it does, for the question; empty: it is only asked about if it turns out to take something away, or the server
-	// wants it confirmed.
+	// description describes the change in prompts. Empty: it is confirmed only if it removes something or the server requires
+	// confirmation.
 	description string
-	// scriptsMay: without a terminal it needs no --yes, unless the server wants it confirmed.
+	// unconfirmedInScripts: without a terminal, --yes is not needed unless the server requires confirmation.
 	unconfirmedInScripts bool
-	// request makes the change with a request of its own, with the plan's hash if it is not empty; nil: as a batch.
+	// request sends the change as a request of its own, with the plan's hash if that is not empty; nil: as a batch.
 	request func(conn client, hash string) (answer, error)
-	// show prints the answer; nil: what a batch answers.
+	// show prints the response; nil: as the result of a batch.
 	show func(conn client, a answer) error
-	// told: show says itself what was done.
+	// printsSummary: show prints the summary itself.
 	printsSummary bool
 }
 
-// plan asks what the change would do.
+// plan requests the plan of the change.
 func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage, api.Plan, error) {
 	ops, err := ch.operations(conn)
 	if err != nil {
@@ -169,7 +169,7 @@ func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage,
 	return document, plan, describeLocations(ops, err, ch.describe)
 }
 
-// perform plans, confirms and makes a change, as the flags say.
+// perform plans, confirms and makes a change, depending on the flags.
 func (s *session) perform(c *cli.Context, ch change) error {
 	conn, err := s.connect(c)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	if c.Bool("plan") {
 		return s.showPlan(c, conn, ch)
 	}
-	for _, flag := range []string{"rendered", "templates"} { // who gives them expects to be shown something first
+	for _, flag := range []string{"rendered", "templates"} { // these flags request a plan with the change
 		if c.IsSet(flag) {
 			return args.Errorf("--%s is for --plan, which changes nothing", flag)
 		}
@@ -236,14 +236,14 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 	return s.batch(c, conn, ops, hash)
 }
 
-// printBatch shows the answer to a batch.
+// printBatch shows the response to a batch.
 func (s *session) printBatch(c *cli.Context, a answer) error {
 	var result api.BatchResult
 	if err := a.decode(&result); err != nil {
 		return err
 	}
 	switch {
-	case s.printsOneLine(c) && s.line != "": // says it
+	case s.printsOneLine(c) && s.line != "": // the line is printed instead
 	case len(result.Changes) == 0:
 		s.note("Nothing to change.")
 	case c.Bool("dry-run"):
@@ -272,7 +272,7 @@ func changeNames(refs []api.ChangeRef) []string {
 	return names
 }
 
-// count writes a number of things: "1 cluster", "2 clusters".
+// count writes a number with its noun: "1 cluster", "2 clusters".
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -20,12 +20,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// tokenSecret is the Secret of the poll token, unless another one is named.
+// tokenSecret is the default name of the Secret with the poll token.
 const tokenSecret = "internal-api-token"
 
 const reconcileEvery = "fluxcd.controlplane.io/reconcileEvery"
 
-// bootstrapper makes what a cluster needs to join the fleet.
+// bootstrapper prints the manifests with which a cluster joins the fleet.
 type bootstrapper struct{ *session }
 
 func (s bootstrapper) bootstrapCommand() *cli.Command {
@@ -66,14 +66,14 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 	}
 }
 
-// identityOf is what a cluster is told about itself and the API.
+// identityOf is the identity of a cluster and how it reaches the API.
 type identityOf struct {
 	cluster             api.Cluster
 	url                 string
 	secret, token       string
 	tlsSecret, interval string
 	noReceipts          bool               // no receipts
-	types               []api.ResourceType // that have a template
+	types               []api.ResourceType // with a template
 }
 
 func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
@@ -132,7 +132,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	return s.printObjects(c, objects)
 }
 
-// typesWithTemplate are the resource types that the cluster is to render, and says which it is not.
+// typesWithTemplate returns the resource types that the cluster renders, and notes the others.
 func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.ResourceType, error) {
 	types, err := s.knownTypes(c.Context, conn)
 	if errors.Is(err, errNoTypes) {
@@ -155,7 +155,7 @@ func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.Reso
 	return types, nil
 }
 
-// checkCreateToken refuses what would lose the token, or could not print it, before there is one.
+// checkCreateToken rejects, before a token is created, a command line that would lose it or could not print it.
 func (s bootstrapper) checkCreateToken(c *cli.Context, id identityOf) error {
 	switch {
 	case c.IsSet("token-file"):
@@ -218,7 +218,7 @@ func (s bootstrapper) readToken(file string) (string, error) {
 	return token, nil
 }
 
-// clusterOf is a cluster by its id, or by its DNS name when there is a dot in it.
+// clusterOf finds a cluster by id, or by DNS name if the argument contains a dot.
 func (s bootstrapper) clusterOf(c *cli.Context, conn client, cluster string) (api.Cluster, error) {
 	var doc api.Cluster
 	if !strings.Contains(cluster, ".") {
@@ -242,14 +242,14 @@ func (s bootstrapper) clusterOf(c *cli.Context, conn client, cluster string) (ap
 	return docs[0], nil
 }
 
-// printChartValues prints values of chart flux-resourceset-cluster; what is not in them has the chart's default.
+// printChartValues prints values of the chart flux-resourceset-cluster. All others keep the chart's defaults.
 func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	values := kubeObject{
 		"cluster": kubeObject{"name": id.cluster.ClusterName, "dns": id.cluster.ClusterDNS, "environment": id.cluster.Environment},
 	}
 	reach := kubeObject{"url": id.url}
 	switch {
-	case id.secret == "": // the certificate does
+	case id.secret == "": // the certificate authenticates
 	case id.token == "":
 		reach["existingSecret"] = id.secret
 	case id.secret == tokenSecret:
@@ -284,7 +284,7 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 	return s.printAs(c, "yaml", render.Output{Document: document})
 }
 
-// manifests are the shipped ones with the names of this cluster in them.
+// manifests returns the shipped manifests with the names of this cluster.
 func (id identityOf) manifests() ([]kubeObject, error) {
 	shipped, err := parseObjects(charts.Manifests)
 	if err != nil {
@@ -345,7 +345,7 @@ func (id identityOf) address(obj kubeObject) {
 	}
 }
 
-// nameCluster gives the templates the DNS name that each answer has to be for.
+// nameCluster sets the DNS name that the templates require in each response.
 func (id identityOf) nameCluster(spec kubeObject) {
 	defaults, _ := spec["defaultValues"].(kubeObject)
 	if settings, ok := defaults["settings"].(kubeObject); ok {
@@ -353,7 +353,7 @@ func (id identityOf) nameCluster(spec kubeObject) {
 	}
 }
 
-// addressReceipts tells the templates how receipts reach the API: as the provider does.
+// addressReceipts configures how the templates send receipts to the API: in the same way as the provider polls.
 func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
 	defaults, _ := spec["defaultValues"].(kubeObject)
 	settings, _ := defaults["settings"].(kubeObject)

@@ -1,5 +1,28 @@
-// Package cli is the command line of flux-resourceset: a thin layer of urfave/cli commands over the Go client. Every
-// rule (validation, merge, conflicts) lives in the server; here are only arguments, output and advice.
+// Package cli is the command line of flux-resourceset: urfave/cli commands over the Go client. Every rule (validation, merge,
+// conflicts) is the server's; the package handles arguments, output, confirmation and hints.
+//
+// Invariants:
+//
+//   - A command line that cannot be understood sends no request. Lists are complete unless --limit is given, which a note reports.
+//   - Standard output is the result in one format. Notes, warnings, prompts and errors go to standard error.
+//   - A change that removes something is confirmed by a person at a terminal, or by a flag that names its size.
+//   - A lost response to a change is reported with the request id under which the history has it.
+//   - All commands of a kind follow from its descriptor, a documentKind. Kinds of resource types have the same commands.
+//
+// To read it from the beginning:
+//
+//  1. cli.go and session.go: a run, from the command line to the exit code; connection.go is the way to the server.
+//  2. kind.go and verbs.go: kinds of documents and the commands that all of them have; fields.go reads their flags.
+//     components.go, namespaces.go, rolebindings.go, resources.go, layers.go and clusters.go are the kinds.
+//  3. batch.go and confirm.go: a change, from operations through plan and confirmation to the request. targets.go selects clusters,
+//     assign.go assigns definitions, result_line.go prints the result.
+//  4. apply.go, apply_run.go, documents.go and input_parse.go: files.
+//  5. plan.go, plan_groups.go and revision_text.go: plans and revisions as text. plan_render.go shows their effect on
+//     Kubernetes objects with the renderer in render.go and render_set.go.
+//  6. output.go and errors.go: formats, errors and hints.
+//
+// Below it, internal/args parses and documents command lines, internal/config finds server and tokens, internal/render writes
+// formats and tables, and internal/prompt, pager, editor and watch serve one purpose each.
 package cli
 
 import (
@@ -20,20 +43,20 @@ const (
 	exitError = 1 // the server refused, could not be reached, or something else failed
 	exitUsage = 2 // the command line is wrong; nothing was sent
 
-	// Of commands that compare (plan, diff, --plan), as of diff(1): 0 means that nothing differs.
+	// Of commands that compare (plan, diff, --plan), as in diff(1): 0 means no difference.
 	exitDiffers = 1
-	exitTrouble = 3 // what is exitError elsewhere
+	exitTrouble = 3 // replaces exitError
 
-	exitTimedOut = 2 // of wait: what was waited for did not come in time
+	exitTimedOut = 2 // of wait: the state was not reached within the time
 )
 
-// Env is the world a command runs in.
+// Env is the environment of a run.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Which of the three are terminals: tables instead of JSON, questions instead of refusals, colours.
+	// Whether the streams are terminals. They select tables instead of JSON, prompts instead of errors, and colors.
 	StdinTerminal, StdoutTerminal, StderrTerminal bool
-	// Size is that of the terminal that Stdout is, in characters; 0: not known. Nil: it is not known.
+	// Size returns the size of the terminal behind Stdout in characters; 0: unknown. Nil: unknown.
 	Size func() (columns, rows int)
 	// Getenv looks up an environment variable; empty when it is not set.
 	Getenv func(name string) string
@@ -43,9 +66,9 @@ type Env struct {
 	Now func() time.Time
 }
 
-// Run executes one command line, commandLine[0] being the program's name, and answers the exit code: 0 done, 1 failed, 2 the
-// command line is wrong. Commands that compare answer 0 nothing differs, 1 something does, 2 the command line is wrong,
-// 3 failed.
+// Run executes one command line, whose first element is the program's name, and returns the exit code: 0 success, 1 failure, 2 a
+// wrong command line. Commands that compare return 0 for no difference, 1 for a difference, 2 for a wrong command line and 3 for a
+// failure.
 func Run(ctx context.Context, commandLine []string, env Env) int {
 	if env.Now == nil {
 		env.Now = time.Now
@@ -54,7 +77,7 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 	s.program = args.NameOf(commandLine[0])
 	app := s.app()
 	words := commandLine[1:]
-	if len(words) > 0 && words[0] == "help" { // as others have it
+	if len(words) > 0 && words[0] == "help" { // as in other programs
 		words = append(slices.Clone(words[1:]), "--help")
 	}
 	line, err := args.Arrange(app, words)
@@ -87,14 +110,14 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 	return exitError
 }
 
-// printUsage prints the help under the name that the program was called by.
+// printUsage prints the help under the name by which the program was called.
 func (s *session) printUsage(app *cli.App, path []*cli.Command) {
 	var text strings.Builder
 	args.PrintUsage(&text, app, path, changeFlags())
 	_, _ = io.WriteString(s.env.Stdout, args.Renamed(text.String(), s.program))
 }
 
-// app is the whole command tree. It holds no state of its own: s does.
+// app builds the command tree. All state is in s.
 func (s *session) app() *cli.App {
 	app := &cli.App{
 		Name:     args.Program,
@@ -128,11 +151,11 @@ func (s *session) app() *cli.App {
 			return nil
 		},
 	}
-	// Help is printed by printUsage: urfave's would take `help` and `h` as subcommands of every command, so that
-	// nothing could have these names.
+	// printUsage prints the help: urfave's would take `help` and `h` as subcommands of every command, so that these could not be
+	// names.
 	app.HideHelp, app.HideHelpCommand, app.HideVersion = true, true, true
 	app.OnUsageError = badFlag
-	app.Setup() // names the commands; before finish, which names the ones below them
+	app.Setup() // sets HelpName, from which finish derives those of subcommands
 	for _, cmd := range app.Commands {
 		finish(cmd)
 	}
@@ -140,7 +163,7 @@ func (s *session) app() *cli.App {
 	return app
 }
 
-// finish sets what is the same for every command.
+// finish applies the settings that all commands share.
 func finish(cmd *cli.Command) {
 	cmd.HideHelp, cmd.HideHelpCommand = true, true
 	cmd.OnUsageError = badFlag
@@ -164,7 +187,7 @@ func needsVerb(c *cli.Context) error {
 	return args.Errorf("%s needs a command: %s", c.Command.HelpName, args.ListOf(args.Visible(c.Command.Subcommands)))
 }
 
-// badFlag turns what the flag parser says into a usage error, without urfave's help on standard output.
+// badFlag turns an error of the flag parser into a usage error, without urfave's help on standard output.
 func badFlag(_ *cli.Context, err error, _ bool) error {
 	return args.Error{Err: err}
 }

@@ -16,14 +16,15 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// What clusters have from layers, and what they do not take.
+// Inherited entries of clusters in tables, and the command that excludes them.
 
-// effective is a cluster with all that it has.
+// effectiveCluster returns a cluster with the entries of its layers.
 func (s *session) effectiveCluster(c *cli.Context, conn client, id string) (answer, error) {
 	return receive(conn.GetCluster(c.Context, id, nil, query(url.Values{"view": {"effective"}})))
 }
 
-// inheriting are the tables of clusters with what layers give them, which is asked for when they are to be shown.
+// effectiveTables returns a function that makes the table of clusters with their inherited entries. The function requests them only
+// when a table is printed.
 func effectiveTables(c *cli.Context, docs []json.RawMessage, effective func() (map[string]json.RawMessage, error)) func() ([]render.Table, error) {
 	return func() ([]render.Table, error) {
 		has, err := effective()
@@ -38,8 +39,8 @@ func effectiveTables(c *cli.Context, docs []json.RawMessage, effective func() (m
 	}
 }
 
-// withInherited is the table of clusters with their counts as OWN+INHERITED where layers give them something, and -o wide with the
-// layers; has is the clusters with all that they have, by id. Nil: the server knows of no layers.
+// effectiveTable returns the table of clusters with counts as OWN+INHERITED where layers add entries, and with the layers for -o
+// wide. has is the effective clusters by id; nil: the server does not support layers.
 func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (render.Table, error) {
 	t, err := clusters.view.table(docs...)
 	if err != nil || has == nil {
@@ -47,7 +48,7 @@ func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (ren
 	}
 	for i, own := range docs {
 		all, there := has[t.Rows[i][0]]
-		if !there { // it is gone by now
+		if !there { // deleted in the meantime
 			t.Rows[i] = append(t.Rows[i], "")
 			continue
 		}
@@ -70,7 +71,7 @@ func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (ren
 	return t, nil
 }
 
-// effectiveOnes are clusters with all that they have, asked for one by one.
+// effectiveClusters reads effective clusters one by one, by id.
 func (s *session) effectiveClusters(c *cli.Context, docs []json.RawMessage) (map[string]json.RawMessage, error) {
 	conn, err := s.connection.client(c)
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *session) effectiveClusters(c *cli.Context, docs []json.RawMessage) (map
 			return nil, err
 		}
 		has, err := s.effectiveCluster(c, conn, id)
-		if apiclient.ErrorCode(err) == "validation_error" { // an older server knows of no layers
+		if apiclient.ErrorCode(err) == "validation_error" { // an older server does not support layers
 			return nil, nil
 		}
 		if err != nil {
@@ -94,8 +95,7 @@ func (s *session) effectiveClusters(c *cli.Context, docs []json.RawMessage) (map
 	return out, nil
 }
 
-// effectiveList is a list of clusters with all that they have. It is asked for only where there are layers: without, it is as
-// large as the list of the documents, and the same.
+// effectiveList reads a list of effective clusters, by id. Without layers it is nil, because the list would equal the documents.
 func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) (map[string]json.RawMessage, error) {
 	conn, err := s.connection.client(c)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) 
 	return out, nil
 }
 
-// inheritedCount is how many entries of a list a cluster has that its document does not have.
+// inheritedCount returns the number of entries in a list of an effective cluster that its document does not have.
 func inheritedCount(n documentKind, own, has json.RawMessage) (int, error) {
 	says, err := n.entries(own)
 	if err != nil {
@@ -186,13 +186,13 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 	}
 }
 
-// exclusions are ids that a cluster excludes, by list and by resource type.
+// exclusions are the ids that a cluster excludes, by list and by resource type.
 type exclusions struct {
 	lists     map[string][]string
 	resources map[string][]string
 }
 
-// excludable lists the forms of KIND/ID for some kinds. A component is disabled instead of excluded.
+// exclusionForms lists the forms of KIND/ID for some kinds. A component is disabled instead of excluded.
 func exclusionForms(kinds []documentKind) string {
 	var forms []string
 	for _, n := range kinds {
@@ -224,7 +224,7 @@ func parseExclusions(kinds []documentKind, operands []string) (exclusions, error
 	return x, nil
 }
 
-// excludedBy reads the exclusions of a cluster's document, also of kinds that this program does not know.
+// readExclusions reads the exclusions of a cluster's document, including kinds that this program does not know.
 func readExclusions(cluster json.RawMessage) (exclusions, error) {
 	var doc struct {
 		Excludes map[string]json.RawMessage `json:"excludes"`
@@ -246,7 +246,7 @@ func readExclusions(cluster json.RawMessage) (exclusions, error) {
 	return x, nil
 }
 
-// ids are all of them, in the order of their lists' names.
+// ids returns all exclusions in the order of their lists' names.
 func (x exclusions) ids() []string {
 	var ids []string
 	for _, lists := range []map[string][]string{x.lists, x.resources} {
@@ -257,7 +257,7 @@ func (x exclusions) ids() []string {
 	return ids
 }
 
-// over is the merge patch of a cluster's excludes that adds these exclusions, or removes them (off).
+// patch returns the merge patch of a cluster's excludes that adds these exclusions, or removes them (off).
 func (x exclusions) patch(was exclusions, off bool) map[string]any {
 	changed := func(have, ids []string) any {
 		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return slices.Contains(ids, id) })

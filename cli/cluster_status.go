@@ -19,13 +19,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// States that commands act on; the server may know others.
+// States with a meaning for commands. The server may have others.
 const (
 	stateConfirmed = "confirmed"
 	stateFailed    = "failed"
 )
 
-// seenAt is a time that may not have come.
+// pollTimeText formats the time of a poll; "-" for none.
 func pollTimeText(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -33,7 +33,7 @@ func pollTimeText(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// statesOf are the counts of states, as "11 confirmed, 1 failed".
+// statesOf formats counts of states: "11 confirmed, 1 failed".
 func statesOf(counts api.StatusCounts) string {
 	var out []string
 	for _, state := range render.SortedKeys(counts) {
@@ -42,10 +42,10 @@ func statesOf(counts api.StatusCounts) string {
 	return strings.Join(out, ", ")
 }
 
-// failureMessage is the longest message of a failure in a table, in characters.
+// failureMessage is the maximum length of a failure's message in a table, in characters.
 const failureMessage = 160
 
-// failureText is a failure in one line: its reason, then its cause. It comes from outside, and is shown on a terminal.
+// failureText formats a failure in one line: reason, then cause. The text is from outside and is made safe for a terminal.
 func failureText(f *api.Failure) string {
 	if f == nil {
 		return ""
@@ -53,7 +53,7 @@ func failureText(f *api.Failure) string {
 	return strings.TrimSuffix(strings.ReplaceAll(render.Printable(f.Reason+": "+summarize.Cause(f.Message, failureMessage)), "\n", " "), ": ")
 }
 
-// clusterStateText is a cluster's state, and failed beside a state that would hide it.
+// clusterStateText returns a cluster's state, and failed beside a state that would hide it.
 func clusterStateText(c api.ClusterSummary) string {
 	if len(c.States) > 1 {
 		return strings.Join(c.States, ",")
@@ -61,7 +61,7 @@ func clusterStateText(c api.ClusterSummary) string {
 	return c.State
 }
 
-// failedInput is the id of the input that failed, or else the object.
+// failedInput returns the id of the failed input, or else the object.
 func failedInput(f *api.Failure) string {
 	if f == nil {
 		return ""
@@ -76,7 +76,7 @@ var (
 			return []string{c.ID, clusterStateText(c), c.Environment, pollTimeText(c.SeenAt), statesOf(c.Counts)}
 		}),
 	}
-	// failedStatusView is fleetStatusView where an input of a cluster failed.
+	// failedStatusView is fleetStatusView with the failed input of each cluster.
 	failedStatusView = view{
 		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, narrow: 6,
 		row: rowOf(func(c api.ClusterSummary) []string {
@@ -97,7 +97,7 @@ var (
 	}
 )
 
-// stateOf is the state of an input, and what it is based on if that is no receipt.
+// stateOf returns the state of an input, with its basis if that is no receipt.
 func stateOf(in api.InputStatus) string {
 	if in.ConfirmedBy != "" {
 		return in.State + " (" + in.ConfirmedBy + ")"
@@ -105,10 +105,10 @@ func stateOf(in api.InputStatus) string {
 	return in.State
 }
 
-// clusterStates are those of docs/status.md, the worst first.
+// clusterStates are the states of docs/status.md, the worst first.
 var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "progressing", "delivered", "confirmed", "superseded"}
 
-// statusFilters are the flags that say which clusters a status is of.
+// statusFilters are the flags that select the clusters of a status.
 var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state"}
 
 func (s clusterCommands) statusCommand() *cli.Command {
@@ -183,8 +183,8 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 	return s.print(c, documentKind{name: "input", view: inputStatusView}.outputOf(a.body, known.Inputs...))
 }
 
-// decommissionText is how far the decommissioning of a cluster has come. Its state alone, "behind" or "silent", reads like a problem
-// of a cluster that is meant to run something.
+// decommissionText describes the progress of a cluster's decommissioning. Its state alone, "behind" or "silent", reads like a
+// problem of an active cluster.
 func decommissionText(known *api.ClusterStatus) string {
 	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, pollTimeText(known.DeletedAt))
 	received := 0
@@ -267,10 +267,10 @@ func (s componentCommands) statusCommand() *cli.Command {
 	}
 }
 
-// errTimedOut: what was waited for did not come in time.
+// errTimedOut: the state was not reached within the time.
 var errTimedOut = errors.New("not in time")
 
-// waitEvery is the pause between two questions.
+// waitEvery is the interval between two requests.
 const waitEvery = 2 * time.Second
 
 func (s *session) waitCommand() *cli.Command {
@@ -308,7 +308,7 @@ func (s *session) waitCommand() *cli.Command {
 
 func (s *session) wait(c *cli.Context, conn client, id string) error {
 	within := c.Duration("within")
-	if c.IsSet("timeout") && !c.IsSet("within") { // who knows kubectl means this by it
+	if c.IsSet("timeout") && !c.IsSet("within") { // kubectl's name of this flag
 		within = c.Duration("timeout")
 	}
 	ctx, cancel := context.WithTimeout(c.Context, within)
@@ -353,7 +353,7 @@ func (s *session) wait(c *cli.Context, conn client, id string) error {
 	}
 }
 
-// awaited is the state that is waited for, of a cluster or of a component on it.
+// waitState returns the state that wait compares, of a cluster or of a component on it.
 func waitState(known *api.ClusterStatus, component string) (state string, failure *api.Failure, err error) {
 	state = known.State
 	found := component == ""
@@ -371,8 +371,8 @@ func waitState(known *api.ClusterStatus, component string) (state string, failur
 	return state, failure, nil
 }
 
-// withStates adds what is known of each cluster to a table that begins with their ids. A server of an earlier version, or one
-// that is busy, tells nothing, and the list is good without.
+// addStateColumns adds the state of each cluster to a table that begins with their ids. When the server is too old or busy, the
+// list is shown without it.
 func addStateColumns(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error) {
 	return func() ([]render.Table, error) {
 		out, err := tables()
@@ -406,14 +406,14 @@ func addStateColumns(c *cli.Context, s *session, conn client, tables func() ([]r
 	}
 }
 
-// What a selector may be, at most; the server reads ids in it as values of labels.
+// Limits of a selector; the server parses the ids in it as label values.
 const (
 	maxSelector   = 4096
 	maxLabelValue = 63
 )
 
-// statusOf asks for the clusters of the rows of a list: by id, or as the list was asked for where that are too many. It never
-// asks for a component: that is the status of the component alone.
+// statusFilter selects the clusters in the rows of a list: by id, or with the list's own filters if there are too many. The filter
+// by component is left out: it would select the status of that component.
 func statusFilter(c *cli.Context, rows [][]string) edit {
 	ids := make([]string, len(rows))
 	long := false

@@ -61,7 +61,7 @@ var clusters = documentKind{
 	},
 }
 
-// assignedFields are a cluster's lists of what it is assigned.
+// assignedFields are the lists of a cluster's assignments.
 func assignedFields() []field {
 	var fields []field
 	for _, n := range definitions() {
@@ -70,7 +70,7 @@ func assignedFields() []field {
 	return fields
 }
 
-// clusterView counts what a cluster is assigned of each kind.
+// clusterView counts the assignments of each kind.
 func clusterView() view {
 	columns := func(of func(n documentKind) string) []string {
 		var cells []string
@@ -90,7 +90,7 @@ func clusterView() view {
 			}
 			counts := columns(func(n documentKind) string {
 				var list []json.RawMessage
-				_ = json.Unmarshal(lists[n.list], &list) // what is no list, rowOf reports
+				_ = json.Unmarshal(lists[n.list], &list) // rowOf reports an error if it is no list
 				return strconv.Itoa(len(list))
 			})
 			return rowOf(func(d api.Cluster) []string {
@@ -102,7 +102,7 @@ func clusterView() view {
 	}
 }
 
-// clusterFilters are those of lists of clusters.
+// clusterFilters are the filters of lists of clusters.
 func clusterFilters() []filter {
 	return []filter{
 		{&cli.StringFlag{Name: "environment", Aliases: []string{"e"}, Usage: "only clusters of this `TIER`"}, "environment"},
@@ -253,7 +253,7 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 	}
 }
 
-// patchesOf are a cluster document's patches of one component, {} when there are none.
+// patchesOf returns the patches of one component in a cluster's document; {} without any.
 func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMessage, error) {
 	var doc struct {
 		Patches map[string]map[string]json.RawMessage `json:"patches"`
@@ -267,7 +267,7 @@ func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMe
 	return map[string]json.RawMessage{}, nil
 }
 
-// pairs writes a map as KEY=VALUE, sorted.
+// formatLabels writes a map as KEY=VALUE, sorted.
 func formatLabels(m map[string]string) string {
 	out := make([]string, 0, len(m))
 	for k, v := range m {
@@ -277,5 +277,5 @@ func formatLabels(m map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// when is a time to the second, in UTC, so that output can be compared.
+// formatTime formats a time to the second in UTC, so that outputs can be compared.
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

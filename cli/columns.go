@@ -17,7 +17,7 @@ func sortFlag() cli.Flag {
 	return &cli.StringFlag{Name: "sort-by", Usage: "order by this `COLUMN` of -o wide, as its header has it"}
 }
 
-// labelFlags add columns to lists of what has labels.
+// labelFlags add label columns to lists of documents with labels.
 func labelFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "label-columns", Aliases: []string{"L"}, Usage: "columns with these `LABELS`, separated by commas"},
@@ -25,7 +25,7 @@ func labelFlags() []cli.Flag {
 	}
 }
 
-// sortedBy are documents in the order of a column.
+// sortedBy returns documents in the order of a column.
 func (v view) sortedBy(column string, docs []json.RawMessage) ([]json.RawMessage, error) {
 	if column == "" {
 		return docs, nil
@@ -54,7 +54,7 @@ func (v view) sortedBy(column string, docs []json.RawMessage) ([]json.RawMessage
 	return out, nil
 }
 
-// compareCells compares numbers as such.
+// compareCells compares numbers numerically and all else as text.
 func compareCells(a, b string) int {
 	x, errX := strconv.ParseInt(a, 10, 64)
 	y, errY := strconv.ParseInt(b, 10, 64)
@@ -64,7 +64,7 @@ func compareCells(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// labelColumns are the labels that --label-columns asks for. A key of a label holds no comma.
+// labelColumns returns the labels of --label-columns. A label's key contains no comma.
 func labelColumns(c *cli.Context) ([]string, error) {
 	var names []string
 	for _, given := range c.StringSlice("label-columns") {
@@ -78,7 +78,7 @@ func labelColumns(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// noteAbsentLabels mentions labels asked for as columns that no document has, such as misspelled ones.
+// noteAbsentLabels reports labels of --label-columns that no document has, such as misspelled ones.
 func (s *session) noteAbsentLabels(c *cli.Context, plural string, docs []json.RawMessage) error {
 	names, err := labelColumns(c)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *session) noteAbsentLabels(c *cli.Context, plural string, docs []json.Ra
 	return nil
 }
 
-// withLabels is a table with columns for labels of the documents that its rows are about.
+// withLabels adds label columns to a table of documents.
 func withLabels(c *cli.Context, t render.Table, docs []json.RawMessage) (render.Table, error) {
 	names, err := labelColumns(c)
 	if err != nil || len(names) == 0 && !c.Bool("show-labels") {

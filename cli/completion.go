@@ -42,8 +42,8 @@ func (s *session) completionCommand() *cli.Command {
 	return cmd
 }
 
-// completeCommand prints what can stand in place of the last word, one a line. It never fails: a shell has no place
-// for an error while somebody types.
+// completeCommand prints the candidates for the last word, one a line. It never fails: a shell cannot show an error during
+// completion.
 func (s *session) completeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "__complete", Hidden: true, Usage: "Print what can follow the words of a command line", ArgsUsage: "WORD...",
@@ -60,33 +60,33 @@ func (s *session) completeCommand() *cli.Command {
 	}
 }
 
-// completer answers what can follow, from the server where only that knows.
+// completer finds candidates; those that depend on the fleet come from the server.
 type completer struct {
 	*session
 	c            *cli.Context
-	resourceType string // the resource type of the command that is being typed
-	about        string // the component that its other flags are about
+	resourceType string // the resource type in the command line
+	about        string // the component in the other flags
 }
 
 var _ args.Values = (*completer)(nil)
 
-// Set takes over a flag of the command line that is being typed. One that is wrong is as good as none.
+// Set applies a flag of the command line being typed. A wrong value is ignored.
 func (s *completer) Set(flag cli.Flag, value string) {
-	if flag.Names()[0] == "type" { // of `resource TYPE`: what says which server to ask is not called so
+	if flag.Names()[0] == "type" { // the operand of `resource TYPE`; no global flag has this name
 		s.resourceType = value
 		return
 	}
 	_ = s.c.Set(flag.Names()[0], value)
 }
 
-// Beside takes over another flag of the command.
+// Beside applies another flag of the command.
 func (s *completer) Beside(flag cli.Flag, value string) {
 	if flag.Names()[0] == components.name {
 		s.about = value
 	}
 }
 
-// Flag answers what a flag's value can be.
+// Flag returns the candidates for a flag's value.
 func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	switch flag.Names()[0] {
 	case "output":
@@ -139,7 +139,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	return s.idsOfKindName(flag.Names()[0])
 }
 
-// Argument answers what the positional argument with this index can be.
+// Argument returns the candidates for the positional argument with this index.
 func (s *completer) Argument(path []*cli.Command, index int) []string {
 	if len(path) == 0 {
 		return nil
@@ -194,7 +194,7 @@ func (s *completer) contextNames() []string {
 	return names
 }
 
-// idsOfNamed are the ids of a kind's documents, by its name.
+// idsOfKindName returns the ids of the documents of a kind, by the kind's name.
 func (s *completer) idsOfKindName(name string) []string {
 	for _, n := range documentKinds() {
 		if n.name == name {
@@ -212,7 +212,7 @@ func kindCommandNames() []string {
 	return names
 }
 
-// listed is what of documents is offered.
+// namedDocument is the part of a document that completion uses.
 type namedDocument struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name"`
@@ -221,14 +221,14 @@ type namedDocument struct {
 	Revision    int64             `json:"revision"`
 }
 
-// ask asks the server for a list. No answer: no candidates.
+// list requests a list; on an error there are no candidates.
 func (s *completer) list(list func(ctx context.Context, c client, e ...edit) (*http.Response, error), e ...edit) []namedDocument {
 	var docs []namedDocument
 	s.request(&docs, func(ctx context.Context, c client) (*http.Response, error) { return list(ctx, c, e...) })
 	return docs
 }
 
-// question asks the server, for no longer than somebody waits for a completion.
+// request sends a request with a timeout short enough for completion.
 func (s *completer) request(out any, ask func(ctx context.Context, c client) (*http.Response, error)) {
 	s.quiet = true
 	conn, err := s.connection.client(s.c)
@@ -241,10 +241,10 @@ func (s *completer) request(out any, ask func(ctx context.Context, c client) (*h
 	if err != nil {
 		return
 	}
-	_ = a.decode(out) // what is not as expected is no candidate
+	_ = a.decode(out) // an unexpected response yields no candidates
 }
 
-// running are the versions, or the tags, that clusters are asked for of the component that is typed.
+// desiredVersions returns the desired versions, or tags, of the component in the command line.
 func (s *completer) desiredVersions(what string) []string {
 	if s.about == "" {
 		return nil
@@ -278,7 +278,7 @@ func (s *completer) tokenNames() []string {
 	return names
 }
 
-// environments are those that clusters are in.
+// environments returns the environments of clusters.
 func (s *completer) environments() []string {
 	there := map[string]bool{}
 	for _, doc := range s.list(clusters.api.list) {
@@ -287,7 +287,7 @@ func (s *completer) environments() []string {
 	return render.SortedKeys(there)
 }
 
-// labelKeys are those that clusters have.
+// labelKeys returns the label keys of clusters.
 func (s *completer) labelKeys(end string) []string {
 	there := map[string]bool{}
 	for _, doc := range s.list(clusters.api.list) {
@@ -298,7 +298,7 @@ func (s *completer) labelKeys(end string) []string {
 	return render.SortedKeys(there)
 }
 
-// revisions are the last ones, the newest first.
+// revisions returns the latest revisions, newest first.
 func (s *completer) revisions() []string {
 	docs := s.list(listRevisions, query(url.Values{"limit": {"20"}}))
 	numbers := make([]string, len(docs))

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// usageView shows what clusters run of a component.
+// usageView shows the versions of a component that clusters are configured with.
 var usageView = view{
 	header: []string{"VERSION", "TAG", "PATH", "CLUSTERS", "OVERRIDING", "PATCHED", "DISABLED", "ENVIRONMENTS", "NAMES"},
 	narrow: 8,
@@ -48,15 +48,15 @@ func (s componentCommands) usageCommand() *cli.Command {
 	}
 }
 
-// entries is a document about a component that is shown as the table of a list in it.
+// entries is a document about a component, shown as the table of a list in it.
 type entries struct {
 	view  view
-	field string // the list
+	field string // name of the list
 	ask   func(conn client, id string) (*http.Response, error)
 	names func(id string, list []json.RawMessage) ([]string, error) // for -o name
 }
 
-// printEntries prints what there is to say about the component that is the command's argument.
+// printEntries requests and prints such a document for the component in the command line.
 func (s componentCommands) printEntries(c *cli.Context, e entries) error {
 	operands, err := arguments(c, "NAME")
 	if err != nil {

@@ -113,7 +113,7 @@ var assignmentSettings = []field{
 	valuesFromField("cluster-values-from", "Helm values from a Secret or ConfigMap on this cluster, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
 }
 
-// componentSettings are the fields of a component's assignment, where no field of the catalog can be meant.
+// componentSettings are the settings of an assignment for commands that change no catalog entry, under shorter names.
 var componentSettings = []field{
 	boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays").initially(true),
 	clearableField("oci-tag", "oci_tag", "`TAG` there instead of the catalog's; empty: the catalog's"),
@@ -122,7 +122,7 @@ var componentSettings = []field{
 	valuesFromField("values-from", "Helm values from a Secret or ConfigMap there, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
 }
 
-// former are fields with flags that help does not show.
+// hiddenFields returns fields whose flags help does not show.
 func hiddenFields(fields []field) []field {
 	out := make([]field, len(fields))
 	for i, f := range fields {
@@ -131,18 +131,17 @@ func hiddenFields(fields []field) []field {
 	return out
 }
 
-// componentCommands are those that only components have.
+// componentCommands are the commands that only components have.
 type componentCommands struct{ *session }
 
-// commands are all of them, in the order of the help.
+// commands returns them in the order of the help.
 func (s componentCommands) commands() []*cli.Command {
 	return []*cli.Command{
 		s.usageCommand(), s.statusCommand(), s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands(s).relinquishCommand(),
 	}
 }
 
-// switchCommand is enable or disable. Unlike assign it does not create an assignment: a typing error must not put a
-// component on a cluster.
+// switchCommand is enable or disable. Unlike assign it creates no assignment, so that a typing error cannot install a component.
 func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command {
 	usage := "Let Flux run a component on clusters that it is assigned to"
 	if !enabled {
@@ -167,7 +166,7 @@ func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command
 	}
 }
 
-// setCommand changes settings of assignments, which, as with enable and disable, must be there.
+// setCommand changes settings of existing assignments.
 func (s componentCommands) setCommand() *cli.Command {
 	settings := componentSettings
 	return &cli.Command{
@@ -224,7 +223,7 @@ func hasAssigned(doc api.Cluster, component string) bool {
 	return slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == component })
 }
 
-// givenByLayer tells whether a cluster has a component that it does not list. An older server knows of no layers.
+// givenByLayer reports whether a cluster has a component only from a layer. An older server does not support layers.
 func (s componentCommands) givenByLayer(c *cli.Context, conn client, cluster, component string) (bool, error) {
 	a, err := s.effectiveCluster(c, conn, cluster)
 	if apiclient.ErrorCode(err) == "validation_error" {
@@ -256,7 +255,7 @@ func (s componentCommands) patchValuesCommand() *cli.Command {
 	}
 }
 
-// patchValues changes a component's patches. Of one cluster it prints them as they were and as they are.
+// patchValues changes a component's patches. For one cluster it prints them before and after.
 func (s componentCommands) patchValues(c *cli.Context, on targets, component string) error {
 	values, err := s.valuesFrom(c)
 	if err != nil {
@@ -301,7 +300,7 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 }
 
 func (s componentCommands) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {
-	// The first three are what the reference's CLI prints.
+	// The reference's CLI prints the first three.
 	document, err := render.Encode(struct {
 		Cluster   string                     `json:"cluster_id"`
 		Component string                     `json:"component_id"`

@@ -16,10 +16,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// What a change has to be confirmed with, by a person at a terminal and by a script.
+// Confirmation of changes, by a person at a terminal and by a script.
 
-// confirm makes sure that something destructive is meant: --yes says so, a person at a terminal is asked. Without
-// either the command is refused, unless it is one that scripts have always been able to run.
+// confirm requires confirmation of a destructive change: --yes, or the answer of a person at a terminal. Without either the command
+// fails, unless it is one that scripts have always been able to run.
 func (s *session) confirm(c *cli.Context, ch change) error {
 	if ch.description == "" || c.Bool("yes") || c.Bool("dry-run") {
 		return nil
@@ -36,9 +36,8 @@ func (s *session) confirm(c *cli.Context, ch change) error {
 	return s.prompter.Yes(ch.description)
 }
 
-// agreed asks, before anything is sent, whether a change is meant, and answers the hash of the plan that was agreed to;
-// empty: it is not tied to one. Whoever is at a terminal is shown the plan, unless --yes says that it is meant. In a script
-// --yes says so, or --max-removals.
+// confirmBeforeSending confirms a change before it is sent, and returns the hash of the confirmed plan; empty: the change is not
+// tied to a plan. A person at a terminal sees the plan, unless --yes is set. A script confirms with --yes or --max-removals.
 func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (string, error) {
 	limited := c.IsSet("max-removals")
 	asking := s.interactive() && !c.Bool("yes") && !c.Bool("dry-run")
@@ -47,7 +46,7 @@ func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (
 	}
 	_, plan, err := ch.plan(s, c, conn)
 	if e, ok := errors.AsType[*apiclient.Error](err); ok && !limited && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
-		return "", s.confirm(c, ch) // an older server cannot plan; of anything else that is missing it tells again
+		return "", s.confirm(c, ch) // an older server cannot plan; any other missing route fails again when the change is sent
 	}
 	if err == nil && plan.PlanHash == "" {
 		err = errors.New("the server's answer is not a plan")
@@ -69,8 +68,8 @@ func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (
 	return "", nil
 }
 
-// agreedAfter asks because the server wants a change confirmed. A script has to say how much it expects: --yes means that
-// the change is meant, and not that it may do anything.
+// confirmAfterRefusal confirms a change for which the server requires confirmation. A script has to state the number of removals:
+// --yes alone sets no limit.
 func (s *session) confirmAfterRefusal(c *cli.Context, conn client, ch change, refusal error) (string, error) {
 	_, plan, err := ch.plan(s, c, conn)
 	switch {
@@ -90,7 +89,7 @@ func (s *session) confirmAfterRefusal(c *cli.Context, conn client, ch change, re
 		summarize.Removals(plan), advice)}
 }
 
-// withinRemovals holds a plan against --max-removals.
+// withinRemovals compares a plan with --max-removals.
 func withinRemovals(c *cli.Context, plan api.Plan) error {
 	most := c.Int("max-removals")
 	if plan.Totals.Removals <= most {
@@ -102,14 +101,14 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 	}
 }
 
-// takesAway tells whether a plan deletes, removes or forgets anything.
+// removesAnything reports whether a plan deletes, removes or forgets anything.
 func removesAnything(plan api.Plan) bool {
 	return plan.Totals.Removals+plan.Totals.Removed > 0 ||
 		slices.ContainsFunc(plan.Changes, func(ch api.ChangeRef) bool { return ch.Action == "delete" })
 }
 
-// askAbout shows a plan to the person at the terminal and asks. What takes something from a protected environment is only
-// meant by whoever types its name.
+// confirmPlan shows a plan to the person at the terminal and prompts. A removal in a protected environment is confirmed by typing
+// its name.
 func (s *session) confirmPlan(c *cli.Context, plan api.Plan, ch change) error {
 	description := firstNonEmpty(ch.description, "make this change")
 	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.connection.serverLine()}
@@ -127,7 +126,7 @@ func (s *session) confirmPlan(c *cli.Context, plan api.Plan, ch change) error {
 	return s.prompter.Yes(description)
 }
 
-// unconfirmed are the protected environments that lose something and that --confirm does not name.
+// unconfirmed returns the protected environments with removals that --confirm does not name.
 func unconfirmed(c *cli.Context, plan api.Plan) []string {
 	var names []string
 	for _, tier := range plan.Protected {

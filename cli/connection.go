@@ -16,24 +16,24 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// link is the way to the server: which one, who asks, and what was seen of it and done there. It prints nothing but what its
-// console is told.
+// connection is the connection to the server: settings, credentials, the revisions seen and the changes made. All output goes
+// through its console.
 type connection struct {
 	console *console
 
 	settings          config.Settings
-	conn              client // nil until it is needed
+	conn              client // nil until the first use
 	token, writeToken string
-	seen              *apiclient.RevisionToken // the newest revision of the server; nil until there is a client
-	cache             *config.RevisionCache    // what earlier runs saw of it; nil until there is a client
+	seen              *apiclient.RevisionToken // the newest revision of the server; nil before the first use
+	cache             *config.RevisionCache    // revisions that earlier runs saw; nil before the first use
 
-	mu         sync.Mutex // guards what the client's callbacks use
-	made       bool       // something was changed
-	historyErr error      // the server has another history than earlier runs saw; nil: it does not
-	madeAt     string     // the fleet's revision then, if it is known
+	mu         sync.Mutex // guards the fields that the client's callbacks use
+	made       bool       // a change was made
+	historyErr error      // the server's history was replaced since an earlier run; nil: it was not
+	madeAt     string     // the fleet's revision after the change, if known
 }
 
-// client connects as the command line, the environment and the context say. Nothing is sent yet.
+// client connects with the settings of command line, environment and context. It sends no request.
 func (l *connection) client(c *cli.Context) (client, error) {
 	if l.conn != nil {
 		return l.conn, nil
@@ -74,9 +74,9 @@ func (l *connection) client(c *cli.Context) (client, error) {
 	return inner, nil
 }
 
-// authorize sets the token, read when it is first needed: a command that prints one may ask for a password.
+// authorize sets the token, which is read on the first use: a command that prints one may prompt for a password.
 func (l *connection) authorize(ctx context.Context, req *http.Request) error {
-	// A plan changes nothing, and the server takes the token for reads; who may see tokens may change them.
+	// A plan changes nothing, and the server accepts the token for reads. Reading tokens needs the token for changes.
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan")
 	if err := l.historyError(); err != nil && !reads {
 		return err
@@ -84,7 +84,7 @@ func (l *connection) authorize(ctx context.Context, req *http.Request) error {
 	return l.sendToken(ctx, req, reads && !adminPath(l.settings.URL, req.URL))
 }
 
-// sendToken sets the token that is used for reads, or that for changes.
+// sendToken sets the token for reads, or that for changes.
 func (l *connection) sendToken(ctx context.Context, req *http.Request, reads bool) error {
 	source, cached := l.settings.WriteToken, &l.writeToken
 	if reads || l.settings.WriteToken == l.settings.Token {
@@ -106,14 +106,14 @@ func (l *connection) sendToken(ctx context.Context, req *http.Request, reads boo
 	return nil
 }
 
-// recall starts with what earlier runs saw of the server that the settings lead to.
+// loadSeenRevision starts with the newest revision of the server that earlier runs saw.
 func (l *connection) loadSeenRevision(set config.Settings) *apiclient.RevisionToken {
 	l.cache, l.seen = l.console.environment().RevisionCache(set), &apiclient.RevisionToken{}
 	l.seen.Note(l.cache.Revision())
 	return l.seen
 }
 
-// remember keeps what this run saw for the next ones.
+// saveSeenRevision stores the newest revision of this run for later runs.
 func (l *connection) saveSeenRevision() {
 	if l.cache == nil {
 		return
@@ -123,8 +123,8 @@ func (l *connection) saveSeenRevision() {
 	}
 }
 
-// replaced is called when the server's store lacks what was seen of it: it is forgotten, and a read goes on with a note. A change may
-// be meant for what was there before, so that it fails, and can be repeated.
+// onHistoryReplaced is called when the server's store lacks a revision that was seen: the revision is forgotten, and a read
+// continues with a note. A change may be based on the earlier history, so it fails and can be repeated.
 func (l *connection) onHistoryReplaced(change bool, have, seen int64) bool {
 	l.mu.Lock()
 	first := l.historyErr == nil
@@ -143,14 +143,14 @@ func (l *connection) onHistoryReplaced(change bool, have, seen int64) bool {
 	return true
 }
 
-// history is the error that the server has another history than earlier runs saw; nil: it does not.
+// historyError is the error of a replaced history; nil: it was not replaced.
 func (l *connection) historyError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.historyErr
 }
 
-// behindHint says what to do when a server does not have what was seen of it before.
+// behindHint is the hint for a server that lacks a revision seen before.
 func (l *connection) behindHint(problem *apiclient.Error) string {
 	have, asked, behind := problem.Behind()
 	if !behind || problem.Problem.Error == apiclient.CodeUnknownRevision || l.cache == nil || asked > l.cache.Revision() {
@@ -161,14 +161,14 @@ func (l *connection) behindHint(problem *apiclient.Error) string {
 		have, asked, l.cache.Path(), config.SeenFor.Minutes())
 }
 
-// changed notes that a change was made, which is so before its answer can be read or shown.
+// recordChange records that a change was made, before its response is read or shown.
 func (l *connection) recordChange(h http.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.made, l.madeAt = true, h.Get("X-Fleet-Revision")
 }
 
-// where is a line that says which server is going to be asked.
+// serverLine names the server to which the change will be sent.
 func (l *connection) serverLine() string {
 	line := "On " + l.settings.URL
 	if name := l.settings.Context; name != "" {
@@ -177,7 +177,7 @@ func (l *connection) serverLine() string {
 	return render.Printable(line) + "\n"
 }
 
-// change tells whether something was changed, and the fleet's revision then, if it is known.
+// lastChange reports whether a change was made, and the fleet's revision after it, if known.
 func (l *connection) lastChange() (made bool, at string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,18 +12,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
-// console is where a run stands: its environment, and what a person hears there beside the output, on standard error.
+// console is the environment of a run, and its messages on standard error.
 type console struct {
 	env            Env
 	quiet, verbose bool
 
-	mu           sync.Mutex // guards what the client's callbacks use
+	mu           sync.Mutex // guards the fields that the client's callbacks use
 	warned       map[string]bool
-	repeated     int  // warnings that were not printed, because they say of another cluster what was said of one
-	skipWarnings bool // what comes back says its warnings itself
+	repeated     int  // warnings left out because they repeat one about another cluster
+	skipWarnings bool // the response body contains its warnings
 }
 
-// warn prints the server's advice, each piece once, and about one of several clusters.
+// warn prints a warning of the server once; of warnings that differ only in the cluster, one.
 func (c *console) warn(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *console) warn(text string) {
 	_, _ = fmt.Fprintf(c.env.Stderr, "%s %s\n", c.color(render.Yellow, "Warning:"), render.Printable(text))
 }
 
-// silently asks for what says its warnings itself.
+// withoutWarnings makes a request whose response body contains its warnings.
 func (c *console) withoutWarnings(ask func() error) error {
 	c.silence(true)
 	defer c.silence(false)
@@ -53,14 +53,14 @@ func (c *console) silence(on bool) {
 	c.skipWarnings = on
 }
 
-// moreWarnings counts those that were not printed.
+// moreWarnings prints the number of warnings left out.
 func (c *console) moreWarnings() {
 	if c.repeated > 0 {
 		c.note("The same of %s more; --plan --full shows all.", count(c.repeated, "cluster"))
 	}
 }
 
-// note tells the user something about the output. Unlike a warning it is not the server's.
+// note prints a message about the output, which is the program's own and not a warning of the server.
 func (c *console) note(format string, args ...any) {
 	if !c.quiet {
 		_, _ = fmt.Fprintf(c.env.Stderr, format+"\n", args...)
@@ -94,12 +94,12 @@ func (c *console) trace(req *http.Request, rsp *http.Response, took time.Duratio
 	_, _ = io.WriteString(c.env.Stderr, b.String())
 }
 
-// colour marks text for standard error. NO_COLOR (no-color.org) switches it off.
+// color marks text for standard error. NO_COLOR (no-color.org) disables it.
 func (c *console) color(code, text string) string {
 	return c.paint(c.env.StderrTerminal, code, text)
 }
 
-// paint marks text for where it is written, if that is a terminal.
+// paint marks text if it is written to a terminal.
 func (c *console) paint(terminal bool, code, text string) string {
 	if !terminal || c.env.Getenv("NO_COLOR") != "" {
 		return text
@@ -107,10 +107,10 @@ func (c *console) paint(terminal bool, code, text string) string {
 	return render.Paint(code, text)
 }
 
-// interactive is true when somebody can be shown something and asked.
+// interactive reports whether a person can be prompted.
 func (c *console) interactive() bool { return c.env.StdinTerminal && c.env.StderrTerminal }
 
-// world is where configuration comes from.
+// environment is the source of the configuration.
 func (c *console) environment() config.Environment {
 	return config.Environment{Getenv: c.env.Getenv, Stdin: c.env.Stdin, Stderr: c.env.Stderr, Now: c.env.Now, Warn: c.warn}
 }

@@ -48,7 +48,7 @@ func (s contexts) configCommand() *cli.Command {
 	}
 }
 
-// tokenFlags are the places a context can take a token from; the token itself is a global flag.
+// tokenFlags are the sources of a context's token; the token itself is a global flag.
 func tokenFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, token := range []string{"api-token", "write-token"} {
@@ -98,7 +98,7 @@ func (s contexts) setContextCommand() *cli.Command {
 	}
 }
 
-// setContext takes over the flags that are on the command line.
+// setContext applies the flags of the command line.
 func setContext(f *config.Context, c *cli.Context) error {
 	for flag, field := range map[string]*string{"api-url": &f.APIURL, "timeout": &f.Timeout, "author": &f.Author} {
 		if c.IsSet(flag) {
@@ -289,8 +289,7 @@ func (s contexts) getContexts(c *cli.Context) error {
 	})
 }
 
-// viewConfig prints the file's contexts and the Settings this command line would use. For a person it is
-// YAML, as the file is.
+// viewConfig prints the file's contexts and the effective settings. At a terminal it prints YAML, like the file.
 func (s contexts) viewConfig(c *cli.Context) error {
 	if _, err := arguments(c); err != nil {
 		return err
@@ -335,7 +334,7 @@ func (s contexts) viewConfig(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if format == "table" || format == "wide" { // it has no rows
+	if format == "table" || format == "wide" { // the document has no rows
 		format = "yaml"
 	}
 	return s.printAs(c, format, render.Output{Document: document, Names: func() ([]string, error) { return []string{path}, nil }})

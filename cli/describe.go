@@ -85,7 +85,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 	return w.b.String(), a.body, nil
 }
 
-// effectiveOf returns a cluster's document with all that its layers assign; an older server has the document only.
+// effectiveOf returns a cluster's document with the entries of its layers; of an older server, the document.
 func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, document json.RawMessage) (json.RawMessage, error) {
 	a, err := s.effectiveCluster(c, conn, id)
 	if apiclient.ErrorCode(err) == "validation_error" {
@@ -94,10 +94,10 @@ func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, doc
 	return a.body, err
 }
 
-// sayers are who says the values of inputs: by list and id, and by pointer.
+// valueOrigins are the documents that set values of inputs: by list and id, and by pointer.
 type valueOrigins map[string]map[string]api.Saying
 
-// saidBy asks who says what of a cluster; an older server does not tell.
+// loadOrigins requests the origins of a cluster's values; nil from an older server.
 func (s clusterCommands) loadOrigins(c *cli.Context, conn client, id string) (valueOrigins, error) {
 	a, err := receive(conn.ExplainCluster(c.Context, id, nil))
 	if lacksRoute(c.Context, conn, err) {
@@ -118,7 +118,7 @@ func (s clusterCommands) loadOrigins(c *cli.Context, conn client, id string) (va
 	return by, err
 }
 
-// origin is " from layer/ID" for what only layers give.
+// origin is " from layer/ID" for an entry that only layers assign.
 func (b valueOrigins) origin(list, id string) string {
 	if say := b[list+"/"+id]["/id"]; say.Kind == layers.kind {
 		return " from " + shortOrigin(say)
@@ -126,7 +126,7 @@ func (b valueOrigins) origin(list, id string) string {
 	return ""
 }
 
-// settings are who says something else than the catalog about a component: its own, or the layers.
+// settings returns the origins of a component's settings other than the catalog: the cluster or its layers.
 func (b valueOrigins) settings(id string) []string {
 	var by []string
 	for _, pointer := range []string{"/component_version", "/source/oci_tag", "/component_path", "/values_from"} {
@@ -137,7 +137,7 @@ func (b valueOrigins) settings(id string) []string {
 	return by
 }
 
-// patches are how many values each says that are not the catalog's.
+// patches counts the values of each origin other than the catalog.
 func (b valueOrigins) patches(id string) []string {
 	counts := map[string]int{}
 	for pointer, say := range b[components.inputs.name+"/"+id] {
@@ -163,7 +163,7 @@ func originName(say api.Saying) string {
 }
 
 // cluster writes a cluster with its components, then its entries of all other kinds with the layers that assign them. own is its
-// document, effective the document with all that its layers assign.
+// document, effective the document with the entries of its layers.
 func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessage, inputs []api.FluxPlatformComponent, by valueOrigins) error {
 	var doc api.Cluster
 	if err := json.Unmarshal(effective, &doc); err != nil {
@@ -215,7 +215,7 @@ func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessag
 	return nil
 }
 
-// components writes what a cluster runs, in columns: what, how, at which version, and what is particular about it.
+// components writes a cluster's components in columns: name, state, version, and settings that differ from the catalog.
 func (w *planWriter) components(components []api.FluxPlatformComponent, by valueOrigins) {
 	rows := make([][3]string, len(components))
 	var widths [3]int
@@ -251,7 +251,7 @@ func (w *planWriter) components(components []api.FluxPlatformComponent, by value
 	}
 }
 
-// history writes the last changes of something, cut to lines of so many characters; 0: any number.
+// history writes the latest revisions, cut to lines of width characters; 0: unlimited.
 func (w *planWriter) history(revisions []api.RevisionSummary, width int) {
 	w.linef("Last changes:")
 	var number, name int

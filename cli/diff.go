@@ -20,7 +20,7 @@ type documentDiff struct {
 	Fields []render.Field `json:"fields"`
 
 	source string
-	before string // what the other side is, where both are documents of the fleet
+	before string // the other side, if both are documents of the fleet
 }
 
 func (s *session) diffCommand() *cli.Command {
@@ -59,7 +59,7 @@ func (s *session) diffCommand() *cli.Command {
 	}
 }
 
-// printDiffs prints what differs, which the exit code says too.
+// printDiffs prints the differences; with any, the exit code is 1.
 func (s *session) printDiffs(c *cli.Context, diffs []documentDiff) error {
 	if err := s.printDiff(c, diffs); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *session) printDiffs(c *cli.Context, diffs []documentDiff) error {
 	return nil
 }
 
-// diff compares. What changes is the server's to say: it fills in defaults and writes some things in one way only.
+// diff compares the documents with the fleet. Only the server can compare: it fills in defaults and normalizes values.
 func (a *applyRun) diff(conn client) ([]documentDiff, error) {
 	diffs := []documentDiff{}
 	ops, err := a.operations(conn)
@@ -141,7 +141,7 @@ func (s *session) printDiff(c *cli.Context, diffs []documentDiff) error {
 	return s.print(c, out)
 }
 
-// diffText writes diffs in the manner of diff -u, a line for each field.
+// diffText formats diffs like diff -u, a line for each field.
 func (s *session) diffText(diffs []documentDiff) string {
 	var b strings.Builder
 	field := func(path string, value json.RawMessage) string {

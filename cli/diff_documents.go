@@ -51,7 +51,7 @@ func (v version) String() string {
 	return v.kind.name + "/" + v.id + "@" + strconv.FormatInt(v.revision, 10)
 }
 
-// diffDocuments compares two documents of the fleet, or one with what it was.
+// diffDocuments compares two documents of the fleet, or two versions of one.
 func (s *session) diffDocuments(c *cli.Context) error {
 	if c.IsSet("file") || c.NArg() > 2 {
 		return args.Errorf("%s takes -f, or one or two of KIND/NAME[@REVISION]", c.Command.HelpName)
@@ -93,7 +93,7 @@ func (s *session) diffDocuments(c *cli.Context) error {
 	return s.printDiffs(c, []documentDiff{d})
 }
 
-// leavesOf are the values of a document by path, without its id and what the server sets.
+// leavesOf returns the values of a document by path, without its id and the fields that the server sets.
 func (s *session) leavesOf(c *cli.Context, conn client, v version) (map[string]json.RawMessage, error) {
 	ask := url.Values{}
 	if v.revision > 0 {

@@ -21,12 +21,12 @@ type document struct {
 	kind   documentKind
 	id     string
 	fields map[string]json.RawMessage
-	source string // the file, and which of its documents when there are several
+	source string // the file, with the position if it has several documents
 }
 
 func (d document) name() string { return d.kind.name + "/" + d.id }
 
-// size is about how many bytes the document takes in a request.
+// size estimates the bytes of the document in a request.
 func (d document) size() (n int) {
 	for name, value := range d.fields {
 		n += len(name) + len(value)
@@ -41,7 +41,7 @@ func documentsFlag() cli.Flag {
 	}
 }
 
-// documents reads all documents that the --file flags name. Everything that is wrong with them is reported together.
+// documents reads all documents of the --file flags. It reports all errors together.
 func (a *applyRun) documents(c *cli.Context) ([]document, error) {
 	names := c.StringSlice("file")
 	if len(names) == 0 {
@@ -84,8 +84,7 @@ func (a *applyRun) documents(c *cli.Context) ([]document, error) {
 	return docs, nil
 }
 
-// filesOf are the files that a name stands for: those of a directory in the order of their paths. Names that start
-// with a dot are left out.
+// filesOf returns the files of an argument: of a directory, in the order of their paths, without names that start with a dot.
 func filesOf(name string) ([]string, error) {
 	if name == "" {
 		return nil, errors.New("-f needs the name of a file or directory")
@@ -101,7 +100,7 @@ func filesOf(name string) ([]string, error) {
 		return []string{name}, nil
 	}
 	var files []string
-	root := name + string(filepath.Separator) // of a link, too, what it leads to
+	root := name + string(filepath.Separator) // follows a symbolic link
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -121,7 +120,7 @@ func filesOf(name string) ([]string, error) {
 	return files, err
 }
 
-// documentsIn are the documents of one file.
+// documentsIn returns the documents of one file.
 func documentsIn(data []byte, source string) ([]document, error) {
 	source = sourceName(source)
 	if exportTruncated(data) {
@@ -152,7 +151,7 @@ func documentsIn(data []byte, source string) ([]document, error) {
 	return docs, errors.Join(errs...)
 }
 
-// documentsFrom reads one value: a document that says its kind, or lists of documents in the layout of a seed file.
+// documentsFrom reads one value: a document with a kind, or lists of documents in the layout of a seed file.
 func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(value, &fields); err != nil || fields == nil {
@@ -201,7 +200,7 @@ func documentsFrom(value json.RawMessage, source string) ([]document, error) {
 // readOnly are the fields of a document that the server sets.
 var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters"}
 
-// documentOf is a document of the kind that a word stands for; a resource says itself of which type it is.
+// documentOf returns a document of a kind by one of its names; a resource contains its type.
 func documentOf(kind string, fields map[string]json.RawMessage, source string) (document, error) {
 	n, ok := findKind(kind)
 	if isResource(kind) && fields != nil {
@@ -217,10 +216,10 @@ func documentOf(kind string, fields map[string]json.RawMessage, source string) (
 	return newDocument(n, fields, source)
 }
 
-// isResource tells whether a word stands for the definitions of all resource types.
+// isResource reports whether a word means the definitions of all resource types.
 func isResource(word string) bool { return word == resourceKind || word == resourcesList }
 
-// newDocument checks the id, which a seed file may call _id. All other rules are the server's.
+// newDocument checks the id, which a seed file may call _id. The server checks all else.
 func newDocument(n documentKind, fields map[string]json.RawMessage, source string) (document, error) {
 	if fields == nil {
 		return document{}, fmt.Errorf("%s must be an object", source)
@@ -242,7 +241,7 @@ func newDocument(n documentKind, fields map[string]json.RawMessage, source strin
 	return d, nil
 }
 
-// kinds are the API's names of the kinds.
+// kindWords returns the API's names of the kinds.
 func kindWords() []string {
 	names := []string{resourceKind}
 	for _, n := range documentKinds() {
@@ -252,7 +251,7 @@ func kindWords() []string {
 	return names
 }
 
-// listNames are the members of a file in the layout of a seed file, the clusters first.
+// listNames returns the lists of a file in the layout of a seed file, clusters first.
 func listNames() []string {
 	names := []string{clusters.list}
 	for _, n := range append(definitions(), resourceTypes, layers) {
@@ -261,8 +260,8 @@ func listNames() []string {
 	return append(names, resourcesList)
 }
 
-// nounOf is the kind that a word stands for: as the API calls it, as the command is called, its short form, and plurals;
-// resource/TYPE for what a resource type makes.
+// findKind finds a kind by its name in the API, its command, a short form or plural; resource/TYPE for the definitions of a
+// resource type.
 func findKind(word string) (documentKind, bool) {
 	for _, n := range documentKinds() {
 		if word == n.kind || word == n.name || word == n.list || slices.Contains(n.aliases, word) {

@@ -55,7 +55,7 @@ func (s *session) editor() editor.Editor {
 	}
 }
 
-// edits removes the file unless something went wrong, and says where it is then.
+// edits removes the temporary file, or after an error adds its path to the error.
 func edits(file string, err error) error {
 	switch {
 	case file == "":
@@ -68,7 +68,8 @@ func edits(file string, err error) error {
 	return hintedError{err, fmt.Sprintf("nothing was changed. What you made of it is kept in %s; when it is right: diff -f %s, apply -f %s", file, file, file)}
 }
 
-// editable is a document as it is edited: without what the server sets, and with its kind, so that apply reads it too.
+// editable returns a document as YAML to edit: without the fields that the server sets, and with its kind, so that apply can read
+// it, too.
 func (n documentKind) editable(id string, body json.RawMessage) ([]byte, error) {
 	kind := n.kind
 	if n.resourceType != "" {
@@ -82,7 +83,7 @@ func (n documentKind) editable(id string, body json.RawMessage) ([]byte, error) 
 	return append([]byte(head), text...), nil
 }
 
-// changeEdited makes the change that somebody has made in a document's text.
+// changeEdited sends the difference between a document's text before and after the edit.
 func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
 	if lastLineTruncated(after) {
 		return args.Errorf("the file looks cut off: its last line has no end")
@@ -116,7 +117,7 @@ func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, afte
 	})
 }
 
-// fieldsOf reads the one object of a text, with numbers as they are written.
+// fieldsOf reads text with one object; numbers stay as written.
 func fieldsOf(text []byte) (map[string]any, error) {
 	object, err := objectOf(text, "the file")
 	if err != nil {
@@ -129,7 +130,7 @@ func fieldsOf(text []byte) (map[string]any, error) {
 	return fields, err
 }
 
-// assigns are the fields with lists of what is assigned, by the id of an entry.
+// assignedFields returns the fields with lists of assignments.
 func (n documentKind) assignedFields() []string {
 	if n.kind == clusters.kind || n.kind == layers.kind {
 		return listNames()
@@ -137,8 +138,8 @@ func (n documentKind) assignedFields() []string {
 	return nil
 }
 
-// patchBetween is the merge patch (RFC 7396) from one object to another. Fields that an entry of a list of assignments does not
-// mention stay as they are, so in those that are named so, the fields that went are null.
+// patchBetween returns the merge patch (RFC 7396) from one object to another. In the fields named by assigned, an entry keeps the
+// settings that it does not mention, so removed settings become null.
 func patchBetween(was, is map[string]any, assigned []string) map[string]any {
 	patch := map[string]any{}
 	for name := range was {
@@ -156,7 +157,7 @@ func patchBetween(was, is map[string]any, assigned []string) map[string]any {
 		switch value := value.(type) {
 		case map[string]any:
 			var below []string
-			if name == resourcesList && slices.Contains(assigned, name) { // a list for each type
+			if name == resourcesList && slices.Contains(assigned, name) { // a list per type
 				below = render.SortedKeys(value)
 			}
 			if both {
@@ -171,7 +172,7 @@ func patchBetween(was, is map[string]any, assigned []string) map[string]any {
 	return patch
 }
 
-// entriesBetween is the list that makes entries, known by their ids, what they are in another one.
+// entriesBetween returns the list that changes entries into those of another list. Entries are matched by id.
 func entriesBetween(was, is []any) []any {
 	before := map[any]map[string]any{}
 	for _, entry := range was {

@@ -20,9 +20,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// lacksRoute tells whether an error to a request for a list says that there is no such list: the server is an older one, the
-// reference's, or one that only serves polls. A 404 of something in between is not taken for that: whoever exports the fleet would
-// lack what it has.
+// lacksRoute reports whether an error to a request for a list means that the server has no such list: it is an older server, the
+// reference's, or one that only serves polls. A 404 of a proxy does not count, because an export would then be incomplete.
 func lacksRoute(ctx context.Context, conn client, err error) bool {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	if !ok || problem.StatusCode != http.StatusNotFound && problem.StatusCode != http.StatusMethodNotAllowed {
@@ -32,15 +31,14 @@ func lacksRoute(ctx context.Context, conn client, err error) bool {
 		return code == "not_found" || code == "method_not_allowed"
 	}
 	if _, err := receive(conn.GetVersion(ctx)); err == nil {
-		return false // it would have said so itself
+		return false // this server would have sent an error code
 	}
 	a, err := receive(conn.GetHealth(ctx))
 	var health api.Status
 	return err == nil && json.Unmarshal(a.body, &health) == nil && health.Status == "ok"
 }
 
-// older names the error for what it is when the server has everything but the route: one of an earlier version, or the
-// reference's.
+// explainMissingRoute replaces the error of a server that lacks only the route: one of an earlier version, or the reference's.
 func (s *session) explainMissingRoute(err error) error {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	unrouted := ok && problem.Problem.Error == "" && problem.Problem.Detail == "" &&
@@ -69,19 +67,19 @@ func (s *session) explainMissingRoute(err error) error {
 	}
 }
 
-// missing is what a server without a route cannot do, and what to do until it is upgraded.
+// missingRoute describes the feature that a server without a route lacks, and the alternative until it is upgraded.
 type missingRoute struct{ ability, instead string }
 
-// lacking are the routes that many commands need.
+// missingRoutes are the routes that many commands need.
 var missingRoutes = map[string]missingRoute{
 	"/batch": {"change several documents in one change", "change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
 	"/plan":  {"compare or plan a change", "leave out --plan and --max-removals, and change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
 }
 
-// olderTimeout is how long finding out about a server may take, after the command has failed already.
+// olderTimeout limits the requests that explain an error after a command has failed.
 const olderTimeout = 5 * time.Second
 
-// reportError prints an error as one block: what is wrong, every single problem, what to do about it.
+// reportError prints an error as one block: the error, every field's problem, and a hint.
 func (s *session) reportError(err error) {
 	err = s.explainMissingRoute(err)
 	var b strings.Builder
@@ -93,7 +91,7 @@ func (s *session) reportError(err error) {
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for _, field := range problem.Problem.Errors {
 			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
-				break // it is the first line again
+				break // the first line has the same text
 			}
 			where := field.Pointer
 			if where == "" {
@@ -112,7 +110,7 @@ func (s *session) reportError(err error) {
 	_, _ = io.WriteString(s.env.Stderr, b.String())
 }
 
-// madeBefore says that something was changed before what went wrong; empty: nothing was.
+// earlierChangeText reports a change that was made before the error; empty: none was made.
 func (s *session) earlierChangeText() string {
 	made, at := s.connection.lastChange()
 	if !made {
@@ -131,7 +129,7 @@ func (s *session) earlierChangeText() string {
 	return text + ".\n"
 }
 
-// stdout is standard output, which may fail.
+// stdout is standard output. It records whether a write failed.
 type stdout struct {
 	to     io.Writer
 	failed bool
@@ -143,7 +141,7 @@ func (w *stdout) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// terminal is what is written to as it is, so that a pager sees that it is a terminal; as long as nothing has failed.
+// terminal returns the wrapped file, if no write has failed, so that a pager detects the terminal.
 func (w *stdout) terminal() io.Writer {
 	if f, ok := w.to.(*os.File); ok {
 		return f
@@ -151,7 +149,7 @@ func (w *stdout) terminal() io.Writer {
 	return w
 }
 
-// errorText is the first line: the server's words without method and path, which the user never typed.
+// errorText returns the first line: the server's message without method and path, which the user did not type.
 func errorText(err error) string {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	if !ok {
@@ -168,7 +166,7 @@ func problemText(e *apiclient.Error) string {
 	return fmt.Sprintf("%s (%d %s)", e.Problem.Detail, e.StatusCode, e.Problem.Error)
 }
 
-// hint is what to do about an error; empty when the error says it all.
+// hint returns advice about an error; empty when the error is enough.
 func (s *session) hint(err error) string {
 	if e, ok := errors.AsType[hintedError](err); ok {
 		return e.hint
@@ -205,7 +203,7 @@ func (s *session) hint(err error) string {
 	return ""
 }
 
-// hints by the server's error code, or by the status where there is none.
+// hints by error code of the server, or by status without a code.
 var hints = map[string]string{
 	"unauthorized":          "reads take FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows which are set.",
 	"forbidden":             "this token may not do that, auth whoami shows what it may; use one with a higher role, see: token create --help",
@@ -231,7 +229,7 @@ var hints = map[string]string{
 	"404":                   "the address reaches a server, but not this service; check its path in FLUX_API_URL.",
 }
 
-// hintedError is an error whose advice depends on the command.
+// hintedError is an error whose hint depends on the command.
 type hintedError struct {
 	error
 	hint string

@@ -71,7 +71,7 @@ func (s *session) explanation(c *cli.Context, conn client, operands []string, po
 	return conn.ExplainInput(c.Context, operands[0], c.String("list"), operands[1], &api.ExplainInputParams{Pointer: at})
 }
 
-// explained is an explanation as output.
+// explained returns an explanation as output.
 func explained(a answer) render.Output {
 	return render.Output{
 		Document: a.body,
@@ -93,7 +93,7 @@ func explained(a answer) render.Output {
 					})
 				}
 			}
-			if len(ex.Inputs) == 1 { // who asked for it knows which, and the line has room for the rest
+			if len(ex.Inputs) == 1 { // the command line names the input, and the column is wide
 				t = t.Without(0)
 			}
 			return []render.Table{t}, nil
@@ -112,8 +112,8 @@ func explained(a answer) render.Output {
 	}
 }
 
-// setIn is the revision that set a value: "<N" when it is older than N, the oldest revision that the server keeps, and empty for a
-// default.
+// setInRevision returns the revision that set a value: "<N" when it is older than N, the oldest revision that the server keeps;
+// empty for a default.
 func setInRevision(say api.Saying) string {
 	switch {
 	case say.SetBefore > 0:
@@ -124,7 +124,7 @@ func setInRevision(say api.Saying) string {
 	return ""
 }
 
-// saidText is a value as JSON; empty where there is none.
+// valueText returns a value as JSON; empty without a value.
 func valueText(value nullable.Nullable[json.RawMessage]) string {
 	if value.IsNull() {
 		return "null"

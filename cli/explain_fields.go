@@ -42,7 +42,7 @@ func readFieldSchemas() (fieldSchemas, error) {
 	return doc.Components.Schemas, err
 }
 
-// resolve follows a reference. What stands beside the reference wins over the schema that it names.
+// resolve follows references. Properties beside the reference override those of the schema.
 func (all fieldSchemas) resolve(s *fieldSchema) fieldSchema {
 	out := *s
 	for out.Ref != "" {
@@ -57,7 +57,7 @@ func (all fieldSchemas) resolve(s *fieldSchema) fieldSchema {
 	return out
 }
 
-// values is the schema of an object's values where any key is allowed; nil: there is none.
+// values returns the schema of additional properties; nil without one.
 func (s fieldSchema) values() *fieldSchema {
 	var of fieldSchema
 	if json.Unmarshal(s.Values, &of) != nil {
@@ -66,7 +66,7 @@ func (s fieldSchema) values() *fieldSchema {
 	return &of
 }
 
-// typeName is a type as kubectl explain writes it: string, []object, map[string]string.
+// typeName returns a type in the notation of kubectl explain: string, []object, map[string]string.
 func (all fieldSchemas) typeName(s fieldSchema) string {
 	switch values := s.values(); {
 	case s.Type == "array" && s.Items != nil:
@@ -77,7 +77,7 @@ func (all fieldSchemas) typeName(s fieldSchema) string {
 	return cmp.Or(s.Type, "any")
 }
 
-// object is the schema whose fields a list or a map holds: that of its elements.
+// object returns the schema of a list's elements, or else the schema itself.
 func (all fieldSchemas) object(s fieldSchema) fieldSchema {
 	for s.Type == "array" && s.Items != nil {
 		s = all.resolve(s.Items)
@@ -85,7 +85,7 @@ func (all fieldSchemas) object(s fieldSchema) fieldSchema {
 	return s
 }
 
-// fieldSchemaNames are the schemas of documents by kind. Their Create schemas have the fields that a new document requires.
+// fieldSchemaNames are the schemas of documents by kind. The fields that a new document requires are in their Create schemas.
 var fieldSchemaNames = map[string]string{
 	"cluster": "Cluster", "layer": "Layer", "namespace": "Namespace", "platform_component": "PlatformComponent", "rolebinding": "RoleBinding",
 	"resource_type": "ResourceType", resourceKind: "Resource",

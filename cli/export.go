@@ -16,7 +16,7 @@ import (
 // exporter writes documents as files.
 type exporter struct{ *session }
 
-// exportCommand prints documents as apply takes them.
+// exportCommand prints documents in the form that apply reads.
 func (s exporter) exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
@@ -39,8 +39,8 @@ func (s exporter) exportCommand() *cli.Command {
 	}
 }
 
-// wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all of a kind. Nothing means everything. The definitions
-// of all resource types are the kind resource, and those of one are resource/TYPE.
+// wantedFrom reads KIND and KIND/NAME: the names by kind, nil for all documents of a kind. No argument means all. The definitions
+// of all resource types are the kind resource, those of one type resource/TYPE.
 func wantedFrom(operands []string) (map[string][]string, error) {
 	wanted := map[string][]string{}
 	for _, arg := range operands {
@@ -81,7 +81,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 	}
 	everything := len(wanted) == len(kindWords())
 	if everything && len(types) == 0 {
-		delete(wanted, resourceTypes.kind) // as with a server that has no such thing
+		delete(wanted, resourceTypes.kind) // a server without the route has none
 	}
 	layered, err := s.hasLayers(c.Context, conn)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 		delete(wanted, layers.kind) // likewise
 	}
 	lists := map[string][]string{}
-	var members []string // in their order
+	var members []string // in the server's order
 	var names []string
 	var files []exportedFile
 	for _, n := range documentKinds(exportedResourceKinds(types, wanted)...) {
@@ -143,7 +143,7 @@ func (s exporter) export(c *cli.Context, conn client, wanted map[string][]string
 	return s.print(c, out)
 }
 
-// typedNouns are the kinds that the fleet's resource types make, and those that are asked for by name.
+// exportedResourceKinds returns the kinds of the fleet's resource types, and those that the command line names.
 func exportedResourceKinds(types []api.ResourceType, wanted map[string][]string) []documentKind {
 	ids := map[string]bool{}
 	for _, of := range types {
@@ -161,7 +161,7 @@ func exportedResourceKinds(types []api.ResourceType, wanted map[string][]string)
 	return out
 }
 
-// exported reads documents, sorted by id: all, or those named, each once.
+// exported reads documents sorted by id: all, or the named ones without duplicates.
 func (s exporter) exported(c *cli.Context, conn client, n documentKind, ids []string) ([]json.RawMessage, error) {
 	if ids == nil {
 		return s.listAll(c, conn, n)
@@ -178,10 +178,9 @@ func (s exporter) exported(c *cli.Context, conn client, n documentKind, ids []st
 	return docs, nil
 }
 
-// applicable is a document as apply takes it: without the fields that the server sets, in the order it has them. What
-// an entry of a cluster's lists does not override is null, because a field that is not mentioned would keep what it
-// has by then. For the same reason a cluster that has nothing of any resource type says so, and one that excludes nothing of
-// its layers.
+// applicable returns a document in the form that apply reads: without the fields that the server sets, in its own order. Settings
+// that an entry of a cluster's lists does not override are null, because apply keeps fields that are not mentioned. For the same
+// reason empty resources and excludes of a cluster are written.
 func applicable(doc json.RawMessage, kind string, typed, layered bool) (json.RawMessage, error) {
 	saysResources, saysExcludes := typed && (kind == clusters.kind || kind == layers.kind), layered && kind == clusters.kind
 	keys, fields, err := ordered(doc)

@@ -15,28 +15,28 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// exportedFile is a document to be written into a file of its own.
+// exportedFile is a document with a file of its own.
 type exportedFile struct {
 	kind     documentKind
 	id       string
 	document json.RawMessage
 }
 
-// path is where the document is written below the directory: clusters/demo-cluster-01.yaml.
+// path returns the file below the directory: clusters/demo-cluster-01.yaml.
 func (f exportedFile) path() (string, error) {
 	dir, name := filepath.FromSlash(f.kind.list), f.id+".yaml"
 	if f.kind.resourceType != "" {
 		dir = filepath.Join("resources", f.kind.resourceType)
 	}
-	// Ids hold no separators today; one that did must not lead out of the directory.
+	// Ids contain no separators today; one with a separator must not leave the directory.
 	if path := filepath.Join(dir, name); !strings.ContainsAny(f.id, `/\`) && filepath.IsLocal(path) {
 		return path, nil
 	}
 	return "", fmt.Errorf("%s/%s cannot be the name of a file", f.kind.name, f.id)
 }
 
-// split writes documents into files that apply takes. The directory must be empty: what an earlier export left there would be
-// applied again.
+// split writes documents into files that apply can read. The directory must be empty, because apply would also read the files of an
+// earlier export.
 func (s exporter) split(c *cli.Context, files []exportedFile) error {
 	dir := c.String("split")
 	if dir == "" || c.IsSet("output") {

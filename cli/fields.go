@@ -15,10 +15,10 @@ import (
 type field struct {
 	name string // in the document
 	flag string // on the command line
-	// initial is what it is in a new assignment, of fields of assignments; nil: it is not there.
+	// initial is the value in a new assignment, for settings of assignments; nil: absent.
 	initial any
-	merge   bool            // it is an object, and what is given goes over what a file has of it
-	make    func() cli.Flag // flags hold what was parsed, so every command tree has its own
+	merge   bool            // the field is an object, whose given fields are merged over those of a file
+	make    func() cli.Flag // a flag stores the parsed value, so every command tree has its own
 	read    func(c *cli.Context, flag string) (any, error)
 }
 
@@ -30,7 +30,7 @@ func textField(flag, name, usage string) field {
 	}
 }
 
-// clearableField is a text whose empty value means null: no override.
+// clearableField is a string field whose empty value means null: no override.
 func clearableField(flag, name, usage string) field {
 	f := textField(flag, name, usage)
 	f.read = func(c *cli.Context, flag string) (any, error) {
@@ -96,7 +96,7 @@ func mapField(flag, name, usage string) field {
 	return f
 }
 
-// texts are the values of a flag that may be repeated. One empty value means none: it clears the list.
+// stringValues returns the values of a repeatable flag. One empty value means none: it clears the list.
 func stringValues(c *cli.Context, flag string) []string {
 	values := c.StringSlice(flag)
 	if len(values) == 1 && values[0] == "" {
@@ -105,8 +105,8 @@ func stringValues(c *cli.Context, flag string) []string {
 	return values
 }
 
-// valuesFromField is a list of objects on the cluster that hold Helm values, each as KIND/NAME[:KEY], with a ? behind it when it
-// need not be there.
+// valuesFromField is a list of objects on the cluster with Helm values, each as KIND/NAME[:KEY], with a ? at the end for an
+// optional one.
 func valuesFromField(flag, usage string) field {
 	f := listField(flag, "values_from", usage)
 	f.read = func(c *cli.Context, flag string) (any, error) {
@@ -141,7 +141,7 @@ func flagsOf(fields []field) []cli.Flag {
 	return flags
 }
 
-// flagNames are the flags of some fields, for a sentence.
+// flagNames lists the flags of fields for a message.
 func flagNames(fields []field) string {
 	names := make([]string, len(fields))
 	for i, f := range fields {
@@ -150,7 +150,7 @@ func flagNames(fields []field) string {
 	return args.ListOf(names)
 }
 
-// collect reads the fields whose flags are on the command line into doc.
+// collectFields copies the fields of the flags on the command line into doc.
 func collectFields(c *cli.Context, fields []field, doc map[string]any) error {
 	for _, f := range fields {
 		if !c.IsSet(f.flag) {
@@ -168,7 +168,7 @@ func collectFields(c *cli.Context, fields []field, doc map[string]any) error {
 	return nil
 }
 
-// over are the fields of an object over those that a file has; what is no object is left for the server to refuse.
+// mergeOver merges the fields of an object over those of a file; anything but an object is left for the server to reject.
 func mergeOver(file, given any) any {
 	raw, read := file.(json.RawMessage)
 	fields, ok := given.(map[string]any)
@@ -200,7 +200,7 @@ func dryRunFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "dry-run", Category: args.ChangeCategory, Usage: "let the server check everything and show the result, but change nothing"}
 }
 
-// writeFlags are those of every change to a document.
+// writeFlags are the flags of every change of a document.
 func writeFlags() []cli.Flag {
 	return []cli.Flag{
 		dryRunFlag(),
@@ -208,8 +208,8 @@ func writeFlags() []cli.Flag {
 	}
 }
 
-// documentFrom is the document of a create or update: the file's fields, and those of the flags over them. Its id is
-// the argument's, or else the file's.
+// documentFrom returns the document of a create or update: the file's fields, overridden by those of flags. Its id is the
+// argument's, or else the file's.
 func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc map[string]any, err error) {
 	doc = map[string]any{}
 	if name := c.String("file"); name != "" {
@@ -221,7 +221,7 @@ func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc m
 		if err != nil {
 			return "", nil, err
 		}
-		// Fields stay as they are written: a number is not rounded on its way through.
+		// Values stay as written: a number is not rounded.
 		fields := map[string]json.RawMessage{}
 		if err := json.Unmarshal(object, &fields); err != nil {
 			return "", nil, err
@@ -272,7 +272,7 @@ func object(data []byte, source string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// arguments are the positional ones, which must be as many as are named.
+// arguments returns the positional arguments; their number must be that of the names.
 func arguments(c *cli.Context, names ...string) ([]string, error) {
 	operands := c.Args().Slice()
 	if len(operands) != len(names) {
@@ -281,7 +281,7 @@ func arguments(c *cli.Context, names ...string) ([]string, error) {
 	return operands, checkIDs(names, operands)
 }
 
-// severalArguments are one or more of the same sort.
+// severalArguments returns one or more arguments of one sort.
 func severalArguments(c *cli.Context, name string) ([]string, error) {
 	operands := c.Args().Slice()
 	if len(operands) == 0 {
@@ -311,7 +311,7 @@ func checkIDs(names, operands []string) error {
 	return nil
 }
 
-// checkID refuses what would make the path of the request another one: nothing, or a step up.
+// checkID rejects ids that would change the path of the request: an empty one, or a step up.
 func checkID(name, id string) error {
 	if id == "" || id == "." || id == ".." {
 		return args.Errorf("%q cannot be a %s", id, name)
@@ -319,7 +319,7 @@ func checkID(name, id string) error {
 	return nil
 }
 
-// required is the value of a flag that must be there.
+// required returns the value of a mandatory flag.
 func required(c *cli.Context, flag string) (string, error) {
 	value := c.String(flag)
 	if value == "" {
@@ -328,13 +328,13 @@ func required(c *cli.Context, flag string) (string, error) {
 	return value, checkID("--"+flag, value)
 }
 
-// initially is the field with what it is in a new assignment.
+// initially returns the field with another value for new assignments.
 func (f field) initially(value any) field {
 	f.initial = value
 	return f
 }
 
-// hidden is the field with a flag that help does not show: a former name.
+// hidden returns the field with a flag that help does not show: a former name.
 func (f field) hidden() field {
 	inner := f.make
 	f.make = func() cli.Flag {

@@ -52,8 +52,8 @@ func (v kindCommands) historyCommand() *cli.Command {
 	}
 }
 
-// historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs by
-// way of other documents, unless --document leaves them out or the server is too old to list them, which a note reports.
+// historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs
+// through other documents, unless --document leaves them out or the server is too old to list them, which a note reports.
 func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit int) (view, []json.RawMessage, error) {
 	list := func(parameters ...edit) ([]json.RawMessage, error) {
 		const page = 1000
@@ -66,7 +66,7 @@ func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit in
 		return revisionView, docs, err
 	}
 	docs, err := list(query(url.Values{"view": {"effective"}}))
-	if apiclient.ErrorCode(err) != apiclient.CodeValidation { // of a parameter that the server does not know
+	if apiclient.ErrorCode(err) != apiclient.CodeValidation { // a parameter that the server does not know
 		return servedRevisionView, docs, err
 	}
 	if docs, err = list(); err == nil {
@@ -75,7 +75,8 @@ func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit in
 	return revisionView, docs, err
 }
 
-// servesHistory reports whether the server lists the revisions that changed what clusters are served because of a document of the kind.
+// servesHistory reports whether the server also lists the revisions that changed inputs of clusters because of a document of the
+// kind.
 func (v kindCommands) servesHistory() bool {
 	return v.kind == apiclient.KindCluster || v.kind == apiclient.KindPlatformComponent
 }
@@ -101,7 +102,7 @@ func (v kindCommands) historyDescription() string {
 	return ""
 }
 
-// servedRevisionView is revisionView with what each revision changed in the inputs of clusters.
+// servedRevisionView is revisionView with the changed inputs of clusters.
 var servedRevisionView = view{
 	header: slices.Insert(slices.Clone(revisionView.header), servedColumn, "SERVED"),
 	narrow: revisionView.narrow + 1,
@@ -152,7 +153,7 @@ func servedText(effect map[string]api.EndpointEffect) string {
 	return shortList(texts)
 }
 
-// shortList joins the first of some texts, and counts the others.
+// shortList joins the first texts, and counts the rest.
 func shortList(texts []string) string {
 	const shown = 3
 	if more := len(texts) - shown; more > 0 {
@@ -183,8 +184,8 @@ func (v kindCommands) rollbackCommand() *cli.Command {
 	}
 }
 
-// unlessChanged sends operations that were decided by looking, and looks again if somebody changes the document before
-// they are carried out: they would take back that change, too.
+// unlessChanged sends operations that were computed from a read, and computes them again when another client changes the document
+// first: they would revert that change, too.
 func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations planner, hash string) (answer, error) {
 	for range maxRaces {
 		ops, err := operations(conn)
@@ -198,7 +199,7 @@ func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations plan
 		if err != nil {
 			return answer{}, err
 		}
-		if plan.ConfirmationRequired || len(unconfirmed(c, plan)) > 0 { // the hash would count as a confirmation
+		if plan.ConfirmationRequired || len(unconfirmed(c, plan)) > 0 { // the hash would count as confirmation
 			return v.batch(c, conn, ops, "")
 		}
 		again, err := operations(conn)
@@ -216,8 +217,8 @@ func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations plan
 	return answer{}, errors.New("somebody else keeps changing it at the same time; try again")
 }
 
-// rollback restores the revision before the last one that changed the document. A document that was only created is
-// not deleted: that is another thing to want.
+// rollback restores the revision before the last one that changed the document. A newly created document is not deleted: that would
+// be a different request.
 func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *sync.Once) ([]operation, error) {
 	a, err := receive(v.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
 	if err != nil {
@@ -240,7 +241,7 @@ func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *syn
 			fmt.Sprintf("delete it with: %s delete %s", v.command(), id),
 		}
 	}
-	if err != nil { // it may be older than the history that the server keeps
+	if err != nil { // the server may no longer keep that revision
 		return nil, err
 	}
 	told.Do(func() { v.noteOtherChanges(history[0]) })
@@ -252,14 +253,15 @@ func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *syn
 	return []operation{v.operation("restore", id, map[string]any{"revision": before})}, nil
 }
 
-// more says that the last change of a document was one of many documents, of which a rollback takes back this one.
+// noteOtherChanges notes that the last change of a document included other documents, which a rollback of this one leaves
+// unchanged.
 func (s *session) noteOtherChanges(last api.RevisionSummary) {
 	if n := last.ChangeCount - 1; n > 0 {
 		s.note("Revision %d changed %s as well; to take all of it back: revision revert %d", last.Revision, count(n, "other document"), last.Revision)
 	}
 }
 
-// existed tells whether a document that a revision changed was there before.
+// existedBefore reports whether a document existed before the revision that changed it.
 func existedBefore(rev api.RevisionSummary, kind, id string) bool {
 	return slices.ContainsFunc(rev.Changes, func(c api.ChangeRef) bool { return c.Kind == kind && c.ID == id && c.Action != "create" })
 }

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What people write is read strictly: a key that is there twice, or text behind the value, is a mistake whose half would
-// otherwise be taken for the whole.
+// Input from users is parsed strictly: after a duplicate key, or text after the value, half of the input would otherwise be taken
+// for the whole.
 
-// errTwice: a key is twice in one object.
+// errTwice reports a duplicate key in an object.
 var errTwice = errors.New("is there twice")
 
-// jsonValues are the values of a stream of JSON. errTwice when an object in it has a key twice.
+// jsonValues returns the values of a JSON stream. It returns errTwice for a duplicate key.
 func jsonValues(data []byte) ([]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var parts []json.RawMessage
@@ -40,7 +40,7 @@ func jsonValues(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// uniqueKeys reads one value and returns errTwice for a key that is in one object more than once.
+// uniqueKeys reads one value and returns errTwice for a duplicate key.
 func uniqueKeys(dec *json.Decoder, at string) error {
 	token, err := dec.Token()
 	if err != nil {
@@ -72,7 +72,7 @@ func uniqueKeys(dec *json.Decoder, at string) error {
 	return err
 }
 
-// valuesIn are the values of a stream of JSON or YAML, as JSON. Empty ones are left out.
+// valuesIn returns the values of a JSON or YAML stream as JSON, without empty documents.
 func valuesIn(data []byte) ([]json.RawMessage, error) {
 	parts, err := jsonValues(data)
 	if err == nil || errors.Is(err, errTwice) { // YAML would lose the precision of large numbers
@@ -94,8 +94,7 @@ func valuesIn(data []byte) ([]json.RawMessage, error) {
 	return parts, nil
 }
 
-// nothingBehind makes sure that one document of YAML is all there is: the conversion takes the first and says nothing of
-// what follows it.
+// checkEndOfInput checks that the text is one YAML document: the conversion reads only the first, without an error.
 func checkEndOfInput(part string) error {
 	dec := goyaml.NewDecoder(strings.NewReader(part))
 	var node goyaml.Node
@@ -111,7 +110,7 @@ func checkEndOfInput(part string) error {
 	return err
 }
 
-// oneValue is the value of a file that must hold one.
+// oneValue returns the value of a file that must contain one.
 func oneValue(data []byte) (json.RawMessage, error) {
 	parts, err := valuesIn(data)
 	if err == nil && len(parts) != 1 {
@@ -123,8 +122,7 @@ func oneValue(data []byte) (json.RawMessage, error) {
 	return parts[0], nil
 }
 
-// yamlDocuments splits a stream of YAML at the lines that start a further document or end one. Nothing inside one can
-// look so.
+// yamlDocuments splits a YAML stream at the markers of document starts and ends, which cannot occur inside a document.
 func yamlDocuments(data []byte) []string {
 	var parts []string
 	var part strings.Builder
@@ -148,7 +146,7 @@ func marker(line, mark string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }
 
-// exportCut tells whether a stream of YAML was cut off for certain: an export without its end is.
+// exportTruncated reports whether a YAML stream is certainly truncated: an export without its end.
 func exportTruncated(data []byte) bool {
 	if json.Valid(data) {
 		return false
@@ -167,7 +165,7 @@ func exportTruncated(data []byte) bool {
 	return open
 }
 
-// input is what a file of JSON or YAML holds, "-" being standard input.
+// input reads a file of JSON or YAML; "-" is standard input.
 func (s *session) input(name string) ([]byte, error) {
 	data, err := s.environment().Input(name)
 	if err != nil {
@@ -179,7 +177,7 @@ func (s *session) input(name string) ([]byte, error) {
 	return data, nil
 }
 
-// sourceName is what a file is called in messages.
+// sourceName returns the name of a file in messages.
 func sourceName(name string) string {
 	if name == "-" {
 		return "standard input"
@@ -187,8 +185,8 @@ func sourceName(name string) string {
 	return name
 }
 
-// lastLineCut tells whether YAML may end in the middle of a line, whose half says something else than the whole: a role
-// "c" for "cluster-admin". JSON that is cut is none, and behind the marker of an end nothing more is said.
+// lastLineTruncated reports whether YAML may end in the middle of a line: half a line can be valid, such as the role "c" of
+// "cluster-admin". Truncated JSON is invalid, and an end marker proves that nothing is missing.
 func lastLineTruncated(data []byte) bool {
 	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
 		return false

@@ -16,14 +16,14 @@ import (
 // inputType is one of the lists that a cluster's Flux polls.
 type inputType struct {
 	name string
-	// template is the ResourceSet that the clusters have for them.
+	// template is the ResourceSet that renders them on clusters.
 	template string
-	wrong    error // there is none, because it cannot be made
+	wrong    error // the reason why the template cannot be used; nil: there is none
 	poll     func(ctx context.Context, c client, dns string) (*http.Response, error)
 	view     view
 }
 
-// inputTypes are all of them, in the order of the kinds.
+// inputTypes returns all lists in the order of the kinds.
 func inputTypes() []inputType {
 	var types []inputType
 	for _, n := range definitions() {
@@ -40,7 +40,7 @@ func inputTypeNames() []string {
 	return names
 }
 
-// inputType is the list that a cluster's Flux polls at an endpoint, of one that is compiled in or of a resource type.
+// inputType returns the list of an endpoint, of a compiled-in kind or of a resource type.
 func (s *session) inputType(c *cli.Context, conn client, name string) (inputType, error) {
 	for _, t := range inputTypes() {
 		if t.name == name {
@@ -51,13 +51,13 @@ func (s *session) inputType(c *cli.Context, conn client, name string) (inputType
 	switch apiclient.ErrorCode(err) {
 	case "not_found":
 		return inputType{}, args.Errorf("there is no type %q; there are %s, and the fleet's resource types", name, args.ListOf(inputTypeNames()))
-	case "method_not_allowed": // in read-only mode polls are answered, and nothing is said about them
+	case "method_not_allowed": // a server in read-only mode serves polls, but not the types
 		return resourcesOfID(name).inputs, nil
 	}
 	return resourcesOf(of).inputs, err
 }
 
-// inputCommands show what polls answer.
+// inputCommands print responses to polls.
 type inputCommands struct{ *session }
 
 func (s inputCommands) inputsCommand() *cli.Command {
@@ -125,8 +125,8 @@ func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
 	return s.print(c, out)
 }
 
-// dnsOf is the DNS name to poll for. An id never holds a dot. A server in read-only mode does not serve clusters by
-// id: there, and when there is no such id, the word is taken for a name without a dot.
+// dnsOf returns the DNS name to poll. An id never contains a dot. A server in read-only mode does not serve clusters by id: there,
+// and for an unknown id, the word is taken for a name without a dot.
 func (s *session) dnsOf(c *cli.Context, conn client, cluster string) (string, error) {
 	if strings.Contains(cluster, ".") {
 		return cluster, nil

@@ -12,13 +12,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// documentKind is a kind of document: how it is called, its fields, its table, and the calls of the API for it.
+// documentKind describes a kind of document: its names, fields, table and API calls.
 type documentKind struct {
-	kind         string   // as the API calls it; empty for what is no document
+	kind         string   // name in the API; empty if it is no document
 	name, plural string   // as in messages and in -o name: "component", "components"
 	title        string   // for people: "platform component"
-	list         string   // the list of them in a file, and of those assigned in a cluster
-	aliases      []string // of the command, and of the kind where one is named
+	list         string   // the list in a file, and the list of assignments in a cluster
+	aliases      []string // of the command, and where a kind is named
 	usage        string   // of the command
 	example      string   // a command line that creates one
 	fields       []field
@@ -26,30 +26,30 @@ type documentKind struct {
 	text         func(wide bool) string // shown in place of the table
 	labeled      bool                   // documents have labels
 	api          calls
-	filters      func() []filter // of lists of them
-	// widen adds to the table of a list with -o wide what is no part of the documents.
+	filters      func() []filter // of its list
+	// widen adds columns to the table of a list with -o wide that are no fields of the documents.
 	widen func(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error)
-	// Of kinds that clusters are assigned.
+	// Set for kinds that are assigned to clusters.
 	*assignable
-	// typed is the resource type that the documents are definitions of; empty for what is compiled in.
+	// resourceType is the resource type whose definitions the documents are; empty for compiled-in kinds.
 	resourceType string
-	// page is how many entries the server lists at most in one answer; 0: all of them.
+	// page is the number of entries that one request of a list asks for; 0: the server's default.
 	page int
 }
 
-// assignable is what a kind has that clusters are assigned.
+// assignable describes a kind that is assigned to clusters.
 type assignable struct {
 	word                 string  // for one of them in a cluster: "role binding"
-	overrides            []field // settings of an assignment, as create has them beside the fields of the definition
-	assigned             []field // the same, as assign has them; nil: overrides
-	values               bool    // assign takes values to patch, too
+	overrides            []field // settings of an assignment, as create takes them beside the fields of the definition
+	assigned             []field // the same for assign; nil: overrides
+	values               bool    // assign also takes values to patch
 	removed              string  // what Flux removes from a cluster after unassign
 	unconfirmedInScripts bool    // without a terminal, deleting it needs no --yes
 	inputs               inputType
 }
 
-// calls are a kind's operations. Optional parameters travel as edits, so all kinds look the same. A kind that is not
-// assigned to clusters has no assign and unassign.
+// calls are the operations of a kind. Optional parameters are edits of the request, so that all kinds look the same. Kinds that are
+// not assigned to clusters have no assign and unassign.
 type calls struct {
 	list    func(ctx context.Context, c client, e ...edit) (*http.Response, error)
 	get     func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
@@ -69,14 +69,14 @@ const (
 	contentMergePatch = "application/merge-patch+json"
 )
 
-// view is a kind's table: the cells of a document, of which the first narrow ones are shown without -o wide.
+// view is the table of a kind. Without -o wide it has the first narrow columns.
 type view struct {
 	header []string
 	narrow int
 	row    func(json.RawMessage) ([]string, error)
 }
 
-// rowOf makes a view's row from a function over the typed document.
+// rowOf turns a function of the typed document into a view's row.
 func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error) {
 	return func(raw json.RawMessage) ([]string, error) {
 		var doc T
@@ -87,17 +87,17 @@ func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error
 	}
 }
 
-// definitions are the kinds that clusters are assigned and that are compiled in, in the order of a cluster's lists and of
-// its Flux's polls. Flags, columns, completion, files, plans and help follow from them.
+// definitions returns the compiled-in kinds that are assigned to clusters, in the order of a cluster's lists and of its polls.
+// Flags, columns, completion, files, plans and help follow from them.
 func definitions() []documentKind { return []documentKind{components, namespaces, roleBindings} }
 
-// documentKinds are the kinds of documents, with those that some resource types make, definitions first: what a document refers
-// to is there before it does.
+// documentKinds returns all kinds of documents, with those of the given resource types, definitions first: a document comes after
+// those that it refers to.
 func documentKinds(types ...documentKind) []documentKind {
 	return slices.Concat(definitions(), []documentKind{resourceTypes}, types, []documentKind{layers, clusters})
 }
 
-// kindNames are the API's names of what has a history, the clusters first.
+// kindNames returns the API's names of the kinds with a history, clusters first.
 func kindNames() []string {
 	names := []string{clusters.kind}
 	for _, n := range append(definitions(), resourceTypes, layers) {
@@ -106,7 +106,7 @@ func kindNames() []string {
 	return append(names, tokens.name)
 }
 
-// nameOfKind is how people call what the API calls so.
+// nameOfKind returns the command line's name of a kind in the API.
 func nameOfKind(kind string) string {
 	for _, n := range documentKinds() {
 		if n.kind == kind {
@@ -128,7 +128,7 @@ func (v view) table(docs ...json.RawMessage) (render.Table, error) {
 	return t, nil
 }
 
-// shown is one or more documents of a kind as output.
+// outputOf returns documents of a kind as output.
 func (n documentKind) outputOf(document json.RawMessage, docs ...json.RawMessage) render.Output {
 	return render.Output{
 		Document: document, Text: n.text,
@@ -158,11 +158,11 @@ func documentID(doc json.RawMessage) (string, error) {
 		Revision int64  `json:"revision"`
 	}
 	err := json.Unmarshal(doc, &d)
-	if d.ID == "" { // a revision is called by its number
+	if d.ID == "" { // the number identifies a revision
 		d.ID = strconv.FormatInt(d.Revision, 10)
 	}
 	return d.ID, err
 }
 
-// one is a single document as output.
+// output returns a single document as output.
 func (n documentKind) output(doc json.RawMessage) render.Output { return n.outputOf(doc, doc) }

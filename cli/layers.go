@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// layers say once what clusters have in common.
+// layers are the documents with settings that clusters share.
 var layers = documentKind{
 	kind: "layer", name: "layer", plural: "layers", title: "layer", list: "layers", aliases: []string{"layers"},
 	usage:   "Layers: what clusters have in common, said once for all that a selector matches",
@@ -85,7 +85,7 @@ func (s *session) layerCommand() *cli.Command {
 	return v.documentCommand(remove, s.layerClustersCommand(), s.adoptCommand())
 }
 
-// layerClustersCommand names the clusters that a layer matches.
+// layerClustersCommand lists the clusters that match a layer.
 func (s *session) layerClustersCommand() *cli.Command {
 	return &cli.Command{
 		Name: "clusters", Usage: "List the clusters that a layer matches", ArgsUsage: "NAME",
@@ -125,8 +125,8 @@ func (s *session) layerClustersCommand() *cli.Command {
 	}
 }
 
-// adoptCommand moves into a layer what its clusters have in common. Nothing happens to any cluster, so a script need not confirm
-// it; somebody at a terminal sees the plan first.
+// adoptCommand moves shared settings of clusters into a layer. Nothing changes on any cluster, so scripts need not confirm it; a
+// person at a terminal sees the plan first.
 func (s *session) adoptCommand() *cli.Command {
 	v := kindCommands{s, layers}
 	return &cli.Command{
@@ -165,7 +165,7 @@ func (s *session) adoptCommand() *cli.Command {
 	}
 }
 
-// hasLayers tells whether the fleet has any. An older server knows of none, and neither does one that only serves polls.
+// hasLayers reports whether the fleet has layers. An older server, and one that only serves polls, has none.
 func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
 	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return layers.api.list(ctx, conn, e...) })
 	if lacksRoute(ctx, conn, err) {
@@ -174,12 +174,12 @@ func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
 	return len(docs) > 0, err
 }
 
-// layerEntries are the entries of a layer as apply takes them.
+// layerEntries returns the entries of a layer in the form that apply reads.
 func layerEntries(value json.RawMessage) (json.RawMessage, error) {
 	return withNulls(value, "enabled", "oci_tag", "component_path", "component_version", "values_from")
 }
 
-// shortSaying is who says something, as tables have it.
+// shortOrigin names the document that set a value.
 func shortOrigin(say api.Saying) string {
 	kind := strings.ReplaceAll(say.Kind, "_", " ")
 	if n, ok := findKind(say.Kind); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// format is the one asked for, or the default: a table for a person, JSON for a program.
+// format returns the format of -o, or the default: a table at a terminal, JSON elsewhere.
 func (s *session) format(c *cli.Context) (string, error) {
 	f, given := c.String("output"), c.IsSet("output")
 	if usual := s.env.Getenv("FRS_OUTPUT"); !given && usual != "" {
@@ -27,7 +27,7 @@ func (s *session) format(c *cli.Context) (string, error) {
 	return f, nil
 }
 
-// print writes what a read found.
+// print writes the result of a read.
 func (s *session) print(c *cli.Context, out render.Output) error {
 	format, err := s.format(c)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *session) printAs(c *cli.Context, format string, out render.Output) erro
 	return err
 }
 
-// style is how a format is written where standard output leads, and how many rows there are; 0: any number.
+// style returns the style of a format on standard output, and the rows of the terminal; 0: unlimited.
 func (s *session) style(format string) (style render.Style, rows int) {
 	style.Format = format
 	if s.env.StdoutTerminal && s.env.Size != nil {
@@ -66,13 +66,13 @@ func (s *session) style(format string) (style render.Style, rows int) {
 	return style, rows
 }
 
-// width is how many characters fit into a line where standard output leads; 0: any number.
+// width returns the characters per line of standard output; 0: unlimited.
 func (s *session) width() int {
 	style, _ := s.style("")
 	return style.Width
 }
 
-// printChange writes the result of a change, unless --quiet: to a person in the line about it, where there is one.
+// printChange writes the result of a change, unless --quiet; at a terminal, the summary line if there is one.
 func (s *session) printChange(c *cli.Context, out render.Output) error {
 	if c.Bool("dry-run") {
 		s.note("Dry run: nothing was changed.")
@@ -86,7 +86,7 @@ func (s *session) printChange(c *cli.Context, out render.Output) error {
 	return s.print(c, out)
 }
 
-// checkOutput refuses a wrong -o before anything is sent.
+// checkOutput rejects a wrong -o before a request is sent.
 func (s *session) checkOutput(c *cli.Context) error {
 	_, err := s.format(c)
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// ownerFlags say in whose name values are changed.
+// ownerFlags set the field manager of a change of values.
 func ownerFlags() []cli.Flag {
 	return []cli.Flag{
 		fieldManagerFlag("own the values given as this `MANAGER`: others cannot change them unawares"),
@@ -25,10 +25,10 @@ func fieldManagerFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "field-manager", Usage: usage}
 }
 
-// ownershipCommands are about values that several managers set.
+// ownershipCommands show and release values of field managers.
 type ownershipCommands struct{ *session }
 
-// writeValues changes values of a component on one cluster and answers them as they were and as they are.
+// writeValues changes values of a component on one cluster, and returns them before and after.
 func (s ownershipCommands) writeValues(c *cli.Context, conn client, cluster, component string, body json.RawMessage) (before, after map[string]json.RawMessage, a answer, err error) {
 	shared := c.IsSet("field-manager") || c.Bool("force") || c.Bool("apply")
 	was, a, err := s.retryOnStale(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
@@ -140,7 +140,7 @@ func (s ownershipCommands) relinquishCommand() *cli.Command {
 	}
 }
 
-// relinquish gives up a manager's values on one cluster.
+// relinquish releases a manager's values on one cluster.
 func (s ownershipCommands) relinquish(c *cli.Context, conn client, cluster, component string) (answer, error) {
 	edits := append(writeEdits(c), managerEdit(c))
 	if c.Bool("retain") {
@@ -149,7 +149,7 @@ func (s ownershipCommands) relinquish(c *cli.Context, conn client, cluster, comp
 	return receive(conn.RelinquishPatches(c.Context, cluster, component, nil, edits...))
 }
 
-// ownership shows values with those who own them.
+// ownership returns values with their managers as output.
 func ownership(a answer, cluster, component string) (render.Output, error) {
 	var owned api.OwnedPatches
 	if err := a.decode(&owned); err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// errDiffers ends a plan or a diff that found something. It is no failure, and nothing is printed about it.
+// errDiffers makes a plan or a diff with differences exit with 1. No message is printed.
 var errDiffers = errors.New("something would change")
 
-// plan asks the server what operations would do.
+// plan requests the plan of operations.
 func (s *session) plan(c *cli.Context, conn client, ops []operation) (api.Plan, error) {
 	_, plan, err := s.requestPlan(c, conn, ops)
 	return plan, describeLocations(ops, err, describeOperation)
@@ -87,23 +87,23 @@ func affectedClusters(plan api.Plan) []string {
 	return names
 }
 
-// shownNames is how many clusters or documents a plan names before it only counts them; -o wide names all.
+// shownNames is the number of clusters or documents that a plan names; the rest is counted. -o wide names all.
 const shownNames = 8
 
-// shownAlike is up to how many documents of a kind to which the same happens are named; -o wide names all.
+// shownAlike is the largest number of documents of a kind with the same change that are named; -o wide names all.
 const shownAlike = 3
 
-// shownLines is how many lines are shown of what happens to a group of documents or clusters.
+// shownLines is the number of lines for a group of documents or clusters.
 const shownLines = 12
 
-// planStyle is how a plan is shown.
+// planStyle is the style of a plan's text.
 type planStyle struct {
-	wide     bool // all of it
-	terminal bool // in colours
+	wide     bool // without limits
+	terminal bool // in colors
 }
 
-// planText writes a plan for people: what happens to which clusters, as objects if those were made, and last, where it is read,
-// what that comes to.
+// planText formats a plan for people: the effect by groups of clusters, with objects if they were rendered, and the totals last,
+// where the reader ends.
 func (s *session) planText(plan api.Plan, made *renderedPlan, style planStyle) string {
 	wide := style.wide
 	w := planWriter{wide: wide, paint: func(code, text string) string { return s.paint(style.terminal, code, text) }}
@@ -141,7 +141,7 @@ func (s *session) planText(plan api.Plan, made *renderedPlan, style planStyle) s
 type planWriter struct {
 	b     strings.Builder
 	wide  bool
-	most  int // lines of what happens to a group; 0: shownLines
+	most  int // lines per group; 0: shownLines
 	paint func(code, text string) string
 }
 
@@ -149,7 +149,7 @@ func (w *planWriter) linef(format string, args ...any) {
 	_, _ = fmt.Fprintf(&w.b, format+"\n", args...)
 }
 
-// counts is what the plan comes to, what is lost last and red.
+// counts writes the totals, removals last and in red.
 func (w *planWriter) counts(plan api.Plan) {
 	t := plan.Totals
 	w.linef("Documents: %s", render.Printable(strings.Join(w.documents(plan.Changes), ", ")))
@@ -163,7 +163,7 @@ func (w *planWriter) counts(plan api.Plan) {
 	}
 }
 
-// documents are what happens to which documents, of a kind to which the same happens to many only how many.
+// documents lists the changed documents; those of a kind with the same change are only counted if there are many.
 func (w *planWriter) documents(refs []api.ChangeRef) []string {
 	repeated := map[string]int{}
 	for _, ref := range refs {
@@ -173,7 +173,7 @@ func (w *planWriter) documents(refs []api.ChangeRef) []string {
 	for _, ref := range refs {
 		n := repeated[ref.Action+" "+ref.Kind]
 		switch name := nameOfKind(ref.Kind); {
-		case n == 0: // they have been counted
+		case n == 0: // counted above
 		case n <= shownAlike || w.wide:
 			out = append(out, ref.Action+" "+name+"/"+ref.ID)
 		default:
@@ -188,7 +188,7 @@ func (w *planWriter) documents(refs []api.ChangeRef) []string {
 	return out
 }
 
-// names lists names; too many are counted.
+// names lists names; above a limit, it counts the rest.
 func (w *planWriter) names(names []string) string {
 	if more := len(names) - shownNames; more > 1 && !w.wide {
 		return render.Printable(strings.Join(names[:shownNames], ", ")) + fmt.Sprintf(" and %d more", more)
@@ -196,7 +196,7 @@ func (w *planWriter) names(names []string) string {
 	return render.Printable(strings.Join(names, ", "))
 }
 
-// ownership writes which values get other managers, which polls do not show.
+// ownership writes the values whose field manager changes, which is not part of polls.
 func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	if len(changes) > 0 {
 		w.linef("\nManagers")
@@ -213,7 +213,7 @@ func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	}
 }
 
-// shortJSON writes one side of a change. It takes what a nullable field's Get answers.
+// shortJSON formats one side of a change. Its arguments are the results of a nullable field's Get.
 func shortJSON(value json.RawMessage, err error) string {
 	if err != nil {
 		return "(none)"

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// groupsOf are a plan's groups of clusters by what is shown of them, those from which something is removed first.
+// groupsOf groups the clusters of a plan by their visible effect, groups with removals first.
 func (w *planWriter) groupsOf(plan api.Plan) []summarize.Group {
 	var losing, others []summarize.Group
 	for _, group := range plan.Groups {
@@ -24,7 +24,7 @@ func (w *planWriter) groupsOf(plan api.Plan) []summarize.Group {
 	return append(summarize.Regroup(losing, w.wide), summarize.Regroup(others, w.wide)...)
 }
 
-// groupOf writes what happens to a group of clusters, and reports whether something is removed from them.
+// groupOf formats the effect on a group of clusters, and reports whether it includes removals.
 func (w *planWriter) groupOf(group api.EffectGroup) (g summarize.Group, removes bool) {
 	lines, removes := summarize.EffectLines(group)
 	g.Names = group.Clusters
@@ -63,7 +63,7 @@ func (w *planWriter) effectLine(l summarize.EffectLine) summarize.Line {
 
 var aboutCluster = regexp.MustCompile(`cluster "[^"]*"`)
 
-// alikeWarnings makes one of warnings that say the same about several clusters, with a count, and cuts what is still many.
+// groupWarnings joins warnings that differ only in the cluster into one with a count, and limits their number.
 func groupWarnings(warnings []string, full bool) []string {
 	if full {
 		return warnings

@@ -15,17 +15,17 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// What the server plans is inputs; what becomes of them on clusters is the templates' affair. So here the inputs of clusters
-// are rendered as they are and as a plan would have them, and the objects compared.
+// The server plans inputs; templates turn them into objects on clusters. Here the inputs before and after a plan are rendered, and
+// the objects compared.
 
 const (
-	// renderedClusters is on how many clusters of a plan objects are compared, unless all are to be shown.
+	// renderedClusters is the number of clusters of a plan whose objects are compared without --full.
 	renderedClusters = 100
-	// silentlyRendered is up to how many clusters are asked for their inputs to find out that nothing comes of a change.
+	// silentlyRendered is the largest number of clusters whose inputs are requested to detect a change without effect.
 	silentlyRendered = 20
 )
 
-// objectChange is what becomes of one Kubernetes object.
+// objectChange is the change of one Kubernetes object.
 type objectChange struct {
 	Action     string     `json:"action"` // create, update or delete
 	APIVersion string     `json:"api_version"`
@@ -38,23 +38,23 @@ type objectChange struct {
 	was, is string // both as YAML
 }
 
-// renderedCluster is what becomes of the objects of one cluster.
+// renderedCluster has the changes of one cluster's objects.
 type renderedCluster struct {
 	Cluster string         `json:"cluster"`
 	Objects []objectChange `json:"objects"`
 }
 
-// renderedPlan is a plan as objects.
+// renderedPlan has the changes of objects that a plan leads to.
 type renderedPlan struct {
 	Clusters  []renderedCluster `json:"clusters"`
 	Templates string            `json:"templates"` // the file; empty: the shipped ones
-	// Left is the number of clusters whose inputs change and that were not looked at.
+	// Left is the number of clusters with changed inputs that were not rendered.
 	Left int `json:"left"`
-	// Unread are the lists that change and that no template reads.
+	// Unread are the changed lists that no template reads.
 	Unread []string `json:"unread"`
 }
 
-// objects is how many change.
+// objects returns the number of changed objects.
 func (p renderedPlan) objects() int {
 	n := 0
 	for _, c := range p.Clusters {
@@ -70,7 +70,7 @@ func renderedFlags() []cli.Flag {
 	}
 }
 
-// errMovedOn: the fleet is another one than the one that was planned on.
+// errMovedOn: the fleet changed after the plan was made.
 var errMovedOn = errors.New("the fleet was changed while its clusters were looked at: plan again")
 
 // rendering compares the objects of clusters.
@@ -80,13 +80,13 @@ type rendering struct {
 	conn      client
 	sets      []resourceSet
 	providers map[string]provider
-	ops       []operation // that were planned
-	base      int64       // the revision that was planned on
+	ops       []operation // of the plan
+	base      int64       // the plan's revision
 	lists     map[string]inputType
 }
 
-// renderPlan renders at most so many clusters of a plan, of each way in which they are affected at least one as far as that
-// goes; 0: all. Operations are those that were planned.
+// renderPlan renders at most so many clusters of a plan (0: all), at least one of each group as far as the limit allows. ops are
+// the operations of the plan.
 func (s renderer) renderPlan(c *cli.Context, conn client, plan api.Plan, ops []operation, most int) (renderedPlan, error) {
 	out := renderedPlan{Clusters: []renderedCluster{}, Templates: c.String("templates"), Unread: []string{}}
 	r := rendering{renderer: s, c: c, conn: conn, ops: ops, base: plan.BaseRevision, lists: map[string]inputType{}}
@@ -118,7 +118,7 @@ func (s renderer) renderPlan(c *cli.Context, conn client, plan api.Plan, ops []o
 	return out, nil
 }
 
-// chooseClusters are, of each group, those that are looked at, and how many are not.
+// chooseClusters returns the clusters to render of each group, and the number of the others.
 func chooseClusters(groups []api.EffectGroup, most int) (chosen [][]string, left int) {
 	chosen = make([][]string, len(groups))
 	taken := 0
@@ -126,7 +126,7 @@ func chooseClusters(groups []api.EffectGroup, most int) (chosen [][]string, left
 		more = false
 		for i, g := range groups {
 			if g.Forgotten || round >= len(g.Clusters) {
-				continue // Flux keeps what a forgotten one runs
+				continue // Flux keeps the objects of a forgotten cluster
 			}
 			more = true
 			if most > 0 && taken >= most {
@@ -140,7 +140,7 @@ func chooseClusters(groups []api.EffectGroup, most int) (chosen [][]string, left
 	return chosen, left
 }
 
-// find is what templates see of a cluster: as the fleet has it, or as the plan would create it.
+// clusterFor returns the cluster as templates see it: from the fleet, or from the plan that creates it.
 func (r *rendering) clusterFor(id string) (api.FluxCluster, error) {
 	a, err := receive(r.conn.GetCluster(r.c.Context, id, nil))
 	doc := a.body
@@ -159,10 +159,10 @@ func (r *rendering) clusterFor(id string) (api.FluxCluster, error) {
 	return api.FluxCluster{Name: firstNonEmpty(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
 }
 
-// rawInput is an input as it is polled.
+// rawInput is an input in a poll.
 type rawInput = map[string]json.RawMessage
 
-// cluster compares the objects that come of those inputs of a cluster that change.
+// cluster compares the objects that a cluster's changed inputs lead to.
 func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]objectChange, error) {
 	cluster, err := r.clusterFor(id)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]
 					return nil, err
 				}
 				if len(prepared) == 0 {
-					continue // not "without inputs", which some sets render once
+					continue // some sets are rendered once without inputs, which is not meant here
 				}
 				made, err := set.render(prepared)
 				if err != nil {
@@ -209,7 +209,7 @@ func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]
 	return compareObjects(before, after)
 }
 
-// withoutReceipt takes the annotation off an object that is made of an input which has no receipt yet.
+// withoutReceipt removes the receipt annotation from an object of an input that has no receipt yet.
 func withoutReceipt(obj kubeObject) {
 	metadata, _ := obj["metadata"].(kubeObject)
 	if annotations, _ := metadata["annotations"].(kubeObject); annotations[inputAnnotation] == "" {
@@ -217,7 +217,7 @@ func withoutReceipt(obj kubeObject) {
 	}
 }
 
-// poll asks for the inputs of a list as the plan's revision has them; of a cluster that is yet to come there are none.
+// poll requests the inputs of a list at the plan's revision; a cluster that the plan creates has none.
 func (r *rendering) poll(dns, list string) ([]rawInput, error) {
 	t, known := r.lists[list]
 	if !known {
@@ -242,7 +242,7 @@ func (r *rendering) poll(dns, list string) ([]rawInput, error) {
 	return body.Inputs, a.decode(&body)
 }
 
-// sides are the inputs that an effect is on, before and after it.
+// inputsBeforeAndAfter returns the inputs with an effect before and after it.
 func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect, cluster api.FluxCluster) (before, after []rawInput, err error) {
 	for _, in := range inputs {
 		var id string
@@ -269,7 +269,7 @@ func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(after) > 0 { // as it is by then
+	if len(after) > 0 { // the cluster after the change
 		where = after[0]["cluster"]
 	}
 	for _, raw := range e.Added {
@@ -278,7 +278,7 @@ func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect
 			return nil, nil, err
 		}
 		in["cluster"] = where
-		if in["receipt"] == nil { // it has none before it is served; templates read the field
+		if in["receipt"] == nil { // the server sets it when it serves the input; templates read the field
 			in["receipt"] = json.RawMessage(`""`)
 		}
 		after = append(after, in)
@@ -286,8 +286,8 @@ func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect
 	return before, after, nil
 }
 
-// overlaid is an input with some fields changed. Its receipt stays, which says nothing that it does not. A server that changes
-// entries of lists, or what has no parent, is one that this program does not know.
+// applyFieldChanges returns an input with changed fields. Its receipt stays: it is derived from the input. A change of a list's
+// entry, or of a field without a parent, is unknown to this program and an error.
 func applyFieldChanges(in rawInput, fields []api.FieldChange) (rawInput, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -331,7 +331,7 @@ func applyFieldChanges(in rawInput, fields []api.FieldChange) (rawInput, error) 
 	return out, json.Unmarshal(raw, &out)
 }
 
-// compareObjects tells how the objects of a cluster differ, what goes first.
+// compareObjects returns the differences between the objects of a cluster, deletions first.
 func compareObjects(before, after []kubeObject) ([]objectChange, error) {
 	is := map[string]kubeObject{}
 	for _, obj := range after {
@@ -364,7 +364,7 @@ func compareObjects(before, after []kubeObject) ([]objectChange, error) {
 	return slices.Concat([]objectChange{}, gone, changed, made), nil
 }
 
-// objectChangeOf compares one object, which is nil where it is not there.
+// objectChangeOf compares two versions of an object; nil where it does not exist.
 func objectChangeOf(before, after kubeObject) (objectChange, error) {
 	ch := objectChange{Action: "update", Before: before, After: after}
 	obj := after

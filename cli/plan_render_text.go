@@ -13,11 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// renderedLines is how many lines are shown of what becomes of the objects of a group of clusters.
+// renderedLines is the number of lines for the objects of a group of clusters.
 const renderedLines = 60
 
-// rendered is a plan as objects, if that is asked for. If it is not, they are compared where few clusters receive other values
-// of what they have, and nil is answered unless nothing comes of that: such a change is made by mistake more often than not.
+// renderedPlan returns the objects of a plan with --rendered. Without it, objects are compared only if few clusters have changed
+// values, and the result is nil unless no object changes: such a change is usually a mistake.
 func (s *session) renderedPlan(c *cli.Context, conn client, plan api.Plan, ops []operation) (*renderedPlan, error) {
 	most := renderedClusters
 	if c.Bool("full") {
@@ -38,22 +38,22 @@ func (s *session) renderedPlan(c *cli.Context, conn client, plan api.Plan, ops [
 	if err != nil || !made.changesNothing() {
 		return nil, nil //nolint:nilerr // the plan was asked for, and is good; what it comes to elsewhere could not be found out
 	}
-	made.Clusters = nil // they are shown as they are planned
+	made.Clusters = nil // the plan shows these clusters
 	return &made, nil
 }
 
-// readByPerson tells whether a plan is shown as text.
+// printsForPeople reports whether a plan is shown as text.
 func (s *session) printsForPeople(c *cli.Context) bool {
 	format, err := s.format(c)
 	return err == nil && (format == "table" || format == "wide")
 }
 
-// idle tells whether no object differs, and that is known of all clusters.
+// changesNothing reports whether it is certain that no object changes.
 func (p *renderedPlan) changesNothing() bool {
 	return p.objects() == 0 && p.Left == 0 && len(p.Unread) == 0
 }
 
-// with are the templates, for people.
+// templatesText names the templates.
 func (p *renderedPlan) templatesText() string {
 	if p.Templates != "" {
 		return "the templates of " + p.Templates
@@ -61,7 +61,7 @@ func (p *renderedPlan) templatesText() string {
 	return "the shipped templates"
 }
 
-// planned adds the objects to a plan's document.
+// addTo adds the objects to a plan's document.
 func (p *renderedPlan) addTo(document json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(document, &fields); err != nil {
@@ -75,7 +75,7 @@ func (p *renderedPlan) addTo(document json.RawMessage) (json.RawMessage, error) 
 	return render.Encode(fields)
 }
 
-// objects writes how objects differ, clusters on which they do so alike together.
+// objects writes the changes of objects, grouped by clusters with the same changes.
 func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 	var groups []summarize.Group
 	for _, group := range plan.Groups {
@@ -105,12 +105,11 @@ func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 	}
 }
 
-// objectLines are an object and, in the manner of diff -u, how it differs. One that comes or goes is only named, unless all is
-// to be shown.
+// objectLines formats the change of an object like diff -u. A created or deleted object is only named, unless all is shown.
 func (w *planWriter) objectLines(ch objectChange, cluster string) []summarize.Line {
 	name := ch.Name
 	if own, ok := strings.CutSuffix(name, "-"+cluster); ok {
-		name = own + "-CLUSTER" // so that clusters with the same are one group
+		name = own + "-CLUSTER" // clusters with the same change become one group
 	}
 	if ch.Namespace != "" {
 		name = ch.Namespace + "/" + name
@@ -149,7 +148,7 @@ func (w *planWriter) objectLines(ch objectChange, cluster string) []summarize.Li
 	return lines
 }
 
-// shade paints what has a colour.
+// shade paints text, unless the color is empty.
 func (w *planWriter) shade(colour, text string) string {
 	if colour == "" || text == "" {
 		return text
@@ -157,7 +156,7 @@ func (w *planWriter) shade(colour, text string) string {
 	return w.paint(colour, text)
 }
 
-// nothingComes says that a change of inputs changes no object.
+// noEffect writes that a change of inputs changes no object.
 func (w *planWriter) noEffect(plan api.Plan, made *renderedPlan) {
 	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
 	if plan.Totals.Clusters > 0 && made.changesNothing() && !forgets {

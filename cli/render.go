@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
-// renderer makes what Flux Operator would, without a cluster.
+// renderer renders ResourceSets as Flux Operator does, without a cluster.
 type renderer struct{ *session }
 
 func (s renderer) renderCommand() *cli.Command {
@@ -108,7 +108,7 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 	return s.printObjects(c, objects)
 }
 
-// pollOnce asks for each type of inputs at most once, by the name of its provider.
+// pollOnce caches polls by the name of the provider.
 func pollOnce(poll func(name string) ([]map[string]json.RawMessage, error)) func(name string) ([]map[string]json.RawMessage, error) {
 	known := map[string][]map[string]json.RawMessage{}
 	return func(name string) ([]map[string]json.RawMessage, error) {
@@ -121,7 +121,7 @@ func pollOnce(poll func(name string) ([]map[string]json.RawMessage, error)) func
 	}
 }
 
-// resourceSets are those of a file, or the shipped ones and those of the resource types, of which the one named must be there.
+// resourceSets returns the ResourceSets of a file, or the shipped ones and those of the resource types; only must be among them.
 func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) ([]resourceSet, map[string]provider, error) {
 	var (
 		text []byte
@@ -153,7 +153,7 @@ func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) (
 	return sets, providers, nil
 }
 
-// shippedSets are the ResourceSets that clusters have, if nobody has written others.
+// shippedSets returns the ResourceSets of clusters with the shipped templates.
 func (s renderer) shippedSets(c *cli.Context, conn client, only string) ([]byte, error) {
 	types, err := s.typesOf(c.Context, conn)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s renderer) shippedSets(c *cli.Context, conn client, only string) ([]byte,
 	return []byte(strings.Join(texts, "\n---\n")), nil
 }
 
-// printObjects writes Kubernetes objects: as YAML documents, ready for kubectl, unless -o says otherwise.
+// printObjects writes Kubernetes objects as YAML documents for kubectl, or in the format of -o.
 func (s *session) printObjects(c *cli.Context, objects []kubeObject) error {
 	format, err := s.format(c)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *session) printObjects(c *cli.Context, objects []kubeObject) error {
 	})
 }
 
-// documents writes objects as a stream of YAML documents.
+// documents writes objects as a YAML stream.
 func documents(objects []kubeObject) (string, error) {
 	var b strings.Builder
 	for _, obj := range objects {

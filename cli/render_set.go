@@ -16,14 +16,14 @@ const (
 	kindResourceSet = "ResourceSet"
 	kindProvider    = "ResourceSetInputProvider"
 	fluxNamespace   = "flux-system"
-	// Labels by which Flux Operator knows what a ResourceSet applied.
+	// Labels with which Flux Operator marks objects of a ResourceSet.
 	ownerLabel     = "resourceset.fluxcd.controlplane.io/"
 	reconcileLabel = "fluxcd.controlplane.io/reconcile"
-	// inputAnnotation is the receipt of the input that an object is made of.
+	// inputAnnotation holds the receipt of an object's input.
 	inputAnnotation = "event.toolkit.fluxcd.io/input"
 )
 
-// resourceSet is what of Flux Operator's ResourceSet decides about the objects it makes.
+// resourceSet is the part of Flux Operator's ResourceSet that determines the objects.
 type resourceSet struct {
 	Metadata objectName `json:"metadata"`
 	Spec     struct {
@@ -47,13 +47,13 @@ type resourceSet struct {
 	} `json:"spec"`
 }
 
-// templates are the two forms in which a ResourceSet, or a step of it, says what to make.
+// templates are the two forms of templates in a ResourceSet, or in a step of it.
 type templates struct {
 	Resources         []json.RawMessage `json:"resources"`
 	ResourcesTemplate string            `json:"resourcesTemplate"`
 }
 
-// provider is what of Flux Operator's ResourceSetInputProvider decides about the inputs.
+// provider is the part of Flux Operator's ResourceSetInputProvider that determines the inputs.
 type provider struct {
 	Metadata objectName `json:"metadata"`
 	Spec     struct {
@@ -61,11 +61,11 @@ type provider struct {
 	} `json:"spec"`
 }
 
-// forAnyCluster removes the DNS name of the one cluster that the provider is for: its templates refuse the inputs of others.
+// acceptAnyCluster removes the DNS name of the provider's cluster, because its templates reject inputs of other clusters.
 func (p provider) acceptAnyCluster() {
 	var settings map[string]json.RawMessage
 	if json.Unmarshal(p.Spec.DefaultValues["settings"], &settings) != nil {
-		return // not settings of ours
+		return // settings of another product
 	}
 	delete(settings, "clusterDNS")
 	if text, err := json.Marshal(settings); err == nil && settings != nil {
@@ -78,7 +78,7 @@ type objectName struct {
 	Namespace string `json:"namespace"`
 }
 
-// readSets finds the ResourceSets and providers in a stream of YAML documents; other kinds are left out.
+// readSets returns the ResourceSets and providers in a YAML stream, and ignores other kinds.
 func readSets(text string) ([]resourceSet, map[string]provider, error) {
 	objects, err := parseObjects(text)
 	if err != nil {
@@ -109,7 +109,7 @@ func readSets(text string) ([]resourceSet, map[string]provider, error) {
 	return sets, providers, nil
 }
 
-// convert reads an object into a struct by way of JSON.
+// convert decodes an object into a struct through JSON.
 func convert(obj kubeObject, v any) error {
 	raw, err := json.Marshal(obj)
 	if err == nil {
@@ -121,7 +121,7 @@ func convert(obj kubeObject, v any) error {
 	return nil
 }
 
-// check refuses what is not rendered here, rather than to render it differently.
+// check rejects sets with features that are not supported here, instead of rendering them differently.
 func (set *resourceSet) check() error {
 	switch {
 	case set.Spec.InputStrategy.Name != "" && set.Spec.InputStrategy.Name != "Flatten":
@@ -137,8 +137,8 @@ func (set *resourceSet) check() error {
 	return nil
 }
 
-// render makes the objects of all inputs. The first of several objects with one name stays; those whose annotation
-// switches reconciliation off are left out.
+// render renders the objects of all inputs. Of several objects with one identity the first stays. Objects whose annotation disables
+// reconciliation are left out.
 func (set *resourceSet) render(inputs []map[string]any) ([]kubeObject, error) {
 	if len(inputs) == 0 && len(set.Spec.InputsFrom) == 0 && len(set.Spec.Inputs) == 0 {
 		inputs = []map[string]any{nil} // a set without inputs is rendered once
@@ -198,7 +198,7 @@ func (t *templates) render(inputs []map[string]any) ([]kubeObject, error) {
 	return objects, nil
 }
 
-// identity is what makes two objects the same one on a cluster.
+// identity returns the fields that identify an object on a cluster.
 func identity(obj kubeObject) string {
 	group, _, grouped := strings.Cut(textAt(obj, "apiVersion"), "/")
 	if !grouped {
@@ -207,7 +207,7 @@ func identity(obj kubeObject) string {
 	return strings.Join([]string{group, textAt(obj, "kind"), textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")}, "/")
 }
 
-// mark adds the common metadata and the operator's labels, which win over the template's.
+// mark adds the common metadata and the operator's labels, which override the template's.
 func (set *resourceSet) mark(obj kubeObject) {
 	metadata, _ := obj["metadata"].(kubeObject)
 	if metadata == nil {
@@ -232,13 +232,13 @@ func (set *resourceSet) mark(obj kubeObject) {
 	add("labels", map[string]string{ownerLabel + "name": set.Metadata.Name, ownerLabel + "namespace": set.Metadata.Namespace})
 }
 
-// inlineInputs are the inputs written in the ResourceSet itself.
+// inlineInputs returns the inputs in the ResourceSet itself.
 func (set *resourceSet) inlineInputs() ([]map[string]any, error) {
 	return prepareInputs(set.Spec.Inputs, nil, kindResourceSet, set.Metadata)
 }
 
-// prepareInputs turns inputs, as the API answers them, into what a template sees: the provider's defaults where an
-// input has nothing, numbers as Flux Operator reads them, and where the input came from.
+// prepareInputs turns inputs of the API into those of a template: with the provider's defaults for missing fields, numbers as Flux
+// Operator reads them, and their provider.
 func prepareInputs(raw []map[string]json.RawMessage, defaults map[string]json.RawMessage, kind string, from objectName) ([]map[string]any, error) {
 	inputs := make([]map[string]any, 0, len(raw))
 	for _, in := range raw {
@@ -260,8 +260,8 @@ func prepareInputs(raw []map[string]json.RawMessage, defaults map[string]json.Ra
 	return inputs, nil
 }
 
-// throughFloat decodes a value as the operator does: once with every number a float64, then as Kubernetes does. So
-// 1e3 becomes the integer 1000.
+// throughFloat decodes a value as the operator does: first with every number as a float64, then as Kubernetes does. So 1e3 becomes
+// the integer 1000.
 func throughFloat(raw json.RawMessage) (any, error) {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -274,12 +274,12 @@ func throughFloat(raw json.RawMessage) (any, error) {
 	return render.Numbers(floats)
 }
 
-// sources are the names of the providers that a set reads.
+// sources returns the names of a set's providers.
 func (set *resourceSet) sources() []string {
 	names := make([]string, len(set.Spec.InputsFrom))
 	for i, from := range set.Spec.InputsFrom {
 		names[i] = from.Name
 	}
-	slices.Sort(names) // as the operator orders them, whatever the order in the set
+	slices.Sort(names) // in the operator's order, whatever the order in the set
 	return slices.Compact(names)
 }

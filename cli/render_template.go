@@ -14,11 +14,11 @@ import (
 // kubeObject is a Kubernetes object.
 type kubeObject = map[string]any
 
-// renderLimits bound one execution of a template: it may be anything that somebody has written, and large.
+// renderLimits bound one execution of a template, which may come from outside.
 var renderLimits = resourceset.Limits{Units: 500_000_000, Bytes: 64 << 20}
 
-// executeTemplate runs a ResourceSet's template on one input, with the delimiters, functions and strictness that Flux
-// Operator documents, and answers the objects it made.
+// executeTemplate executes a ResourceSet's template on one input, with the delimiters, functions and strictness that Flux Operator
+// documents, and returns the objects.
 func executeTemplate(t *resourceset.Template, input map[string]any) ([]kubeObject, error) {
 	text, err := t.Execute(input, renderLimits)
 	if err != nil {
@@ -27,7 +27,7 @@ func executeTemplate(t *resourceset.Template, input map[string]any) ([]kubeObjec
 	return parseObjects(text)
 }
 
-// parseObjects reads a stream of YAML documents. Empty ones are left out, lists are taken apart.
+// parseObjects reads a YAML stream. Empty documents are ignored, lists are split.
 func parseObjects(text string) ([]kubeObject, error) {
 	var objects []kubeObject
 	for _, doc := range resourceset.Documents(text) {
@@ -83,7 +83,7 @@ func checkObject(obj kubeObject) error {
 	return nil
 }
 
-// textAt is the string at a path of an object; "" when there is none.
+// textAt returns the string at a path of an object; "" without one.
 func textAt(obj kubeObject, path ...string) string {
 	for _, name := range path[:len(path)-1] {
 		obj, _ = obj[name].(kubeObject)
@@ -92,7 +92,7 @@ func textAt(obj kubeObject, path ...string) string {
 	return s
 }
 
-// indent is the beginning of a document for a message.
+// indent shortens and indents a document for a message.
 func indent(doc string) string {
 	const most = 20
 	lines := strings.Split(strings.TrimRight(doc, "\n"), "\n")

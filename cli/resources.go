@@ -17,16 +17,17 @@ import (
 )
 
 const (
-	// resourceKind is what documents and operations call the definitions of all resource types; which it is is in type.
+	// resourceKind is the kind of the definitions of all resource types in documents and operations, which have the type in a
+	// field.
 	resourceKind = "resource"
-	// resourcePrefix is what the kinds of the definitions of one resource type begin with.
+	// resourcePrefix is the prefix of the kinds of one resource type's definitions.
 	resourcePrefix = "resource/"
-	// resourcesList is what clusters and files call the lists of them.
+	// resourcesList is the field with their lists in clusters and files.
 	resourcesList = "resources"
 )
 
-// resourcesOf is the kind that a resource type makes: a noun like those that are compiled in. Of a type by its id alone
-// the columns of tables are not known, and what --set gives is read as JSON where it is JSON.
+// resourcesOf returns the kind that a resource type makes. With the type's id alone, tables lack columns, and values of --set are
+// read as JSON where they are valid JSON.
 func resourcesOf(of api.ResourceType) documentKind {
 	id := of.ID
 	properties := propertiesIn(of.Schema)
@@ -60,7 +61,7 @@ func resourcesOf(of api.ResourceType) documentKind {
 			create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
 				return c.CreateResourceWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
 			},
-			// A PUT would replace the spec: the fields that are not given stay.
+			// A PUT would replace the spec; fields that are not given stay.
 			update: func(ctx context.Context, c client, name string, body []byte, e ...edit) (*http.Response, error) {
 				return c.PatchResourceWithBody(ctx, id, name, nil, contentMergePatch, bytes.NewReader(body), e...)
 			},
@@ -80,11 +81,11 @@ func resourcesOf(of api.ResourceType) documentKind {
 	}
 }
 
-// resourcesOfID is the kind of the definitions of a resource type by its id.
+// resourcesOfID returns the kind of a resource type's definitions by the type's id.
 func resourcesOfID(id string) documentKind { return resourcesOf(api.ResourceType{ID: id}) }
 
-// resourceCommand is the command of the definitions of every resource type. Its commands are those of any kind that
-// clusters are assigned; of which type they are is known when one is run.
+// resourceCommand is the command of the definitions of all resource types. It has the commands of every assignable kind; the type
+// is known when one is run.
 func (s *session) resourceCommand() *cli.Command {
 	const operand = "TYPE"
 	general := kindCommands{s, resourcesOfID("TYPE")}
@@ -115,8 +116,8 @@ func (s *session) resourceCommand() *cli.Command {
 
 // typeProperties are the fields of the specs of a type.
 type typeProperties struct {
-	names []string            // those that are required first, in the order in which the schema requires them
-	types map[string][]string // as the schema has them; none where it says more
+	names []string            // required ones first, in the order of the schema
+	types map[string][]string // the schema's types; none for a more complex schema
 }
 
 func propertiesIn(schema json.RawMessage) typeProperties {
@@ -125,7 +126,7 @@ func propertiesIn(schema json.RawMessage) typeProperties {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	p := typeProperties{types: map[string][]string{}}
-	if json.Unmarshal(schema, &text) != nil { // it is the server's to refuse one
+	if json.Unmarshal(schema, &text) != nil { // the server rejects it
 		return p
 	}
 	for _, name := range append(text.Required, render.SortedKeys(text.Properties)...) {
@@ -139,7 +140,7 @@ func propertiesIn(schema json.RawMessage) typeProperties {
 	return p
 }
 
-// typesIn are the types that a property may have.
+// typesIn returns the types that a property may have.
 func typesIn(property json.RawMessage) []string {
 	var one struct {
 		Type string `json:"type"`
@@ -156,15 +157,15 @@ func typesIn(property json.RawMessage) []string {
 	return []string{}
 }
 
-// text tells whether a property is always a text.
+// text reports whether a property is always a string.
 func (p typeProperties) text(name string) bool {
 	return slices.Equal(p.types[name], []string{"string"})
 }
 
-// shownProperties is how many properties a table shows without -o wide.
+// shownProperties is the number of properties in a table without -o wide.
 const shownProperties = 4
 
-// view is the table of definitions, or of the inputs that clusters get of them: the properties that are one value each.
+// view returns the table of definitions, or of their inputs, with the scalar properties.
 func (p typeProperties) view(definitions bool) view {
 	var scalars []string
 	for _, name := range p.names {
@@ -202,15 +203,15 @@ func (p typeProperties) view(definitions bool) view {
 		}
 		var doc api.Resource
 		var spec map[string]json.RawMessage
-		_ = json.Unmarshal(d["spec"], &spec) // rowOf has read it as an object's field; of another shape it shows nothing
+		_ = json.Unmarshal(d["spec"], &spec) // rowOf has checked that it is an object; another shape leaves the columns empty
 		_ = json.Unmarshal(d["updated_at"], &doc.UpdatedAt)
 		return slices.Concat([]string{unquoted(d["id"])}, cells(first, spec), []string{string(d["revision"])}, cells(scalars[len(first):], spec), []string{formatTime(doc.UpdatedAt)})
 	})
 	return v
 }
 
-// specFields are the flags that give properties of a spec one by one: NAME=VALUE, and as JSON. Together they are one
-// field of the document, so each of them reads both.
+// specFields are the flags that set properties of a spec: NAME=VALUE, and as JSON. Together they are one field of the document, so
+// each of them reads both.
 func specFields(flag, name, usage string, properties typeProperties) []field {
 	read := func(c *cli.Context, _ string) (any, error) { return properties.given(c, flag) }
 	plainly := listField(flag, name, "`NAME=VALUE`: a property"+usage+"; a text if the schema says so, else JSON; repeat for more")
@@ -220,7 +221,7 @@ func specFields(flag, name, usage string, properties typeProperties) []field {
 	return []field{plainly, exactly}
 }
 
-// given are the properties of the command line.
+// given returns the properties of the command line.
 func (p typeProperties) given(c *cli.Context, flag string) (any, error) {
 	spec := map[string]any{}
 	for _, name := range []string{flag, flag + "-json"} {
@@ -246,7 +247,7 @@ func (p typeProperties) given(c *cli.Context, flag string) (any, error) {
 	return spec, nil
 }
 
-// valueOf reads JSON, in which numbers stay as they are written.
+// valueOf reads JSON; numbers stay as written.
 func valueOf(text string) (json.RawMessage, error) {
 	parts, err := jsonValues([]byte(text))
 	if err != nil {
@@ -258,7 +259,7 @@ func valueOf(text string) (json.RawMessage, error) {
 	return parts[0], nil
 }
 
-// operation is one on a document of the kind.
+// operation returns an operation on a document of the kind.
 func (n documentKind) operation(op, id string, more map[string]any) operation {
 	o := operation{"op": op, "kind": n.kind, "id": id}
 	if n.resourceType != "" {
@@ -268,7 +269,7 @@ func (n documentKind) operation(op, id string, more map[string]any) operation {
 	return o
 }
 
-// changing is the operation of the fields given of a document: as [calls] update does it.
+// updateOperation returns the operation that changes fields of a document, as update of [calls] does.
 func (n documentKind) updateOperation(id string, doc any) operation {
 	if n.resourceType != "" {
 		return n.operation("patch", id, map[string]any{"patch": doc})
@@ -276,7 +277,7 @@ func (n documentKind) updateOperation(id string, doc any) operation {
 	return n.operation("update", id, map[string]any{"document": doc})
 }
 
-// assigning is what the operation is called that assigns one of the kind, or takes it off: VERB_component.
+// assignOperation returns the name of the operation that assigns or unassigns a document of the kind: VERB_component.
 func (n documentKind) assignOperation(verb string) string {
 	if n.resourceType != "" {
 		return verb + "_" + resourceKind
@@ -284,7 +285,7 @@ func (n documentKind) assignOperation(verb string) string {
 	return verb + "_" + n.name
 }
 
-// command is how the command of the kind is typed.
+// command returns the command of the kind as it is typed.
 func (n documentKind) command() string {
 	if n.resourceType != "" {
 		return resourceKind + " " + n.resourceType
@@ -292,7 +293,7 @@ func (n documentKind) command() string {
 	return n.name
 }
 
-// entries are a cluster's list of the kind.
+// entries returns a cluster's list of the kind.
 func (n documentKind) entries(cluster json.RawMessage) ([]map[string]json.RawMessage, error) {
 	var doc map[string]json.RawMessage
 	var entries []map[string]json.RawMessage
@@ -312,7 +313,7 @@ func (n documentKind) entries(cluster json.RawMessage) ([]map[string]json.RawMes
 	return entries, nil
 }
 
-// kindOf is the kind of the document that an operation is about.
+// kindOf returns the kind of an operation's document.
 func kindOf(op operation) string {
 	kind, _ := op["kind"].(string)
 	if id, ok := op["type"].(string); ok && kind == resourceKind {
@@ -321,7 +322,7 @@ func kindOf(op operation) string {
 	return kind
 }
 
-// typedNoun is the kind that a word stands for when it is that of a resource type's definitions: resource/TYPE.
+// findResourceKind finds the kind resource/TYPE of a resource type's definitions.
 func findResourceKind(word string) (documentKind, bool) {
 	id, ok := strings.CutPrefix(word, resourcePrefix)
 	if !ok || checkID("TYPE", id) != nil || strings.Contains(id, "/") {

@@ -9,12 +9,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// What a cluster applies for a resource type is what it applies for namespaces, with another name, path and template: so
-// whatever guards those guards these, and its template may ask for receipts as theirs does. The chart makes it in the same way from
-// the same files.
+// The ResourceSet of a resource type is that of namespaces with another name, path and template, so that it has the same guards and
+// can send receipts. The chart builds it in the same way from the same files.
 
-// resourceSetOf is the ResourceSet that renders the inputs of a resource type with its template, as text of one YAML
-// document; empty: it has no template.
+// resourceSetOf returns the ResourceSet that renders the inputs of a resource type, as one YAML document; empty without a template.
 func resourceSetOf(of api.ResourceType) (string, error) {
 	if of.Template == "" {
 		return "", nil
@@ -32,7 +30,7 @@ func resourceSetOf(of api.ResourceType) (string, error) {
 	return string(text), err
 }
 
-// custom makes an object that is shipped for namespaces that of a resource type.
+// customizeForType turns a shipped object of namespaces into one of a resource type.
 func customizeForType(obj kubeObject, of api.ResourceType) {
 	renameObject(obj, of.ID)
 	if textAt(obj, "kind") == kindResourceSet {
@@ -41,7 +39,7 @@ func customizeForType(obj kubeObject, of api.ResourceType) {
 	}
 }
 
-// renamed gives an object that is shipped for namespaces, and everything in it that leads to the provider, another name.
+// renameObject renames a shipped object of namespaces, with all references to the provider.
 func renameObject(obj kubeObject, name string) {
 	was := namespaces.inputs.name
 	metadata, _ := obj["metadata"].(kubeObject)
@@ -60,7 +58,7 @@ func renameObject(obj kubeObject, name string) {
 	}
 }
 
-// typeObjects are the provider and the ResourceSet of a resource type, of the manifests that are shipped.
+// typeObjects returns the provider and the ResourceSet of a resource type, made from the shipped manifests.
 func typeObjects(of api.ResourceType) ([]kubeObject, error) {
 	shipped, err := parseObjects(charts.Manifests)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// resourceTypes are the documents each of which makes a kind of definition; see resources.go.
+// resourceTypes are the documents that each make a kind of definition; see resources.go.
 var resourceTypes = documentKind{
 	kind: "resource_type", name: "resource-type", plural: "resource types", title: "resource type", list: "resource_types",
 	aliases: []string{"rt", "resource-types"}, usage: "Resource types: kinds of definitions that are made by you",
@@ -73,8 +73,7 @@ func (s *session) resourceTypeCommand() *cli.Command {
 	return v.documentCommand(remove)
 }
 
-// typesOf are the resource types of the fleet, by their ids. An older server knows of none, and neither does one that only
-// serves polls.
+// typesOf returns the resource types of the fleet by id. An older server, and one that only serves polls, has none.
 func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType, error) {
 	types, err := s.knownTypes(ctx, conn)
 	if errors.Is(err, errNoTypes) {
@@ -83,10 +82,10 @@ func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType,
 	return types, err
 }
 
-// errNoTypes: the server does not tell of resource types.
+// errNoTypes: the server does not support resource types.
 var errNoTypes = errors.New("the server knows of no resource types: it is an older one, or only serves polls")
 
-// knownTypes is typesOf that fails with errNoTypes.
+// knownTypes is typesOf, but fails with errNoTypes.
 func (s *session) knownTypes(ctx context.Context, conn client) ([]api.ResourceType, error) {
 	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
 	if lacksRoute(ctx, conn, err) {
@@ -104,7 +103,7 @@ func (s *session) knownTypes(ctx context.Context, conn client) ([]api.ResourceTy
 	return types, nil
 }
 
-// typeOf is one resource type.
+// typeOf returns one resource type.
 func (s *session) typeOf(ctx context.Context, conn client, id string) (api.ResourceType, error) {
 	var of api.ResourceType
 	a, err := receive(resourceTypes.api.get(ctx, conn, id))
@@ -114,13 +113,13 @@ func (s *session) typeOf(ctx context.Context, conn client, id string) (api.Resou
 	return of, a.decode(&of)
 }
 
-// completionTime is how long somebody waits for a completion.
+// completionTime is the time limit of a completion.
 const completionTime = 2 * time.Second
 
-// typeNames are candidates for a completion.
+// typeNames returns candidates for completion.
 func (s *completer) typeNames() []string { return s.idsOf(resourceTypes) }
 
-// propertiesOf are the names of the fields of the type that is being typed, with an equals sign behind each.
+// propertiesOf returns the names of the fields of the type in the command line, each with an equals sign.
 func (s *completer) propertiesOf(flag string) []string {
 	conn, err := s.connection.client(s.c)
 	if err != nil {

@@ -12,16 +12,15 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// After a change a person is told in one line what was done, and a program is given what the server answered.
+// After a change, a terminal shows one line; programs receive the server's response.
 
-// printsOneLine tells whether one line is what the output is for: on a terminal, where nobody has asked for a format. A dry run is
-// for seeing what would come of it.
+// printsOneLine reports whether the output is one line: on a terminal, without a format. The result of a dry run is shown in full.
 func (s *session) printsOneLine(c *cli.Context) bool {
 	return s.env.StdoutTerminal && !c.IsSet("output") && s.env.Getenv("FRS_OUTPUT") == "" && !c.Bool("dry-run")
 }
 
-// prepareResultLine finds out what is known only before a change is made: what it is about, and of a change that answers with a
-// document what is older.
+// prepareResultLine reads, before a change, what the line about it needs: the operations and, for a change whose response is a
+// document, the newest revision.
 func (s *session) prepareResultLine(c *cli.Context, conn client, ch change) error {
 	if _, err := ch.operations(conn); err != nil || ch.request == nil {
 		return err
@@ -32,8 +31,8 @@ func (s *session) prepareResultLine(c *cli.Context, conn client, ch change) erro
 	return nil
 }
 
-// resultLine returns the line about operations that were carried out; empty: an operation has no words. before is the newest revision that
-// was known when they were sent.
+// resultLine returns the line about operations that were carried out; empty: an operation has no text. before is the newest known
+// revision when they were sent.
 func (s *session) resultLine(ops []operation, a answer, before int64) string {
 	result, batch := batchResult(a)
 	revision, _ := strconv.ParseInt(a.revision, 10, 64)
@@ -74,14 +73,14 @@ func (s *session) resultLine(ops []operation, a answer, before int64) string {
 	return fmt.Sprintf("%s (revision %d)", line.String(), revision)
 }
 
-// batchResult is what a batch answered, if the answer is one of a batch.
+// batchResult decodes the response to a batch; false for other responses.
 func batchResult(a answer) (api.BatchResult, bool) {
 	var result api.BatchResult
 	err := json.Unmarshal(a.body, &result)
 	return result, err == nil && result.Results != nil
 }
 
-// sentence is what an operation was about, and what was done to it; on how many clusters if that is not negative.
+// sentence returns the subject of an operation and the verb with its targets; with the number of clusters if it is not negative.
 func (op operation) sentence(on int) (subject, verb string) {
 	name, _ := op["op"].(string)
 	switch name {
@@ -116,7 +115,7 @@ func (op operation) sentence(on int) (subject, verb string) {
 	return subject, verb + " " + op.targetText(on)
 }
 
-// deletionText is what is done by an operation that deletes. What is on a cluster goes later, or stays.
+// deletionText describes a deletion: objects on a cluster are removed later, or stay.
 func (op operation) deletionText() string {
 	switch {
 	case kindOf(op) != clusters.kind:
@@ -127,7 +126,7 @@ func (op operation) deletionText() string {
 	return "deleted; Flux removes what it runs when it polls next"
 }
 
-// documentName names the documentName that an operation changes; empty: it names none.
+// documentName names the document of an operation; empty without one.
 func (op operation) documentName() string {
 	id, _ := op["id"].(string)
 	if doc, ok := op["document"].(map[string]any); ok && id == "" {
@@ -139,7 +138,7 @@ func (op operation) documentName() string {
 	return nameOfKind(kindOf(op)) + "/" + id
 }
 
-// definitionName names what an operation assigns, takes off or sets.
+// definitionName names the definition that an operation assigns, unassigns or sets.
 func (op operation) definitionName() string {
 	if id, ok := op[resourceKind+"_id"].(string); ok {
 		return fmt.Sprintf("%s%v/%s", resourcePrefix, op["type"], id)
@@ -152,8 +151,8 @@ func (op operation) definitionName() string {
 	return ""
 }
 
-// targetText names the cluster or the layer that an operation is about, or says how many they are. Of an operation on layers the
-// server counts no clusters.
+// targetText names the cluster or the layer of an operation, or counts several. The server counts no clusters for operations on
+// layers.
 func (op operation) targetText(clusters int) string {
 	ids, _ := op["cluster_ids"].([]string)
 	on, _ := op["layers"].([]string)
@@ -174,13 +173,13 @@ func (op operation) targetText(clusters int) string {
 
 func clustersName(id string) string { return clusters.name + "/" + id }
 
-// printLine prints the line about a change, and says that there was one.
+// printLine prints the line about a change.
 func (s *session) printLine(line string) error {
 	_, err := fmt.Fprintln(s.env.Stdout, render.Printable(line))
 	return err
 }
 
-// recordedIn notes the operations that a planner makes.
+// recordedIn returns a planner that also stores its operations.
 func (p planner) recordedIn(in *[]operation) planner {
 	return func(conn client) ([]operation, error) {
 		ops, err := p(conn)

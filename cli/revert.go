@@ -48,7 +48,7 @@ func (s revisionCommands) revertCommand() *cli.Command {
 	}
 }
 
-// revisionArguments are the revisions of the command line, the newest first.
+// revisionArguments returns the revisions of the command line, newest first.
 func revisionArguments(c *cli.Context) ([]int64, error) {
 	operands, err := severalArguments(c, "REVISION")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// revisionText writes a revision for people: what was asked for, by whom and why, then how the documents differ.
+// revisionText formats a revision for people: the requested operations, actor and reason, then the differences of the documents.
 func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 	w := planWriter{wide: full, paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
 	by := authorText(api.RevisionSummary{Actor: rev.Actor, Author: rev.Author})
@@ -34,7 +34,7 @@ func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 	return w.b.String()
 }
 
-// changeLines is how one document differs.
+// changeLines formats the difference of one document.
 func changeLines(change api.RevisionChange, paint func(code, text string) string) summarize.Group {
 	g := summarize.Group{Names: []string{nameOfKind(change.Kind) + "/" + change.ID}}
 	switch change.Action {
@@ -66,12 +66,12 @@ func changeLines(change api.RevisionChange, paint func(code, text string) string
 	return g
 }
 
-// leavesOf are the values of a document by their paths.
+// leavesOf returns the values of a document by path.
 func leavesOf(body json.RawMessage) map[string]json.RawMessage {
 	leaves := map[string]json.RawMessage{}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil {
-		return leaves // it is an object: the contract says so
+		return leaves // the API guarantees an object
 	}
 	for name, value := range fields {
 		render.Leaves(leaves, name, value)
@@ -79,7 +79,7 @@ func leavesOf(body json.RawMessage) map[string]json.RawMessage {
 	return leaves
 }
 
-// inEntry tells whether a path is in an entry of a list that came or went as a whole.
+// inEntry reports whether a path is in an entry of a list that was added or removed as a whole.
 func inEntry(before, after map[string]json.RawMessage, path string) bool {
 	for i, r := range path {
 		if at := path[:i+1]; r == ']' && len(at) < len(path) {
@@ -92,7 +92,7 @@ func inEntry(before, after map[string]json.RawMessage, path string) bool {
 	return false
 }
 
-// entryFields are what an entry of a list says besides that it is there.
+// entryFields lists the fields of an entry in a list without its id.
 func entryFields(leaves map[string]json.RawMessage, entry string) string {
 	var fields []string
 	for _, path := range render.SortedKeys(leaves) {
@@ -106,7 +106,7 @@ func entryFields(leaves map[string]json.RawMessage, entry string) string {
 	return "   " + strings.Join(fields, ", ")
 }
 
-// leaf writes one value.
+// leaf formats one value.
 func leaf(value json.RawMessage) string {
 	if value == nil {
 		return "(none)"
@@ -114,7 +114,7 @@ func leaf(value json.RawMessage) string {
 	return shortJSON(value, nil)
 }
 
-// groups writes what happens to groups of things.
+// groups writes groups with the lines that their members share.
 func (w *planWriter) groups(groups []summarize.Group, thing string) {
 	most := summarize.ShownGroups
 	if w.wide {

@@ -24,7 +24,7 @@ var revisionView = view{
 	}),
 }
 
-// what a revision was asked for; of a server that does not say, what it changed.
+// summaryText returns the summary of a revision; from an older server, its changes.
 func summaryText(d api.RevisionSummary) string {
 	if d.Summary != "" {
 		return d.Summary
@@ -40,7 +40,7 @@ func summaryText(d api.RevisionSummary) string {
 	return strings.Join(names, ", ")
 }
 
-// who is the token that made a revision, and who is said to stand behind it.
+// authorText returns the token that made a revision, and the claimed author.
 func authorText(d api.RevisionSummary) string {
 	if d.Author == "" {
 		return d.Actor

@@ -86,8 +86,8 @@ var roleBindings = documentKind{
 	},
 }
 
-// subjectField is one of the flags that name subjects, as in `kubectl create clusterrolebinding`. Together they are
-// the list of subjects, so each of them reads all three.
+// subjectField is one of the flags that name subjects, as in `kubectl create clusterrolebinding`. Together they are the list of
+// subjects, so each of them reads all three.
 func subjectField(flag, usage string) field {
 	f := listField(flag, "subjects", usage)
 	f.read = func(c *cli.Context, _ string) (any, error) { return subjects(c) }

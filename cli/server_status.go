@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// status is what the status command prints.
+// status is the output of the status command.
 type status struct {
 	URL      string            `json:"url"`
 	Context  string            `json:"context"`
@@ -26,10 +26,10 @@ type status struct {
 	Store    string            `json:"store"`
 	Ready    bool              `json:"ready"`
 	Checks   map[string]string `json:"checks"`
-	Revision *int64            `json:"revision"` // null: not known, because the server is not ready or the token is not accepted
+	Revision *int64            `json:"revision"` // null: unknown, because the server is not ready or rejects the token
 }
 
-// statusCommands tell of the server and of this program.
+// statusCommands show the state of the server and the versions of server and program.
 type statusCommands struct{ *session }
 
 func (s statusCommands) statusCommand() *cli.Command {
@@ -56,7 +56,7 @@ func (s statusCommands) statusCommand() *cli.Command {
 	}
 }
 
-// status asks the server. An error beside a status that has a version says what is not well.
+// status requests the state. An error with a status that has a version describes the failing checks.
 func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 	st := status{URL: s.connection.settings.URL, Context: s.connection.settings.Context, Checks: map[string]string{}}
 	a, err := receive(conn.GetVersion(c.Context))
@@ -77,8 +77,8 @@ func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 	if !st.Ready {
 		return st, notReady(st.Checks)
 	}
-	// The Flux endpoints name their revision in both modes. Ids are lower case, so this filter matches nothing and the
-	// answer stays small.
+	// The Flux endpoints return the revision in both modes. Ids are lower case, so this filter matches nothing and the response
+	// stays small.
 	a, err = receive(conn.PollClusters(c.Context, nil, query(url.Values{"selector": {"id=NONE"}})))
 	if err != nil {
 		return st, err
@@ -89,7 +89,7 @@ func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 	return st, nil
 }
 
-// notReady says what of the server is not well.
+// notReady returns the failing checks of the server as an error.
 func notReady(checks map[string]string) error {
 	var why []string
 	for _, name := range render.SortedKeys(checks) {
@@ -103,7 +103,7 @@ func notReady(checks map[string]string) error {
 	return fmt.Errorf("the server is not ready: %s", strings.Join(why, "; "))
 }
 
-// readiness reads an answer whose 503 has the same body as its 200.
+// readiness decodes a response whose 503 has the same body as its 200.
 func readiness(a answer, err error) (api.Readiness, error) {
 	var problem *apiclient.Error
 	if errors.As(err, &problem) && problem.StatusCode == http.StatusServiceUnavailable {

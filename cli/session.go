@@ -18,11 +18,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// client is the API as the commands use it: the answers come as they are, so that they are printed as they are, with
-// fields this program does not know.
+// client is the API with raw responses, which are printed unchanged, with fields this program does not know.
 type client = rawclient.ClientInterface
 
-// edit adds to a request.
+// edit modifies a request.
 type edit = apiclient.RequestEditorFn
 
 // session is one run of the program.
@@ -30,10 +29,10 @@ type session struct {
 	console
 	connection connection
 	root       *cli.App
-	program    string // the name that it was called by
+	program    string // name by which it was called
 
 	prompter prompt.Prompter // at the terminal
-	line     string          // what a person is told of the change that was made; empty: what it answered
+	line     string          // the summary of the change; empty: the response is printed
 	stdout   *stdout
 }
 
@@ -46,13 +45,13 @@ func newSession(env Env) *session {
 	return s
 }
 
-// answer is a successful answer of the API.
+// answer is a successful response of the API.
 type answer struct {
 	body     json.RawMessage
 	etag     string
 	revision string
 	total    int        // X-Total-Count; -1 when absent
-	next     url.Values // the query of the next page; nil when there is none
+	next     url.Values // the query of the next page; nil: it was the last
 }
 
 // decode reads the body into v.
@@ -63,7 +62,7 @@ func (a answer) decode(v any) error {
 	return nil
 }
 
-// receive reads an answer. It takes the results of a client's method.
+// receive reads a response. Its arguments are the results of a client's method.
 func receive(rsp *http.Response, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -85,7 +84,7 @@ func receive(rsp *http.Response, err error) (answer, error) {
 	return a, nil
 }
 
-// query adds to a request's query, replacing what has the same name.
+// query sets parameters of a request's query.
 func query(values url.Values) edit {
 	return func(_ context.Context, req *http.Request) error {
 		q := req.URL.Query()
@@ -104,7 +103,7 @@ func header(name, value string) edit {
 	}
 }
 
-// writeEdits are what the flags of a command add to its changes.
+// writeEdits returns the edits that a command's flags make to its changes.
 func writeEdits(c *cli.Context) []edit {
 	edits := []edit{header("X-Fleet-Removes-From", firstNonEmpty(strings.Join(c.StringSlice("confirm"), ","), "none"))}
 	if c.Bool("dry-run") {

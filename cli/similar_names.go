@@ -13,11 +13,11 @@ import (
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 )
 
-// missingDocument finds the document that the server does not have in its message: there is no cluster "dev-1".
+// missingDocument matches the missing document in a server's message: there is no cluster "dev-1".
 var missingDocument = regexp.MustCompile(`there is no ([a-z][a-z ]*) "([^"]+)"`)
 
-// similarName is a hint with the id of the same kind that is most like one that does not exist; empty: none is near. It asks the
-// server, and is only called after a command has failed.
+// similarName returns a hint with the most similar id of the same kind; empty without one. It sends a request, and is called only
+// after a command has failed.
 func (s *session) similarName(err error) string {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	if !ok || s.connection.conn == nil || !slices.Contains([]string{apiclient.CodeNotFound, apiclient.CodeValidation, apiclient.CodeUnresolvedReference}, problem.Problem.Error) {

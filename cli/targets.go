@@ -9,19 +9,19 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// targets are the clusters a command is about.
+// targets are the clusters or layers of a command.
 type targets struct {
 	ids        []string
 	selector   string
 	all        bool
 	allowEmpty bool
-	layers     []string // not clusters, but these
+	layers     []string // instead of clusters
 }
 
-// targetsUsage is how targets are written behind a command's name.
+// targetsUsage is the synopsis of targets.
 const targetsUsage = "--cluster CLUSTER...|--selector SELECTOR|--all"
 
-// assigningUsage is the same for what can be said on a layer, too.
+// assigningUsage is the synopsis of targets that may be layers.
 const assigningUsage = targetsUsage + "|--layer LAYER..."
 
 func targetFlags() []cli.Flag {
@@ -33,12 +33,12 @@ func targetFlags() []cli.Flag {
 	}
 }
 
-// assigningFlags are targetFlags for what can be said on a layer, too.
+// assigningFlags are targetFlags and the flag for layers.
 func assigningFlags() []cli.Flag {
 	return append(targetFlags(), &cli.StringSliceFlag{Name: "layer", Usage: "not on clusters, but on this `LAYER`; repeat for more"})
 }
 
-// targetsOf reads the flags of targetFlags or assigningFlags, of which exactly one way to say where must be there.
+// targetsOf reads the flags of targetFlags or assigningFlags. Exactly one way to select is required.
 func targetsOf(c *cli.Context) (targets, error) {
 	t := targets{selector: c.String("selector"), all: c.Bool("all"), allowEmpty: c.Bool("allow-empty")}
 	var err error
@@ -67,7 +67,7 @@ func targetsOf(c *cli.Context) (targets, error) {
 	return t, nil
 }
 
-// namesIn are the ids that a flag names, each once.
+// uniqueNames returns the ids of a flag without duplicates.
 func uniqueNames(c *cli.Context, flag string) ([]string, error) {
 	var ids []string
 	for _, id := range c.StringSlice(flag) {
@@ -81,7 +81,7 @@ func uniqueNames(c *cli.Context, flag string) ([]string, error) {
 	return ids, nil
 }
 
-// one is the only cluster, if it is named.
+// single returns the only cluster, if it is named.
 func (t targets) single() (string, bool) {
 	if len(t.ids) == 1 {
 		return t.ids[0], true
@@ -89,7 +89,7 @@ func (t targets) single() (string, bool) {
 	return "", false
 }
 
-// operation makes an operation on these clusters.
+// operation returns an operation on these targets.
 func (t targets) operation(op string, fields map[string]any) operation {
 	o := operation{"op": op}
 	maps.Copy(o, fields)
@@ -109,12 +109,12 @@ func (t targets) operation(op string, fields map[string]any) operation {
 	return o
 }
 
-// planner is that one operation as a change.
+// planner returns a planner for that one operation.
 func (t targets) planner(op string, fields map[string]any) planner {
 	return func(client) ([]operation, error) { return []operation{t.operation(op, fields)}, nil }
 }
 
-// String says which clusters, for a question.
+// String describes the targets in a prompt.
 func (t targets) String() string {
 	switch {
 	case len(t.layers) > shownNames:

@@ -13,7 +13,7 @@ import (
 // timeColumns are the columns of tables whose times are shown as ages.
 var timeColumns = []string{"AT", "UPDATED", "CREATED", "SEEN", "SINCE", "EXPIRES", "LAST USED"}
 
-// withAges are tables with ages in place of times, as kubectl has them: people compare "5m" at a glance.
+// withAges returns tables with ages in place of times, as kubectl has them: people compare "5m" at a glance.
 func withAges(tables []render.Table, now time.Time) []render.Table {
 	for t := range tables {
 		for column, name := range tables[t].Header {
@@ -30,7 +30,7 @@ func withAges(tables []render.Table, now time.Time) []render.Table {
 	return tables
 }
 
-// ageOf writes how long ago something was in the largest unit of which there are at least two; of what is to come, in how long.
+// ageOf formats an age in the largest unit that fits at least twice; for a future time, the time until then.
 func ageOf(age time.Duration) string {
 	if age < 0 {
 		if age > -time.Minute { // clocks differ
@@ -50,10 +50,10 @@ func ageOf(age time.Duration) string {
 	return strconv.Itoa(int(age/time.Second)) + "s"
 }
 
-// durationFrom reads a duration as Go writes it, or as a number of days or weeks: 168h, 7d, 2w.
+// durationFrom reads a duration of Go, or a number of days or weeks: 168h, 7d, 2w.
 func durationFrom(flag, text string) (time.Duration, error) {
 	const day = 24 * time.Hour
-	const longest = 36500 * day // much more would overflow
+	const longest = 36500 * day // a larger number would overflow
 	for suffix, unit := range map[string]time.Duration{"d": day, "w": 7 * day} {
 		digits, ok := strings.CutSuffix(text, suffix)
 		if n, err := strconv.Atoi(digits); ok && err == nil && n >= 0 && n <= int(longest/unit) {
@@ -67,7 +67,7 @@ func durationFrom(flag, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// pastTime reads a time, or a duration before now, as the time that the API takes. Other text is left for the server to refuse.
+// pastTime reads a time, or a duration before now, as a time for the API. Other text is an error.
 func pastTime(flag, text string, now time.Time) (string, error) {
 	if text == "" || strings.ContainsAny(text, "T:") {
 		return text, nil

@@ -60,7 +60,7 @@ func expiry(t *time.Time) string {
 	return formatTime(*t)
 }
 
-// adminPath tells whether a request is about tokens or for a backup, which also to read needs the token for changes.
+// adminPath reports whether a request is about tokens or for a backup, which need the token for changes even to read.
 func adminPath(base string, requested *url.URL) bool {
 	if u, err := url.Parse(base); err == nil {
 		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/"))
@@ -95,7 +95,7 @@ func expiryFlags() []cli.Flag {
 	}
 }
 
-// expiresAt is what the flags of expiryFlags say; nil: nothing.
+// expiresAt returns the value of the flags of expiryFlags; nil without one.
 func expiresAt(c *cli.Context) (any, error) {
 	switch {
 	case c.IsSet("expires-at") && c.IsSet("expires-in"):
@@ -180,7 +180,7 @@ func (s tokenCommands) createToken(c *cli.Context, conn client, body map[string]
 	return receive(conn.CreateTokenWithBody(c.Context, nil, contentJSON, strings.NewReader(string(data)), writeEdits(c)...))
 }
 
-// checkSecretOutput refuses an output that would lose the secret, before there is one.
+// checkSecretOutput rejects, before a secret exists, an output that would lose it.
 func (s tokenCommands) checkSecretOutput(c *cli.Context) error {
 	if format, err := s.format(c); err == nil && format == "name" && !c.Bool("dry-run") {
 		return args.Errorf("-o name would not show the secret, and nothing else ever does")
@@ -188,7 +188,7 @@ func (s tokenCommands) checkSecretOutput(c *cli.Context) error {
 	return nil
 }
 
-// printIssued prints a token that has just got a secret.
+// printIssued prints a token with its new secret.
 func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
 	var issued api.IssuedToken
 	if err := a.decode(&issued); err != nil {
@@ -234,9 +234,9 @@ func (s tokenCommands) getTokenCommand() *cli.Command {
 	}
 }
 
-// findToken finds a token by its id, or else by its name.
+// findToken finds a token by id, or else by name.
 func findToken(c *cli.Context, conn client, name string) (answer, error) {
-	if strings.HasPrefix(name, "frs_") { // it must not travel in an address
+	if strings.HasPrefix(name, "frs_") { // a secret must not be part of a URL
 		return answer{}, args.Errorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
 	}
 	a, err := receive(conn.GetToken(c.Context, name, nil))
@@ -258,7 +258,7 @@ func findToken(c *cli.Context, conn client, name string) (answer, error) {
 	return list, nil
 }
 
-// tokenID is the id of a token given by id or name.
+// tokenID returns the id of a token given by id or name.
 func tokenID(c *cli.Context, conn client, name string) (string, error) {
 	a, err := findToken(c, conn, name)
 	if err != nil {

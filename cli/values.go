@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// valueFlags say which Helm values to set and remove, as helm's flags of these names do.
+// valueFlags set and remove Helm values, like helm's flags of these names.
 func valueFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "set", Usage: "set a value, `PATH=VALUE`, typed as helm --set does (3 is a number); a comma is part of the value; repeat for more"},
@@ -23,8 +23,8 @@ func valueFlags() []cli.Flag {
 	}
 }
 
-// valuesFrom reads the flags of valueFlags: by path, null to remove. Later ones win, in helm's order: files, JSON,
-// typed values, strings, files' contents.
+// valuesFrom reads the flags of valueFlags: by path, null to remove. Later ones override, in helm's order: files, JSON, typed
+// values, strings, contents of files.
 func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 	values := map[string]any{}
 	for _, name := range c.StringSlice("values") {
@@ -108,7 +108,7 @@ func jsonValue(text string) (any, error) {
 	return stringsLiteral(v), nil
 }
 
-// stringsLiteral keeps a JSON or YAML string at the top a string. Those inside lists and objects are never typed.
+// stringsLiteral keeps a JSON or YAML string at the top level a string. Those inside lists and objects are never typed.
 func stringsLiteral(v any) any {
 	if text, ok := v.(string); ok {
 		return literal(text)
@@ -116,8 +116,8 @@ func stringsLiteral(v any) any {
 	return v
 }
 
-// literal is a value that arrives in the chart as this very string. The server types a string as helm --set does,
-// unless it is wrapped in quotes; it is wrapped whenever typing could change it.
+// literal returns a value that reaches the chart as this very string. The server types a string as helm --set does, unless it is
+// quoted; it is quoted if typing could change it.
 func literal(text string) string {
 	switch {
 	case text == "":
@@ -129,7 +129,7 @@ func literal(text string) string {
 	return text
 }
 
-// flatten adds a YAML file's leaves to values, by path.
+// flatten adds the leaves of a YAML file to values, by path.
 func flatten(values map[string]any, data []byte, source string) error {
 	converted, err := oneValue(data)
 	if err != nil {
@@ -183,7 +183,7 @@ func flattenInto(values map[string]any, path string, v any, source string) error
 	return nil
 }
 
-// escape writes a name so that a value path means it as it is.
+// escape escapes a name for use in a value path.
 func escape(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `,`, `\,`, `=`, `\=`).Replace(name)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// all reads a complete list: every page, up to limit documents (0: all), and says when there are more. size is that of a
-// page; 0: the server's.
+// readList reads all pages of a list, up to limit documents (0: all), and notes when there are more. size is the page size; 0: the
+// server's.
 func (s *session) readList(limit, size int, page func(e ...edit) (*http.Response, error)) ([]json.RawMessage, error) {
 	docs, more, err := readPages(limit, size, page)
 	if more != "" {
@@ -25,7 +25,7 @@ func (s *session) readList(limit, size int, page func(e ...edit) (*http.Response
 	return docs, err
 }
 
-// pages reads a list; more says what a limit has left out.
+// readPages reads a list; more is the note about documents beyond the limit.
 func readPages(limit, size int, page func(e ...edit) (*http.Response, error)) (docs []json.RawMessage, more string, err error) {
 	docs = []json.RawMessage{}
 	var edits []edit
@@ -53,23 +53,23 @@ func readPages(limit, size int, page func(e ...edit) (*http.Response, error)) (d
 				more = fmt.Sprintf("Showing the first %d; there are more.", limit)
 			}
 			return docs[:limit], more, nil
-		case a.next == nil: // a page that is empty may have a next one
+		case a.next == nil: // an empty page may have a next one
 			return docs, "", nil
 		}
 		edits = []edit{query(a.next)}
 	}
 }
 
-// maxPage is the largest page of documents the server gives.
+// maxPage is the largest page that the server allows.
 const maxPage = 10000
 
-// verbs are the commands that every kind has.
+// kindCommands are the commands that every kind has.
 type kindCommands struct {
 	*session
 	documentKind
 }
 
-// definitionCommand is the command of a kind that clusters are assigned, with those that only this kind has.
+// definitionCommand is the command of an assignable kind, with the subcommands that only this kind has.
 func (v kindCommands) definitionCommand(own ...*cli.Command) *cli.Command {
 	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.updateCommand(), v.editCommand()}
 	if len(own) == 0 {
@@ -145,7 +145,7 @@ func (v kindCommands) listCommand() *cli.Command {
 	return cmd
 }
 
-// listed is documents of a list as output.
+// listOutput returns documents of a list as output.
 func (v kindCommands) listOutput(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
 	out := v.outputOf(document, docs...)
 	out.Tables = func() ([]render.Table, error) {
@@ -187,7 +187,7 @@ func limitOf(c *cli.Context) (int, error) {
 	return limit, nil
 }
 
-// ready checks what can be checked before anything is sent, and connects.
+// connect checks the output format before a request is sent, and connects.
 func (s *session) connect(c *cli.Context) (client, error) {
 	if err := s.checkOutput(c); err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (v kindCommands) getCommand() *cli.Command {
 	}
 }
 
-// got is documents that were asked for by name. Tables of clusters count what layers give them, too.
+// namedOutput returns documents that were requested by name as output. Tables of clusters include inherited entries.
 func (v kindCommands) namedOutput(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
 	out := v.outputOf(document, docs...)
 	if v.kind == clusters.kind && !c.IsSet("revision") {
@@ -235,7 +235,7 @@ func (v kindCommands) namedOutput(c *cli.Context, document json.RawMessage, docs
 	return out
 }
 
-// getSeveral shows what it finds, as kubectl does, and fails if anything is missing. Nothing found prints nothing.
+// getSeveral prints the documents that exist, as kubectl does, and fails if any is missing.
 func (v kindCommands) getSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	var (
 		docs []json.RawMessage
@@ -301,7 +301,7 @@ func (v kindCommands) updateCommand() *cli.Command {
 	}
 }
 
-// createDocumentCommand is that of a kind that clusters are not assigned.
+// createDocumentCommand is create of a kind that is not assigned to clusters.
 func (v kindCommands) createDocumentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
@@ -351,7 +351,7 @@ func (v kindCommands) patchDocumentCommand() *cli.Command {
 	}
 }
 
-// documentCommand is the command of a kind that clusters are not assigned, with those that only this kind has.
+// documentCommand is the command of a kind that is not assigned to clusters, with the subcommands that only this kind has.
 func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Command {
 	return &cli.Command{
 		Name: v.name, Aliases: v.aliases, Usage: v.usage,
@@ -371,13 +371,13 @@ func (v kindCommands) mergePatch(c *cli.Context, id string, patch json.RawMessag
 	})
 }
 
-// fixed are operations that are known without looking at the fleet.
+// fixedOperations returns a planner of operations that do not depend on the fleet.
 func fixedOperations(ops ...operation) planner {
 	return func(client) ([]operation, error) { return ops, nil }
 }
 
-// deleteCommand deletes a definition, which the server refuses as long as clusters use it. Without a
-// terminal it needs no --yes for some kinds, unless it cascades.
+// deleteCommand deletes a definition, which the server rejects while clusters use it. Without a terminal some kinds need no --yes,
+// unless it cascades.
 func (v kindCommands) deleteCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "delete",
@@ -411,19 +411,19 @@ func (v kindCommands) deleteCommand() *cli.Command {
 	}
 }
 
-// maxRaces is how often a change that depends on what was read is tried again after somebody else was faster.
+// maxRaces is the number of attempts of a change that depends on a read, when other clients change the same document.
 const maxRaces = 5
 
-// existsAlready tells whether a document was not created because there is one. An older server may send no code that is known.
+// existsAlready reports whether a create failed because the document exists. An older server may send no known code.
 func existsAlready(err error) bool {
 	code := apiclient.ErrorCode(err)
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	return code == "conflict" || code == "" && ok && problem.StatusCode == http.StatusConflict
 }
 
-// upsert creates a document or, when it exists, changes the fields given. The change is tied to the version that was
-// found, so that a document deleted and created anew in between is not mistaken for it. A validation error may only
-// mean that the fields given are too few for a new document, so that, too, asks whether there is one.
+// upsert creates a document, or changes the given fields of an existing one. The change is tied to the version that was read, so
+// that a document deleted and created again in between is not overwritten. A validation error may only mean that the fields are too
+// few for a new document, so that case reads the document, too.
 func (v kindCommands) upsert(c *cli.Context, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
 	body, err := render.Encode(doc)
 	if err != nil {
@@ -438,7 +438,7 @@ func (v kindCommands) upsert(c *cli.Context, api client, id string, doc map[stri
 		refusal := err
 		found, err := receive(v.api.get(c.Context, api, id))
 		if apiclient.ErrorCode(err) == "not_found" {
-			return answer{}, refusal // of something else, such as a DNS name that is taken
+			return answer{}, refusal // the conflict is about something else, such as a DNS name in use
 		}
 		if err != nil {
 			return answer{}, err

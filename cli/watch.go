@@ -23,12 +23,12 @@ func watchFlags() []cli.Flag {
 	}
 }
 
-// watchList follows a list. Only when the fleet has another revision is the list read again.
+// watchList follows a list. It reads the list again only when the fleet's revision changes.
 func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) error {
 	if c.String("sort-by") != "" {
 		return args.Errorf("--watch shows changes as they come, so it cannot take --sort-by")
 	}
-	newestFirst := v.page > 0 // of what only grows, the last ones are enough
+	newestFirst := v.page > 0 // of a list that only grows, the latest entries are enough
 	if newestFirst && limit == 0 {
 		limit = watchedRevisions
 	}
@@ -51,15 +51,15 @@ func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) 
 		return watched(docs)
 	}
 	if limit > 0 {
-		w.Deleted = func(string) {} // or it is only not among the first ones any more
+		w.Deleted = func(string) {} // it may only have left the first page
 	}
 	return w.Run(c.Context)
 }
 
-// watchedRevisions is how many of the last revisions are shown before those that come.
+// watchedRevisions is the number of past revisions shown at the start.
 const watchedRevisions = 20
 
-// watchSeveral follows some documents, until the last of them is deleted.
+// watchSeveral follows named documents until the last of them is deleted.
 func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	if c.IsSet("revision") {
 		return args.Errorf("what was at a revision does not change: --watch cannot take --revision")
@@ -88,7 +88,7 @@ func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id str
 	return w.Run(c.Context)
 }
 
-// watch is what all watches have in common.
+// watch returns the settings that all watches share.
 func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 	if c.Duration("interval") <= 0 {
 		return watch.Watch{}, args.Errorf("--interval must be positive, such as 2s")
@@ -128,7 +128,7 @@ func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 	}, nil
 }
 
-// writeWatched writes documents as they come: rows of one table, or one value after the other.
+// writeWatched writes documents as they change: rows of one table, or one value after the other.
 func (v kindCommands) writeWatched(c *cli.Context, format string, headers bool, docs []json.RawMessage) error {
 	style, _ := v.style(format)
 	style.NoHeaders = !headers

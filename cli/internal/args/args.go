@@ -1,5 +1,5 @@
-// Package args is the command line as words: it puts them into the order that urfave/cli understands, says what is wrong
-// with them, prints the help, and answers what a shell may complete. It knows nothing of the API.
+// Package args parses command lines into the order that urfave/cli understands, reports their errors, prints help and computes
+// shell completions. It does not know the API.
 package args
 
 import (
@@ -11,7 +11,7 @@ import (
 // Program is the program's name.
 const Program = "flux-resourceset-cli"
 
-// NameOf is how the program was called, for its help: frs, or kubectl frs as a plugin of kubectl.
+// NameOf returns the name for help under which the program was called: frs, or kubectl frs as a plugin of kubectl.
 func NameOf(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".exe")
 	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
@@ -20,24 +20,24 @@ func NameOf(path string) string {
 	return name
 }
 
-// Renamed is a text about the program as it was called.
+// Renamed replaces the program's name in a text by the name under which it was called.
 func Renamed(text, name string) string { return strings.ReplaceAll(text, Program, name) }
 
-// SettingCategory is the category of flags that describe a document. A boolean one takes "true" and "false" as a word of
-// its own.
+// SettingCategory is the category of flags that describe a document. A boolean flag of it takes "true" and "false" as a separate
+// word.
 const SettingCategory = "Settings"
 
-// ChangeCategory is the category of flags that all changes share. Help explains them once, in the help of the program.
+// ChangeCategory is the category of flags that all changes share. Only the help of the program explains them.
 const ChangeCategory = "Flags of changes"
 
-// Error is a command line that cannot be understood.
+// Error is the error of a wrong command line.
 type Error struct{ Err error }
 
 func (e Error) Error() string { return e.Err.Error() }
 
 func (e Error) Unwrap() error { return e.Err }
 
-// Errorf makes an [Error].
+// Errorf returns an [Error].
 func Errorf(format string, args ...any) error {
 	return Error{fmt.Errorf(format, args...)}
 }

@@ -11,11 +11,11 @@ import (
 // Line is a command line in the order urfave/cli understands.
 type Line struct {
 	Args []string       // without the program's name
-	Path []*cli.Command // the commands named, outermost first
-	Help bool           // --help was given
+	Path []*cli.Command // the commands, outermost first
+	Help bool           // --help is set
 }
 
-// Compares is true for the command lines that only tell whether something differs.
+// Compares reports whether the command line only compares, so that its exit code is that of diff(1).
 func (l Line) Compares() bool {
 	if len(l.Path) > 0 && (l.Path[0].Name == "plan" || l.Path[0].Name == "diff") {
 		return true
@@ -25,10 +25,10 @@ func (l Line) Compares() bool {
 	return slices.Contains(words, "--plan") || slices.Contains(words, "--plan=true")
 }
 
-// Arrange puts a command line into the order urfave/cli needs: global flags, commands, the last command's flags, "--",
-// positional arguments. People type flags anywhere, and urfave/cli silently stops reading them at the first positional
-// argument. `--` ends the flags, as everywhere. A value is joined to its flag ("--set=a=b"), so it may start with a
-// dash; but a known flag is never taken for the value of the one before it.
+// Arrange returns a command line in the order that urfave/cli needs: global flags, commands, the last command's flags, "--",
+// positional arguments. Users type flags anywhere, and urfave/cli silently stops reading them at the first positional argument.
+// `--` ends the flags. A value is joined to its flag ("--set=a=b"), so that it may start with a dash; but a known flag is never
+// read as the value of the flag before it.
 func Arrange(app *cli.App, args []string) (Line, error) {
 	return arrange(app, nounFirst(app, args))
 }
@@ -65,20 +65,20 @@ func arrange(app *cli.App, args []string) (Line, error) {
 	return l, nil
 }
 
-// arranger is how far Arrange has come.
+// arranger is the state of Arrange.
 type arranger struct {
 	app      *cli.App
-	rest     []string       // words to come
-	path     []*cli.Command // named so far
-	commands []*cli.Command // that can be named next
-	operands map[int]string // by the place of their command in the path
+	rest     []string       // words not read yet
+	path     []*cli.Command // commands read so far
+	commands []*cli.Command // possible next commands
+	operands map[int]string // by the index of their command in the path
 
 	globals, locals, positional []string
 
 	help bool
 }
 
-// word takes a word that is not a flag: a command as long as one can follow, then arguments.
+// word reads a word that is not a flag: a command while one can follow, then arguments.
 func (a *arranger) word(word string) error {
 	if len(a.commands) == 0 || len(a.positional) > 0 {
 		a.positional = append(a.positional, word)
@@ -95,7 +95,7 @@ func (a *arranger) word(word string) error {
 	return nil
 }
 
-// operand takes the operand of the last command, if it is called so and wanted.
+// operand reads the operand of the last command, if the command has one of this name and it is not set yet.
 func (a *arranger) operand(name, value string) bool {
 	last := len(a.path) - 1
 	if _, taken := a.operands[last]; taken || last < 0 || name == "" || name != Operand(a.path[last]) {
@@ -105,7 +105,7 @@ func (a *arranger) operand(name, value string) bool {
 	return true
 }
 
-// flag takes a flag, with its value from the words to come if it needs one.
+// flag reads a flag, with its value from the next word if it needs one.
 func (a *arranger) flag(word string) error {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	if name == "help" || name == "h" {
@@ -131,7 +131,7 @@ func (a *arranger) flag(word string) error {
 		}
 	}
 	token := "--" + name
-	if name == "dry-run" && value == "server" { // as kubectl has it; there is no other place where it could run
+	if name == "dry-run" && value == "server" { // kubectl's form; only the server has dry runs
 		value = "true"
 	}
 	if name == "dry-run" && hasValue && value != "true" && value != "false" {
@@ -148,7 +148,7 @@ func (a *arranger) flag(word string) error {
 	return nil
 }
 
-// value is the word after a flag, if that is the flag's value.
+// value reads the next word if it is the flag's value.
 func (a *arranger) value(flag cli.Flag, name string) (value string, ok bool, err error) {
 	next := ""
 	if len(a.rest) > 0 {
@@ -169,7 +169,7 @@ func (a *arranger) value(flag cli.Flag, name string) (value string, ok bool, err
 	return next, true, nil
 }
 
-// find looks for a flag where it can be: at the commands named so far, the innermost first, and everywhere.
+// find looks up a flag of the commands read so far, the innermost first, then of the program.
 func (a *arranger) find(name string) (f cli.Flag, global bool) {
 	for _, cmd := range slices.Backward(a.path) {
 		if f := FindFlag(cmd.Flags, name); f != nil && name != Operand(cmd) {
@@ -179,8 +179,8 @@ func (a *arranger) find(name string) (f cli.Flag, global bool) {
 	return FindFlag(a.app.Flags, name), true
 }
 
-// Operand is what stands between a command and the ones below it, as `TYPE` in `resource TYPE list`: the name of the
-// command's flag that it becomes the value of. Empty: nothing does. It is said by the command's ArgsUsage.
+// Operand returns the name of the argument between a command and its subcommands, as `type` in `resource TYPE list`; empty without
+// one. It becomes the value of the command's flag of this name. The command's ArgsUsage declares it.
 func Operand(cmd *cli.Command) string {
 	if len(cmd.Subcommands) == 0 {
 		return ""
@@ -188,7 +188,7 @@ func Operand(cmd *cli.Command) string {
 	return strings.ToLower(cmd.ArgsUsage)
 }
 
-// FlagName is the name a token would have as a flag, or empty.
+// FlagName returns the name of a word that is a flag; empty for other words.
 func FlagName(token string) string {
 	if !strings.HasPrefix(token, "-") {
 		return ""
@@ -197,7 +197,7 @@ func FlagName(token string) string {
 	return name
 }
 
-// FindFlag is the flag of a name; nil when there is none.
+// FindFlag returns the flag of a name; nil without one.
 func FindFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if name != "" && slices.Contains(f.Names(), name) {
@@ -207,7 +207,7 @@ func FindFlag(flags []cli.Flag, name string) cli.Flag {
 	return nil
 }
 
-// FindCommand is the command of a name or alias; nil when there is none.
+// FindCommand returns the command of a name or alias; nil without one.
 func FindCommand(commands []*cli.Command, name string) *cli.Command {
 	for _, cmd := range commands {
 		if cmd.HasName(name) {
@@ -217,13 +217,13 @@ func FindCommand(commands []*cli.Command, name string) *cli.Command {
 	return nil
 }
 
-// TakesValue is true for the flags that are not just there or not.
+// TakesValue reports whether a flag is not boolean.
 func TakesValue(f cli.Flag) bool {
 	_, isBool := f.(*cli.BoolFlag)
 	return !isBool
 }
 
-// takesBool is true for the flags whose value can be false for a reason, and so may follow as a word of its own.
+// takesBool reports whether a boolean flag may be followed by its value as a separate word.
 func takesBool(f cli.Flag) bool {
 	b, isBool := f.(*cli.BoolFlag)
 	return isBool && b.Category == SettingCategory
@@ -257,7 +257,7 @@ func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
 	return Errorf("%s has no flag %s; see %s --help", of, arg, of)
 }
 
-// Visible are the names of the commands that help shows.
+// Visible returns the names of the commands that help lists.
 func Visible(commands []*cli.Command) []string {
 	var names []string
 	for _, cmd := range commands {
@@ -268,7 +268,7 @@ func Visible(commands []*cli.Command) []string {
 	return names
 }
 
-// Closest is the candidate that a typing error would most easily turn into word, or empty if none is near.
+// Closest returns the candidate with the smallest edit distance to word; empty if none is near.
 func Closest(word string, candidates []string) string {
 	best, limit := "", (len(word)+1)/3
 	for _, c := range candidates {
@@ -279,7 +279,7 @@ func Closest(word string, candidates []string) string {
 	return best
 }
 
-// ListOf writes names as a sentence does: a, b and c.
+// ListOf joins names for a sentence: a, b and c.
 func ListOf(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

@@ -7,19 +7,19 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The scripts ask the program itself what can follow, with the hidden command __complete, so they never go stale.
+// The scripts call the hidden command __complete for candidates, so they never go stale.
 //
 //go:embed completion/*
 var scripts embed.FS
 
-// Shells are those that there is a script for.
+// Shells are the shells with a completion script.
 var Shells = []string{"bash", "zsh", "fish", "powershell"}
 
-// Script is the completion script for one of [Shells].
+// Script returns the completion script of one of [Shells].
 func Script(shell string) ([]byte, error) { return scripts.ReadFile("completion/" + shell) }
 
-// Values are what can stand for the value of a flag, or for an argument. Set is told of flags before the last word that may
-// say which server to ask, and of operands; Beside of the other flags before it.
+// Values finds candidates for the value of a flag, or for an argument. Before that, Set is called for operands and for flags that
+// may select the server, Beside for all other flags.
 type Values interface {
 	Flag(flag cli.Flag, path []*cli.Command) []string
 	Argument(path []*cli.Command, index int) []string
@@ -27,7 +27,7 @@ type Values interface {
 	Beside(flag cli.Flag, value string)
 }
 
-// Complete answers the words that start like the last one of words and can stand in its place.
+// Complete returns the candidates for the last word of words.
 func Complete(app *cli.App, words []string, values Values) []string {
 	before, word := words[:len(words)-1], words[len(words)-1]
 	at := completion{app: app, values: values, rest: before, commands: app.Commands, flags: app.Flags}
@@ -55,20 +55,20 @@ func Complete(app *cli.App, words []string, values Values) []string {
 	return matching(word, "", values.Argument(at.path, at.positional))
 }
 
-// completion is how far the words before the last one lead.
+// completion is the state after the words before the last one.
 type completion struct {
 	app        *cli.App
 	values     Values
-	rest       []string // words to come
+	rest       []string // words not read yet
 	path       []*cli.Command
-	commands   []*cli.Command // that can be named next
-	flags      []cli.Flag     // that can be
+	commands   []*cli.Command // possible next commands
+	flags      []cli.Flag     // possible flags
 	positional int
-	operand    bool // the last command's has been passed
+	operand    bool // the last command's operand has been read
 	flagsEnded bool
 }
 
-// pass takes one word, and with a flag its value. isLast: the value of flag would be the word to complete.
+// pass reads one word, and with a flag its value. isLast: the word to complete is the value of flag.
 func (a *completion) pass() (flag cli.Flag, isLast bool) {
 	w := a.rest[0]
 	a.rest = a.rest[1:]
@@ -111,7 +111,7 @@ func (a *completion) pass() (flag cli.Flag, isLast bool) {
 	return nil, false
 }
 
-// wantsOperand is true where not a command can follow, but what stands before it.
+// wantsOperand reports whether the next word is an operand.
 func (a *completion) wantsOperand() bool {
 	return len(a.path) > 0 && !a.operand && Operand(a.path[len(a.path)-1]) != ""
 }

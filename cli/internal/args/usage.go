@@ -11,7 +11,7 @@ import (
 
 // PrintUsage writes the help of a command, or of the program when the path is empty.
 //
-// Flags that all changes share, changes, are explained in the help of the program, and only named in that of a command.
+// The help of the program explains the flags in changes, which all changes share; that of a command only names them.
 func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command, changes []cli.Flag) {
 	var b strings.Builder
 	if len(path) == 0 {
@@ -44,7 +44,7 @@ func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command, changes []cli.Fl
 	_, _ = io.WriteString(w, b.String())
 }
 
-// SplitChanges parts the flags of a command into its own and the names of those that all changes share.
+// SplitChanges returns the flags of a command that are its own, and the names of those that all changes share.
 func SplitChanges(flags []cli.Flag) (own []cli.Flag, shared []string) {
 	for _, f := range VisibleFlags(flags) {
 		if c, ok := f.(cli.CategorizableFlag); ok && c.GetCategory() == ChangeCategory {
@@ -56,12 +56,12 @@ func SplitChanges(flags []cli.Flag) (own []cli.Flag, shared []string) {
 	return own, shared
 }
 
-// ExampleText shows command lines, without the program's name, as the description of a command.
+// ExampleText formats command lines, given without the program's name, as the description of a command.
 func ExampleText(lines ...string) string {
 	return "Example:\n\n    " + Program + " " + strings.Join(lines, "\n    "+Program+" ")
 }
 
-// Synopsis is how a command is written.
+// Synopsis returns the usage line of a command.
 func Synopsis(cmd *cli.Command) string {
 	words := []string{cmd.HelpName}
 	if cmd.ArgsUsage != "" {
@@ -125,7 +125,7 @@ func usageRows(b *strings.Builder, title string, rows [][2]string) {
 	}
 }
 
-// VisibleFlags are the flags that help shows.
+// VisibleFlags returns the flags that help lists.
 func VisibleFlags(flags []cli.Flag) []cli.Flag {
 	var out []cli.Flag
 	for _, f := range flags {
@@ -136,8 +136,8 @@ func VisibleFlags(flags []cli.Flag) []cli.Flag {
 	return out
 }
 
-// Describe is a flag's names with the placeholder of its value, and what it does. The placeholder is the word in
-// backquotes, as usual; else it says what sort of value is meant.
+// Describe returns a flag's names with the placeholder of its value, and its description. The placeholder is the word in
+// backquotes, or else the type of the value.
 func Describe(f cli.Flag) (names, usage string) {
 	words := make([]string, 0, 2)
 	for _, name := range f.Names() {

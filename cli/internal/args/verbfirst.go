@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// kubectlVerbs are the verbs that kubectl puts before the kind, with the command of a kind that each becomes.
+// kubectlVerbs maps the verbs that kubectl puts before the kind to the commands of a kind.
 var kubectlVerbs = map[string]string{
 	"get": "get", "list": "list", "ls": "list", "describe": "describe", "create": "create", "edit": "edit", "delete": "delete", "patch": "patch", "label": "label",
 }
@@ -65,8 +65,8 @@ func nounFirst(app *cli.App, words []string) []string {
 	return line
 }
 
-// wordAfter is the place of the first word from there on that is neither a flag of every command nor the value of one; -1: there is
-// none, or other flags come first.
+// wordAfter returns the index of the first word from there on that is neither a global flag nor the value of one; -1: there is
+// none, or another flag precedes it.
 func wordAfter(app *cli.App, words []string, from int) int {
 	for i := from; i < len(words); i++ {
 		if !strings.HasPrefix(words[i], "-") {

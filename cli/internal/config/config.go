@@ -1,5 +1,5 @@
-// Package config says which server a command talks to and how: the file with the contexts, the settings that follow from it,
-// the environment and the flags, the tokens they lead to, and what earlier runs saw of a server.
+// Package config finds the server of a command and the way to reach it, from the file with the contexts, the environment and flags:
+// address, tokens and certificates. It also stores the revisions of a server that earlier runs saw.
 package config
 
 import (
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// World is what it is read from.
+// Environment is the source of the configuration.
 type Environment struct {
 	Getenv func(name string) string
 	Stdin  io.Reader
-	Stderr io.Writer // of the commands that print tokens
+	Stderr io.Writer // for commands that print tokens
 	Now    func() time.Time
 	Warn   func(text string)
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// File holds the contexts: servers by name, with how to authenticate.
+// File holds the contexts: named servers with their credentials.
 type File struct {
 	CurrentContext string    `json:"current-context,omitempty"`
 	Contexts       []Context `json:"contexts"`
@@ -33,7 +33,7 @@ type Context struct {
 	Author     string      `json:"author,omitempty"`
 }
 
-// Find is the context of a name; nil when there is none.
+// Find returns the context of a name; nil without one.
 func (f *File) Find(name string) *Context {
 	for i := range f.Contexts {
 		if f.Contexts[i].Name == name {
@@ -43,7 +43,7 @@ func (f *File) Find(name string) *Context {
 	return nil
 }
 
-// Path is where the configuration is, or would be.
+// Path returns the path of the configuration file, which may not exist.
 func (w Environment) Path(c *cli.Context) (string, error) {
 	if path := cmp.Or(c.String("config"), w.Getenv("FLUX_RESOURCESET_CONFIG")); path != "" {
 		return path, nil
@@ -58,7 +58,7 @@ func (w Environment) Path(c *cli.Context) (string, error) {
 	return filepath.Join(dir, "flux-resourceset", "config.yaml"), nil
 }
 
-// Load reads the configuration; one that does not exist is empty.
+// Load reads the configuration; without a file it is empty.
 func (w Environment) Load(c *cli.Context) (*File, error) {
 	path, err := w.Path(c)
 	if err != nil {
@@ -85,18 +85,18 @@ func (w Environment) Load(c *cli.Context) (*File, error) {
 	return &file, nil
 }
 
-// isMissing tells whether there is no file, or nothing that it could be in: HOME may be /dev/null.
+// isMissing reports whether the file or one of its directories does not exist: HOME may be /dev/null.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// Save replaces the configuration file at once, so that an interruption leaves the old or the new one.
+// Save replaces the configuration file atomically.
 func (w Environment) Save(c *cli.Context, file *File) error {
 	path, err := w.Path(c)
 	if err != nil {
 		return err
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays a link
+	if target, err := filepath.EvalSymlinks(path); err == nil { // replace the target of a symbolic link
 		path = target
 	}
 	data, err := yaml.Marshal(file)
@@ -109,7 +109,7 @@ func (w Environment) Save(c *cli.Context, file *File) error {
 	return replaceFile(path, data)
 }
 
-// replaceFile writes a file that only its owner may read, at once.
+// replaceFile atomically writes a file that only its owner may read.
 func replaceFile(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // created with mode 0600
 	if err != nil {

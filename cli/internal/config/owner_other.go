@@ -4,5 +4,5 @@ package config
 
 import "io/fs"
 
-// ownedByUs is not told by this system's files.
-func ownedByUs(fs.FileInfo) bool { return false }
+// ownedByUser is not supported on this system.
+func ownedByUser(fs.FileInfo) bool { return false }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownedByUs tells whether a file is this user's.
+// ownedByUser reports whether the user owns a file.
 func ownedByUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Getuid()

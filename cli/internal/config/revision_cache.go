@@ -14,18 +14,17 @@ import (
 	"time"
 )
 
-// A run builds on what the runs before it saw, whichever process a balancer sends it to: it asks for the newest revision
-// that any of them was answered with. That is kept in a file of its own, a line of JSON for each newer revision, because
-// lines can be added by several runs at once without anybody waiting.
+// A run requires at least the newest revision that any earlier run saw, whichever process a load balancer selects. The revisions
+// are kept in a file with a line of JSON for each newer one, to which concurrent runs can append without locks.
 
-// SeenFor is for how long a revision is asked for: longer than any process may be behind. After that a server that was
-// given another history, and will never have it, is not held against what it had before.
+// SeenFor is the time for which a revision is required: longer than the lag of any process. After it, a server whose history was
+// replaced is used again.
 const SeenFor = 10 * time.Minute
 
-// seenSize is from which size on the file is written anew.
+// seenSize is the size from which the file is compacted, in bytes.
 const seenSize = 64 << 10
 
-// sighting is a revision that a server had.
+// seenRevision is a revision that a server had.
 type seenRevision struct {
 	Server   string    `json:"server"`
 	Context  string    `json:"context,omitempty"`
@@ -33,18 +32,18 @@ type seenRevision struct {
 	At       time.Time `json:"at"`
 }
 
-// of tells whether two sightings are of the same server.
+// sameServer reports whether two revisions are of the same server.
 func (s seenRevision) sameServer(other seenRevision) bool {
 	return s.Server == other.Server && s.Context == other.Context
 }
 
-// Memory is what earlier runs saw of one server.
+// RevisionCache holds the newest revision of one server that earlier runs saw.
 type RevisionCache struct {
 	env  Environment
 	seen seenRevision
 }
 
-// Recall looks up what earlier runs saw of the server that the settings lead to.
+// RevisionCache reads the newest revision of the settings' server.
 func (w Environment) RevisionCache(set Settings) *RevisionCache {
 	m := &RevisionCache{env: w, seen: seenRevision{Server: set.URL, Context: set.Context}}
 	for _, known := range w.seenRevisions() {
@@ -55,7 +54,7 @@ func (w Environment) RevisionCache(set Settings) *RevisionCache {
 	return m
 }
 
-// Forget drops what earlier runs saw of the server, because its history is another one.
+// Forget removes the server's revisions, because its history was replaced.
 func (m *RevisionCache) Forget() error {
 	m.seen.Revision = 0
 	path := m.Path()
@@ -66,13 +65,13 @@ func (m *RevisionCache) Forget() error {
 	return writeSeenRevisions(path, others)
 }
 
-// Revision is the newest that was seen; 0: none.
+// Revision returns the newest revision; 0: none.
 func (m *RevisionCache) Revision() int64 { return m.seen.Revision }
 
-// Path is the file that it is kept in; empty when there is no place for one.
+// Path returns the file of the cache; empty: there is no place for one.
 func (m *RevisionCache) Path() string { return m.env.seenPath() }
 
-// Remember keeps a newer revision for the next runs.
+// Save stores a newer revision for later runs.
 func (m *RevisionCache) Save(revision int64) error {
 	path := m.Path()
 	if path == "" || revision <= m.seen.Revision {
@@ -83,12 +82,12 @@ func (m *RevisionCache) Save(revision int64) error {
 	return appendSeenRevision(path, now, m.env.seenRevisions)
 }
 
-// seenPath is where the revisions are kept; empty when there is no place for them.
+// seenPath returns the path of the file; empty: there is no place for one.
 func (w Environment) seenPath() string {
 	dir := w.Getenv("XDG_STATE_HOME")
 	if dir == "" {
 		home := w.Getenv("HOME")
-		if info, err := os.Stat(home); err != nil || !info.IsDir() { // none, or one in name only, as /dev/null is
+		if info, err := os.Stat(home); err != nil || !info.IsDir() { // not set, or not a directory, as /dev/null
 			return w.temporaryPath()
 		}
 		dir = filepath.Join(home, ".local", "state")
@@ -96,8 +95,8 @@ func (w Environment) seenPath() string {
 	return filepath.Join(dir, "flux-resourceset", "revisions.jsonl")
 }
 
-// temporaryPath is where they are kept for who has no home, as in many CI jobs: in a directory that is ours alone, because
-// whoever else could write to it could have us ask for revisions that there will never be.
+// temporaryPath returns the path for users without a home directory, as in many CI jobs: in a private directory, because another
+// user who can write to it could make runs require revisions that will never exist.
 func (w Environment) temporaryPath() string {
 	above := w.Getenv("TMPDIR")
 	if above == "" {
@@ -115,7 +114,7 @@ func (w Environment) temporaryPath() string {
 	return filepath.Join(dir, "revisions.jsonl")
 }
 
-// oursAlone makes sure that a directory is one, and that only this user can use it.
+// checkPrivate checks that path is a directory which only this user can access.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -123,7 +122,7 @@ func checkPrivate(dir string) error {
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
-	case runtime.GOOS == "windows": // where the directory for temporary files is the user's own
+	case runtime.GOOS == "windows": // the directory for temporary files is private
 		return nil
 	case info.Mode().Perm() != 0o700 || !ownedByUser(info):
 		return fmt.Errorf("%s is not this user's alone", dir)
@@ -131,8 +130,8 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-// sightings are what the file holds and is not too old. A file that cannot be read is as good as none: nothing depends on
-// it but being told when a server is behind.
+// seenRevisions returns the entries of the file that are not too old. Without a readable file, a lagging server is not detected;
+// all else works.
 func (w Environment) seenRevisions() []seenRevision {
 	path := w.seenPath()
 	if path == "" {
@@ -166,7 +165,7 @@ func (w Environment) seenRevisions() []seenRevision {
 	return known
 }
 
-// addSighting adds a line to the file, which is written anew when it has become large.
+// appendSeenRevision appends a line to the file, or compacts a large one.
 func appendSeenRevision(path string, one seenRevision, known func() []seenRevision) error {
 	line, err := json.Marshal(one)
 	if err != nil {
@@ -186,7 +185,7 @@ func appendSeenRevision(path string, one seenRevision, known func() []seenRevisi
 	return errors.Join(err, f.Close())
 }
 
-// rewriteSightings keeps the newest revision of each server.
+// writeSeenRevisions writes the newest revision of each server.
 func writeSeenRevisions(path string, known []seenRevision) error {
 	var newest []seenRevision
 	for _, one := range known {

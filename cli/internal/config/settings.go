@@ -18,21 +18,21 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// DefaultURL is the server when nothing says another one.
+// DefaultURL is the server without any setting.
 const DefaultURL = "http://127.0.0.1:8080"
 
-// Settings say how to reach the server: flags, else the environment, else the context.
+// Settings are the settings of a connection: from flags, else the environment, else the context.
 type Settings struct {
 	URL                           string
 	Token, WriteToken             TokenSource
 	CAFile, ClientCert, ClientKey string
 	Timeout                       time.Duration
-	Author                        string // who stands behind the changes; empty: not said
-	Context                       string // name of the context in use; empty for none
+	Author                        string // claimed author of the changes; empty: none
+	Context                       string // name of the context in use; empty: none
 }
 
-// Resolve finds the Settings of this command line. A context named by --context is itself a flag, so what it says
-// wins over the environment: otherwise an exported FLUX_API_URL would silently send a change to another server.
+// Resolve returns the Settings of this command line. A context named by --context is a flag, so its settings override the
+// environment: otherwise an exported FLUX_API_URL would silently send a change to another server.
 func (w Environment) Resolve(c *cli.Context) (Settings, error) {
 	file, err := w.Load(c)
 	if err != nil {
@@ -93,8 +93,8 @@ func (w Environment) Resolve(c *cli.Context) (Settings, error) {
 	return set, nil
 }
 
-// withhold takes the tokens out of a context when another server than its own is asked: an exported FLUX_API_URL would
-// otherwise hand them to whoever is there. It tells whether there were any.
+// withhold removes the tokens of a context when the address is not the context's: an exported FLUX_API_URL would otherwise send
+// them to another server. It reports whether there were any.
 func (ctx *Context) withhold(address string) bool {
 	if ctx.APIURL == "" || sameAddress(ctx.APIURL, address) || ctx.Token.Empty() && ctx.WriteToken.Empty() {
 		return false
@@ -103,7 +103,7 @@ func (ctx *Context) withhold(address string) bool {
 	return true
 }
 
-// sameAddress compares addresses of servers; a slash at the end says nothing.
+// sameAddress compares addresses of servers, without a slash at the end.
 func sameAddress(a, b string) bool { return strings.TrimRight(a, "/") == strings.TrimRight(b, "/") }
 
 func timeout(c *cli.Context, ctx Context) (time.Duration, error) {
@@ -134,7 +134,7 @@ func (w Environment) pickToken(c *cli.Context, flag, variable string, fromFile T
 	return env
 }
 
-// TokenSource is where a token comes from: itself, or exactly one other place.
+// TokenSource is a token, or exactly one other source of it.
 type TokenSource struct {
 	Value   string `json:"value,omitempty"`
 	Env     string `json:"env,omitempty"`
@@ -142,10 +142,10 @@ type TokenSource struct {
 	Command string `json:"command,omitempty"`
 }
 
-// Empty is true when there is no token.
+// Empty reports whether there is no token.
 func (t TokenSource) Empty() bool { return t == TokenSource{} }
 
-// Read fetches the token. A command runs in the system's shell and may talk to the user on standard error.
+// Read returns the token. A command runs in the system's shell and may prompt the user on standard error.
 func (t TokenSource) Read(ctx context.Context, w Environment) (string, error) {
 	switch {
 	case t.Value != "":
@@ -188,7 +188,7 @@ func nonEmptyToken(data []byte, source string) (string, error) {
 	return token, nil
 }
 
-// TLS reads the certificates. Nil: the system's Settings.
+// TLS reads the certificates. Nil: the system's settings.
 func (set Settings) TLS() (*tls.Config, error) {
 	if set.CAFile == "" && set.ClientCert == "" && set.ClientKey == "" {
 		return nil, nil
@@ -218,10 +218,10 @@ func (set Settings) TLS() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// maxFile is the largest file or input read, in bytes; the server takes 4 MiB.
+// maxFile is the largest file or input in bytes; the server accepts 4 MiB.
 const maxFile = 16 << 20
 
-// ReadFile reads a file, unless it is larger than anything that is meant to be read here.
+// ReadFile reads a file of at most maxFile bytes.
 func ReadFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -242,7 +242,7 @@ func readAll(r io.Reader, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Input reads the file a flag names; "-" is standard input.
+// Input reads the file of a flag; "-" is standard input.
 func (w Environment) Input(name string) ([]byte, error) {
 	if name != "-" {
 		return ReadFile(name)
@@ -253,7 +253,7 @@ func (w Environment) Input(name string) ([]byte, error) {
 	return readAll(w.Stdin, "standard input")
 }
 
-// Masked hides the token and keeps where it comes from.
+// Masked hides the token and keeps its source.
 func (t TokenSource) Masked() TokenSource {
 	if t.Value != "" {
 		t.Value = "***"

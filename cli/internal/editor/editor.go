@@ -1,4 +1,4 @@
-// Package editor lets people edit text in the program of their choice.
+// Package editor opens text in the user's editor.
 package editor
 
 import (
@@ -11,15 +11,15 @@ import (
 	"runtime"
 )
 
-// Editor is a program that edits a file, on the terminal of whoever uses it.
+// Editor is an editor for files, which runs on the user's terminal.
 type Editor struct {
-	Command        string // of the shell, such as "code --wait"; empty: vi
+	Command        string // shell command, such as "code --wait"; empty: vi
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Edit lets somebody edit text, and answers what they made of it and the file it is in, which stays: it may be all that is left of
-// their work. The file is readable for them alone; its name is empty when there is none.
+// Edit returns the edited text and its temporary file, which the caller removes: it may hold all that is left of the user's work.
+// Only the user can read the file. Its name is empty when it was not created.
 func (e Editor) Edit(ctx context.Context, text []byte) (edited []byte, file string, err error) {
 	f, err := os.CreateTemp("", "flux-resourceset-edit-*.yaml")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package pager shows text to the person at the terminal: page by page, where it is longer than the screen.
+// Package pager shows text on a terminal, page by page where it is longer than the screen.
 package pager
 
 import (
@@ -11,15 +11,15 @@ import (
 	"runtime"
 )
 
-// Terminal is a terminal.
+// Terminal is the terminal that shows the text.
 type Terminal struct {
-	Out, Err io.Writer // Out is the terminal itself: a pager finds out from it how large it is
-	Rows     int       // 0: not known, so that nothing is paged
+	Out, Err io.Writer // Out is the terminal itself, so that a pager can detect its size
+	Rows     int       // 0: unknown, no pager is started
 	Getenv   func(name string) string
 }
 
-// Show writes text. What is longer than the screen goes through PAGER, or less; NO_PAGER=1 and PAGER=cat switch that off.
-// Where there is no pager, or it cannot be started, the text is written as it is.
+// Show writes text. Text longer than the screen goes through PAGER, or less; NO_PAGER=1 and PAGER=cat disable this. When no pager
+// can be started, the text is written directly.
 func (t Terminal) Show(ctx context.Context, text []byte) error {
 	pager := t.pager()
 	if t.Rows <= 0 || pager == "" || bytes.Count(text, []byte("\n")) < t.Rows {
@@ -34,7 +34,7 @@ func (t Terminal) Show(ctx context.Context, text []byte) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), t.Out, t.Err
 	cmd.Env = append(cmd.Environ(), "LESS="+cmp.Or(t.Getenv("LESS"), "FRX"))
 	err := cmd.Run()
-	// Whatever else a pager ends with, it has shown something: quit early, or by a signal, it did what was asked.
+	// Every other exit status of a pager means that it has shown the text: the user may quit early, or with a signal.
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() != 126 && exit.ExitCode() != 127 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-// Package prompt puts questions to the person at the terminal, about what cannot simply be taken back.
+// Package prompt asks the user at the terminal to confirm changes that cannot easily be reverted.
 package prompt
 
 import (
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// ErrNotConfirmed says that the answer was not the one that confirms.
+// ErrNotConfirmed: the reply did not confirm.
 var ErrNotConfirmed = errors.New("not confirmed; nothing was changed")
 
-// Prompter is whoever is at the terminal. One is enough for a run: what is read ahead of an answer is not lost.
+// Prompter reads replies from the terminal. A run uses one for all prompts, because it buffers input.
 type Prompter struct {
 	In  io.Reader
 	Out io.Writer
@@ -20,7 +20,7 @@ type Prompter struct {
 	replies *bufio.Reader
 }
 
-// Yes asks whether something is meant. Everything but y and yes is a no.
+// Yes prompts for y or yes; every other reply is ErrNotConfirmed.
 func (p *Prompter) Yes(what string) error {
 	reply, err := p.reply(what + "? [y/N] ")
 	if err != nil {
@@ -32,8 +32,7 @@ func (p *Prompter) Yes(what string) error {
 	return nil
 }
 
-// Names asks for words that only somebody types who has read what this is about. All of them have to be there, with commas
-// or spaces between them.
+// Names prompts for all the names, separated by commas or spaces, so that the user must have read them.
 func (p *Prompter) Names(what string, names []string) error {
 	reply, err := p.reply(fmt.Sprintf("To %s, type %s: ", what, strings.Join(names, ",")))
 	if err != nil {

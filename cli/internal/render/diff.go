@@ -13,9 +13,9 @@ type Field struct {
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
-// Changes are the fields in which a document differs from what the fleet has. As in the server, fields that it does
-// not have do not count, nor do those that an entry of platform_components does not have, but for oci_tag and
-// component_path, which are released then; null is the same as none.
+// Changes returns the fields in which a document differs from the fleet's version. As in the server, fields that it does not have
+// do not count, nor do settings that an entry of platform_components does not have, except oci_tag and component_path, which it
+// releases; null equals none.
 func Changes(fields map[string]json.RawMessage, now json.RawMessage) ([]Field, error) {
 	var stored map[string]json.RawMessage
 	if err := json.Unmarshal(now, &stored); err != nil {
@@ -45,11 +45,11 @@ func Changes(fields map[string]json.RawMessage, now json.RawMessage) ([]Field, e
 	return out, nil
 }
 
-// overlayEntries gives the entries of a list what those with the same id have now and they do not mention.
+// overlayEntries adds to the entries of a list the settings that they do not mention, from the entries with the same id now.
 func overlayEntries(now, list json.RawMessage) json.RawMessage {
 	var stored, entries []map[string]json.RawMessage
 	if json.Unmarshal(now, &stored) != nil || json.Unmarshal(list, &entries) != nil {
-		return list // the server will say what is wrong with it
+		return list // the server reports the error
 	}
 	for _, entry := range entries {
 		for _, old := range stored {
@@ -70,8 +70,8 @@ func overlayEntries(now, list json.RawMessage) json.RawMessage {
 	return whole
 }
 
-// Leaves collects what a value is made of, by path. Entries of a list that have an id are called by it, so that one
-// more at the front is one difference. Lists of other things are one value.
+// Leaves collects the values inside a value, by path. Entries of a list with ids are named by them, so that an inserted entry is
+// one difference. Other lists are one value.
 func Leaves(into map[string]json.RawMessage, path string, value json.RawMessage) {
 	var (
 		fields map[string]json.RawMessage
@@ -94,10 +94,10 @@ func Leaves(into map[string]json.RawMessage, path string, value json.RawMessage)
 	}
 }
 
-// Present stands for an entry of a list being there.
+// Present is the value of a list's entry itself.
 var Present = json.RawMessage(`{}`)
 
-// Step is how a member is written behind the path of its object.
+// Step returns the notation of a member behind the path of its object.
 func Step(name string) string {
 	if strings.ContainsAny(name, ".[]/ ") {
 		return "[" + name + "]"
@@ -105,7 +105,7 @@ func Step(name string) string {
 	return "." + name
 }
 
-// compact writes a value in the one way in which equal values are equal. Numbers stay as they are.
+// compact returns a canonical form for comparisons. Numbers stay as written.
 func compact(value json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(strings.NewReader(string(value)))
 	dec.UseNumber()
@@ -120,7 +120,7 @@ func compact(value json.RawMessage) json.RawMessage {
 	return out
 }
 
-// listIDs are the ids of a list of objects that have one each; nil when it is not such a list.
+// listIDs returns the ids of a list of objects with unique ids; nil for other lists.
 func listIDs(value json.RawMessage) []string {
 	var list []struct {
 		ID *string `json:"id"`
@@ -138,7 +138,7 @@ func listIDs(value json.RawMessage) []string {
 	return ids
 }
 
-// commonOrder is the order in which two lists have the ids that both have.
+// commonOrder returns the ids that two lists share, in the order of each.
 func commonOrder(before, after json.RawMessage) (was, is []string) {
 	old, now := listIDs(before), listIDs(after)
 	was = slices.DeleteFunc(slices.Clone(old), func(id string) bool { return !slices.Contains(now, id) })
@@ -146,7 +146,7 @@ func commonOrder(before, after json.RawMessage) (was, is []string) {
 	return was, is
 }
 
-// SortedKeys are the keys of all the maps, each once.
+// SortedKeys returns the keys of all maps without duplicates.
 func SortedKeys[V any](maps ...map[string]V) []string {
 	var keys []string
 	for _, m := range maps {

@@ -9,7 +9,7 @@ import (
 	goyaml "go.yaml.in/yaml/v3"
 )
 
-// Editable is a JSON object as YAML for people: its fields in the order that they have, without those that are named.
+// Editable returns a JSON object as YAML to edit: with its fields in their order, without the named ones.
 func Editable(object json.RawMessage, without []string) ([]byte, error) {
 	var doc goyaml.Node
 	if err := goyaml.Unmarshal(EscapeForYAML(object), &doc); err != nil { // JSON is YAML
@@ -24,7 +24,7 @@ func Editable(object json.RawMessage, without []string) ([]byte, error) {
 			fields.Content = slices.Delete(fields.Content, i, i+2)
 		}
 	}
-	unquoted(fields)
+	removeStyle(fields)
 	var b bytes.Buffer
 	enc := goyaml.NewEncoder(&b)
 	enc.SetIndent(2)
@@ -32,10 +32,10 @@ func Editable(object json.RawMessage, without []string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// plain takes the braces and quotes of JSON off: what needs quotes is given them anew.
-func unquoted(n *goyaml.Node) {
+// removeStyle removes the style of JSON, so that values are quoted only where YAML requires it.
+func removeStyle(n *goyaml.Node) {
 	n.Style = 0
 	for _, child := range n.Content {
-		unquoted(child)
+		removeStyle(child)
 	}
 }

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	gap       = 3 // between columns, where there is room
-	leastHead = 5 // of a header that is cut
+	gap       = 3 // preferred space between columns
+	leastHead = 5 // minimum length of a header
 	leastCell = 10
 	leastTime = len("2006-01-02T15:04…") - len("…") + 1
 )
 
-// layout is how wide the columns of a table are, and what is between them.
+// layout holds the widths of a table's columns and the space between them.
 type layout struct {
 	columns []column
 	gap     int
 }
 
-// column is how wide a column is, and how narrow it may become.
+// column holds the width of a column and its minimum.
 type column struct {
 	width       int
 	header      int // without the header
@@ -28,7 +28,7 @@ type column struct {
 	hidden      bool
 }
 
-// layoutOf is the layout that cuts nothing of what there is.
+// layoutOf returns the layout without any cut.
 func layoutOf(header []string, rows [][]string) layout {
 	l := layout{columns: make([]column, len(header)), gap: gap}
 	for i := range header {
@@ -60,9 +60,9 @@ func (l layout) total() int {
 	return total
 }
 
-// fit narrows a layout to a line of so many characters. What says least goes first: some of the space between columns, columns
-// in which there is nothing, headers that are wider than what is below them, then the widest cells. The first column, which names what the row is about,
-// stays whole, so that a table of very much is still too wide.
+// fit narrows a layout to a line of width characters. It first reduces the space between columns, then empty columns, headers wider
+// than their cells, and at last the widest cells. The first column, which names the row, stays whole, so that a table may still be
+// too wide.
 func (l *layout) fit(width int) {
 	if l.total() <= width {
 		return
@@ -88,7 +88,7 @@ func (l *layout) fit(width int) {
 	}
 }
 
-// row writes cells as one line.
+// row formats cells as one line.
 func (l layout) row(cells []string) string {
 	var b strings.Builder
 	for i, c := range l.columns {
@@ -101,7 +101,7 @@ func (l layout) row(cells []string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// Cut shortens a text, and shows that it did where there is room for that.
+// Cut shortens a text, and marks the cut if there is room.
 func Cut(cell string, width int) string {
 	if utf8.RuneCountInString(cell) <= width {
 		return cell

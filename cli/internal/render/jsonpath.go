@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// printPath prints what a JSONPath template finds in a document, or in a list under .items. A template whose expressions all match
-// nothing is an error: an empty output with exit code 0 looks like an answer. Only of an empty list it prints nothing.
+// printPath prints the matches of a JSONPath template in a document, or in a list under .items. A template without any match is an
+// error, because empty output with exit code 0 looks like a result. Of an empty list it prints nothing.
 func printPath(w io.Writer, text string, document any) error {
 	path, found, err := evaluatePath(text, document)
 	if wrapped, ok := underItems(document, text); ok && err == nil && found == nil {
@@ -32,7 +32,7 @@ func printPath(w io.Writer, text string, document any) error {
 	return nil
 }
 
-// evaluatePath answers what each part of a JSONPath template finds in a document; nil: its expressions match nothing.
+// evaluatePath returns the matches of each part of a JSONPath template; nil: its expressions match nothing.
 func evaluatePath(text string, document any) (*jsonpath.JSONPath, [][]reflect.Value, error) {
 	parsed, err := jsonpath.Parse("output", text)
 	if err != nil {
@@ -47,7 +47,7 @@ func evaluatePath(text string, document any) (*jsonpath.JSONPath, [][]reflect.Va
 		return nil, nil, err
 	}
 	texts, expressions := partsOf(parsed.Root)
-	matched := -texts // text outside of ranges is always found
+	matched := -texts // text outside of ranges always matches
 	for _, values := range found {
 		if len(values) > 0 {
 			matched++
@@ -59,7 +59,7 @@ func evaluatePath(text string, document any) (*jsonpath.JSONPath, [][]reflect.Va
 	return path, found, nil
 }
 
-// partsOf counts the parts of a template that are only text, those inside of ranges aside, and the expressions.
+// partsOf counts the parts of a template that are plain text, outside of ranges, and the expressions.
 func partsOf(root *jsonpath.ListNode) (texts, expressions int) {
 	depth := 0
 	for _, node := range root.Nodes {
@@ -87,7 +87,7 @@ func beginsWith(node jsonpath.Node, identifier string) bool {
 	return ok && first.Name == identifier
 }
 
-// isText is true for text, bare and as a quoted literal in braces.
+// isText reports whether a node is text, bare or as a quoted literal in braces.
 func isText(node jsonpath.Node) bool {
 	list, ok := node.(*jsonpath.ListNode)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Numbers decodes JSON as Kubernetes does: a number that fits an int64 is one, others are float64.
+// Numbers decodes JSON as Kubernetes does: a number that fits becomes an int64, others a float64.
 func Numbers(raw []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -1,5 +1,5 @@
-// Package render writes what the API answered: as tables for people, as JSON and YAML for programs, and as the difference of
-// two documents. What comes from the server cannot steer the terminal.
+// Package render formats responses of the API: as tables for people, as JSON and YAML for programs, and as the differences of two
+// documents. Text from the server cannot control the terminal.
 package render
 
 import (
@@ -13,20 +13,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Formats are those of -o.
+// Formats are the formats of -o.
 var Formats = []string{"table", "wide", "json", "yaml", "name"}
 
-// Output is what a command prints, in any format. Only what the format needs is computed.
+// Output is the output of a command in any format. Only the parts that the format needs are computed.
 type Output struct {
-	// Document is one JSON value.
+	// Document is the output as one JSON value.
 	Document json.RawMessage
-	// Tables are shown one after the other.
+	// Tables are printed one after the other.
 	Tables func() ([]Table, error)
-	// Text is shown instead of tables where there is no table to show.
+	// Text replaces the tables of output that has none.
 	Text func(wide bool) string
-	// Names are one for each document: "cluster/demo-cluster-01".
+	// Names has a name for each document: "cluster/demo-cluster-01".
 	Names func() ([]string, error)
-	// Ends: the document is written to files, in YAML with a mark at its end.
+	// Ends: the document is written to a file; YAML gets an end marker.
 	Ends bool
 }
 
@@ -34,11 +34,11 @@ type Output struct {
 type Table struct {
 	Header []string
 	Rows   [][]string
-	// Narrow is how many columns are shown without -o wide; 0: all.
+	// Narrow is the number of columns without -o wide; 0: all.
 	Narrow int
 }
 
-// Without is the table without one of the columns that are always shown.
+// Without returns the table without one of its narrow columns.
 func (t Table) Without(column int) Table {
 	out := Table{Header: slices.Delete(slices.Clone(t.Header), column, column+1), Narrow: max(t.Narrow-1, 0)}
 	for _, row := range t.Rows {
@@ -47,21 +47,21 @@ func (t Table) Without(column int) Table {
 	return out
 }
 
-// An export in YAML starts with a line that says what it is, and ends with YAML's own mark for the end of a document: a
-// file that was cut off in the middle is often still YAML, but says that there is less than there was.
+// An export in YAML starts with a header and ends with YAML's document end marker: a truncated file is often valid YAML, but has no
+// end marker.
 const (
 	ExportHeader = "# Exported by flux-resourceset-cli. The line \"...\" at the end shows that nothing is missing."
 	EndMarker    = "..."
 )
 
-// Style is how output is written.
+// Style is the style of the output.
 type Style struct {
 	Format    string // one of [Formats] or [Templates]
 	NoHeaders bool
-	Width     int // of the lines of tables, in characters; 0: any
+	Width     int // of lines of tables, in characters; 0: unlimited
 }
 
-// Write writes it in one of [Formats] or [Templates].
+// Write writes the output in one of [Formats] or [Templates].
 func (out Output) Write(w io.Writer, as Style) error {
 	format := as.Format
 	var b bytes.Buffer
@@ -116,8 +116,7 @@ func (out Output) Write(w io.Writer, as Style) error {
 	return err
 }
 
-// write pads the cells with spaces, and cuts them where a line has a width. Control characters from the server never reach
-// the terminal as they are.
+// write pads the cells with spaces, and cuts them to the width. Control characters of the server never reach the terminal.
 func (t Table) write(w io.Writer, as Style) {
 	columns := len(t.Header)
 	if as.Format == "table" && t.Narrow > 0 {
@@ -144,7 +143,7 @@ func (t Table) write(w io.Writer, as Style) {
 	}
 }
 
-// nothing is what is shown in an empty cell.
+// nothing is the text of an empty cell.
 const nothing = "-"
 
 func clean(cell string) string {
@@ -154,7 +153,7 @@ func clean(cell string) string {
 	return strings.ReplaceAll(Printable(cell), "\n", "?")
 }
 
-// Printable takes control characters out of what the server says, so that it cannot steer the terminal.
+// Printable replaces control characters in text of the server, so that it cannot control the terminal.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (r < ' ' || (r >= 0x7f && r < 0xa0)) {
@@ -164,7 +163,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Encode writes a JSON value without escaping what only matters inside HTML.
+// Encode writes a JSON value without HTML escapes.
 func Encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -175,8 +174,8 @@ func Encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// EscapeForYAML escapes, in JSON, the characters that JSON may hold as they are and YAML refuses or takes for a line's
-// end. In JSON they can only stand inside strings.
+// EscapeForYAML escapes, in JSON, the characters that JSON allows and YAML rejects or reads as a line end. In JSON they only occur
+// inside strings.
 func EscapeForYAML(raw []byte) []byte {
 	var b strings.Builder
 	for _, r := range string(raw) {
@@ -190,7 +189,7 @@ func EscapeForYAML(raw []byte) []byte {
 	return []byte(b.String())
 }
 
-// Codes of colours.
+// Codes of colors.
 const (
 	Red    = "31"
 	Green  = "32"
@@ -198,5 +197,5 @@ const (
 	Yellow = "33"
 )
 
-// Paint marks text with a colour.
+// Paint colors text.
 func Paint(code, text string) string { return "\x1b[" + code + "m" + text + "\x1b[0m" }

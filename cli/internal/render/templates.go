@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// Templates are the formats of -o that say themselves what to print of a document, as kubectl has them.
+// Templates are the formats of -o with a template, as kubectl has them.
 var Templates = []string{"jsonpath", "go-template", "custom-columns"}
 
-// Names are those of all formats, as they are typed.
+// Names returns all formats as they are typed.
 func Names() []string {
 	names := slices.Clone(Formats)
 	for _, name := range Templates {
@@ -25,7 +25,7 @@ func Names() []string {
 	return names
 }
 
-// Check tells what is wrong with a format.
+// Check returns an error for an invalid format.
 func Check(format string) error {
 	_, err := compile(format)
 	if err == nil && !slices.Contains(Formats, format) && !isTemplate(format) {
@@ -42,7 +42,7 @@ func isTemplate(format string) bool {
 // printer writes a decoded document.
 type printer func(w io.Writer, document any, as Style) error
 
-// compile makes the printer of a template; nil: the format is none.
+// compile returns the printer of a template; nil: the format is no template.
 func compile(format string) (printer, error) {
 	name, text, given := strings.Cut(format, "=")
 	if !slices.Contains(Templates, name) {
@@ -84,14 +84,14 @@ func printTemplate(w io.Writer, t *template.Template, document any) error {
 	return err
 }
 
-// underItems is a list in the form in which kubectl prints lists, for an expression that looks there.
+// underItems wraps a list as kubectl does, for an expression that starts at .items.
 func underItems(document any, expression string) (any, bool) {
 	list, ok := document.([]any)
 	return map[string]any{"items": list}, ok && strings.Contains(expression, ".items")
 }
 
-// pathOf compiles a JSONPath of Kubernetes. A field that a document lacks prints nothing. The result is used once: it changes
-// while it is executed.
+// pathOf compiles a JSONPath of Kubernetes. A field that a document lacks prints nothing. The result can be used once, because its
+// execution changes it.
 func pathOf(text string) (*jsonpath.JSONPath, error) {
 	path := jsonpath.New("output").AllowMissingKeys(true)
 	if err := path.Parse(text); err != nil {
@@ -163,10 +163,9 @@ func cellOf(path *jsonpath.JSONPath, doc any) (string, error) {
 	return strings.Join(cells, ","), nil
 }
 
-// writeTemplate writes a document by the template that a format holds. A template that does not fit the document is an
-// error, and nothing is written.
+// writeTemplate writes a document with a template. A template that does not fit the document is an error without output.
 func (out Output) writeTemplate(w io.Writer, write printer, as Style) (err error) {
-	defer func() { // the library of Kubernetes does, on values that it does not expect
+	defer func() { // the library of Kubernetes panics on unexpected values
 		if r := recover(); r != nil {
 			err = errors.Join(err, fmt.Errorf("the template cannot be used on this: %v", r))
 		}

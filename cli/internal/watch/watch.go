@@ -1,4 +1,4 @@
-// Package watch follows a list of documents: what is there, and then whatever becomes different.
+// Package watch follows a list of documents: it reports all documents, and then their changes.
 package watch
 
 import (
@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// Document is one of those that are followed.
+// Document is one entry of the list.
 type Document struct {
 	ID   string
 	Body json.RawMessage
 }
 
-// Watch says what to follow. All its functions are called one after the other.
+// Watch configures a watch. All its functions are called one after the other.
 type Watch struct {
-	// Interval is how long nothing is asked between two looks.
+	// Interval is the time between two polls.
 	Interval time.Duration
-	// Version is cheap to ask, and changes whenever List would answer something else. Nil, or empty: List is asked each time.
+	// Version is cheap, and its result changes whenever that of List does. Nil, or an empty result: List is called each time.
 	Version func(ctx context.Context) (string, error)
-	// List answers all documents, in their order.
+	// List returns all documents in their order.
 	List func(ctx context.Context) ([]Document, error)
-	// Changed is told what is there at first, and then what is new or different. Its error ends the watch.
+	// Changed receives all documents first, and then the new and changed ones. Its error ends the watch.
 	Changed func([]Document) error
-	// Deleted is told of those that are gone.
+	// Deleted receives the ids of deleted documents.
 	Deleted func(id string)
-	// Failed is told of another error and decides whether to go on asking; the first look is not tried again.
+	// Failed receives all other errors and decides whether to continue; an error of the first poll ends the watch.
 	Failed func(error) bool
-	// Empty ends the watch when nothing is left.
+	// Empty ends the watch when no document is left.
 	Empty bool
 }
 
-// Run follows until the context ends, which is no error.
+// Run polls until the context ends, which is no error.
 func (w Watch) Run(ctx context.Context) error {
 	known := map[string]json.RawMessage{}
 	version := ""
@@ -62,13 +62,13 @@ func (w Watch) Run(ctx context.Context) error {
 	}
 }
 
-// untold is why nobody could be told, which asking again does not change.
+// unreportedError is an error of Changed, which another poll cannot correct.
 type unreportedError struct{ error }
 
-// look compares what there is with what is known.
+// poll compares the list with the known documents.
 func (w Watch) poll(ctx context.Context, known map[string]json.RawMessage, version *string) error {
 	newest := ""
-	if w.Version != nil { // asked first: what changes while the list is read is seen the next time
+	if w.Version != nil { // before the list, so that a change during its read is found by the next poll
 		var err error
 		if newest, err = w.Version(ctx); err != nil || newest != "" && newest == *version {
 			return err
