@@ -18,7 +18,7 @@ func testSession() *session {
 	return newSession(Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }})
 }
 
-// leaves are all commands that do something, hidden ones included.
+// leaves returns all commands without subcommands, including hidden ones.
 func leaves(commands []*cli.Command, path ...*cli.Command) [][]*cli.Command {
 	var all [][]*cli.Command
 	for _, cmd := range commands {
@@ -42,7 +42,7 @@ func words(path []*cli.Command) []string {
 	return names
 }
 
-// sample is a flag with a value, as two words where the flag takes one.
+// sample returns a flag with a value, as two words where the flag takes one.
 func sample(f cli.Flag) []string {
 	name := "--" + f.Names()[0]
 	switch f.(type) {
@@ -56,7 +56,7 @@ func sample(f cli.Flag) []string {
 	return []string{name, "-dash=first,comma"}
 }
 
-// TestArgumentOrder types every command with every flag in every kind of place, and sees what the command sees.
+// TestArgumentOrder runs every command with every flag in every position, and compares the parsed flags and arguments.
 func TestArgumentOrder(t *testing.T) {
 	t.Parallel()
 	for _, path := range leaves(testSession().app().Commands) {
@@ -80,12 +80,12 @@ func TestArgumentOrder(t *testing.T) {
 				between = append(between, f...)
 			}
 			between = append(between, args[min(len(args), len(flags)):]...)
-			want := seen(t, path, slices.Concat(verb, before, []string{"--"}, args))
+			want := parsedLine(t, path, slices.Concat(verb, before, []string{"--"}, args))
 			if !strings.Contains(want, `args [first second list help]`) {
 				t.Fatalf("the flags in front are not understood: %s", want)
 			}
 			for where, line := range map[string][]string{"after": after, "between": between} {
-				if got := seen(t, path, line); got != want {
+				if got := parsedLine(t, path, line); got != want {
 					t.Errorf("flags %s the arguments:\n got %s\nwant %s", where, got, want)
 				}
 			}
@@ -93,8 +93,8 @@ func TestArgumentOrder(t *testing.T) {
 	}
 }
 
-// seen runs a command line with an action that only looks at what it was given.
-func seen(t *testing.T, path []*cli.Command, line []string) string {
+// parsedLine runs a command line with an action that returns its flags and arguments.
+func parsedLine(t *testing.T, path []*cli.Command, line []string) string {
 	t.Helper()
 	app := testSession().app()
 	leaf, commands := (*cli.Command)(nil), app.Commands
@@ -153,7 +153,7 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// TestFlagNames keeps global flags and those of commands apart: one that hides another would take its value.
+// TestFlagNames: a flag of a command with the name of a global flag would take its value.
 func TestFlagNames(t *testing.T) {
 	t.Parallel()
 	app := testSession().app()
@@ -170,7 +170,7 @@ func TestFlagNames(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHasAScript finds commands nobody tests against a real server.
+// TestEveryCommandHasAScript finds commands without a test against a real server.
 func TestEveryCommandHasAScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -193,7 +193,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 	}
 }
 
-// FuzzArrange: whatever is typed, flags keep their order and arguments theirs, and nothing panics.
+// FuzzArrange: flags and arguments keep their order, without a panic.
 func FuzzArrange(f *testing.F) {
 	for _, line := range []string{"cluster list -ojson", "component patch x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff", "resource a --type=b list --type=c", "resource -- a"} {
 		f.Add(line)

@@ -7,7 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// TestMayPoll: a token names its cluster by id, a certificate names clusters by DNS name, and neither is taken for the other.
+// TestMayPoll: a token names its cluster by id, a certificate by DNS name, and the two are not confused.
 func TestMayPoll(t *testing.T) {
 	t.Parallel()
 	token := api.Identity{Actor: "token:a", Credential: "token", Role: "poll", ClusterID: "a", May: []string{"poll"}}
@@ -16,7 +16,7 @@ func TestMayPoll(t *testing.T) {
 	for _, test := range []struct {
 		who     api.Identity
 		cluster string
-		reason  string // empty: it may
+		reason  string // empty: allowed
 	}{
 		{token, "", ""},
 		{token, "a", ""},

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// A backup that is cut off, or changed on its way, never stands under its name, and the program says so.
-func TestBackupThatDoesNotCome(t *testing.T) {
+// TestIncompleteBackup: a truncated or altered backup is not stored under its name, and is an error.
+func TestIncompleteBackup(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true")
 	var spoil func(*http.Response) error
@@ -63,7 +63,7 @@ func TestBackupThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// shortened is a body that breaks off.
+// shortened is a body that ends early.
 type shortened struct {
 	io.ReadCloser
 	left int

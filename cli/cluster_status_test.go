@@ -7,7 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestStatusOfFailedClusters: the table has the input that failed and its cause, and both states of a cluster that is silent, too.
+// TestStatusOfFailedClusters: the table has the failed input with its cause, and both states of a failing cluster that is silent.
 func TestStatusOfFailedClusters(t *testing.T) {
 	t.Parallel()
 	url, _ := scripted(t, map[string][]string{"GET /status": {`200 {"complete":true,"total":9,"counts":{"silent":9,"failed":1},"all_silent_since":"2026-01-02T03:04:05Z",` +
@@ -24,8 +24,8 @@ func TestStatusOfFailedClusters(t *testing.T) {
 	}
 }
 
-// TestStatusOfADecommissionedCluster: it is not "behind" like a cluster that is meant to run something.
-func TestStatusOfADecommissionedCluster(t *testing.T) {
+// TestStatusOfDecommissionedCluster: it is not "behind" like an active cluster.
+func TestStatusOfDecommissionedCluster(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
 		`"state":"never","lists":[{"list":"namespaces","state":"never"}]`:                                                               "c was decommissioned at 2026-01-02T03:04:05Z, and has never polled.",

@@ -7,9 +7,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestMaxRemovalsNeedsAPlan: a server that cannot plan cannot tell how much a change removes, so --max-removals fails there and
-// nothing is sent, with --yes and at a terminal as well.
-func TestMaxRemovalsNeedsAPlan(t *testing.T) {
+// TestMaxRemovalsNeedsPlan: a server without plans cannot count removals, so --max-removals fails there and no change is sent, also
+// with --yes and at a terminal.
+func TestMaxRemovalsNeedsPlan(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"cluster delete c --max-removals 5", "cluster delete c --max-removals 5 --yes", "component unassign p --cluster c --max-removals 0"} {
 		for _, terminal := range []bool{true, false} {
@@ -23,8 +23,9 @@ func TestMaxRemovalsNeedsAPlan(t *testing.T) {
 	}
 }
 
-// TestNamesAsRequested: exactly the environments that were asked for confirm a change. One more may be typed for another question.
-func TestNamesAsRequested(t *testing.T) {
+// TestConfirmedEnvironments: exactly the requested environments confirm a change. A further one may have been typed for another
+// prompt.
+func TestConfirmedEnvironments(t *testing.T) {
 	t.Parallel()
 	for reply, code := range map[string]int{"prod\n": 0, "prod,dev\n": 1, "prod prod\n": 1, "dev\n": 1, "pro\n": 1, "\n": 1, "": 1} {
 		var requests []string
@@ -36,9 +37,9 @@ func TestNamesAsRequested(t *testing.T) {
 	}
 }
 
-// TestDeletionsWithinTheLimit: a plan that deletes a document is shown and asked about at a terminal even if Flux uninstalls nothing, and
-// so no more than --max-removals allows.
-func TestDeletionsWithinTheLimit(t *testing.T) {
+// TestDeletionsWithinLimit: a plan that deletes a document needs confirmation at a terminal even if Flux uninstalls nothing, and so
+// fits any --max-removals.
+func TestDeletionsWithinLimit(t *testing.T) {
 	t.Parallel()
 	const plan = `{"base_revision":4,"plan_hash":"abc","confirmation_required":false,"changes":[{"kind":"layer","id":"l","action":"delete"}],"groups":[],"results":[],
 		"totals":{"clusters":0,"added":0,"changed":0,"removed":0,"removals":0},"warnings":[]}`

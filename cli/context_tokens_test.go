@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestTokensOfAContextStayWithItsServer: whoever another address belongs to gets none, whatever names that address.
-func TestTokensOfAContextStayWithItsServer(t *testing.T) {
+// TestContextTokensStayWithServer: the tokens of a context are not sent to another address, whichever setting selects it.
+func TestContextTokensStayWithServer(t *testing.T) {
 	t.Parallel()
 	listener := func() (url string, sent *[]string) {
 		sent = &[]string{}
@@ -39,7 +39,7 @@ func TestTokensOfAContextStayWithItsServer(t *testing.T) {
 	for _, test := range []struct {
 		name, args string
 		variables  map[string]string
-		home, away string // the tokens that arrive there
+		home, away string // received tokens
 		warned     bool
 	}{
 		{"the context's own", "cluster list", nil, "Bearer of-home", "", false},

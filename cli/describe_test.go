@@ -9,9 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// TestDescribedComponentsSteerNoTerminal: whatever the server says of a component is printed without its control characters, and
-// the colours are ours.
-func TestDescribedComponentsSteerNoTerminal(t *testing.T) {
+// TestDescribeEscapesControlCharacters: server text is printed without control characters; only the program adds colors.
+func TestDescribeEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	const evil = "x\x1b[2J\u009b"
 	layer := api.Saying{Kind: layers.kind, ID: evil}
@@ -30,7 +29,7 @@ func TestDescribedComponentsSteerNoTerminal(t *testing.T) {
 	}
 }
 
-// TestKindsAddedInCode are excluded and described as every other kind, without a line about them in either command.
+// TestKindsAddedInCode: a new kind is excluded and described like all others, without a line in either command.
 func TestKindsAddedInCode(t *testing.T) {
 	t.Parallel()
 	classes := documentKind{kind: "priorityclass", name: "priorityclass", plural: "priority classes", list: "priorityclasses", assignable: &assignable{inputs: inputType{name: "priority-classes"}}}

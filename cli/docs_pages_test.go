@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// pagePrelude makes a page's commands print what they print on a terminal, where their output is not redirected.
+// pagePrelude makes a page's commands print their terminal output, unless it is redirected.
 const pagePrelude = `set -euo pipefail
 exec 3>&1 2>&1
 flux-resourceset-cli() {
@@ -25,7 +25,7 @@ flux-resourceset-cli() {
 
 var pageBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
-// TestRollouts and those after it run the commands of their page in order, and compare what the page shows with what they print.
+// TestRollouts and the tests after it run the commands of a page in order, and compare their output with the page.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
 	runPage(t, "rollouts", 20)
@@ -87,8 +87,7 @@ func runPage(t *testing.T, name string, atLeast int) {
 	testscript.Run(t, p)
 }
 
-// shown is `shown FILE`: standard output is what the file holds, where … stands for anything. How wide columns are is
-// not compared.
+// shown is `shown FILE`: standard output equals the file, in which … matches anything. Column widths are not compared.
 func shown(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shown FILE")

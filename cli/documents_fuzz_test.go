@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzDocuments: any file for -f is refused, or every document in it has a kind and an id and is the same when it is
-// written out and read again.
+// FuzzDocuments: a file for -f is an error, or each of its documents has a kind and an id and survives encoding and decoding.
 func FuzzDocuments(f *testing.F) {
 	for _, text := range []string{
 		"", "kind: cluster\nid: c1\ncluster_dns: c1.example.com\n", `{"kind":"namespace","id":"a"}{"kind":"ns","id":"b"}`,

@@ -7,9 +7,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// An older server has no resource types: its fleet is exported as it always was. What else goes wrong with them fails the
-// export, which would be taken for all of a fleet.
-func TestExportOfAnOlderServer(t *testing.T) {
+// TestExportOfOlderServer: without resource types on the server, the fleet is exported as before. Any other error fails the export,
+// which would otherwise look complete.
+func TestExportOfOlderServer(t *testing.T) {
 	t.Parallel()
 	for types, code := range map[string]int{`200 []`: 0, missingAnswer: 0, `500 {"error":"internal","detail":"x"}`: 1} {
 		url, _ := scripted(t, map[string][]string{
@@ -22,8 +22,7 @@ func TestExportOfAnOlderServer(t *testing.T) {
 	}
 }
 
-// TestExportHasLayers: what clusters have of one is in no cluster's document, so that an export without them would be taken
-// for all of a fleet.
+// TestExportHasLayers: entries of a layer are in no cluster's document, so an export without layers would look complete.
 func TestExportHasLayers(t *testing.T) {
 	t.Parallel()
 	for layers, has := range map[string]bool{`200 [{"id":"base"}]`: true, `200 []`: false, missingAnswer: false} {

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// TestFieldsExist ties the flags to the schema: a field that is renamed there is noticed here.
+// TestFieldsExist compares the flags with the schema, to detect a renamed field.
 func TestFieldsExist(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -32,7 +32,7 @@ func TestFieldsExist(t *testing.T) {
 			}
 		}
 	}
-	// What has no flag must be on purpose.
+	// Fields without a flag, on purpose.
 	noFlag := map[string]bool{"id": true, "patches": true, "revision": true, "created_at": true, "updated_at": true, "deleted_at": true, "patch_owners": true, "resources": true, "excludes": true, "layers": true}
 	for _, test := range []struct {
 		fields []field

@@ -8,8 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
-// TestAnExportThatIsCutIsRefused: wherever a file ends, it is either the whole of what was exported or none of it.
-func TestAnExportThatIsCutIsRefused(t *testing.T) {
+// TestTruncatedExportRefused: wherever a file ends, it is applied as a whole or not at all.
+func TestTruncatedExportRefused(t *testing.T) {
 	t.Parallel()
 	export := render.ExportHeader + "\nnamespaces:\n- id: team\n  labels:\n    a: b\nclusters:\n- id: c1\n  platform_components:\n  - id: p\n    enabled: true\n  - id: q\n    enabled: true\n...\n"
 	whole, err := documentsIn([]byte(export), "fleet.yaml")
@@ -23,7 +23,7 @@ func TestAnExportThatIsCutIsRefused(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		export + export[:120]:                    "was cut off", // one export behind another
+		export + export[:120]:                    "was cut off", // two exports
 		strings.ReplaceAll(export, "...\n", ""):  "was cut off",
 		export + export:                          "",
 		export + "# a remark":                    "",
@@ -37,7 +37,7 @@ func TestAnExportThatIsCutIsRefused(t *testing.T) {
 	}
 }
 
-func TestLastLineCut(t *testing.T) {
+func TestLastLineTruncated(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"a: 1\n": false, "a: 1": true, "a: 1\n...": false, "a: 1\n...\nb: 2": true, `{"a":1}`: false, "a: 1\n---\nb: 2": true,
@@ -50,8 +50,8 @@ func TestLastLineCut(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreThereTwice are refused wherever people give JSON or YAML, and so is what comes behind a value.
-func TestKeysThatAreThereTwice(t *testing.T) {
+// TestDuplicateKeysRefused: duplicate keys, and text after the value, are errors wherever JSON or YAML is read.
+func TestDuplicateKeysRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`{"kind":"namespace","id":"a","id":"b"}`,

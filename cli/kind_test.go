@@ -10,8 +10,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// A kind that is in the list and lacks something would be refused, or shown as nothing, by a command that nobody tried.
-func TestKindsAreWhole(t *testing.T) {
+// TestKindsComplete: an incomplete descriptor would break commands that no other test runs.
+func TestKindsComplete(t *testing.T) {
 	t.Parallel()
 	flags := map[string]bool{}
 	for _, f := range clusters.fields {

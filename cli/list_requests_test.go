@@ -13,8 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestListAsksForItsClustersOnly: what a list adds to its rows is asked for those rows, and not for a fleet of thousands.
-func TestListAsksForItsClustersOnly(t *testing.T) {
+// TestListRequestsOnlyItsClusters: additional columns are requested for the listed rows, not for thousands of clusters.
+func TestListRequestsOnlyItsClusters(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args, id      string

@@ -19,7 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
-// serve starts the server, and answers where.
+// serve starts the server and returns its URL.
 func serve(t *testing.T, settings ...string) *url.URL {
 	t.Helper()
 	bin, err := programs()
@@ -31,7 +31,7 @@ func serve(t *testing.T, settings ...string) *url.URL {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Stop() }) // some are killed by their test
+	t.Cleanup(func() { _ = server.Stop() }) // some tests kill it
 	if err := server.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,7 @@ func serve(t *testing.T, settings ...string) *url.URL {
 	return at
 }
 
-// balanced are two processes on one store behind one address, which sends each request to the other one, after before has
-// seen it.
+// balanced starts two processes on one store behind one address, which alternates between them. before sees each request first.
 func balanced(t *testing.T, before func(r *http.Request)) (variables map[string]string) {
 	t.Helper()
 	settings := []string{"DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")}
@@ -60,9 +59,8 @@ func balanced(t *testing.T, before func(r *http.Request)) (variables map[string]
 	}
 }
 
-// Each run undoes the one before it, through whichever process: none may find that there is nothing to do because it was
-// told what the fleet was like before.
-func TestApplyThroughABalancer(t *testing.T) {
+// TestApplyThroughLoadBalancer: each run reverts the one before it. No process may find nothing to change because it lags behind.
+func TestApplyThroughLoadBalancer(t *testing.T) {
 	t.Parallel()
 	variables := balanced(t, func(*http.Request) {})
 	apply := func(policy string) {
@@ -83,13 +81,13 @@ func TestApplyThroughABalancer(t *testing.T) {
 	}
 }
 
-// Of a fleet that is too large to be sent whole, what looks unchanged is left out, and somebody else changes it before
-// anything is sent.
-func TestApplyOfALargeFleet(t *testing.T) {
+// TestApplyOfLargeFleet: documents that look unchanged are left out of a large request, while another client changes one of them
+// first.
+func TestApplyOfLargeFleet(t *testing.T) {
 	t.Parallel()
 	var (
 		variables map[string]string
-		meddle    atomic.Pointer[string] // the arguments of what somebody else does before the next change or plan
+		meddle    atomic.Pointer[string] // the command line of the other client before the next change or plan
 		fleet     strings.Builder
 	)
 	variables = balanced(t, func(r *http.Request) {
@@ -132,8 +130,8 @@ func TestApplyOfALargeFleet(t *testing.T) {
 	apply(fleet.String()+another, "0 created, 0 changed, 0 deleted, 2101 unchanged")
 }
 
-// What an earlier run saw is asked for by the next one, until it is plain that it will not come.
-func TestSeenByAnEarlierRun(t *testing.T) {
+// TestSeenByEarlierRun: a run requires the newest revision of earlier runs, until it is certain that it will not arrive.
+func TestSeenByEarlierRun(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	revision := "7"
@@ -179,7 +177,7 @@ func TestSeenByAnEarlierRun(t *testing.T) {
 	now = now.Add(10 * time.Minute)
 	get(0, "")
 
-	// A damaged file is said to be, and stands in nobody's way.
+	// A damaged file is reported and ignored.
 	if err := os.WriteFile(file, []byte("{\"server\":\n\x00\xff"+strings.Repeat("x", 100_000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -189,16 +187,16 @@ func TestSeenByAnEarlierRun(t *testing.T) {
 	if got := get(1, "3"); strings.Contains(got.stderr, "damaged") {
 		t.Errorf("it is still damaged:\n%s", got.stderr)
 	}
-	// Nor does a directory that cannot be written to.
+	// So is a directory that is not writable.
 	variables["XDG_STATE_HOME"] = os.DevNull
 	if got := get(0, ""); got.stderr != "" && !strings.Contains(got.stderr, "not known") {
 		t.Errorf("%s", got.stderr)
 	}
 }
 
-// TestAnotherHistory: a server whose database was deleted or restored is read at once, with a note, and not refused for ten
-// minutes. A change may be meant for what was there: it fails once.
-func TestAnotherHistory(t *testing.T) {
+// TestReplacedHistory: a server whose database was deleted or restored is read at once, with a note, not refused for ten minutes. A
+// change may be based on the earlier history: it fails once.
+func TestReplacedHistory(t *testing.T) {
 	t.Parallel()
 	settings := []string{"DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true"}
 	fresh := serve(t, settings...)
@@ -209,8 +207,8 @@ func TestAnotherHistory(t *testing.T) {
 	}{
 		{"cluster list -o name", 0, "Note: the server was given another history"},
 		{"cluster label demo-cluster-01 a=b --plan -o name", 1, "Note: the server was given another history"},
-		{"namespace create another", 1, "Error: the store has no revision 4"},                                                                             // begins with a change
-		{"component patch podinfo --cluster demo-cluster-01 --set replicaCount=4", 1, "Error: nothing was changed: the server was given another history"}, // begins with a read
+		{"namespace create another", 1, "Error: the store has no revision 4"},                                                                             // starts with a change
+		{"component patch podinfo --cluster demo-cluster-01 --set replicaCount=4", 1, "Error: nothing was changed: the server was given another history"}, // starts with a read
 		{"apply -f testdata/one.yaml", 1, "Error: nothing was changed: the server was given another history"},
 	} {
 		t.Run(test.first, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 var namedRequest = regexp.MustCompile(`request id ([0-9a-f-]{36})`)
 
-// Every change whose answer is lost says that it may have been made, and names the request under which the history has it.
+// TestLostAnswers: the error of a change without a response names the request, under which the history has it.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true")
@@ -52,7 +52,7 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("%s: no revision of request %s:\n%s", args, request[1], list.stdout)
 		}
 	}
-	// What changes nothing does not say so, nor does what was never sent.
+	// Requests without a change, and requests that were never sent, lack that text.
 	plansToo.Store(true)
 	nowhere := maps.Clone(direct)
 	nowhere["FLUX_API_URL"] = "http://127.0.0.1:1"

@@ -24,10 +24,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// binaries is the directory that programs builds into; TestMain makes and removes it.
+// binaries is the directory with the built programs; TestMain creates and removes it.
 var binaries string
 
-// programs builds the server and the CLI as they are shipped, once, and answers the directory they are in.
+// programs builds the server and the CLI as shipped, once, and returns their directory.
 var programs = sync.OnceValues(func() (string, error) {
 	return binaries, testrig.Build(binaries, "v0.0.0-test")
 })
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// TestScripts runs the programs as people do; each script has servers of its own.
+// TestScripts runs the programs as users do; each script has servers of its own.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, scripts(t))
@@ -57,7 +57,7 @@ func scripts(t *testing.T) testscript.Params {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet, err := filepath.Abs("testdata/fleet") // clusters that say it all themselves
+	fleet, err := filepath.Abs("testdata/fleet") // clusters without layers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func scripts(t *testing.T) testscript.Params {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("BIN", bin)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "xdg"))
-			// What another script's server had, on a port that is this one's now, is not asked for.
+			// A script must not require revisions of another script's server on the same port.
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("SEED", filepath.Join(examples, "demo", "seed.json"))
 			env.Setenv("FLEET", fleet)
@@ -98,7 +98,7 @@ func scripts(t *testing.T) testscript.Params {
 	}
 }
 
-// haveShell looks for a shell. bash must be there; where CI promises the others (it sets REQUIRE_SHELLS), they must too.
+// haveShell looks for a shell. bash is required; CI with all shells sets REQUIRE_SHELLS to require the others.
 func haveShell(name string) (bool, error) {
 	_, err := exec.LookPath(name)
 	if err != nil && (name == "bash" || os.Getenv("REQUIRE_SHELLS") != "") {
@@ -122,7 +122,7 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 		"SEED_FILE=" + ts.Getenv("SEED"), "SEED_ACCEPT=true", "DATABASE_URL=sqlite::memory:",
 	}, args...)...)
 	ts.Check(err)
-	ts.Defer(func() { _ = server.Stop() }) // some are killed by their script
+	ts.Defer(func() { _ = server.Stop() }) // some scripts kill it
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ts.Check(server.Ready(ctx))
@@ -164,8 +164,8 @@ var volatile = []struct {
 	{regexp.MustCompile(`\(\d+ms\)|\(\d+(\.\d+)?µ?s\)`), "(TOOK)"},
 }
 
-// mask is `mask stdout|stderr`: it writes the output of the last program to "got", with TIME and the like for what
-// differs between runs.
+// mask is `mask stdout|stderr`: it writes the output of the last program to "got", with TIME and similar placeholders for values
+// that differ between runs.
 func mask(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: mask stdout|stderr")
@@ -192,8 +192,8 @@ func jsonLength(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// inputValues is `values COMPONENT`: standard output is platform-components inputs, of which the component's values are
-// written to "got".
+// inputValues is `values COMPONENT`: standard output is a list of platform-components inputs; the component's values are written to
+// "got".
 func inputValues(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: values COMPONENT")

@@ -9,9 +9,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestListsThatAreMissing: an older server has no resource types and no layers, and one that only serves polls tells of none. A 404
-// of something in between does not say so, and is no reason to leave them out.
-func TestListsThatAreMissing(t *testing.T) {
+// TestListsOfOlderServer: an older server has no resource types and no layers, and one that only serves polls does not serve them.
+// A 404 of a proxy is no such case and fails the command.
+func TestListsOfOlderServer(t *testing.T) {
 	t.Parallel()
 	const ours, polls = `{"error":"not_found","detail":"there is nothing here"}`, `{"error":"method_not_allowed","detail":"read-only"}`
 	for name, test := range map[string]struct {

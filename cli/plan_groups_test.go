@@ -10,8 +10,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 )
 
-// largePlan is what taking one component off 200 clusters comes to, each with other versions and values: as many groups as the
-// clusters are different.
+// largePlan is the plan to unassign a component from 200 clusters with different versions and values: with as many groups.
 func largePlan() api.Plan {
 	plan := api.Plan{PlanHash: "abc", ConfirmationRequired: true, ConfirmationReason: "it is much"}
 	value := func(text string) nullable.Nullable[json.RawMessage] {
@@ -36,8 +35,7 @@ func largePlan() api.Plan {
 	return plan
 }
 
-// TestPlanFitsAScreen: whatever happens to how many clusters, people see all sorts of it, counted, with what it comes to at the
-// end; and all of it when they ask.
+// TestPlanFitsAScreen: a large plan shows each sort of effect with counts and the totals last; with --full, all of it.
 func TestPlanFitsAScreen(t *testing.T) {
 	t.Parallel()
 	s := &session{}

@@ -16,8 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// objectsOf are the objects of all clusters, by cluster and name, without the digest of the input that each was made of, which
-// says nothing that the rest does not.
+// objectsOf returns the objects of all clusters, by cluster and name, without the digest of their input, which adds no information.
 func objectsOf(t *testing.T, variables map[string]string, flags ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -48,13 +47,13 @@ func objectJSON(t *testing.T, obj map[string]any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(digest.ReplaceAllString(string(raw), ""), ",}", "}") // what it left behind
+	return strings.ReplaceAll(digest.ReplaceAllString(string(raw), ""), ",}", "}") // the digest's remains
 }
 
-// digest is that of the input, in an object and in an object that is the text of another.
+// digest matches the input's digest, in an object and in an object inside a string.
 var digest = regexp.MustCompile(`\\?"event\.toolkit\.fluxcd\.io/input\\?":\\?"[0-9a-f]{16}\\?",?`)
 
-// foreseen are the objects that a plan would change, as objectsOf has them; empty: it is gone.
+// foreseen returns the changed objects of a plan in the form of objectsOf; empty: deleted.
 func foreseen(t *testing.T, variables map[string]string, args []string) map[string]string {
 	t.Helper()
 	got := run(t, cli.Env{}, variables, slices.Concat(args, []string{"--plan", "--rendered", "-o", "json"})...)
@@ -87,7 +86,7 @@ func foreseen(t *testing.T, variables map[string]string, args []string) map[stri
 	return changed
 }
 
-// What a plan says becomes of the objects is what has become of them once the change is made, and nothing else has.
+// TestRenderedPlanComesTrue: after the change, exactly the objects of the plan have changed, and as planned.
 func TestRenderedPlanComesTrue(t *testing.T) {
 	t.Parallel()
 	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token"}
@@ -103,12 +102,12 @@ func TestRenderedPlanComesTrue(t *testing.T) {
 	for _, line := range []string{
 		"component patch grafana --selector environment=prod --set replicas=3 --set ingress.hosts[0]=a.example.com",
 		"component patch grafana --cluster prod-01 --set replicas=4 --unset ingress.hosts[0]",
-		"component set grafana --all --oci-tag v9", // its version is pinned: nothing comes of it
+		"component set grafana --all --oci-tag v9", // its version is pinned: no object changes
 		"component update grafana --cluster-env-enabled true",
 		"component update ingress-nginx --cluster-env-enabled true --confirm prod",
 		"component set grafana --selector environment=dev --component-version 17.2.0",
 		"component update grafana --component-version latest",
-		"component update grafana --depends-on ingress-nginx", // of another type: its source is kept back
+		"component update grafana --depends-on ingress-nginx", // another type: its source is deferred
 		"component disable grafana --cluster qa-01 --yes",
 		"cluster update dev-01 --environment qa",
 		"cluster update dev-02 --name renamed --environment uat --component grafana --component ingress-nginx",
@@ -120,7 +119,7 @@ func TestRenderedPlanComesTrue(t *testing.T) {
 		"component unassign ingress-nginx --selector environment=prod --yes --confirm prod",
 		"component delete grafana --cascade --yes --confirm prod",
 		"cluster delete new-01 --yes",
-		"cluster delete dev-01 --mode orphan --yes", // Flux keeps what it runs
+		"cluster delete dev-01 --mode orphan --yes", // Flux keeps its objects
 	} {
 		args := strings.Fields(line)
 		want := foreseen(t, variables, slices.DeleteFunc(slices.Clone(args), func(word string) bool { return word == "--yes" }))
@@ -159,9 +158,9 @@ func TestRenderedPlanComesTrue(t *testing.T) {
 	}
 }
 
-// A plan is of one revision, and so are the inputs that its objects are made of: what somebody else changes meanwhile is not
-// taken for an effect of it.
-func TestRenderedPlanOfAFleetThatMovesOn(t *testing.T) {
+// TestRenderedPlanOfChangingFleet: a plan and its objects are of one revision, so that a change by another client is not part of
+// its effect.
+func TestRenderedPlanOfChangingFleet(t *testing.T) {
 	t.Parallel()
 	at, err := url.Parse(realServer(t))
 	if err != nil {
@@ -188,7 +187,7 @@ func TestRenderedPlanOfAFleetThatMovesOn(t *testing.T) {
 	if got.code != 3 || got.stdout != "" || !strings.Contains(got.stderr, "plan again") {
 		t.Error(got)
 	}
-	// Without --rendered the plan is what was asked for.
+	// Without --rendered the plan has no objects.
 	if got := run(t, cli.Env{}, through, append(args, "-o", "table")...); got.code != 1 || n != 2 || strings.Contains(got.stdout, "no object") {
 		t.Error(n, got)
 	}

@@ -18,11 +18,11 @@ const planAnswer = `{"base_revision":4,"plan_hash":"abc","confirmation_required"
 	]}}}],
 	"results":[],"totals":{"clusters":2,"added":2,"changed":4,"removed":2,"removals":4},"warnings":["take\u001b care"]}`
 
-// protectedPlan is the same where two of the things are taken from production.
+// protectedPlan is the plan with two removals in production.
 var protectedPlan = strings.Replace(strings.Replace(planAnswer, `"confirmation_required":true,"confirmation_reason":"4 are more than 3"`, `"confirmation_required":false`, 1),
 	`"results":[]`, `"results":[],"protected":[{"environment":"prod","clusters":1,"removals":2}]`, 1)
 
-// planner is a server that refuses a batch until it comes with the hash of the plan.
+// planner is a server that rejects a batch without the hash of its plan.
 func planner(t *testing.T, requests *[]string) string { return plannerOf(t, planAnswer, requests) }
 
 func plannerOf(t *testing.T, plan string, requests *[]string) string {
@@ -57,7 +57,7 @@ func plannerOf(t *testing.T, plan string, requests *[]string) string {
 	return srv.URL
 }
 
-// TestConfirmation: what the server wants confirmed is shown and asked about on a terminal, and once.
+// TestConfirmation: a change for which the server requires confirmation is shown and prompted for once at a terminal.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
 	const shown, agreed = "POST /plan", "POST /plan|POST /batch with hash"
@@ -107,8 +107,8 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
-// TestProtectedEnvironments: what takes something from one is meant by who types its name, once, and of scripts by those that say
-// so. Before anybody types, they see the plan, the server and the context.
+// TestProtectedEnvironments: a removal in a protected environment is confirmed by typing its name once, or by a flag in scripts.
+// Before the prompt, the plan, the server and the context are shown.
 func TestProtectedEnvironments(t *testing.T) {
 	t.Parallel()
 	const shown, refused, agreed = "POST /plan", "POST /batch|POST /plan", "POST /plan|POST /batch with hash"
@@ -159,7 +159,7 @@ func TestProtectedEnvironments(t *testing.T) {
 	}
 }
 
-// TestPlanForPeople: removals red, what it comes to last, nothing said twice, and nothing from the server steers the terminal.
+// TestPlanForPeople: removals in red, totals last, no repetition, no control characters of the server.
 func TestPlanForPeople(t *testing.T) {
 	t.Parallel()
 	var requests []string
@@ -194,9 +194,9 @@ func TestPlanForPeople(t *testing.T) {
 	}
 }
 
-// TestPlanSaysWhatIsNoUninstallation: clusters that leave a list are counted, and Flux uninstalls nothing on them. An object of a resource type that is
-// renamed is deleted.
-func TestPlanSaysWhatIsNoUninstallation(t *testing.T) {
+// TestPlanWithoutUninstallation: clusters that leave a list are counted, and Flux uninstalls nothing on them. A renamed object of a
+// resource type is deleted.
+func TestPlanWithoutUninstallation(t *testing.T) {
 	t.Parallel()
 	for answer, wants := range map[string][]string{
 		`{"base_revision":4,"plan_hash":"abc","confirmation_required":true,"totals":{"clusters":0,"added":0,"changed":0,"removed":0,"removals":2,"leaving":2},

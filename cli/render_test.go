@@ -18,7 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// answers is a server that answers each poll with the given body; others are a 404. It stands for the network only.
+// answers is a server with a fixed response to each poll; others are a 404. It replaces only the network.
 func answers(t *testing.T, bodies map[string]string) map[string]string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,8 +40,8 @@ func answers(t *testing.T, bodies map[string]string) map[string]string {
 	return map[string]string{"FLUX_API_URL": srv.URL}
 }
 
-// TestRenderShipped holds what the shipped templates make of every shape of input. scripts/check-charts validates the
-// golden files against the schemas of Kubernetes and Flux.
+// TestRenderShipped renders every shape of input with the shipped templates. scripts/check-charts validates the golden files
+// against the schemas of Kubernetes and Flux.
 func TestRenderShipped(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"platform-components", "namespaces", "rolebindings"} {
@@ -72,8 +72,8 @@ func TestRenderShipped(t *testing.T) {
 	}
 }
 
-// TestRenderRefusesAnotherCluster: templates of a provider that names its cluster refuse the inputs of another one, and of
-// none. DNS names are the same in any case, and with the dot at the end.
+// TestRenderRefusesAnotherCluster: templates of a provider with a cluster's name reject inputs of another cluster, and of none. DNS
+// names are compared without case and without a dot at the end.
 func TestRenderRefusesAnotherCluster(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"platform-components", "namespaces", "rolebindings"} {
@@ -104,7 +104,7 @@ func TestRenderRefusesAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestRenderExactly: whatever text is in an input, it arrives in the objects as it is, and makes no other object.
+// TestRenderExactly: any text in an input appears unchanged in the objects, and creates no other object.
 func TestRenderExactly(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{}
@@ -165,7 +165,7 @@ func TestRenderExactly(t *testing.T) {
 		if ns["a"] != annotation || ns["b"] != message || binding[0].Name != subject {
 			r.Errorf("annotations %q, subject %q; want %q, %q and %q", ns, binding[0].Name, annotation, message, subject)
 		}
-		// As documents, the same objects.
+		// The same objects as documents.
 		got = run(t, cli.Env{}, variables, "render", "c1.example.com")
 		if n := strings.Count("\n"+got.stdout, "\n---\n"); got.code != 0 || n != len(kinds) {
 			r.Errorf("%d documents, %s", n, got.stderr)
@@ -173,7 +173,7 @@ func TestRenderExactly(t *testing.T) {
 	})
 }
 
-// hostileText is text that means something in YAML, in templates or to a reader of lines, beside ordinary text.
+// hostileText generates text with a meaning in YAML, in templates or for line readers, beside ordinary text.
 func hostileText() *rapid.Generator[string] {
 	pieces := rapid.SampledFrom([]string{
 		",", "{", "}", "[", "]", "'", `"`, `\`, "\n", "\r", "\t", "\n---\n", ": ", " #", "{{", "}}", "<<", ">>", "<< inputs.id >>",
@@ -195,7 +195,7 @@ func inputs(r *rapid.T, input any) string {
 	return string(body)
 }
 
-// TestRenderOwn renders ResourceSets of the user's, as Flux Operator documents them.
+// TestRenderOwn renders ResourceSets of users, with features that Flux Operator documents.
 func TestRenderOwn(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: own}\nspec:\n"

@@ -10,9 +10,9 @@ import (
 	"github.com/oapi-codegen/nullable"
 )
 
-// TestOverlaidWhereNothingIs: a change that is in no object of the input is said, and not taken for somebody else's change of the
-// fleet, after which to plan again.
-func TestOverlaidWhereNothingIs(t *testing.T) {
+// TestFieldChangeWithoutParent: a change of a field that the input does not have is an error, and is not attributed to another
+// client's change of the fleet.
+func TestFieldChangeWithoutParent(t *testing.T) {
 	t.Parallel()
 	in := func() rawInput {
 		return rawInput{"id": json.RawMessage(`"podinfo"`), "list": json.RawMessage(`[{"a":1}]`), "patches": json.RawMessage(`{"a/b":1}`)}

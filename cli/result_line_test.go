@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestOneLineAfterAChange: a person is told in one line, on the real server; a program, and who asks for a format, get the answer.
+// TestOneLineAfterAChange: after a change a terminal shows one line; programs, and -o, get the response.
 func TestOneLineAfterAChange(t *testing.T) {
 	t.Parallel()
 	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token", "NO_COLOR": "1"}
@@ -85,7 +85,7 @@ func realServer(t *testing.T) string {
 	return serve(t, "DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true").String()
 }
 
-// TestEditAtTheTerminal: who edits sees the plan and is asked; a no keeps the file.
+// TestEditAtTheTerminal: edit shows the plan and prompts; the file is kept after a no.
 func TestEditAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token", "NO_COLOR": "1", "EDITOR": `sed -i "s/component_version: latest/component_version: 6.9.0/"`}
@@ -108,7 +108,7 @@ func TestEditAtTheTerminal(t *testing.T) {
 	}
 }
 
-// typed is what somebody types, as a file: an editor is handed it as it is, and takes nothing that it does not read.
+// typed returns terminal input as a file, because the editor inherits it and must not consume it.
 func typed(t *testing.T, text string) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()

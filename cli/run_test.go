@@ -18,13 +18,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// result is what a run printed and how it ended.
+// result is the output and the exit code of a run.
 type result struct {
 	code           int
 	stdout, stderr string
 }
 
-// run executes a command line in this process, where the three streams can pretend to be terminals.
+// run executes a command line in this process; env selects which streams are terminals.
 func run(t *testing.T, env cli.Env, variables map[string]string, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -45,12 +45,12 @@ func run(t *testing.T, env cli.Env, variables map[string]string, args ...string)
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// recorder is a server that notes what it is asked and answers with a cluster. It stands for the network only: rules
-// are tested against the real server.
+// recorder is a server that records requests and responds with a cluster. It replaces only the network: rules are tested with the
+// real server.
 func recorder(t *testing.T, requests *[]string) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/plan" { // an older server's answer
+		if r.URL.Path == "/plan" { // the response of an older server
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
@@ -64,7 +64,7 @@ func recorder(t *testing.T, requests *[]string) *httptest.Server {
 	return srv
 }
 
-func TestQuestions(t *testing.T) {
+func TestPrompts(t *testing.T) {
 	t.Parallel()
 	terminal := cli.Env{StdinTerminal: true, StdoutTerminal: true, StderrTerminal: true}
 	for _, test := range []struct {
@@ -122,7 +122,7 @@ func TestTerminalOutput(t *testing.T) {
 	}
 }
 
-// TestCreateAndAssign: both are one change, and each request has the token it needs.
+// TestCreateAndAssign: both are one change, and each request has its token.
 func TestCreateAndAssign(t *testing.T) {
 	t.Parallel()
 	var requests []string
@@ -155,7 +155,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestRealTerminal checks what the program itself takes for a terminal.
+// TestRealTerminal checks how the program detects a terminal.
 func TestRealTerminal(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -182,7 +182,7 @@ func TestRealTerminal(t *testing.T) {
 	}
 }
 
-// TestDocs: the manual says what the commands are.
+// TestDocs: the manual describes the commands as they are.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	got := run(t, cli.Env{}, nil, "docs")
@@ -204,7 +204,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// scripted is a server that answers METHOD PATH with the given answers in turn, the last one again and again.
+// scripted is a server that answers METHOD PATH with the given responses in turn, then repeats the last one.
 func scripted(t *testing.T, answers map[string][]string) (url string, requests *[]string) {
 	t.Helper()
 	requests = &[]string{}
@@ -239,7 +239,7 @@ const (
 	missingAnswer  = `404 {"error":"not_found","detail":"it is gone"}`
 )
 
-// TestRaces: somebody else changes the same thing between this program's requests.
+// TestRaces: another client changes the same document between two requests.
 func TestRaces(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -305,7 +305,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestPages: a list is complete however the server pages it, and ends where --limit says.
+// TestPages: a list is complete with any paging of the server, and ends at --limit.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -336,7 +336,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What this program needs and the reference's server does not have is said as that, and its own words are printed.
+// TestOlderServer: a feature that the reference's server lacks is reported as such, and its own errors are printed.
 func TestOlderServer(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -358,7 +358,7 @@ func TestOlderServer(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	// create changes what exists, whatever the older server's words for that are.
+	// create changes an existing document, whatever the older server's error text.
 	got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL + "/fleet"}, "component", "create", "podinfo", "--component-path", "podinfo", "--oci-url", "https://charts.example.com")
 	if got.code != 0 || !strings.Contains(got.stdout, `"podinfo"`) {
 		t.Errorf("create of an existing component: %+v", got)
@@ -381,9 +381,9 @@ func TestOlderServer(t *testing.T) {
 	}
 }
 
-// A revision that the server no longer keeps is not taken for one before the document was there: that would advise to
-// delete it.
-func TestRollbackBeyondWhatIsKept(t *testing.T) {
+// TestRollbackBeyondHistory: a revision that the server no longer keeps is not taken for one before the document's creation, which
+// would lead to the hint to delete it.
+func TestRollbackBeyondHistory(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string]string{"update": "no longer keeps that revision", "create": "created it"} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// Without a home, as in many CI jobs, a run still asks for what the one before it saw, and says so when it cannot.
-func TestSeenWithoutAHome(t *testing.T) {
+// TestSeenRevisionWithoutHome: without a home directory, as in many CI jobs, a run still requires the revision of the run before
+// it, and warns when it cannot store it.
+func TestSeenRevisionWithoutHome(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +40,7 @@ func TestSeenWithoutAHome(t *testing.T) {
 	if info, err := os.Lstat(own); err != nil || info.Mode() != os.ModeDir|0o700 {
 		t.Errorf("%v %v", info, err)
 	}
-	// A home in name only, as services and containers are given, is none.
+	// A home directory that does not exist, as services and containers have it, counts as none.
 	for _, home := range []string{os.DevNull, filepath.Join(t.TempDir(), "missing")} {
 		asked = nil
 		temporary := t.TempDir()

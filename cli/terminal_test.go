@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
-// TestTerminal shows what people see on narrow and wide terminals, in golden files to look at.
+// TestTerminal compares the output on narrow and wide terminals with golden files.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token", "NO_COLOR": "1", "NO_PAGER": "1"}
@@ -61,7 +61,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Where there is no room, columns without anything in them go before anything is cut.
+// TestNarrowTable: on a narrow terminal, empty columns go before a cell is cut.
 func TestNarrowTable(t *testing.T) {
 	t.Parallel()
 	out := render.Output{Tables: func() ([]render.Table, error) {
@@ -80,7 +80,7 @@ func TestNarrowTable(t *testing.T) {
 	}
 }
 
-// TestPager: what is longer than the screen goes through PAGER, which NO_PAGER switches off, and nothing else does.
+// TestPager: output longer than the screen goes through PAGER, unless NO_PAGER is set; other output does not.
 func TestPager(t *testing.T) {
 	t.Parallel()
 	var requests []string
@@ -114,7 +114,7 @@ func TestPager(t *testing.T) {
 	}
 }
 
-// masked is text without what differs between runs.
+// masked returns text without values that differ between runs.
 func masked(text string) string {
 	for _, v := range volatile {
 		text = v.pattern.ReplaceAllString(text, v.with)

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// A file that is cut in the middle of a line says something that nobody wrote: nothing is made of it, wherever it is given.
-func TestAFileCutInALine(t *testing.T) {
+// TestTruncatedFile: a file that ends in the middle of a line may have another meaning, so no command uses it.
+func TestTruncatedFile(t *testing.T) {
 	t.Parallel()
 	const file = "rolebindings:\n- id: admins\n  role: cluster-admin\n  subjects:\n  - kind: Group\n    name: platform-team\n" +
 		"platform_components:\n- id: web\n  component_path: ./web\n  oci_tag: 1.20.10\n  patches:\n    replicas: \"12\"\n"
@@ -42,7 +42,7 @@ func TestAFileCutInALine(t *testing.T) {
 	if len(requests) > 0 {
 		t.Errorf("sent: %q", requests)
 	}
-	// JSON that is cut is none, and what is given on the command line cannot be cut.
+	// Truncated JSON is invalid, and an argument cannot be truncated.
 	for _, args := range []string{"apply -f -", "rolebinding create r -f -", "rolebinding patch r -p role:\u00a0view"} {
 		words := strings.Fields(strings.ReplaceAll(args, "\u00a0", "~"))
 		words[len(words)-1] = strings.ReplaceAll(words[len(words)-1], "~", " ")

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestWatch follows a real server: first what is there, then what becomes different, until it is interrupted.
+// TestWatch follows a real server: first all documents, then their changes, until an interrupt.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token"}
@@ -112,13 +112,13 @@ func (w *watcher) stop() (code int, stderr string) {
 }
 
 func (w *watcher) end() (code int, stderr string) {
-	for w.lines.Scan() { // so that it is not stopped by nobody reading
+	for w.lines.Scan() { // so that the command never blocks on its output
 	}
 	<-w.ended
 	return w.code, w.stderr.String()
 }
 
-// locked is a buffer that one goroutine writes and another reads.
+// locked is a buffer for one writing and one reading goroutine.
 type locked struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestJSONPath: an expression that matches nothing is an error, never an empty answer with exit code 0; a list is read as kubectl
-// prints lists, too, with its entries under .items.
+// TestJSONPath: an expression without a match is an error, never empty output with exit code 0; a list can also be read under
+// .items, as kubectl prints lists.
 func TestJSONPath(t *testing.T) {
 	t.Parallel()
 	const list = `[{"id":"a","labels":{"x":"1"}},{"id":"b"}]`
@@ -19,7 +19,7 @@ func TestJSONPath(t *testing.T) {
 		{list, `{range .items[*]}{.id}{"\t"}{.labels.x}{"\n"}{end}`, "a\t1\nb\t\n", ""},
 		{list, `{range [*]}{.id}{"\n"}{end}`, "a\nb\n", ""},
 		{list, `{.items[?(@.id=="b")].id}`, "b", ""},
-		{list, `{[*].labels.x}`, "1", ""}, // some have it
+		{list, `{[*].labels.x}`, "1", ""}, // some match
 		{list, `{..id}`, "a b", ""},
 		{list, `{.items[?(@.id=="c")].id}`, "", "matches nothing"},
 		{list, `{.items[0].nothing}`, "", "matches nothing"},
@@ -34,7 +34,7 @@ func TestJSONPath(t *testing.T) {
 		{`{"id":"a"}`, `{.label}`, "", "matches nothing"},
 		{`{"items":[{"id":"a"}]}`, `{.items[0].id}`, "a", ""},
 		{`{"id":"a","empty":""}`, `{.empty}`, "", ""},
-		// Of nothing there is nothing to print, which a script that loops over it expects.
+		// An empty list prints nothing, for scripts that loop over it.
 		{`[]`, `{.items[*].id}`, "", ""},
 		{`[]`, `{range .items[*]}{.id}{"\n"}{end}`, "", ""},
 		{`[]`, `{.items[0].id}`, "", "out of bounds"},
@@ -50,7 +50,7 @@ func TestJSONPath(t *testing.T) {
 	}
 }
 
-// TestGoTemplateItems: go-template reads a list as kubectl prints lists, too.
+// TestGoTemplateItems: go-template can read a list under .items, as kubectl prints lists.
 func TestGoTemplateItems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -13,9 +13,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/watch"
 )
 
-// source is a list that changes by itself: what it answers at each look, and "" for an error.
+// source is a list that changes with each poll: its contents, and "" for an error.
 type source struct {
-	steps   []string // "a1 b1": ids and a digit that says which content
+	steps   []string // "a1 b1": ids, each with a digit for the content
 	at      int
 	lists   int
 	said    []string
