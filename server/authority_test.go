@@ -124,7 +124,7 @@ func TestTokenRevokedDuringCommit(t *testing.T) {
 	a := setup(t)
 	id, bearer := a.issued(writerBody)
 	b := a.another()
-	held := &queuedOperations{begun: make(chan struct{}), proceed: make(chan struct{})}
+	held := &slowCommit{begun: make(chan struct{}), proceed: make(chan struct{})}
 	a.faults.set(func(f *faultyStore) { f.slow = held })
 	answered := make(chan *answer, 1)
 	go func() {

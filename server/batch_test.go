@@ -174,7 +174,7 @@ func TestPollsDuringBatch(t *testing.T) {
 	w.clusters(50, "qa")
 	const poll = "/api/v2/flux/clusters/qa-07.example.com/platform-components"
 	before, revision := w.poll(poll), w.revision()
-	held := &queuedOperations{make(chan struct{}), make(chan struct{})}
+	held := &slowCommit{make(chan struct{}), make(chan struct{})}
 	w.faults.set(func(f *faultyStore) { f.slow = held })
 	req := w.request(http.MethodPost, "/batch", `{"operations":[{"op":"set_component","all":true,"component_id":"podinfo","oci_tag":"v9"}]}`)
 	req.Header.Set("Content-Type", "application/json")

@@ -15,7 +15,7 @@ type faultyStore struct {
 	fail    error             // of every call
 	commit  error             // of Commit alone
 	panics  bool              // reading the history panics
-	slow    *queuedOperations // what Commit waits for
+	slow    *slowCommit // what Commit waits for
 	past    func()            // is called before Past answers
 	changes func()            // is called before Changes answers
 	summary func()            // is called before Summaries answers
@@ -23,7 +23,7 @@ type faultyStore struct {
 }
 
 // slow holds a commit up: it says that it has begun, and waits to be let go.
-type queuedOperations struct{ begun, proceed chan struct{} }
+type slowCommit struct{ begun, proceed chan struct{} }
 
 func (f *faultyStore) set(change func(*faultyStore)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }
 

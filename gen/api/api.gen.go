@@ -65,7 +65,7 @@ type BatchRequest struct {
 
 // BatchResult defines model for BatchResult.
 type BatchResult struct {
-	// Revision Of the commit; unchanged when there was nothing to change or with dry_run.
+	// Revision Of the commit; unchanged when no document changed, and with dry_run.
 	//
 	// Example: 43
 	Revision int64 `json:"revision"`
@@ -76,7 +76,7 @@ type BatchResult struct {
 	// Results One for each operation.
 	Results []OperationResult `json:"results"`
 
-	// PlanHash Of the effect, when it was asked for or computed.
+	// PlanHash Of the effect, when it was requested or computed.
 	//
 	// Example: 9f2c1e
 	PlanHash string   `json:"plan_hash"`
@@ -99,7 +99,7 @@ type ChangeRef struct {
 	Action string `json:"action"`
 }
 
-// Cluster A cluster: what is assigned to it, its overrides and patches.
+// Cluster A cluster: its assignments, overrides and patches.
 type Cluster struct {
 	// ID DNS-1123 subdomain of at most 63 characters; never changes.
 	//
@@ -131,7 +131,7 @@ type Cluster struct {
 	Namespaces         []NamespaceRef        `json:"namespaces"`
 	Rolebindings       []RoleBindingRef      `json:"rolebindings"`
 
-	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 	Excludes *Excludes `json:"excludes,omitempty"`
 
 	// Patches Values by component id and Helm value path.
@@ -139,12 +139,12 @@ type Cluster struct {
 	// Example: {"podinfo":{"replicaCount":"2","ui.color":"#2f855a"}}
 	Patches Patches `json:"patches"`
 
-	// Resources What is assigned of your resource types, by type, in the order they are served; absent when there is none.
+	// Resources Assigned resources by type, in the order in which they are served; absent when there is none.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources map[string][]ResourceAssignment `json:"resources,omitempty"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
+	// DeletionProtection true: the cluster cannot be deleted, its DNS name cannot change, and no entry can be removed from it.
 	//
 	// Example: false
 	DeletionProtection bool `json:"deletion_protection"`
@@ -180,18 +180,18 @@ type Cluster struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt *time.Time `json:"deleted_at,omitempty"`
 
-	// PatchOwners Who owns which patches, by component and manager; see /clusters/{id}/patches.
+	// PatchOwners Owners of patches, by component and manager; see /clusters/{id}/patches.
 	//
 	// Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners map[string]map[string][]string `json:"patch_owners,omitempty"`
 
-	// Layers Those that match it, by rising priority; only with view=effective.
+	// Layers The layers that match it, by rising priority; only with view=effective.
 	//
 	// Example: ["prod-eu"]
 	Layers []string `json:"layers,omitempty"`
 }
 
-// ClusterCreate A cluster: what is assigned to it, its overrides and patches: to create. Read-only fields are ignored, so that a document can be sent back.
+// ClusterCreate A cluster: its assignments, overrides and patches: to create. Read-only fields are ignored, so that a document can be sent back.
 type ClusterCreate struct {
 	// ID DNS-1123 subdomain of at most 63 characters; never changes.
 	//
@@ -223,7 +223,7 @@ type ClusterCreate struct {
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
 
-	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 	//
 	// Example: {"namespaces":["podinfo"]}
 	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
@@ -231,12 +231,12 @@ type ClusterCreate struct {
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
-	// Resources What is assigned of your resource types, by type.
+	// Resources Assigned resources by type.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
+	// DeletionProtection true: the cluster cannot be deleted, its DNS name cannot change, and no entry can be removed from it.
 	//
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -277,7 +277,7 @@ type ClusterCreate struct {
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
-// ClusterPatch A cluster: what is assigned to it, its overrides and patches: merge patch. Read-only fields are ignored, so that a document can be sent back.
+// ClusterPatch A cluster: its assignments, overrides and patches: merge patch. Read-only fields are ignored, so that a document can be sent back.
 type ClusterPatch struct {
 	// ID DNS-1123 subdomain of at most 63 characters; must be the one in the path.
 	//
@@ -309,18 +309,18 @@ type ClusterPatch struct {
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
 
-	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 	//
 	// Example: {"namespaces":["podinfo"]}
 	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
 	Patches  nullable.Nullable[MergePatches]   `json:"patches,omitempty"`
 
-	// Resources What is assigned of your resource types, by type; null takes all of a type off.
+	// Resources Assigned resources by type; null removes all of a type.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources nullable.Nullable[map[string]*[]ResourceAssignmentInput] `json:"resources,omitempty"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
+	// DeletionProtection true: the cluster cannot be deleted, its DNS name cannot change, and no entry can be removed from it.
 	//
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -377,7 +377,7 @@ type ClusterStatus struct {
 	// Example: failed
 	State string `json:"state"`
 
-	// Complete false: this process has not yet read what others know.
+	// Complete false: this process has not yet read the observations of the others.
 	//
 	// Example: true
 	Complete bool `json:"complete"`
@@ -407,7 +407,7 @@ type ClusterStatus struct {
 	// Events The last words about objects that are no input's, the newest first.
 	Events []Failure `json:"events"`
 
-	// DeletedAt When the cluster was decommissioned: from then on its lists are empty, and `state` says whether it has received them. Absent for a live one.
+	// DeletedAt When the cluster was decommissioned: from then on its lists are empty, and `state` shows whether it has received them. Absent for a live one.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt *time.Time `json:"deleted_at,omitempty"`
@@ -439,7 +439,7 @@ type ClusterSummary struct {
 	// Example: {"confirmed":11,"failed":1}
 	Counts StatusCounts `json:"counts"`
 
-	// Agent What it polls with; absent: it never did.
+	// Agent User-Agent of its polls; absent: it has never polled.
 	//
 	// Example: flux-operator/v0.58.1
 	Agent string `json:"agent,omitempty"`
@@ -453,7 +453,7 @@ type ClusterSummary struct {
 	States []string `json:"states,omitempty"`
 }
 
-// ClusterUpdate A cluster: what is assigned to it, its overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
+// ClusterUpdate A cluster: its assignments, overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
 type ClusterUpdate struct {
 	// ID DNS-1123 subdomain of at most 63 characters; must be the one in the path.
 	//
@@ -485,7 +485,7 @@ type ClusterUpdate struct {
 	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
 
-	// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 	//
 	// Example: {"namespaces":["podinfo"]}
 	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
@@ -493,12 +493,12 @@ type ClusterUpdate struct {
 	// Patches Values by component id and Helm value path.
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
-	// Resources What is assigned of your resource types, by type.
+	// Resources Assigned resources by type.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
 
-	// DeletionProtection true: the cluster can be neither deleted nor given another DNS name, and nothing can be taken off it.
+	// DeletionProtection true: the cluster cannot be deleted, its DNS name cannot change, and no entry can be removed from it.
 	//
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -594,7 +594,7 @@ type ComponentStatus struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
 
-	// Complete false: this process has not yet read what others know.
+	// Complete false: this process has not yet read the observations of the others.
 	//
 	// Example: true
 	Complete bool `json:"complete"`
@@ -650,7 +650,7 @@ type ComponentVariant struct {
 	// Disabled Example: 0
 	Disabled int `json:"disabled"`
 
-	// Overriding How many of them have an override, of a layer or their own: what the catalog says does not reach them as a whole.
+	// Overriding How many of them have an override, of a layer or their own, so that not all changes of the catalog reach them.
 	//
 	// Example: 12
 	Overriding int `json:"overriding"`
@@ -671,7 +671,7 @@ type ComponentVariant struct {
 	ClusterIds []string `json:"cluster_ids"`
 }
 
-// DeletionPolicy What happens to the namespace, and everything in it, when it is taken off a cluster.
+// DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
 //
 // Example: delete
 type DeletionPolicy = string
@@ -698,7 +698,7 @@ type EffectGroup struct {
 	// Effect By endpoint: platform-components, namespaces, rolebindings, and your resource types.
 	Effect map[string]EndpointEffect `json:"effect"`
 
-	// Forgotten The clusters' polls answer 404 from then on; Flux keeps what is running.
+	// Forgotten Polls of the clusters get 404 from then on; Flux keeps their workloads.
 	//
 	// Example: false
 	Forgotten bool `json:"forgotten,omitempty"`
@@ -719,7 +719,7 @@ type EndpointEffect struct {
 	Reordered bool `json:"reordered,omitempty"`
 }
 
-// Excludes What the cluster does not take from its layers, by list: ids. A component is switched off in its own list instead.
+// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 type Excludes struct {
 	// Namespaces Example: ["podinfo"]
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -752,31 +752,31 @@ type ExplainedValue struct {
 	// Example: /values/replicaCount
 	Pointer string `json:"pointer"`
 
-	// Value What is served; null where nothing is, because a layer takes it away from those below.
+	// Value The served value; null where a layer removes the values of lower ones.
 	//
 	// Example: 3
 	Value nullable.Nullable[json.RawMessage] `json:"value"`
 
-	// SaidBy Who says a value: a document, and where in it.
+	// SaidBy A document that sets a value, and the location in it.
 	SaidBy Saying `json:"said_by"`
 
-	// InsteadOf What it won over, the highest first.
+	// InsteadOf The overridden values, the highest first.
 	InsteadOf []Saying `json:"instead_of"`
 }
 
-// Explanation Every value that a cluster is served, and who says it.
+// Explanation Every value that a cluster is served, and the document that sets it.
 type Explanation struct {
 	// Cluster Example: demo-cluster-01
 	Cluster string `json:"cluster"`
 
-	// Layers Those that match it, by rising priority.
+	// Layers The layers that match it, by rising priority.
 	//
 	// Example: ["prod-eu"]
 	Layers []string         `json:"layers"`
 	Inputs []ExplainedInput `json:"inputs"`
 }
 
-// Failure What a cluster said, in its own words. They come from outside; show them as text.
+// Failure A failure event of a cluster. The text is untrusted; show it as text.
 type Failure struct {
 	// Severity Example: error
 	Severity string `json:"severity"`
@@ -792,7 +792,7 @@ type Failure struct {
 	// Example: HelmRelease/flux-system/platform-podinfo
 	Object string `json:"object"`
 
-	// Revision That was being applied; empty when the cluster did not say.
+	// Revision The revision that was being applied; empty when it is unknown.
 	//
 	// Example: 6.9.0
 	Revision string `json:"revision"`
@@ -850,7 +850,7 @@ type FieldProblem struct {
 
 // FleetStatus defines model for FleetStatus.
 type FleetStatus struct {
-	// Complete false: this process has not yet read what others know.
+	// Complete false: this process has not yet read the observations of the others.
 	//
 	// Example: true
 	Complete bool `json:"complete"`
@@ -968,16 +968,16 @@ type FluxNamespace struct {
 	// Example: {"owner":"platform"}
 	Annotations Annotations `json:"annotations"`
 
-	// DeletionPolicy What happens to the namespace, and everything in it, when it is taken off a cluster.
+	// DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
 	//
 	// Example: delete
 	DeletionPolicy DeletionPolicy `json:"deletion_policy"`
 	Cluster        FluxCluster    `json:"cluster"`
 
-	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-	// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
-	// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
-	// Flux Operator reads.
+	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
+	// spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
+	// DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
+	// where the list would be larger with it than Flux Operator reads.
 	//
 	//
 	// Example: 0fbb0b7c3b0f6f52
@@ -1041,10 +1041,10 @@ type FluxPlatformComponent struct {
 	ValuesFrom []FluxValuesReference `json:"values_from"`
 	Cluster    FluxCluster           `json:"cluster"`
 
-	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-	// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
-	// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
-	// Flux Operator reads.
+	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
+	// spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
+	// DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
+	// where the list would be larger with it than Flux Operator reads.
 	//
 	//
 	// Example: 0fbb0b7c3b0f6f52
@@ -1074,10 +1074,10 @@ type FluxRoleBinding struct {
 	Subjects []FluxSubject `json:"subjects"`
 	Cluster  FluxCluster   `json:"cluster"`
 
-	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-	// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
-	// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
-	// Flux Operator reads.
+	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
+	// spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
+	// DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
+	// where the list would be larger with it than Flux Operator reads.
 	//
 	//
 	// Example: 0fbb0b7c3b0f6f52
@@ -1130,7 +1130,7 @@ type FluxValuesReference struct {
 	Optional bool `json:"optional"`
 }
 
-// Identity Who sent a request, and what they may do here.
+// Identity The sender of a request and its permissions.
 type Identity struct {
 	// Actor As revisions and the log name it.
 	//
@@ -1172,7 +1172,7 @@ type Identity struct {
 	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// May What this server takes from it: `poll` the Flux endpoints, `read` the fleet and plan, `write` the fleet, `admin` tokens. In mode read-only it is `poll` at most, because only the Flux endpoints are there; the list of clusters among them still takes the role `read` or above.
+	// May Permissions on this server: `poll` the Flux endpoints, `read` the fleet and plan, `write` the fleet, `admin` tokens. In mode read-only it is `poll` at most, because only the Flux endpoints are there; the list of clusters among them still takes the role `read` or above.
 	//
 	// Example: ["poll","read","write"]
 	May []string `json:"may"`
@@ -1188,7 +1188,7 @@ type InputChange struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
 
-	// Removal Flux removes what it installed: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a resource type, a field of its identity or how its template names objects (then `fields` may be empty).
+	// Removal Flux uninstalls it: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a resource type, a field of its identity or how its template names objects (then `fields` may be empty).
 	//
 	// Example: false
 	Removal bool          `json:"removal"`
@@ -1206,35 +1206,35 @@ type InputStatus struct {
 	// Enabled Example: true
 	Enabled bool `json:"enabled"`
 
-	// Receipt Of the input that it is asked for now; empty when it is served without.
+	// Receipt Of the desired input; empty when it is served without one.
 	//
 	// Example: 0fbb0b7c3b0f6f52
 	Receipt string `json:"receipt"`
 
-	// State confirmed: the cluster said that it has applied exactly this and found it ready, once, or confirmed_by says otherwise; delivered: it was served it; progressing: the list changed, and the next poll is not overdue; behind: the list changed, and the next poll is overdue; failed: it said that it failed at exactly this; unknown: it sends no receipts, or was not seen for too long.
+	// State confirmed: the cluster sent a receipt that it has applied exactly this and found it ready, once, unless confirmed_by is set; delivered: it was served it; progressing: the list changed, and the next poll is not overdue; behind: the list changed, and the next poll is overdue; failed: it sent an event that it failed at exactly this; unknown: it sends no receipts, or has not polled for too long.
 	//
 	// Example: failed
 	State string `json:"state"`
 
-	// Since When it said so or was given it; absent when it was not.
+	// Since When it was confirmed, failed, or was served; absent when it was not.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	Since *time.Time `json:"since,omitempty"`
 
-	// Failure What a cluster said, in its own words. They come from outside; show them as text.
+	// Failure A failure event of a cluster. The text is untrusted; show it as text.
 	Failure *Failure `json:"failure,omitempty"`
 
-	// ComponentVersion Of a platform component: the version that is asked for, by the cluster, a layer or the catalog; absent in other lists.
+	// ComponentVersion Of a platform component: the desired version, set by the cluster, a layer or the catalog; absent in other lists.
 	//
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
-	// OCITag Of a platform component: the tag that is asked for, by the cluster, a layer or the catalog; absent in other lists.
+	// OCITag Of a platform component: the desired tag, set by the cluster, a layer or the catalog; absent in other lists.
 	//
 	// Example: latest
 	OCITag string `json:"oci_tag,omitempty"`
 
-	// ConfirmedBy `delivery`: nothing but that the cluster was given it, because its resource type makes no receipts. Absent otherwise.
+	// ConfirmedBy `delivery`: confirmed by its delivery alone, because its resource type makes no receipts. Absent otherwise.
 	//
 	// Example: delivery
 	ConfirmedBy string `json:"confirmed_by,omitempty"`
@@ -1283,7 +1283,7 @@ type IssuedToken struct {
 // Example: {"region":"eu","team":"platform"}
 type Labels map[string]string
 
-// Layer What clusters have in common: all that the selector matches have it.
+// Layer Shared settings for all clusters that match the selector.
 type Layer struct {
 	// ID DNS-1123 label; never changes.
 	//
@@ -1308,12 +1308,12 @@ type Layer struct {
 	// Example: false
 	All bool `json:"all,omitempty"`
 
-	// PlatformComponents What these clusters have, in the order they are served.
+	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents []LayerComponent `json:"platform_components"`
 	Namespaces         []NamespaceRef   `json:"namespaces"`
 	Rolebindings       []RoleBindingRef `json:"rolebindings"`
 
-	// Resources What they have of your resource types, by type.
+	// Resources Their resources by type.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources map[string][]ResourceAssignment `json:"resources,omitempty"`
@@ -1323,12 +1323,12 @@ type Layer struct {
 	// Example: {"podinfo":{"component_version":"6.9.0"}}
 	Overrides map[string]LayerOverride `json:"overrides"`
 
-	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	// Patches Values by component id and Helm value path, for the clusters of a layer that have the component; null hides the values of lower layers.
 	//
 	// Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
 	Patches LayerPatches `json:"patches"`
 
-	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	// DeletionProtection true: these clusters are protected, regardless of their documents; false: no lower layer protects them; absent: not set by this layer.
 	//
 	// Example: true
 	DeletionProtection *bool `json:"deletion_protection,omitempty"`
@@ -1344,20 +1344,20 @@ type Layer struct {
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Clusters Those that it matches; only with view=clusters.
+	// Clusters The clusters that it matches; only with view=clusters.
 	//
 	// Example: ["demo-cluster-01"]
 	Clusters []string `json:"clusters,omitempty"`
 }
 
-// LayerComponent A catalog entry that clusters have because of a layer. What is absent the layer does not say.
+// LayerComponent A catalog entry that a layer assigns to clusters. Absent fields are not set by the layer.
 type LayerComponent struct {
 	// ID Id of the catalog entry.
 	//
 	// Example: podinfo
 	ID string `json:"id"`
 
-	// Enabled true where nobody says it.
+	// Enabled true where it is not set.
 	//
 	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -1373,7 +1373,7 @@ type LayerComponent struct {
 	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
 }
 
-// LayerComponentInput A catalog entry that clusters are to have because of a layer. What is absent, null or empty the layer does not say.
+// LayerComponentInput A catalog entry for a layer to assign to clusters. Absent, null and empty fields are not set by the layer.
 type LayerComponentInput struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
@@ -1392,7 +1392,7 @@ type LayerComponentInput struct {
 	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
-// LayerCreate What clusters have in common: all that the selector matches have it: to create. Read-only fields are ignored, so that a document can be sent back.
+// LayerCreate Shared settings for all clusters that match the selector: to create. Read-only fields are ignored, so that a document can be sent back.
 type LayerCreate struct {
 	// ID DNS-1123 label; never changes.
 	//
@@ -1417,12 +1417,12 @@ type LayerCreate struct {
 	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
-	// PlatformComponents What these clusters have, in the order they are served.
+	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
 	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
 
-	// Resources What they have of your resource types, by type.
+	// Resources Their resources by type.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
@@ -1432,12 +1432,12 @@ type LayerCreate struct {
 	// Example: {"podinfo":{"component_version":"6.9.0"}}
 	Overrides nullable.Nullable[map[string]LayerOverrideInput] `json:"overrides,omitempty"`
 
-	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	// Patches Values by component id and Helm value path, for the clusters of a layer that have the component; null hides the values of lower layers.
 	//
 	// Example: {"podinfo":{"replicaCount":"3"}}
 	Patches nullable.Nullable[map[string]map[string]interface{}] `json:"patches,omitempty"`
 
-	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	// DeletionProtection true: these clusters are protected, regardless of their documents; false: no lower layer protects them; absent: not set by this layer.
 	//
 	// Example: true
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -1457,7 +1457,7 @@ type LayerCreate struct {
 	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
-// LayerOverride Settings of a component for those of a layer's clusters that have it, whoever assigned it.
+// LayerOverride Settings of a component for the clusters of a layer that have it, through any assignment.
 type LayerOverride struct {
 	// OCITag Example: v1.0.0-1
 	OCITag string `json:"oci_tag,omitempty"`
@@ -1470,7 +1470,7 @@ type LayerOverride struct {
 	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
 }
 
-// LayerOverrideInput Settings of a component for those of a layer's clusters that have it. What is absent, null or empty the layer does not say.
+// LayerOverrideInput Settings of a component for the clusters of a layer that have it. Absent, null and empty fields are not set by the layer.
 type LayerOverrideInput struct {
 	// OCITag Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
@@ -1483,7 +1483,7 @@ type LayerOverrideInput struct {
 	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
-// LayerPatch What clusters have in common: all that the selector matches have it: merge patch. Read-only fields are ignored, so that a document can be sent back.
+// LayerPatch Shared settings for all clusters that match the selector: merge patch. Read-only fields are ignored, so that a document can be sent back.
 type LayerPatch struct {
 	// ID DNS-1123 label; never changes.
 	//
@@ -1508,12 +1508,12 @@ type LayerPatch struct {
 	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
-	// PlatformComponents What these clusters have, in the order they are served.
+	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
 	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
 
-	// Resources What they have of your resource types, by type.
+	// Resources Their resources by type.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources nullable.Nullable[map[string]*[]ResourceAssignmentInput] `json:"resources,omitempty"`
@@ -1523,12 +1523,12 @@ type LayerPatch struct {
 	// Example: {"podinfo":{"component_version":"6.9.0"}}
 	Overrides nullable.Nullable[map[string]*map[string]any] `json:"overrides,omitempty"`
 
-	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	// Patches Values by component id and Helm value path, for the clusters of a layer that have the component; null hides the values of lower layers.
 	//
 	// Example: {"podinfo":{"replicaCount":"3"}}
 	Patches nullable.Nullable[map[string]*map[string]interface{}] `json:"patches,omitempty"`
 
-	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	// DeletionProtection true: these clusters are protected, regardless of their documents; false: no lower layer protects them; absent: not set by this layer.
 	//
 	// Example: true
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -1548,12 +1548,12 @@ type LayerPatch struct {
 	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
-// LayerPatches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+// LayerPatches Values by component id and Helm value path, for the clusters of a layer that have the component; null hides the values of lower layers.
 //
 // Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
 type LayerPatches = map[string]PatchValues
 
-// LayerSettings Settings of one entry of a layer. Absent ones stay, null means that the layer does not say it.
+// LayerSettings Settings of one entry of a layer. Absent ones stay; null unsets them in the layer.
 type LayerSettings struct {
 	// ComponentPath Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
@@ -1569,7 +1569,7 @@ type LayerSettings struct {
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
-// LayerUpdate What clusters have in common: all that the selector matches have it: fields to replace. Read-only fields are ignored, so that a document can be sent back.
+// LayerUpdate Shared settings for all clusters that match the selector: fields to replace. Read-only fields are ignored, so that a document can be sent back.
 type LayerUpdate struct {
 	// ID DNS-1123 label; never changes.
 	//
@@ -1594,12 +1594,12 @@ type LayerUpdate struct {
 	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
-	// PlatformComponents What these clusters have, in the order they are served.
+	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
 	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
 	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
 
-	// Resources What they have of your resource types, by type.
+	// Resources Their resources by type.
 	//
 	// Example: {"network-policies":[{"id":"default-deny"}]}
 	Resources nullable.Nullable[map[string][]ResourceAssignmentInput] `json:"resources,omitempty"`
@@ -1609,12 +1609,12 @@ type LayerUpdate struct {
 	// Example: {"podinfo":{"component_version":"6.9.0"}}
 	Overrides nullable.Nullable[map[string]LayerOverrideInput] `json:"overrides,omitempty"`
 
-	// Patches Values by component id and Helm value path, for those of a layer's clusters that have the component; null means that nothing below this layer says it.
+	// Patches Values by component id and Helm value path, for the clusters of a layer that have the component; null hides the values of lower layers.
 	//
 	// Example: {"podinfo":{"replicaCount":"3"}}
 	Patches nullable.Nullable[map[string]map[string]interface{}] `json:"patches,omitempty"`
 
-	// DeletionProtection true: these clusters are protected, whatever their documents say; false: no lower layer protects them; absent: this layer says nothing about it.
+	// DeletionProtection true: these clusters are protected, regardless of their documents; false: no lower layer protects them; absent: not set by this layer.
 	//
 	// Example: true
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
@@ -1644,7 +1644,7 @@ type ListStatus struct {
 	// Example: delivered
 	State string `json:"state"`
 
-	// Since When it was first given what it has.
+	// Since When its current list was first served.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	Since *time.Time `json:"since,omitempty"`
@@ -1677,7 +1677,7 @@ type Namespace struct {
 	// Example: {"owner":"platform"}
 	Annotations Annotations `json:"annotations"`
 
-	// DeletionPolicy What happens to the namespace, and everything in it, when it is taken off a cluster.
+	// DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
 	//
 	// Example: delete
 	DeletionPolicy DeletionPolicy `json:"deletion_policy"`
@@ -1888,12 +1888,12 @@ type Operation struct {
 	// Example: {"tier":"dev"}
 	Labels json.RawMessage `json:"labels,omitempty"`
 
-	// Revision restore: back to how it was at this revision. revert: what this revision changed is taken back.
+	// Revision restore: to the document at this revision. revert: the changes of this revision.
 	//
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
 
-	// Retain relinquish_values: leave the values, owned by nobody.
+	// Retain relinquish_values: keep the values, without an owner.
 	//
 	// Example: false
 	Retain bool `json:"retain,omitempty"`
@@ -1914,12 +1914,12 @@ type Operation struct {
 	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[json.RawMessage] `json:"overrides,omitempty"`
 
-	// Layers Not clusters but these layers. For assign_, unassign_, set_component, which says in `overrides` what of a component that the layer does not give, and patch_values. adopt: these layers take over what all their clusters say alike; what any cluster is given stays as it is.
+	// Layers These layers instead of clusters. For assign_, unassign_, patch_values and set_component, which sets `overrides` of a component that the layer does not assign. adopt: moves the settings that all clusters of a layer share into the layer; no cluster's inputs change.
 	//
 	// Example: ["prod-eu"]
 	Layers []string `json:"layers,omitempty"`
 
-	// Prefer revert: what becomes of that which was changed again since. `ours` keeps it, `theirs` puts back what was before the revision; without it, nothing is reverted and 409 `revert_conflict` names it all.
+	// Prefer revert: resolves later changes of the same values. `ours` keeps them, `theirs` restores the values before the revision; without it, they are a conflict, 409 `revert_conflict`, which names them all.
 	//
 	// Example: ours
 	Prefer string `json:"prefer,omitempty"`
@@ -2009,7 +2009,7 @@ type Plan struct {
 	// Changes Documents that would change.
 	Changes []ChangeRef `json:"changes"`
 
-	// Groups Clusters grouped by what happens to them.
+	// Groups Clusters grouped by the same effect.
 	Groups []EffectGroup `json:"groups"`
 
 	// Ownership Values whose named managers would change, whether or not the values do.
@@ -2017,7 +2017,7 @@ type Plan struct {
 	Results   []OperationResult `json:"results"`
 	Warnings  []string          `json:"warnings"`
 
-	// ConfirmationReason Why it does, with what was removed without one within the last hour.
+	// ConfirmationReason The reason, with the removals without a plan within the last hour.
 	//
 	// Example: 60 installed things would be removed from 3 clusters, and more than 50 in an hour need to be confirmed
 	ConfirmationReason string `json:"confirmation_reason,omitempty"`
@@ -2049,7 +2049,7 @@ type PlanTotals struct {
 	// Example: 0
 	Removed int `json:"removed"`
 
-	// Removals Effective removals: what Flux would uninstall. A cluster that leaves the fleet, a filtered list of clusters that Flux Operator polls, or a protected environment counts as one if nothing is uninstalled on it.
+	// Removals Effective removals: objects that Flux would uninstall. A cluster that leaves the fleet, a filtered list of clusters that Flux Operator polls, or a protected environment counts as one if nothing is uninstalled on it.
 	//
 	// Example: 0
 	Removals int `json:"removals"`
@@ -2381,7 +2381,7 @@ type Problem struct {
 	// Example: there is no cluster "demo-cluster-02"
 	Message string `json:"message"`
 
-	// Errors Everything that is wrong, with where it is. Of more than 1,000 the last entry says how many are left out.
+	// Errors All problems with their location. Beyond 1,000, the last entry has the number of omitted ones.
 	Errors []FieldProblem `json:"errors,omitempty"`
 }
 
@@ -2414,10 +2414,10 @@ type Readiness struct {
 	Checks map[string]string `json:"checks"`
 }
 
-// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no spaces)
-// without this field. It changes when the input does, and when the cluster is deleted and created again under its DNS name: a line feed
-// and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out where the list would be larger with it than
-// Flux Operator reads.
+// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
+// spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
+// DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
+// where the list would be larger with it than Flux Operator reads.
 //
 // Example: 0fbb0b7c3b0f6f52
 type Receipt = string
@@ -2458,7 +2458,7 @@ type ResourceAssignment struct {
 	// Example: default-deny
 	ID string `json:"id"`
 
-	// Overrides Fields of its spec that are otherwise on this cluster, each as a whole; the type says which may be.
+	// Overrides Fields of its spec that differ on this cluster, each as a whole; the type lists the allowed ones.
 	//
 	// Example: {"namespace":"team-a"}
 	Overrides map[string]json.RawMessage `json:"overrides,omitempty"`
@@ -2537,14 +2537,14 @@ type ResourceSettings struct {
 	Overrides nullable.Nullable[map[string]interface{}] `json:"overrides,omitempty"`
 }
 
-// ResourceType A kind of things that clusters poll: what a definition of it looks like.
+// ResourceType A custom kind of inputs: the schema of its definitions.
 type ResourceType struct {
 	// ID DNS-1123 label of at most 53 characters, a plural as a rule: the last part of the path that is polled. Never changes.
 	//
 	// Example: network-policies
 	ID string `json:"id"`
 
-	// Description What it is, for people.
+	// Description A description for people.
 	//
 	// Example: NetworkPolicy objects
 	Description string `json:"description"`
@@ -2559,22 +2559,22 @@ type ResourceType struct {
 	// Example: ["namespace"]
 	Overridable []string `json:"overridable"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
+	// Removal What Flux does with an object whose input is removed, according to the template: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal string `json:"removal"`
 
-	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for its installation; never sent to a cluster.
 	//
 	// Example:
 	Template string `json:"template"`
 
-	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was served it, and the status shows that (confirmed_by). Absent: the template makes them.
 	//
 	// Example: none
 	Receipt string `json:"receipt,omitempty"`
 
-	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
 	//
 	// Example: ["namespace"]
 	Identity *[]string `json:"identity,omitempty"`
@@ -2598,7 +2598,7 @@ type ResourceTypeCreate struct {
 	// Example: network-policies
 	ID string `json:"id"`
 
-	// Description What it is, for people.
+	// Description A description for people.
 	//
 	// Example: NetworkPolicy objects
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -2613,22 +2613,22 @@ type ResourceTypeCreate struct {
 	// Example: ["namespace"]
 	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
+	// Removal What Flux does with an object whose input is removed, according to the template: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal nullable.Nullable[string] `json:"removal,omitempty"`
 
-	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for its installation; never sent to a cluster.
 	//
 	// Example:
 	Template nullable.Nullable[string] `json:"template,omitempty"`
 
-	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was served it, and the status shows that (confirmed_by). Absent: the template makes them.
 	//
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
-	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
 	//
 	// Example: ["namespace"]
 	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
@@ -2652,7 +2652,7 @@ type ResourceTypePatch struct {
 	// Example: network-policies
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Description What it is, for people.
+	// Description A description for people.
 	//
 	// Example: NetworkPolicy objects
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -2667,22 +2667,22 @@ type ResourceTypePatch struct {
 	// Example: ["namespace"]
 	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
+	// Removal What Flux does with an object whose input is removed, according to the template: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal nullable.Nullable[string] `json:"removal,omitempty"`
 
-	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for its installation; never sent to a cluster.
 	//
 	// Example:
 	Template nullable.Nullable[string] `json:"template,omitempty"`
 
-	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was served it, and the status shows that (confirmed_by). Absent: the template makes them.
 	//
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
-	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
 	//
 	// Example: ["namespace"]
 	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
@@ -2706,7 +2706,7 @@ type ResourceTypeUpdate struct {
 	// Example: network-policies
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Description What it is, for people.
+	// Description A description for people.
 	//
 	// Example: NetworkPolicy objects
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -2721,22 +2721,22 @@ type ResourceTypeUpdate struct {
 	// Example: ["namespace"]
 	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
 
-	// Removal What Flux does with an object whose input goes, as the template is written: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
+	// Removal What Flux does with an object whose input is removed, according to the template: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
 	//
 	// Example: delete
 	Removal nullable.Nullable[string] `json:"removal,omitempty"`
 
-	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for who installs it; never sent to a cluster.
+	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for its installation; never sent to a cluster.
 	//
 	// Example:
 	Template nullable.Nullable[string] `json:"template,omitempty"`
 
-	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was given it, and status says so (confirmed_by). Absent: the template makes them.
+	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was served it, and the status shows that (confirmed_by). Absent: the template makes them.
 	//
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
-	// Identity Fields whose values name the objects that the template makes: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
 	//
 	// Example: ["namespace"]
 	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
@@ -2798,10 +2798,10 @@ type RestoreRequest struct {
 
 // RevertRequest defines model for RevertRequest.
 type RevertRequest struct {
-	// Documents Revert only what was done to these; all, when it is left out or empty.
+	// Documents Revert only the changes of these documents; all, when it is absent or empty.
 	Documents []DocumentRef `json:"documents,omitempty"`
 
-	// Prefer Of what was changed again since, `ours` keeps what is there now, `theirs` puts back what was before the revision.
+	// Prefer For later changes of the same values: `ours` keeps them, `theirs` restores the values before the revision.
 	//
 	// Example: ours
 	Prefer string `json:"prefer,omitempty"`
@@ -2854,12 +2854,12 @@ type RevisionDetail struct {
 	ChangeCount int              `json:"change_count"`
 	Changes     []RevisionChange `json:"changes"`
 
-	// Summary What it changed, in words: the requested operations that had an effect.
+	// Summary Summary: the requested operations that had an effect.
 	//
 	// Example: changed namespace/team-sandbox: labels
 	Summary string `json:"summary"`
 
-	// Operations The requested operations: first those that changed something, then the others, at most 4 KiB of them. Empty for revisions of a server that did not keep them yet.
+	// Operations The requested operations: first the ones that had an effect, then the others, at most 4 KiB. Empty for revisions of a server that did not keep them yet.
 	Operations []RevisionOperation `json:"operations"`
 
 	// MoreOperations How many more were requested.
@@ -2867,7 +2867,7 @@ type RevisionDetail struct {
 	// Example: 0
 	MoreOperations int `json:"more_operations"`
 
-	// UnchangedOperations How many of all requested operations changed nothing.
+	// UnchangedOperations Number of requested operations without an effect.
 	//
 	// Example: 0
 	UnchangedOperations int `json:"unchanged_operations"`
@@ -2899,7 +2899,7 @@ type RevisionOperation struct {
 	// Example: ["component_version=6.9.0"]
 	Fields []string `json:"fields,omitempty"`
 
-	// Clusters How many clusters it was applied to, or the definition was taken off.
+	// Clusters Number of clusters that it was applied to, or that the definition was removed from.
 	//
 	// Example: 412
 	Clusters int `json:"clusters,omitempty"`
@@ -2964,7 +2964,7 @@ type RevisionSummary struct {
 	// Example: static-write
 	Actor string `json:"actor"`
 
-	// Author X-Change-Author, as it was claimed; empty when it was not given.
+	// Author X-Change-Author, as claimed; empty when it was not sent.
 	//
 	// Example: ann@example.com
 	Author string `json:"author"`
@@ -2983,12 +2983,12 @@ type RevisionSummary struct {
 	// Changes The first 20 documents changed.
 	Changes []ChangeRef `json:"changes"`
 
-	// Summary What it changed, in words for people: the requested operations that had an effect. A later version may word it differently.
+	// Summary Summary for people: the requested operations that had an effect. A later version may use other words.
 	//
 	// Example: deleted component/podinfo, off 200 clusters
 	Summary string `json:"summary"`
 
-	// Effect Only with `view=effective`: what the revision changed in the inputs of the cluster, or in the input of the component on all clusters, by list as it is polled; absent when it changed only the document. Of a component at most 10 different changes are listed.
+	// Effect Only with `view=effective`: the changes of the cluster's inputs, or of the component's input on all clusters, by polled list; absent when only the document changed. Of a component at most 10 different changes are listed.
 	Effect map[string]EndpointEffect `json:"effect,omitempty"`
 
 	// Reverts The revisions that this one reverted. Absent when it reverted none.
@@ -3110,7 +3110,7 @@ type RoleBindingUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// Saying Who says a value: a document, and where in it.
+// Saying A document that sets a value, and the location in it.
 type Saying struct {
 	// Kind cluster, layer, platform_component, namespace, rolebinding, resource_type, or resource/TYPE.
 	//
@@ -3125,7 +3125,7 @@ type Saying struct {
 	// Example: /patches/podinfo/replicaCount
 	Pointer string `json:"pointer"`
 
-	// Value What it says there; null where a layer says that nobody below it says it, absent where it is a default.
+	// Value The value there; null where a layer hides the values of lower ones, absent where it is a default.
 	//
 	// Example: 3
 	Value nullable.Nullable[json.RawMessage] `json:"value,omitempty"`
@@ -3275,7 +3275,7 @@ type TokenCreate struct {
 	// Example: demo-cluster-01
 	ClusterID nullable.Nullable[string] `json:"cluster_id,omitempty"`
 
-	// Description Where it is used, for whoever has to rotate it.
+	// Description Where it is used, for its rotation.
 	//
 	// Example: in the cluster's flux-system/flux-resourceset Secret
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -3304,9 +3304,9 @@ type TokenRotate struct {
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
 }
 
-// TokenSecret What is shown of a secret.
+// TokenSecret The part of a secret that is shown.
 type TokenSecret struct {
-	// Fingerprint The first 8 hexadecimal digits of the secret's SHA-256: to tell which token a secret that was found belongs to.
+	// Fingerprint The first 8 hexadecimal digits of the secret's SHA-256: identifies the token of a leaked secret.
 	//
 	// Example: 8f2a41c7
 	Fingerprint string `json:"fingerprint"`
@@ -3575,7 +3575,7 @@ type PollClustersParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3584,7 +3584,7 @@ type PollNamespacesParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3593,7 +3593,7 @@ type PollPlatformComponentsParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3605,7 +3605,7 @@ type PollReceiptParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3614,7 +3614,7 @@ type PollRoleBindingsParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3623,31 +3623,31 @@ type PollResourcesParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetBackupParams defines parameters for GetBackup.
 type GetBackupParams struct {
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ApplyBatchParams defines parameters for ApplyBatch.
 type ApplyBatchParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3674,7 +3674,7 @@ type ListClustersParams struct {
 	// Deleted true: only decommissioned clusters, which still answer an empty list.
 	Deleted *Deleted `form:"deleted,omitempty" json:"deleted,omitempty"`
 
-	// View `effective`: what each cluster has by its layers and its document together, with `layers`.
+	// View `effective`: the settings of each cluster from its layers and its document, with `layers`.
 	View *ClustersView `form:"view,omitempty" json:"view,omitempty"`
 
 	// Limit At most this many entries; without it, all.
@@ -3683,28 +3683,28 @@ type ListClustersParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreateClusterParams defines parameters for CreateCluster.
 type CreateClusterParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3716,10 +3716,10 @@ type DeleteClusterParams struct {
 	// Mode `uninstall`: Flux removes what it installed. `orphan`: Flux keeps it.
 	Mode *Mode `form:"mode,omitempty" json:"mode,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -3728,10 +3728,10 @@ type DeleteClusterParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3740,16 +3740,16 @@ type GetClusterParams struct {
 	// Revision The document as it was at this revision.
 	Revision *AsOf `form:"revision,omitempty" json:"revision,omitempty"`
 
-	// Environment Accepted because the reference's clients may send it, and without effect: the id says which cluster.
+	// Environment Accepted because the reference's clients may send it, and without effect: the id identifies the cluster.
 	Environment *string `form:"environment,omitempty" json:"environment,omitempty"`
 
-	// View `effective`: what the cluster has by its layers and its document together, with `layers`. The ETag is the whole fleet's then, and good for no If-Match.
+	// View `effective`: the settings of the cluster from its layers and its document, with `layers`. The ETag is then that of the whole fleet, and not valid in If-Match.
 	View *ClusterView `form:"view,omitempty" json:"view,omitempty"`
 
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3761,10 +3761,10 @@ type PatchClusterParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -3773,10 +3773,10 @@ type PatchClusterParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3788,10 +3788,10 @@ type UpdateClusterParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -3800,10 +3800,10 @@ type UpdateClusterParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3812,7 +3812,7 @@ type ExplainClusterParams struct {
 	// Pointer Only values at or below this JSON pointer (RFC 6901) in their input.
 	Pointer *PointerQuery `form:"pointer,omitempty" json:"pointer,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3821,13 +3821,13 @@ type ExplainInputParams struct {
 	// Pointer Only values at or below this JSON pointer (RFC 6901) in their input.
 	Pointer *PointerQuery `form:"pointer,omitempty" json:"pointer,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetClusterHistoryParams defines parameters for GetClusterHistory.
 type GetClusterHistoryParams struct {
-	// View `effective`: also the revisions that changed what clusters are served by way of other documents, each with its `effect`.
+	// View `effective`: also the revisions that changed the served inputs through other documents, each with its `effect`.
 	View *HistoryView `form:"view,omitempty" json:"view,omitempty"`
 
 	// Limit At most this many revisions.
@@ -3839,7 +3839,7 @@ type GetClusterHistoryParams struct {
 
 // UnassignNamespaceParams defines parameters for UnassignNamespace.
 type UnassignNamespaceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -3848,22 +3848,22 @@ type UnassignNamespaceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignNamespaceParams defines parameters for AssignNamespace.
 type AssignNamespaceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -3872,28 +3872,28 @@ type AssignNamespaceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // RelinquishPatchesParams defines parameters for RelinquishPatches.
 type RelinquishPatchesParams struct {
-	// FieldManager Who owns the values that are set; empty is the anonymous manager.
+	// FieldManager The owner of the values that are set; empty is the anonymous manager.
 	FieldManager *FieldManager `form:"field_manager,omitempty" json:"field_manager,omitempty"`
 
 	// Retain Leave the values in place, unowned.
 	Retain *Retain `form:"retain,omitempty" json:"retain,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -3902,16 +3902,16 @@ type RelinquishPatchesParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -3920,19 +3920,19 @@ type GetPatchesParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // PatchPatchesParams defines parameters for PatchPatches.
 type PatchPatchesParams struct {
-	// FieldManager Who owns the values that are set; empty is the anonymous manager.
+	// FieldManager The owner of the values that are set; empty is the anonymous manager.
 	FieldManager *FieldManager `form:"field_manager,omitempty" json:"field_manager,omitempty"`
 
 	// Force Take over paths that other managers own.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -3941,28 +3941,28 @@ type PatchPatchesParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // ApplyPatchesParams defines parameters for ApplyPatches.
 type ApplyPatchesParams struct {
-	// FieldManager Who owns the values that are set; empty is the anonymous manager.
+	// FieldManager The owner of the values that are set; empty is the anonymous manager.
 	FieldManager *FieldManager `form:"field_manager,omitempty" json:"field_manager,omitempty"`
 
 	// Force Take over paths that other managers own.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -3971,22 +3971,22 @@ type ApplyPatchesParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignPlatformComponentParams defines parameters for UnassignPlatformComponent.
 type UnassignPlatformComponentParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -3995,22 +3995,22 @@ type UnassignPlatformComponentParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignPlatformComponentParams defines parameters for AssignPlatformComponent.
 type AssignPlatformComponentParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4019,22 +4019,22 @@ type AssignPlatformComponentParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignResourceParams defines parameters for UnassignResource.
 type UnassignResourceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4043,22 +4043,22 @@ type UnassignResourceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignResourceParams defines parameters for AssignResource.
 type AssignResourceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4067,22 +4067,22 @@ type AssignResourceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignRoleBindingParams defines parameters for UnassignRoleBinding.
 type UnassignRoleBindingParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4091,22 +4091,22 @@ type UnassignRoleBindingParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignRoleBindingParams defines parameters for AssignRoleBinding.
 type AssignRoleBindingParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4115,22 +4115,22 @@ type AssignRoleBindingParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetClusterStatusParams defines parameters for GetClusterStatus.
 type GetClusterStatusParams struct {
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4142,28 +4142,28 @@ type ListLayersParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreateLayerParams defines parameters for CreateLayer.
 type CreateLayerParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4172,10 +4172,10 @@ type DeleteLayerParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4184,10 +4184,10 @@ type DeleteLayerParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4202,7 +4202,7 @@ type GetLayerParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4211,10 +4211,10 @@ type PatchLayerParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4223,10 +4223,10 @@ type PatchLayerParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4235,10 +4235,10 @@ type UpdateLayerParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4247,10 +4247,10 @@ type UpdateLayerParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4265,7 +4265,7 @@ type GetLayerHistoryParams struct {
 
 // UnassignLayerNamespaceParams defines parameters for UnassignLayerNamespace.
 type UnassignLayerNamespaceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4274,22 +4274,22 @@ type UnassignLayerNamespaceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignLayerNamespaceParams defines parameters for AssignLayerNamespace.
 type AssignLayerNamespaceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4298,22 +4298,22 @@ type AssignLayerNamespaceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignLayerPlatformComponentParams defines parameters for UnassignLayerPlatformComponent.
 type UnassignLayerPlatformComponentParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4322,22 +4322,22 @@ type UnassignLayerPlatformComponentParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignLayerPlatformComponentParams defines parameters for AssignLayerPlatformComponent.
 type AssignLayerPlatformComponentParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4346,22 +4346,22 @@ type AssignLayerPlatformComponentParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignLayerResourceParams defines parameters for UnassignLayerResource.
 type UnassignLayerResourceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4370,22 +4370,22 @@ type UnassignLayerResourceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignLayerResourceParams defines parameters for AssignLayerResource.
 type AssignLayerResourceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4394,22 +4394,22 @@ type AssignLayerResourceParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // UnassignLayerRoleBindingParams defines parameters for UnassignLayerRoleBinding.
 type UnassignLayerRoleBindingParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4418,22 +4418,22 @@ type UnassignLayerRoleBindingParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // AssignLayerRoleBindingParams defines parameters for AssignLayerRoleBinding.
 type AssignLayerRoleBindingParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
@@ -4442,16 +4442,16 @@ type AssignLayerRoleBindingParams struct {
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4463,28 +4463,28 @@ type ListNamespacesParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreateNamespaceParams defines parameters for CreateNamespace.
 type CreateNamespaceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4496,10 +4496,10 @@ type DeleteNamespaceParams struct {
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4508,10 +4508,10 @@ type DeleteNamespaceParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4523,7 +4523,7 @@ type GetNamespaceParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4532,10 +4532,10 @@ type PatchNamespaceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4544,10 +4544,10 @@ type PatchNamespaceParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4556,10 +4556,10 @@ type UpdateNamespaceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4568,10 +4568,10 @@ type UpdateNamespaceParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4586,7 +4586,7 @@ type GetNamespaceHistoryParams struct {
 
 // PlanParams defines parameters for Plan.
 type PlanParams struct {
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4601,28 +4601,28 @@ type ListPlatformComponentsParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreatePlatformComponentParams defines parameters for CreatePlatformComponent.
 type CreatePlatformComponentParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4634,10 +4634,10 @@ type DeletePlatformComponentParams struct {
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4646,10 +4646,10 @@ type DeletePlatformComponentParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4661,7 +4661,7 @@ type GetPlatformComponentParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4670,10 +4670,10 @@ type PatchPlatformComponentParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4682,10 +4682,10 @@ type PatchPlatformComponentParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4694,10 +4694,10 @@ type UpdatePlatformComponentParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4706,16 +4706,16 @@ type UpdatePlatformComponentParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetPlatformComponentHistoryParams defines parameters for GetPlatformComponentHistory.
 type GetPlatformComponentHistoryParams struct {
-	// View `effective`: also the revisions that changed what clusters are served by way of other documents, each with its `effect`.
+	// View `effective`: also the revisions that changed the served inputs through other documents, each with its `effect`.
 	View *HistoryView `form:"view,omitempty" json:"view,omitempty"`
 
 	// Limit At most this many revisions.
@@ -4727,19 +4727,19 @@ type GetPlatformComponentHistoryParams struct {
 
 // GetPlatformComponentStatusParams defines parameters for GetPlatformComponentStatus.
 type GetPlatformComponentStatusParams struct {
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetPlatformComponentUsageParams defines parameters for GetPlatformComponentUsage.
 type GetPlatformComponentUsageParams struct {
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // GetReadyParams defines parameters for GetReady.
 type GetReadyParams struct {
-	// For What it has to be ready for; everything that its mode serves when absent.
+	// For The requests that it has to be ready for; absent: all that its mode serves.
 	For *string `form:"for,omitempty" json:"for,omitempty"`
 }
 
@@ -4751,28 +4751,28 @@ type ListResourceTypesParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreateResourceTypeParams defines parameters for CreateResourceType.
 type CreateResourceTypeParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4784,10 +4784,10 @@ type DeleteResourceTypeParams struct {
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4796,10 +4796,10 @@ type DeleteResourceTypeParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4811,7 +4811,7 @@ type GetResourceTypeParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4820,10 +4820,10 @@ type PatchResourceTypeParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4832,10 +4832,10 @@ type PatchResourceTypeParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4844,10 +4844,10 @@ type UpdateResourceTypeParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4856,10 +4856,10 @@ type UpdateResourceTypeParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4880,28 +4880,28 @@ type ListResourcesParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreateResourceParams defines parameters for CreateResource.
 type CreateResourceParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4913,10 +4913,10 @@ type DeleteResourceParams struct {
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4925,10 +4925,10 @@ type DeleteResourceParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4940,7 +4940,7 @@ type GetResourceParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4949,10 +4949,10 @@ type PatchResourceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4961,10 +4961,10 @@ type PatchResourceParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -4973,10 +4973,10 @@ type UpdateResourceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -4985,10 +4985,10 @@ type UpdateResourceParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5036,43 +5036,43 @@ type GetRevisionParams struct {
 
 // RestoreRevisionParams defines parameters for RestoreRevision.
 type RestoreRevisionParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // RevertRevisionParams defines parameters for RevertRevision.
 type RevertRevisionParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5084,28 +5084,28 @@ type ListRoleBindingsParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreateRoleBindingParams defines parameters for CreateRoleBinding.
 type CreateRoleBindingParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5117,10 +5117,10 @@ type DeleteRoleBindingParams struct {
 	// Cascade Take the definition off every cluster that uses it, in the same commit.
 	Cascade *Cascade `form:"cascade,omitempty" json:"cascade,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -5129,10 +5129,10 @@ type DeleteRoleBindingParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5144,7 +5144,7 @@ type GetRoleBindingParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5153,10 +5153,10 @@ type PatchRoleBindingParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -5165,10 +5165,10 @@ type PatchRoleBindingParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5177,10 +5177,10 @@ type UpdateRoleBindingParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// XFleetRemovesFrom Be careful: take nothing off clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) that is not in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not looked at.
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -5189,10 +5189,10 @@ type UpdateRoleBindingParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5222,13 +5222,13 @@ type GetStatusParams struct {
 	// OCITag With `component`: only clusters for which this is its tag, by themselves, a layer or the catalog.
 	OCITag *RunningTag `form:"oci_tag,omitempty" json:"oci_tag,omitempty"`
 
-	// ChangedIn The progress of this revision: only clusters whose inputs it changed, by whatever document, each with the state of those inputs only. `superseded`: later revisions changed all of them again. Clusters that were deleted since are left out; a removal is `delivered` at best, since nothing confirms it. 404 when the history no longer has the revision.
+	// ChangedIn The progress of this revision: only clusters whose inputs it changed, through any document, each with the state of these inputs only. `superseded`: later revisions changed all of them again. Clusters that were deleted since are left out; a removal is `delivered` at best, since nothing confirms it. 404 when the history no longer has the revision.
 	ChangedIn *int64 `form:"changed_in,omitempty" json:"changed_in,omitempty"`
 
 	// State Only clusters in one of these states, separated by commas; `superseded` is for `changed_in`.
 	State *string `form:"state,omitempty" json:"state,omitempty"`
 
-	// Sort By id, or by state: what somebody has to look at first.
+	// Sort By id, or by state: the most urgent first.
 	Sort *GetStatusParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Limit At most this many clusters; `Link: rel="next"` leads to the next ones.
@@ -5237,7 +5237,7 @@ type GetStatusParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5258,28 +5258,28 @@ type ListTokensParams struct {
 	// ClusterID Only tokens of this cluster.
 	ClusterID *TokenCluster `form:"cluster_id,omitempty" json:"cluster_id,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // CreateTokenParams defines parameters for CreateToken.
 type CreateTokenParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // RevokeTokenParams defines parameters for RevokeToken.
 type RevokeTokenParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -5288,10 +5288,10 @@ type RevokeTokenParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
@@ -5300,13 +5300,13 @@ type GetTokenParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // RotateTokenParams defines parameters for RotateToken.
 type RotateTokenParams struct {
-	// DryRun Do everything but commit: validate, and answer what would be.
+	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
@@ -5315,16 +5315,16 @@ type RotateTokenParams struct {
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
-	// XChangeAuthor Who stands behind the change, when that is not whose token it is: the person for whom a pipeline runs. Kept with the revision as claimed; nothing proves it.
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
 // WhoAmIParams defines parameters for WhoAmI.
 type WhoAmIParams struct {
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, waits for nothing.
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 

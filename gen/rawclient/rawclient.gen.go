@@ -95,29 +95,32 @@ type ClientInterface interface {
 
 	// PollClusters All clusters, as inputs
 	//
-	// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422: narrow it with a filter.
+	// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422:
+	// narrow it with a filter.
 	//
 	// Corresponds with GET /api/v2/flux/clusters (the `PollClusters` operationId).
 	PollClusters(ctx context.Context, params *PollClustersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SendEventWithBody Say what happened on one cluster
+	// SendEventWithBody Report an event of one cluster
 	//
-	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
 	SendEventWithBody(ctx context.Context, clusterDNS ClusterDNSPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SendEvent Say what happened on one cluster
+	// SendEvent Report an event of one cluster
 	//
-	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -133,18 +136,20 @@ type ClientInterface interface {
 
 	// PollPlatformComponents Platform components of one cluster
 	//
-	// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one 404.
+	// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one
+	// 404.
 	//
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/platform-components (the `PollPlatformComponents` operationId).
 	PollPlatformComponents(ctx context.Context, clusterDNS ClusterDNSPath, params *PollPlatformComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PollReceipt Receipt of one input
 	//
-	// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
-	// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-	// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
-	// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
-	// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
+	// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
+	// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
+	// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
+	// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
+	// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
+	// line, a browser) are answered and not recorded.
 	//
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 	PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -158,19 +163,19 @@ type ClientInterface interface {
 
 	// PollResources Resources of a type of one cluster
 	//
-	// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the cluster's
-	// overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the cluster has none
-	// is an empty list.
+	// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the
+	// cluster's overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the
+	// cluster has none is an empty list.
 	//
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 	PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetBackup Take a backup
 	//
-	// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
-	// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
-	// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
-	// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+	// The whole store with its history in one file, always a SQLite database: what `flux-resourceset backup` writes and
+	// `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes seconds
+	// for a large one. A process makes one at a time: a second request is 429. A client that does not receive 1 MiB of it in
+	// 30 seconds is disconnected. Compare the file with `Content-Length` and `Content-Digest`.
 	//
 	// Corresponds with GET /backup (the `GetBackup` operationId).
 	GetBackup(ctx context.Context, params *GetBackupParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -201,7 +206,8 @@ type ClientInterface interface {
 
 	// ListClusters List clusters
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Corresponds with GET /clusters (the `ListClusters` operationId).
 	ListClusters(ctx context.Context, params *ListClustersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -222,9 +228,10 @@ type ClientInterface interface {
 
 	// DeleteCluster Decommission or forget a cluster
 	//
-	// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
-	// then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
+	// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from then
+	// on, so Flux removes what it installed. `mode=orphan` removes the cluster only: polls get 404 and Flux keeps what is
+	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses
+	// both. Removing everything counts against `MAX_REMOVALS`.
 	//
 	// Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
 	DeleteCluster(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -263,7 +270,9 @@ type ClientInterface interface {
 
 	// UpdateClusterWithBody Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+	// a component, which are released. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -272,7 +281,9 @@ type ClientInterface interface {
 
 	// UpdateCluster Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+	// a component, which are released. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -297,44 +308,44 @@ type ClientInterface interface {
 
 	// GetClusterHistory Revisions that changed a cluster, newest first
 	//
-	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
-	// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-	// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
-	// page.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster
+	// is served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends
+	// after 1,000 revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a
+	// `Link` to the next page.
 	//
 	// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
 	GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignNamespace Take a namespace off a cluster
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /clusters/{id}/namespaces/{namespace_id} (the `UnassignNamespace` operationId).
 	UnassignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignNamespace Assign a namespace to a cluster
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
 	AssignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RelinquishPatches Give up everything a manager owns
 	//
-	// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+	// Values without another owner are removed; with `retain=true` they stay, unowned.
 	//
 	// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
 	RelinquishPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPatches A component's patches on a cluster, and who owns which
+	// GetPatches Patches of a component on a cluster, and their owners
 	//
 	// Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
 	GetPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchPatchesWithBody Set and remove single values
 	//
-	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-	// unless `force`; with the same value both own it.
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+	// `field_conflict` unless `force`; with the same value both own it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -343,8 +354,8 @@ type ClientInterface interface {
 
 	// PatchPatches Set and remove single values
 	//
-	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-	// unless `force`; with the same value both own it.
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+	// `field_conflict` unless `force`; with the same value both own it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -353,8 +364,8 @@ type ClientInterface interface {
 
 	// PatchPatchesWithApplicationMergePatchPlusJSONBody Set and remove single values
 	//
-	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-	// unless `force`; with the same value both own it.
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+	// `field_conflict` unless `force`; with the same value both own it.
 	//
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
@@ -363,7 +374,8 @@ type ClientInterface interface {
 
 	// ApplyPatchesWithBody Apply a manager's full set of values
 	//
-	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+	// they have no other owner.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -372,7 +384,8 @@ type ClientInterface interface {
 
 	// ApplyPatches Apply a manager's full set of values
 	//
-	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+	// they have no other owner.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -381,14 +394,15 @@ type ClientInterface interface {
 
 	// UnassignPlatformComponent Take a platform component off a cluster
 	//
-	// Does nothing when it is not assigned. Its patches go with it, in the same commit.
+	// No effect when it is not assigned. Its patches go with it, in the same commit.
 	//
 	// Corresponds with DELETE /clusters/{id}/platform_components/{component_id} (the `UnassignPlatformComponent` operationId).
 	UnassignPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignPlatformComponentWithBody Assign a platform component to a cluster
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -397,7 +411,8 @@ type ClientInterface interface {
 
 	// AssignPlatformComponent Assign a platform component to a cluster
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -406,14 +421,15 @@ type ClientInterface interface {
 
 	// UnassignResource Take a resource off a cluster
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /clusters/{id}/resources/{type}/{resource_id} (the `UnassignResource` operationId).
 	UnassignResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignResourceWithBody Assign a resource to a cluster
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -422,7 +438,8 @@ type ClientInterface interface {
 
 	// AssignResource Assign a resource to a cluster
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -431,35 +448,36 @@ type ClientInterface interface {
 
 	// UnassignRoleBinding Take a role binding off a cluster
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /clusters/{id}/rolebindings/{rolebinding_id} (the `UnassignRoleBinding` operationId).
 	UnassignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignRoleBinding Assign a role binding to a cluster
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
 	AssignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetClusterStatus What is known of a cluster
+	// GetClusterStatus Status of a cluster
 	//
-	// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+	// For each input: whether the cluster was served it, has applied it, or failed at it. Works for a decommissioned cluster, too.
 	//
 	// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
 	GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealth Liveness
 	//
-	// The process answers. Says nothing about the store.
+	// The process answers. The store is not checked.
 	//
 	// Corresponds with GET /health (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListLayers List layers
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Corresponds with GET /layers (the `ListLayers` operationId).
 	ListLayers(ctx context.Context, params *ListLayersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -480,7 +498,7 @@ type ClientInterface interface {
 
 	// DeleteLayer Delete a layer
 	//
-	// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+	// Entries that clusters have only through this layer are removed from them: guarded like any removal, so plan it first.
 	//
 	// Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
 	DeleteLayer(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -492,7 +510,8 @@ type ClientInterface interface {
 
 	// PatchLayerWithBody Merge-patch a layer
 	//
-	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+	// values of lower layers, use PUT.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -501,7 +520,8 @@ type ClientInterface interface {
 
 	// PatchLayer Merge-patch a layer
 	//
-	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+	// values of lower layers, use PUT.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -510,7 +530,8 @@ type ClientInterface interface {
 
 	// PatchLayerWithApplicationMergePatchPlusJSONBody Merge-patch a layer
 	//
-	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+	// values of lower layers, use PUT.
 	//
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
@@ -519,7 +540,8 @@ type ClientInterface interface {
 
 	// UpdateLayerWithBody Update a layer
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -528,7 +550,8 @@ type ClientInterface interface {
 
 	// UpdateLayer Update a layer
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -544,28 +567,29 @@ type ClientInterface interface {
 
 	// UnassignLayerNamespace Take a namespace off a layer
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
 	UnassignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerNamespace Assign a namespace to a layer
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
 	AssignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignLayerPlatformComponent Take a platform component off a layer
 	//
-	// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+	// No effect when the layer does not assign it. The layer's overrides and patches stay, for clusters that have it otherwise.
 	//
 	// Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
 	UnassignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerPlatformComponentWithBody Assign a platform component to a layer
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -574,7 +598,8 @@ type ClientInterface interface {
 
 	// AssignLayerPlatformComponent Assign a platform component to a layer
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -583,14 +608,15 @@ type ClientInterface interface {
 
 	// UnassignLayerResource Take a resource off a layer
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
 	UnassignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerResourceWithBody Assign a resource to a layer
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -599,7 +625,8 @@ type ClientInterface interface {
 
 	// AssignLayerResource Assign a resource to a layer
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -608,29 +635,30 @@ type ClientInterface interface {
 
 	// UnassignLayerRoleBinding Take a role binding off a layer
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
 	UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerRoleBinding Assign a role binding to a layer
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
 	AssignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetMetrics Metrics in the Prometheus text format
 	//
-	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
-	// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
+	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this
+	// process. A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 	//
 	// Corresponds with GET /metrics (the `GetMetrics` operationId).
 	GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNamespaces List namespaces
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Corresponds with GET /namespaces (the `ListNamespaces` operationId).
 	ListNamespaces(ctx context.Context, params *ListNamespacesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -651,7 +679,8 @@ type ClientInterface interface {
 
 	// DeleteNamespace Delete a namespace
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Corresponds with DELETE /namespaces/{id} (the `DeleteNamespace` operationId).
 	DeleteNamespace(ctx context.Context, id ID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -690,7 +719,8 @@ type ClientInterface interface {
 
 	// UpdateNamespaceWithBody Update a namespace
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -699,7 +729,8 @@ type ClientInterface interface {
 
 	// UpdateNamespace Update a namespace
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -723,7 +754,7 @@ type ClientInterface interface {
 	// Corresponds with GET /openapi.yaml (the `GetOpenAPIYAML` operationId).
 	GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PlanWithBody What a batch would do
+	// PlanWithBody Plan a batch
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -734,7 +765,7 @@ type ClientInterface interface {
 	// Corresponds with POST /plan (the `Plan` operationId).
 	PlanWithBody(ctx context.Context, params *PlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Plan What a batch would do
+	// Plan Plan a batch
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -747,7 +778,8 @@ type ClientInterface interface {
 
 	// ListPlatformComponents List platform components
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Corresponds with GET /platform_components (the `ListPlatformComponents` operationId).
 	ListPlatformComponents(ctx context.Context, params *ListPlatformComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -768,7 +800,8 @@ type ClientInterface interface {
 
 	// DeletePlatformComponent Delete a platform component
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Corresponds with DELETE /platform_components/{id} (the `DeletePlatformComponent` operationId).
 	DeletePlatformComponent(ctx context.Context, id ID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -807,7 +840,8 @@ type ClientInterface interface {
 
 	// UpdatePlatformComponentWithBody Update a platform component
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -816,7 +850,8 @@ type ClientInterface interface {
 
 	// UpdatePlatformComponent Update a platform component
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -825,40 +860,41 @@ type ClientInterface interface {
 
 	// GetPlatformComponentHistory Revisions that changed a platform component, newest first
 	//
-	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
-	// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
-	// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
-	// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's
+	// input on any cluster by way of other documents (layers, clusters, the components that it depends on), each with its
+	// `effect` and on how many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or
+	// 100,000 inputs that it has compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 	//
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 	GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPlatformComponentStatus What is known of a platform component
+	// GetPlatformComponentStatus Status of a platform component
 	//
-	// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+	// Its desired versions, the most frequent first, and how many clusters have confirmed each.
 	//
 	// Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
 	GetPlatformComponentStatus(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPlatformComponentUsage Which clusters run a platform component, at which version
 	//
-	// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+	// Clusters that run the same are counted together, the most used first: set by a cluster, a layer, or else the catalog.
 	//
 	// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
 	GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetReady Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-	// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
-	// crud, too: whoever sends polls here need not stop because changes fail.
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
+	// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
+	// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
 	GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListResourceTypes List resource types
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Corresponds with GET /resource_types (the `ListResourceTypes` operationId).
 	ListResourceTypes(ctx context.Context, params *ListResourceTypesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -879,7 +915,8 @@ type ClientInterface interface {
 
 	// DeleteResourceType Delete a resource type
 	//
-	// A type of which there are resources is refused with 409, unless `cascade=true` deletes them and takes them off all clusters in the same commit. Polls of it are 404 from then on: Flux keeps what it has.
+	// A type with resources is refused with 409, unless `cascade=true` deletes them and removes them from all clusters in the
+	// same commit. Polls of it are 404 from then on: Flux keeps what it has.
 	//
 	// Corresponds with DELETE /resource_types/{id} (the `DeleteResourceType` operationId).
 	DeleteResourceType(ctx context.Context, id ID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -918,7 +955,8 @@ type ClientInterface interface {
 
 	// UpdateResourceTypeWithBody Update a resource type
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -927,7 +965,8 @@ type ClientInterface interface {
 
 	// UpdateResourceType Update a resource type
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -943,7 +982,8 @@ type ClientInterface interface {
 
 	// ListResources List resources of a type
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Corresponds with GET /resources/{type} (the `ListResources` operationId).
 	ListResources(ctx context.Context, pType ResourceTypePath, params *ListResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -964,7 +1004,8 @@ type ClientInterface interface {
 
 	// DeleteResource Delete a resource
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Corresponds with DELETE /resources/{type}/{id} (the `DeleteResource` operationId).
 	DeleteResource(ctx context.Context, pType ResourceTypePath, id ID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1003,7 +1044,8 @@ type ClientInterface interface {
 
 	// UpdateResourceWithBody Update a resource
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1012,7 +1054,8 @@ type ClientInterface interface {
 
 	// UpdateResource Update a resource
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1043,7 +1086,7 @@ type ClientInterface interface {
 
 	// RestoreRevisionWithBody Put one document, or all, back to how they were
 	//
-	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 	//
 	// Takes any type of body and a specified content type.
@@ -1053,7 +1096,7 @@ type ClientInterface interface {
 
 	// RestoreRevision Put one document, or all, back to how they were
 	//
-	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 	//
 	// Takes a body of the `application/json` content type.
@@ -1061,28 +1104,30 @@ type ClientInterface interface {
 	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
 	RestoreRevision(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RevertRevisionWithBody Take back what one revision changed
+	// RevertRevisionWithBody Revert a revision
 	//
-	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-	// the newest first. Plan it with such operations at `/plan`.
+	// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+	// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+	// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+	// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+	// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+	// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+	// `/batch`, the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
 	RevertRevisionWithBody(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RevertRevision Take back what one revision changed
+	// RevertRevision Revert a revision
 	//
-	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-	// the newest first. Plan it with such operations at `/plan`.
+	// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+	// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+	// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+	// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+	// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+	// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+	// `/batch`, the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1091,7 +1136,8 @@ type ClientInterface interface {
 
 	// ListRoleBindings List role bindings
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Corresponds with GET /rolebindings (the `ListRoleBindings` operationId).
 	ListRoleBindings(ctx context.Context, params *ListRoleBindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1112,7 +1158,8 @@ type ClientInterface interface {
 
 	// DeleteRoleBinding Delete a role binding
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Corresponds with DELETE /rolebindings/{id} (the `DeleteRoleBinding` operationId).
 	DeleteRoleBinding(ctx context.Context, id ID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1151,7 +1198,8 @@ type ClientInterface interface {
 
 	// UpdateRoleBindingWithBody Update a role binding
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1160,7 +1208,8 @@ type ClientInterface interface {
 
 	// UpdateRoleBinding Update a role binding
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1174,26 +1223,28 @@ type ClientInterface interface {
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
 	GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetStatus What is known of the fleet
+	// GetStatus Status of the fleet
 	//
-	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-	// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
-	// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
-	// `component_version` and `oci_tag` leave out those that are asked for another one.
+	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
+	// behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A
+	// cluster that is silent and failed before is in both states, and is counted in both. With `component` it covers the
+	// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
+	// desired version is this one.
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTokens List tokens
 	//
-	// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
+	// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the
+	// next page.
 	//
 	// Corresponds with GET /tokens (the `ListTokens` operationId).
 	ListTokens(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTokenWithBody Create a token
 	//
-	// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+	// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 	// `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 	// empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 	//
@@ -1204,7 +1255,7 @@ type ClientInterface interface {
 
 	// CreateToken Create a token
 	//
-	// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+	// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 	// `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 	// empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 	//
@@ -1230,7 +1281,7 @@ type ClientInterface interface {
 
 	// RotateTokenWithBody Give a token a new secret
 	//
-	// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+	// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 	// that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 	//
 	// Takes any type of body and a specified content type.
@@ -1240,7 +1291,7 @@ type ClientInterface interface {
 
 	// RotateToken Give a token a new secret
 	//
-	// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+	// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 	// that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 	//
 	// Takes a body of the `application/json` content type.
@@ -1253,10 +1304,10 @@ type ClientInterface interface {
 	// Corresponds with GET /version (the `GetVersion` operationId).
 	GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// WhoAmI Who the caller is to this server
+	// WhoAmI Identity of the caller
 	//
-	// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
-	// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+	// The holder of the token or client certificate of the request, its expiry and its permissions on this server, without the
+	// secret. Works in both modes for every valid credential; 401 has the reason why one is not valid.
 	//
 	// Corresponds with GET /whoami (the `WhoAmI` operationId).
 	WhoAmI(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1264,7 +1315,8 @@ type ClientInterface interface {
 
 // PollClusters All clusters, as inputs
 //
-// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422: narrow it with a filter.
+// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422:
+// narrow it with a filter.
 //
 // Corresponds with GET /api/v2/flux/clusters (the `PollClusters` operationId).
 func (c *Client) PollClusters(ctx context.Context, params *PollClustersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1279,12 +1331,13 @@ func (c *Client) PollClusters(ctx context.Context, params *PollClustersParams, r
 	return c.Client.Do(req)
 }
 
-// SendEventWithBody Say what happened on one cluster
+// SendEventWithBody Report an event of one cluster
 //
-// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1301,12 +1354,13 @@ func (c *Client) SendEventWithBody(ctx context.Context, clusterDNS ClusterDNSPat
 	return c.Client.Do(req)
 }
 
-// SendEvent Say what happened on one cluster
+// SendEvent Report an event of one cluster
 //
-// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1342,7 +1396,8 @@ func (c *Client) PollNamespaces(ctx context.Context, clusterDNS ClusterDNSPath, 
 
 // PollPlatformComponents Platform components of one cluster
 //
-// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one 404.
+// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one
+// 404.
 //
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/platform-components (the `PollPlatformComponents` operationId).
 func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterDNSPath, params *PollPlatformComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1359,11 +1414,12 @@ func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterD
 
 // PollReceipt Receipt of one input
 //
-// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
-// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
-// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
-// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
+// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
+// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
+// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
+// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
+// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
+// line, a browser) are answered and not recorded.
 //
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 func (c *Client) PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1397,9 +1453,9 @@ func (c *Client) PollRoleBindings(ctx context.Context, clusterDNS ClusterDNSPath
 
 // PollResources Resources of a type of one cluster
 //
-// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the cluster's
-// overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the cluster has none
-// is an empty list.
+// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the
+// cluster's overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the
+// cluster has none is an empty list.
 //
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 func (c *Client) PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1416,10 +1472,10 @@ func (c *Client) PollResources(ctx context.Context, clusterDNS ClusterDNSPath, p
 
 // GetBackup Take a backup
 //
-// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
-// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
-// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
-// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+// The whole store with its history in one file, always a SQLite database: what `flux-resourceset backup` writes and
+// `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes seconds
+// for a large one. A process makes one at a time: a second request is 429. A client that does not receive 1 MiB of it in
+// 30 seconds is disconnected. Compare the file with `Content-Length` and `Content-Digest`.
 //
 // Corresponds with GET /backup (the `GetBackup` operationId).
 func (c *Client) GetBackup(ctx context.Context, params *GetBackupParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1480,7 +1536,8 @@ func (c *Client) ApplyBatch(ctx context.Context, params *ApplyBatchParams, body 
 
 // ListClusters List clusters
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Corresponds with GET /clusters (the `ListClusters` operationId).
 func (c *Client) ListClusters(ctx context.Context, params *ListClustersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1531,9 +1588,10 @@ func (c *Client) CreateCluster(ctx context.Context, params *CreateClusterParams,
 
 // DeleteCluster Decommission or forget a cluster
 //
-// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
-// then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
+// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from then
+// on, so Flux removes what it installed. `mode=orphan` removes the cluster only: polls get 404 and Flux keeps what is
+// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses
+// both. Removing everything counts against `MAX_REMOVALS`.
 //
 // Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
 func (c *Client) DeleteCluster(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1622,7 +1680,9 @@ func (c *Client) PatchClusterWithApplicationMergePatchPlusJSONBody(ctx context.C
 
 // UpdateClusterWithBody Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+// a component, which are released. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1641,7 +1701,9 @@ func (c *Client) UpdateClusterWithBody(ctx context.Context, id ID, params *Updat
 
 // UpdateCluster Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+// a component, which are released. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1696,10 +1758,10 @@ func (c *Client) ExplainInput(ctx context.Context, id ID, list ListPath, inputID
 
 // GetClusterHistory Revisions that changed a cluster, newest first
 //
-// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
-// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
-// page.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster
+// is served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends
+// after 1,000 revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a
+// `Link` to the next page.
 //
 // Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
 func (c *Client) GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1716,7 +1778,7 @@ func (c *Client) GetClusterHistory(ctx context.Context, id ID, params *GetCluste
 
 // UnassignNamespace Take a namespace off a cluster
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Corresponds with DELETE /clusters/{id}/namespaces/{namespace_id} (the `UnassignNamespace` operationId).
 func (c *Client) UnassignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1733,7 +1795,7 @@ func (c *Client) UnassignNamespace(ctx context.Context, id ID, namespaceID Names
 
 // AssignNamespace Assign a namespace to a cluster
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
 func (c *Client) AssignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1750,7 +1812,7 @@ func (c *Client) AssignNamespace(ctx context.Context, id ID, namespaceID Namespa
 
 // RelinquishPatches Give up everything a manager owns
 //
-// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+// Values without another owner are removed; with `retain=true` they stay, unowned.
 //
 // Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
 func (c *Client) RelinquishPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1765,7 +1827,7 @@ func (c *Client) RelinquishPatches(ctx context.Context, id ID, componentID Platf
 	return c.Client.Do(req)
 }
 
-// GetPatches A component's patches on a cluster, and who owns which
+// GetPatches Patches of a component on a cluster, and their owners
 //
 // Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
 func (c *Client) GetPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1782,8 +1844,8 @@ func (c *Client) GetPatches(ctx context.Context, id ID, componentID PlatformComp
 
 // PatchPatchesWithBody Set and remove single values
 //
-// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-// unless `force`; with the same value both own it.
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+// `field_conflict` unless `force`; with the same value both own it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1802,8 +1864,8 @@ func (c *Client) PatchPatchesWithBody(ctx context.Context, id ID, componentID Pl
 
 // PatchPatches Set and remove single values
 //
-// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-// unless `force`; with the same value both own it.
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+// `field_conflict` unless `force`; with the same value both own it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1822,8 +1884,8 @@ func (c *Client) PatchPatches(ctx context.Context, id ID, componentID PlatformCo
 
 // PatchPatchesWithApplicationMergePatchPlusJSONBody Set and remove single values
 //
-// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-// unless `force`; with the same value both own it.
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+// `field_conflict` unless `force`; with the same value both own it.
 //
 // Takes a body of the `application/merge-patch+json` content type.
 //
@@ -1842,7 +1904,8 @@ func (c *Client) PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.C
 
 // ApplyPatchesWithBody Apply a manager's full set of values
 //
-// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+// they have no other owner.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1861,7 +1924,8 @@ func (c *Client) ApplyPatchesWithBody(ctx context.Context, id ID, componentID Pl
 
 // ApplyPatches Apply a manager's full set of values
 //
-// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+// they have no other owner.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1880,7 +1944,7 @@ func (c *Client) ApplyPatches(ctx context.Context, id ID, componentID PlatformCo
 
 // UnassignPlatformComponent Take a platform component off a cluster
 //
-// Does nothing when it is not assigned. Its patches go with it, in the same commit.
+// No effect when it is not assigned. Its patches go with it, in the same commit.
 //
 // Corresponds with DELETE /clusters/{id}/platform_components/{component_id} (the `UnassignPlatformComponent` operationId).
 func (c *Client) UnassignPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1897,7 +1961,8 @@ func (c *Client) UnassignPlatformComponent(ctx context.Context, id ID, component
 
 // AssignPlatformComponentWithBody Assign a platform component to a cluster
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1916,7 +1981,8 @@ func (c *Client) AssignPlatformComponentWithBody(ctx context.Context, id ID, com
 
 // AssignPlatformComponent Assign a platform component to a cluster
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1935,7 +2001,7 @@ func (c *Client) AssignPlatformComponent(ctx context.Context, id ID, componentID
 
 // UnassignResource Take a resource off a cluster
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Corresponds with DELETE /clusters/{id}/resources/{type}/{resource_id} (the `UnassignResource` operationId).
 func (c *Client) UnassignResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1952,7 +2018,8 @@ func (c *Client) UnassignResource(ctx context.Context, id ID, pType ResourceType
 
 // AssignResourceWithBody Assign a resource to a cluster
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1971,7 +2038,8 @@ func (c *Client) AssignResourceWithBody(ctx context.Context, id ID, pType Resour
 
 // AssignResource Assign a resource to a cluster
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1990,7 +2058,7 @@ func (c *Client) AssignResource(ctx context.Context, id ID, pType ResourceTypePa
 
 // UnassignRoleBinding Take a role binding off a cluster
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Corresponds with DELETE /clusters/{id}/rolebindings/{rolebinding_id} (the `UnassignRoleBinding` operationId).
 func (c *Client) UnassignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2007,7 +2075,7 @@ func (c *Client) UnassignRoleBinding(ctx context.Context, id ID, rolebindingID R
 
 // AssignRoleBinding Assign a role binding to a cluster
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
 func (c *Client) AssignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2022,9 +2090,9 @@ func (c *Client) AssignRoleBinding(ctx context.Context, id ID, rolebindingID Rol
 	return c.Client.Do(req)
 }
 
-// GetClusterStatus What is known of a cluster
+// GetClusterStatus Status of a cluster
 //
-// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+// For each input: whether the cluster was served it, has applied it, or failed at it. Works for a decommissioned cluster, too.
 //
 // Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
 func (c *Client) GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2041,7 +2109,7 @@ func (c *Client) GetClusterStatus(ctx context.Context, id ID, params *GetCluster
 
 // GetHealth Liveness
 //
-// The process answers. Says nothing about the store.
+// The process answers. The store is not checked.
 //
 // Corresponds with GET /health (the `GetHealth` operationId).
 func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2058,7 +2126,8 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // ListLayers List layers
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Corresponds with GET /layers (the `ListLayers` operationId).
 func (c *Client) ListLayers(ctx context.Context, params *ListLayersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2109,7 +2178,7 @@ func (c *Client) CreateLayer(ctx context.Context, params *CreateLayerParams, bod
 
 // DeleteLayer Delete a layer
 //
-// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+// Entries that clusters have only through this layer are removed from them: guarded like any removal, so plan it first.
 //
 // Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
 func (c *Client) DeleteLayer(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2141,7 +2210,8 @@ func (c *Client) GetLayer(ctx context.Context, id ID, params *GetLayerParams, re
 
 // PatchLayerWithBody Merge-patch a layer
 //
-// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+// values of lower layers, use PUT.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2160,7 +2230,8 @@ func (c *Client) PatchLayerWithBody(ctx context.Context, id ID, params *PatchLay
 
 // PatchLayer Merge-patch a layer
 //
-// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+// values of lower layers, use PUT.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2179,7 +2250,8 @@ func (c *Client) PatchLayer(ctx context.Context, id ID, params *PatchLayerParams
 
 // PatchLayerWithApplicationMergePatchPlusJSONBody Merge-patch a layer
 //
-// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+// values of lower layers, use PUT.
 //
 // Takes a body of the `application/merge-patch+json` content type.
 //
@@ -2198,7 +2270,8 @@ func (c *Client) PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Con
 
 // UpdateLayerWithBody Update a layer
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2217,7 +2290,8 @@ func (c *Client) UpdateLayerWithBody(ctx context.Context, id ID, params *UpdateL
 
 // UpdateLayer Update a layer
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2253,7 +2327,7 @@ func (c *Client) GetLayerHistory(ctx context.Context, id ID, params *GetLayerHis
 
 // UnassignLayerNamespace Take a namespace off a layer
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
 func (c *Client) UnassignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2270,7 +2344,7 @@ func (c *Client) UnassignLayerNamespace(ctx context.Context, id ID, namespaceID 
 
 // AssignLayerNamespace Assign a namespace to a layer
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
 func (c *Client) AssignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2287,7 +2361,7 @@ func (c *Client) AssignLayerNamespace(ctx context.Context, id ID, namespaceID Na
 
 // UnassignLayerPlatformComponent Take a platform component off a layer
 //
-// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+// No effect when the layer does not assign it. The layer's overrides and patches stay, for clusters that have it otherwise.
 //
 // Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
 func (c *Client) UnassignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2304,7 +2378,8 @@ func (c *Client) UnassignLayerPlatformComponent(ctx context.Context, id ID, comp
 
 // AssignLayerPlatformComponentWithBody Assign a platform component to a layer
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2323,7 +2398,8 @@ func (c *Client) AssignLayerPlatformComponentWithBody(ctx context.Context, id ID
 
 // AssignLayerPlatformComponent Assign a platform component to a layer
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2342,7 +2418,7 @@ func (c *Client) AssignLayerPlatformComponent(ctx context.Context, id ID, compon
 
 // UnassignLayerResource Take a resource off a layer
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
 func (c *Client) UnassignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2359,7 +2435,8 @@ func (c *Client) UnassignLayerResource(ctx context.Context, id ID, pType Resourc
 
 // AssignLayerResourceWithBody Assign a resource to a layer
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2378,7 +2455,8 @@ func (c *Client) AssignLayerResourceWithBody(ctx context.Context, id ID, pType R
 
 // AssignLayerResource Assign a resource to a layer
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2397,7 +2475,7 @@ func (c *Client) AssignLayerResource(ctx context.Context, id ID, pType ResourceT
 
 // UnassignLayerRoleBinding Take a role binding off a layer
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
 func (c *Client) UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2414,7 +2492,7 @@ func (c *Client) UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindin
 
 // AssignLayerRoleBinding Assign a role binding to a layer
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
 func (c *Client) AssignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2431,8 +2509,8 @@ func (c *Client) AssignLayerRoleBinding(ctx context.Context, id ID, rolebindingI
 
 // GetMetrics Metrics in the Prometheus text format
 //
-// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
-// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
+// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this
+// process. A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 //
 // Corresponds with GET /metrics (the `GetMetrics` operationId).
 func (c *Client) GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2449,7 +2527,8 @@ func (c *Client) GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) 
 
 // ListNamespaces List namespaces
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Corresponds with GET /namespaces (the `ListNamespaces` operationId).
 func (c *Client) ListNamespaces(ctx context.Context, params *ListNamespacesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2500,7 +2579,8 @@ func (c *Client) CreateNamespace(ctx context.Context, params *CreateNamespacePar
 
 // DeleteNamespace Delete a namespace
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Corresponds with DELETE /namespaces/{id} (the `DeleteNamespace` operationId).
 func (c *Client) DeleteNamespace(ctx context.Context, id ID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2589,7 +2669,8 @@ func (c *Client) PatchNamespaceWithApplicationMergePatchPlusJSONBody(ctx context
 
 // UpdateNamespaceWithBody Update a namespace
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2608,7 +2689,8 @@ func (c *Client) UpdateNamespaceWithBody(ctx context.Context, id ID, params *Upd
 
 // UpdateNamespace Update a namespace
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2672,7 +2754,7 @@ func (c *Client) GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// PlanWithBody What a batch would do
+// PlanWithBody Plan a batch
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -2693,7 +2775,7 @@ func (c *Client) PlanWithBody(ctx context.Context, params *PlanParams, contentTy
 	return c.Client.Do(req)
 }
 
-// Plan What a batch would do
+// Plan Plan a batch
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -2716,7 +2798,8 @@ func (c *Client) Plan(ctx context.Context, params *PlanParams, body PlanJSONRequ
 
 // ListPlatformComponents List platform components
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Corresponds with GET /platform_components (the `ListPlatformComponents` operationId).
 func (c *Client) ListPlatformComponents(ctx context.Context, params *ListPlatformComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2767,7 +2850,8 @@ func (c *Client) CreatePlatformComponent(ctx context.Context, params *CreatePlat
 
 // DeletePlatformComponent Delete a platform component
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Corresponds with DELETE /platform_components/{id} (the `DeletePlatformComponent` operationId).
 func (c *Client) DeletePlatformComponent(ctx context.Context, id ID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2856,7 +2940,8 @@ func (c *Client) PatchPlatformComponentWithApplicationMergePatchPlusJSONBody(ctx
 
 // UpdatePlatformComponentWithBody Update a platform component
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2875,7 +2960,8 @@ func (c *Client) UpdatePlatformComponentWithBody(ctx context.Context, id ID, par
 
 // UpdatePlatformComponent Update a platform component
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2894,10 +2980,10 @@ func (c *Client) UpdatePlatformComponent(ctx context.Context, id ID, params *Upd
 
 // GetPlatformComponentHistory Revisions that changed a platform component, newest first
 //
-// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
-// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
-// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
-// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's
+// input on any cluster by way of other documents (layers, clusters, the components that it depends on), each with its
+// `effect` and on how many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or
+// 100,000 inputs that it has compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 //
 // Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2912,9 +2998,9 @@ func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params 
 	return c.Client.Do(req)
 }
 
-// GetPlatformComponentStatus What is known of a platform component
+// GetPlatformComponentStatus Status of a platform component
 //
-// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+// Its desired versions, the most frequent first, and how many clusters have confirmed each.
 //
 // Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
 func (c *Client) GetPlatformComponentStatus(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2931,7 +3017,7 @@ func (c *Client) GetPlatformComponentStatus(ctx context.Context, id ID, params *
 
 // GetPlatformComponentUsage Which clusters run a platform component, at which version
 //
-// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+// Clusters that run the same are counted together, the most used first: set by a cluster, a layer, or else the catalog.
 //
 // Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
 func (c *Client) GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2948,9 +3034,9 @@ func (c *Client) GetPlatformComponentUsage(ctx context.Context, id ID, params *G
 
 // GetReady Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
-// crud, too: whoever sends polls here need not stop because changes fail.
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
+// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
+// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 //
 // Corresponds with GET /ready (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2967,7 +3053,8 @@ func (c *Client) GetReady(ctx context.Context, params *GetReadyParams, reqEditor
 
 // ListResourceTypes List resource types
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Corresponds with GET /resource_types (the `ListResourceTypes` operationId).
 func (c *Client) ListResourceTypes(ctx context.Context, params *ListResourceTypesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3018,7 +3105,8 @@ func (c *Client) CreateResourceType(ctx context.Context, params *CreateResourceT
 
 // DeleteResourceType Delete a resource type
 //
-// A type of which there are resources is refused with 409, unless `cascade=true` deletes them and takes them off all clusters in the same commit. Polls of it are 404 from then on: Flux keeps what it has.
+// A type with resources is refused with 409, unless `cascade=true` deletes them and removes them from all clusters in the
+// same commit. Polls of it are 404 from then on: Flux keeps what it has.
 //
 // Corresponds with DELETE /resource_types/{id} (the `DeleteResourceType` operationId).
 func (c *Client) DeleteResourceType(ctx context.Context, id ID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3107,7 +3195,8 @@ func (c *Client) PatchResourceTypeWithApplicationMergePatchPlusJSONBody(ctx cont
 
 // UpdateResourceTypeWithBody Update a resource type
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3126,7 +3215,8 @@ func (c *Client) UpdateResourceTypeWithBody(ctx context.Context, id ID, params *
 
 // UpdateResourceType Update a resource type
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3162,7 +3252,8 @@ func (c *Client) GetResourceTypeHistory(ctx context.Context, id ID, params *GetR
 
 // ListResources List resources of a type
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Corresponds with GET /resources/{type} (the `ListResources` operationId).
 func (c *Client) ListResources(ctx context.Context, pType ResourceTypePath, params *ListResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3213,7 +3304,8 @@ func (c *Client) CreateResource(ctx context.Context, pType ResourceTypePath, par
 
 // DeleteResource Delete a resource
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Corresponds with DELETE /resources/{type}/{id} (the `DeleteResource` operationId).
 func (c *Client) DeleteResource(ctx context.Context, pType ResourceTypePath, id ID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3302,7 +3394,8 @@ func (c *Client) PatchResourceWithApplicationMergePatchPlusJSONBody(ctx context.
 
 // UpdateResourceWithBody Update a resource
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3321,7 +3414,8 @@ func (c *Client) UpdateResourceWithBody(ctx context.Context, pType ResourceTypeP
 
 // UpdateResource Update a resource
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3392,7 +3486,7 @@ func (c *Client) GetRevision(ctx context.Context, revision RevisionPath, params 
 
 // RestoreRevisionWithBody Put one document, or all, back to how they were
 //
-// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 // `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 //
 // Takes any type of body and a specified content type.
@@ -3412,7 +3506,7 @@ func (c *Client) RestoreRevisionWithBody(ctx context.Context, revision RevisionP
 
 // RestoreRevision Put one document, or all, back to how they were
 //
-// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 // `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 //
 // Takes a body of the `application/json` content type.
@@ -3430,14 +3524,15 @@ func (c *Client) RestoreRevision(ctx context.Context, revision RevisionPath, par
 	return c.Client.Do(req)
 }
 
-// RevertRevisionWithBody Take back what one revision changed
+// RevertRevisionWithBody Revert a revision
 //
-// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-// the newest first. Plan it with such operations at `/plan`.
+// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+// `/batch`, the newest first. Plan it with such operations at `/plan`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3454,14 +3549,15 @@ func (c *Client) RevertRevisionWithBody(ctx context.Context, revision RevisionPa
 	return c.Client.Do(req)
 }
 
-// RevertRevision Take back what one revision changed
+// RevertRevision Revert a revision
 //
-// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-// the newest first. Plan it with such operations at `/plan`.
+// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+// `/batch`, the newest first. Plan it with such operations at `/plan`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3480,7 +3576,8 @@ func (c *Client) RevertRevision(ctx context.Context, revision RevisionPath, para
 
 // ListRoleBindings List role bindings
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Corresponds with GET /rolebindings (the `ListRoleBindings` operationId).
 func (c *Client) ListRoleBindings(ctx context.Context, params *ListRoleBindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3531,7 +3628,8 @@ func (c *Client) CreateRoleBinding(ctx context.Context, params *CreateRoleBindin
 
 // DeleteRoleBinding Delete a role binding
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Corresponds with DELETE /rolebindings/{id} (the `DeleteRoleBinding` operationId).
 func (c *Client) DeleteRoleBinding(ctx context.Context, id ID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3620,7 +3718,8 @@ func (c *Client) PatchRoleBindingWithApplicationMergePatchPlusJSONBody(ctx conte
 
 // UpdateRoleBindingWithBody Update a role binding
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3639,7 +3738,8 @@ func (c *Client) UpdateRoleBindingWithBody(ctx context.Context, id ID, params *U
 
 // UpdateRoleBinding Update a role binding
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3673,12 +3773,13 @@ func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRo
 	return c.Client.Do(req)
 }
 
-// GetStatus What is known of the fleet
+// GetStatus Status of the fleet
 //
-// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
-// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
-// `component_version` and `oci_tag` leave out those that are asked for another one.
+// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
+// behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A
+// cluster that is silent and failed before is in both states, and is counted in both. With `component` it covers the
+// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
+// desired version is this one.
 //
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3695,7 +3796,8 @@ func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEdit
 
 // ListTokens List tokens
 //
-// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
+// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the
+// next page.
 //
 // Corresponds with GET /tokens (the `ListTokens` operationId).
 func (c *Client) ListTokens(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3712,7 +3814,7 @@ func (c *Client) ListTokens(ctx context.Context, params *ListTokensParams, reqEd
 
 // CreateTokenWithBody Create a token
 //
-// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 // `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 // empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 //
@@ -3733,7 +3835,7 @@ func (c *Client) CreateTokenWithBody(ctx context.Context, params *CreateTokenPar
 
 // CreateToken Create a token
 //
-// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 // `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 // empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 //
@@ -3789,7 +3891,7 @@ func (c *Client) GetToken(ctx context.Context, id ID, params *GetTokenParams, re
 
 // RotateTokenWithBody Give a token a new secret
 //
-// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 // that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 //
 // Takes any type of body and a specified content type.
@@ -3809,7 +3911,7 @@ func (c *Client) RotateTokenWithBody(ctx context.Context, id ID, params *RotateT
 
 // RotateToken Give a token a new secret
 //
-// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 // that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 //
 // Takes a body of the `application/json` content type.
@@ -3842,10 +3944,10 @@ func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) 
 	return c.Client.Do(req)
 }
 
-// WhoAmI Who the caller is to this server
+// WhoAmI Identity of the caller
 //
-// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
-// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+// The holder of the token or client certificate of the request, its expiry and its permissions on this server, without the
+// secret. Works in both modes for every valid credential; 401 has the reason why one is not valid.
 //
 // Corresponds with GET /whoami (the `WhoAmI` operationId).
 func (c *Client) WhoAmI(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -15106,31 +15208,34 @@ type ClientWithResponsesInterface interface {
 
 	// PollClustersWithResponse All clusters, as inputs
 	//
-	// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422: narrow it with a filter.
+	// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422:
+	// narrow it with a filter.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v2/flux/clusters (the `PollClusters` operationId).
 	PollClustersWithResponse(ctx context.Context, params *PollClustersParams, reqEditors ...RequestEditorFn) (*PollClustersResponse, error)
 
-	// SendEventWithBodyWithResponse Say what happened on one cluster
+	// SendEventWithBodyWithResponse Report an event of one cluster
 	//
-	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v2/flux/clusters/{cluster_dns}/events (the `SendEvent` operationId).
 	SendEventWithBodyWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendEventResponse, error)
 
-	// SendEventWithResponse Say what happened on one cluster
+	// SendEventWithResponse Report an event of one cluster
 	//
-	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-	// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-	// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-	// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+	// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15148,7 +15253,8 @@ type ClientWithResponsesInterface interface {
 
 	// PollPlatformComponentsWithResponse Platform components of one cluster
 	//
-	// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one 404.
+	// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one
+	// 404.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15157,11 +15263,12 @@ type ClientWithResponsesInterface interface {
 
 	// PollReceiptWithResponse Receipt of one input
 	//
-	// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
-	// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-	// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
-	// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
-	// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
+	// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
+	// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
+	// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
+	// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
+	// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
+	// line, a browser) are answered and not recorded.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15179,9 +15286,9 @@ type ClientWithResponsesInterface interface {
 
 	// PollResourcesWithResponse Resources of a type of one cluster
 	//
-	// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the cluster's
-	// overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the cluster has none
-	// is an empty list.
+	// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the
+	// cluster's overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the
+	// cluster has none is an empty list.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15190,10 +15297,10 @@ type ClientWithResponsesInterface interface {
 
 	// GetBackupWithResponse Take a backup
 	//
-	// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
-	// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
-	// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
-	// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+	// The whole store with its history in one file, always a SQLite database: what `flux-resourceset backup` writes and
+	// `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes seconds
+	// for a large one. A process makes one at a time: a second request is 429. A client that does not receive 1 MiB of it in
+	// 30 seconds is disconnected. Compare the file with `Content-Length` and `Content-Digest`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15226,7 +15333,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListClustersWithResponse List clusters
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15249,9 +15357,10 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteClusterWithResponse Decommission or forget a cluster
 	//
-	// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
-	// then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
+	// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from then
+	// on, so Flux removes what it installed. `mode=orphan` removes the cluster only: polls get 404 and Flux keeps what is
+	// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses
+	// both. Removing everything counts against `MAX_REMOVALS`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15294,7 +15403,9 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateClusterWithBodyWithResponse Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+	// a component, which are released. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15303,7 +15414,9 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateClusterWithResponse Update a cluster
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+	// a component, which are released. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15332,10 +15445,10 @@ type ClientWithResponsesInterface interface {
 
 	// GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
 	//
-	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
-	// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-	// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
-	// page.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster
+	// is served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends
+	// after 1,000 revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a
+	// `Link` to the next page.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15344,7 +15457,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignNamespaceWithResponse Take a namespace off a cluster
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15353,7 +15466,7 @@ type ClientWithResponsesInterface interface {
 
 	// AssignNamespaceWithResponse Assign a namespace to a cluster
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15362,14 +15475,14 @@ type ClientWithResponsesInterface interface {
 
 	// RelinquishPatchesWithResponse Give up everything a manager owns
 	//
-	// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+	// Values without another owner are removed; with `retain=true` they stay, unowned.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
 	RelinquishPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*RelinquishPatchesResponse, error)
 
-	// GetPatchesWithResponse A component's patches on a cluster, and who owns which
+	// GetPatchesWithResponse Patches of a component on a cluster, and their owners
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15378,8 +15491,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchPatchesWithBodyWithResponse Set and remove single values
 	//
-	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-	// unless `force`; with the same value both own it.
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+	// `field_conflict` unless `force`; with the same value both own it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15388,8 +15501,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchPatchesWithResponse Set and remove single values
 	//
-	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-	// unless `force`; with the same value both own it.
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+	// `field_conflict` unless `force`; with the same value both own it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15398,8 +15511,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse Set and remove single values
 	//
-	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-	// unless `force`; with the same value both own it.
+	// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+	// `field_conflict` unless `force`; with the same value both own it.
 	//
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15408,7 +15521,8 @@ type ClientWithResponsesInterface interface {
 
 	// ApplyPatchesWithBodyWithResponse Apply a manager's full set of values
 	//
-	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+	// they have no other owner.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15417,7 +15531,8 @@ type ClientWithResponsesInterface interface {
 
 	// ApplyPatchesWithResponse Apply a manager's full set of values
 	//
-	// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+	// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+	// they have no other owner.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15426,7 +15541,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignPlatformComponentWithResponse Take a platform component off a cluster
 	//
-	// Does nothing when it is not assigned. Its patches go with it, in the same commit.
+	// No effect when it is not assigned. Its patches go with it, in the same commit.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15435,7 +15550,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignPlatformComponentWithBodyWithResponse Assign a platform component to a cluster
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15444,7 +15560,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignPlatformComponentWithResponse Assign a platform component to a cluster
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15453,7 +15570,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignResourceWithResponse Take a resource off a cluster
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15462,7 +15579,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignResourceWithBodyWithResponse Assign a resource to a cluster
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15471,7 +15589,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignResourceWithResponse Assign a resource to a cluster
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15480,7 +15599,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignRoleBindingWithResponse Take a role binding off a cluster
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15489,16 +15608,16 @@ type ClientWithResponsesInterface interface {
 
 	// AssignRoleBindingWithResponse Assign a role binding to a cluster
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
 	AssignRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignRoleBindingResponse, error)
 
-	// GetClusterStatusWithResponse What is known of a cluster
+	// GetClusterStatusWithResponse Status of a cluster
 	//
-	// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+	// For each input: whether the cluster was served it, has applied it, or failed at it. Works for a decommissioned cluster, too.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15507,7 +15626,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetHealthWithResponse Liveness
 	//
-	// The process answers. Says nothing about the store.
+	// The process answers. The store is not checked.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15516,7 +15635,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLayersWithResponse List layers
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15539,7 +15659,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteLayerWithResponse Delete a layer
 	//
-	// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+	// Entries that clusters have only through this layer are removed from them: guarded like any removal, so plan it first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15555,7 +15675,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchLayerWithBodyWithResponse Merge-patch a layer
 	//
-	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+	// values of lower layers, use PUT.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15564,7 +15685,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchLayerWithResponse Merge-patch a layer
 	//
-	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+	// values of lower layers, use PUT.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15573,7 +15695,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a layer
 	//
-	// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+	// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+	// values of lower layers, use PUT.
 	//
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15582,7 +15705,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateLayerWithBodyWithResponse Update a layer
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15591,7 +15715,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateLayerWithResponse Update a layer
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15609,7 +15734,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignLayerNamespaceWithResponse Take a namespace off a layer
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15618,7 +15743,7 @@ type ClientWithResponsesInterface interface {
 
 	// AssignLayerNamespaceWithResponse Assign a namespace to a layer
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15627,7 +15752,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignLayerPlatformComponentWithResponse Take a platform component off a layer
 	//
-	// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+	// No effect when the layer does not assign it. The layer's overrides and patches stay, for clusters that have it otherwise.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15636,7 +15761,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignLayerPlatformComponentWithBodyWithResponse Assign a platform component to a layer
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15645,7 +15771,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignLayerPlatformComponentWithResponse Assign a platform component to a layer
 	//
-	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+	// Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15654,7 +15781,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignLayerResourceWithResponse Take a resource off a layer
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15663,7 +15790,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignLayerResourceWithBodyWithResponse Assign a resource to a layer
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15672,7 +15800,8 @@ type ClientWithResponsesInterface interface {
 
 	// AssignLayerResourceWithResponse Assign a resource to a layer
 	//
-	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+	// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+	// body they stay. Atomic: concurrent changes do not overwrite each other.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15681,7 +15810,7 @@ type ClientWithResponsesInterface interface {
 
 	// UnassignLayerRoleBindingWithResponse Take a role binding off a layer
 	//
-	// Does nothing when it is not assigned.
+	// No effect when it is not assigned.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15690,7 +15819,7 @@ type ClientWithResponsesInterface interface {
 
 	// AssignLayerRoleBindingWithResponse Assign a role binding to a layer
 	//
-	// Does nothing when it is assigned already.
+	// No effect when it is assigned already.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15699,8 +15828,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetMetricsWithResponse Metrics in the Prometheus text format
 	//
-	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
-	// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
+	// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this
+	// process. A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15709,7 +15838,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListNamespacesWithResponse List namespaces
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15732,7 +15862,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNamespaceWithResponse Delete a namespace
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15775,7 +15906,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateNamespaceWithBodyWithResponse Update a namespace
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15784,7 +15916,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateNamespaceWithResponse Update a namespace
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15814,7 +15947,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /openapi.yaml (the `GetOpenAPIYAML` operationId).
 	GetOpenAPIYAMLWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOpenAPIYAMLResponse, error)
 
-	// PlanWithBodyWithResponse What a batch would do
+	// PlanWithBodyWithResponse Plan a batch
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -15825,7 +15958,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /plan (the `Plan` operationId).
 	PlanWithBodyWithResponse(ctx context.Context, params *PlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlanResponse, error)
 
-	// PlanWithResponse What a batch would do
+	// PlanWithResponse Plan a batch
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -15838,7 +15971,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListPlatformComponentsWithResponse List platform components
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15861,7 +15995,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeletePlatformComponentWithResponse Delete a platform component
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15904,7 +16039,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdatePlatformComponentWithBodyWithResponse Update a platform component
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15913,7 +16049,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdatePlatformComponentWithResponse Update a platform component
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15922,19 +16059,19 @@ type ClientWithResponsesInterface interface {
 
 	// GetPlatformComponentHistoryWithResponse Revisions that changed a platform component, newest first
 	//
-	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
-	// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
-	// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
-	// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+	// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's
+	// input on any cluster by way of other documents (layers, clusters, the components that it depends on), each with its
+	// `effect` and on how many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or
+	// 100,000 inputs that it has compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
 	GetPlatformComponentHistoryWithResponse(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error)
 
-	// GetPlatformComponentStatusWithResponse What is known of a platform component
+	// GetPlatformComponentStatusWithResponse Status of a platform component
 	//
-	// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+	// Its desired versions, the most frequent first, and how many clusters have confirmed each.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15943,7 +16080,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetPlatformComponentUsageWithResponse Which clusters run a platform component, at which version
 	//
-	// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+	// Clusters that run the same are counted together, the most used first: set by a cluster, a layer, or else the catalog.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15952,9 +16089,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetReadyWithResponse Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-	// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
-	// crud, too: whoever sends polls here need not stop because changes fail.
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
+	// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
+	// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15963,7 +16100,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListResourceTypesWithResponse List resource types
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15986,7 +16124,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteResourceTypeWithResponse Delete a resource type
 	//
-	// A type of which there are resources is refused with 409, unless `cascade=true` deletes them and takes them off all clusters in the same commit. Polls of it are 404 from then on: Flux keeps what it has.
+	// A type with resources is refused with 409, unless `cascade=true` deletes them and removes them from all clusters in the
+	// same commit. Polls of it are 404 from then on: Flux keeps what it has.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16029,7 +16168,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateResourceTypeWithBodyWithResponse Update a resource type
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16038,7 +16178,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateResourceTypeWithResponse Update a resource type
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16056,7 +16197,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListResourcesWithResponse List resources of a type
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16079,7 +16221,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteResourceWithResponse Delete a resource
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16122,7 +16265,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateResourceWithBodyWithResponse Update a resource
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16131,7 +16275,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateResourceWithResponse Update a resource
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16168,7 +16313,7 @@ type ClientWithResponsesInterface interface {
 
 	// RestoreRevisionWithBodyWithResponse Put one document, or all, back to how they were
 	//
-	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -16178,7 +16323,7 @@ type ClientWithResponsesInterface interface {
 
 	// RestoreRevisionWithResponse Put one document, or all, back to how they were
 	//
-	// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+	// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 	// `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -16186,28 +16331,30 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /revisions/{revision}/restore (the `RestoreRevision` operationId).
 	RestoreRevisionWithResponse(ctx context.Context, revision RevisionPath, params *RestoreRevisionParams, body RestoreRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreRevisionResponse, error)
 
-	// RevertRevisionWithBodyWithResponse Take back what one revision changed
+	// RevertRevisionWithBodyWithResponse Revert a revision
 	//
-	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-	// the newest first. Plan it with such operations at `/plan`.
+	// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+	// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+	// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+	// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+	// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+	// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+	// `/batch`, the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /revisions/{revision}/revert (the `RevertRevision` operationId).
 	RevertRevisionWithBodyWithResponse(ctx context.Context, revision RevisionPath, params *RevertRevisionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevertRevisionResponse, error)
 
-	// RevertRevisionWithResponse Take back what one revision changed
+	// RevertRevisionWithResponse Revert a revision
 	//
-	// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-	// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-	// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-	// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-	// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-	// the newest first. Plan it with such operations at `/plan`.
+	// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+	// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+	// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+	// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+	// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+	// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+	// `/batch`, the newest first. Plan it with such operations at `/plan`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16216,7 +16363,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListRoleBindingsWithResponse List role bindings
 	//
-	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16239,7 +16387,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteRoleBindingWithResponse Delete a role binding
 	//
-	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+	// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+	// them in the same commit.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16282,7 +16431,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateRoleBindingWithBodyWithResponse Update a role binding
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16291,7 +16441,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateRoleBindingWithResponse Update a role binding
 	//
-	// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+	// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+	// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16307,12 +16458,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
 	GetRoleBindingHistoryWithResponse(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error)
 
-	// GetStatusWithResponse What is known of the fleet
+	// GetStatusWithResponse Status of the fleet
 	//
-	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-	// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
-	// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
-	// `component_version` and `oci_tag` leave out those that are asked for another one.
+	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
+	// behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A
+	// cluster that is silent and failed before is in both states, and is counted in both. With `component` it covers the
+	// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
+	// desired version is this one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16321,7 +16473,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListTokensWithResponse List tokens
 	//
-	// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
+	// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the
+	// next page.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16330,7 +16483,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTokenWithBodyWithResponse Create a token
 	//
-	// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+	// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 	// `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 	// empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 	//
@@ -16341,7 +16494,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTokenWithResponse Create a token
 	//
-	// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+	// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 	// `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 	// empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 	//
@@ -16371,7 +16524,7 @@ type ClientWithResponsesInterface interface {
 
 	// RotateTokenWithBodyWithResponse Give a token a new secret
 	//
-	// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+	// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 	// that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -16381,7 +16534,7 @@ type ClientWithResponsesInterface interface {
 
 	// RotateTokenWithResponse Give a token a new secret
 	//
-	// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+	// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 	// that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -16396,10 +16549,10 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /version (the `GetVersion` operationId).
 	GetVersionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetVersionResponse, error)
 
-	// WhoAmIWithResponse Who the caller is to this server
+	// WhoAmIWithResponse Identity of the caller
 	//
-	// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
-	// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+	// The holder of the token or client certificate of the request, its expiry and its permissions on this server, without the
+	// secret. Works in both modes for every valid credential; 401 has the reason why one is not valid.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19654,7 +19807,8 @@ func (r WhoAmIResponse) StatusCode() int {
 
 // PollClustersWithResponse All clusters, as inputs
 //
-// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422: narrow it with a filter.
+// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422:
+// narrow it with a filter.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19667,12 +19821,13 @@ func (c *ClientWithResponses) PollClustersWithResponse(ctx context.Context, para
 	return ParsePollClustersResponse(rsp)
 }
 
-// SendEventWithBodyWithResponse Say what happened on one cluster
+// SendEventWithBodyWithResponse Report an event of one cluster
 //
-// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19685,12 +19840,13 @@ func (c *ClientWithResponses) SendEventWithBodyWithResponse(ctx context.Context,
 	return ParseSendEventResponse(rsp)
 }
 
-// SendEventWithResponse Say what happened on one cluster
+// SendEventWithResponse Report an event of one cluster
 //
-// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` says what an event is about: `component`
-// the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is left out; without them it is about the object.
-// Whatever else an event says about its origin is ignored: it is the cluster of the path's. Kept are the last words about each input and
-// object, of 2 KiB at most. They explain and confirm nothing. At most 60 events at once are taken of a cluster, and one more each second.
+// Takes events as Flux's notification-controller sends them (Provider of type `generic`). `metadata` names the input of an
+// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
+// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
+// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19720,7 +19876,8 @@ func (c *ClientWithResponses) PollNamespacesWithResponse(ctx context.Context, cl
 
 // PollPlatformComponentsWithResponse Platform components of one cluster
 //
-// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one 404.
+// The catalog merged with the cluster's overrides and patches. A decommissioned cluster gets an empty list, an unknown one
+// 404.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19735,11 +19892,12 @@ func (c *ClientWithResponses) PollPlatformComponentsWithResponse(ctx context.Con
 
 // PollReceiptWithResponse Receipt of one input
 //
-// Asked for by a cluster that has applied an input: the question is the message. What is rendered beside an object, and polls this
-// only once the object has applied the input and is ready, says so again every hour. The answer is always an empty list, from which nothing may
-// be rendered. A receipt of an id that is not desired of the cluster is answered alike and not recorded. 409: the cluster was not
-// served this input, or not for 45 seconds since it was served something else instead; the receipt was not recorded, and counts when it is sent
-// again later. Receipts sent by people (the command line, a browser) are answered and not recorded.
+// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
+// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
+// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
+// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
+// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
+// line, a browser) are answered and not recorded.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19769,9 +19927,9 @@ func (c *ClientWithResponses) PollRoleBindingsWithResponse(ctx context.Context, 
 
 // PollResourcesWithResponse Resources of a type of one cluster
 //
-// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the cluster's
-// overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the cluster has none
-// is an empty list.
+// The definitions of a user's type that are assigned to the cluster: each with its `id`, the fields of its spec with the
+// cluster's overrides, and `cluster`. A type that does not exist is 404, so that Flux keeps what it has; one of which the
+// cluster has none is an empty list.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19786,10 +19944,10 @@ func (c *ClientWithResponses) PollResourcesWithResponse(ctx context.Context, clu
 
 // GetBackupWithResponse Take a backup
 //
-// The whole store with its history in one file, a SQLite database whatever the store is: what `flux-resourceset backup`
-// writes and `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes
-// seconds for a large one. A process makes one at a time: a second request is 429. Who does not take 1 MiB of it in 30 seconds
-// is cut off. Check what came against `Content-Length` and `Content-Digest`.
+// The whole store with its history in one file, always a SQLite database: what `flux-resourceset backup` writes and
+// `flux-resourceset restore` reads. It is made and compared with the store before the answer begins, which takes seconds
+// for a large one. A process makes one at a time: a second request is 429. A client that does not receive 1 MiB of it in
+// 30 seconds is disconnected. Compare the file with `Content-Length` and `Content-Digest`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19840,7 +19998,8 @@ func (c *ClientWithResponses) ApplyBatchWithResponse(ctx context.Context, params
 
 // ListClustersWithResponse List clusters
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19881,9 +20040,10 @@ func (c *ClientWithResponses) CreateClusterWithResponse(ctx context.Context, par
 
 // DeleteClusterWithResponse Decommission or forget a cluster
 //
-// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from
-// then on, so Flux removes what it installed. `mode=orphan` forgets the cluster: polls get 404 and Flux keeps what is
-// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses both. Removing everything counts against `MAX_REMOVALS`.
+// Without `mode` (or `mode=uninstall`) the cluster leaves every list and its Flux endpoints answer an empty list from then
+// on, so Flux removes what it installed. `mode=orphan` removes the cluster only: polls get 404 and Flux keeps what is
+// running; this also ends the empty answers of a cluster that was decommissioned before. `deletion_protection` refuses
+// both. Removing everything counts against `MAX_REMOVALS`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19956,7 +20116,9 @@ func (c *ClientWithResponses) PatchClusterWithApplicationMergePatchPlusJSONBodyW
 
 // UpdateClusterWithBodyWithResponse Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+// a component, which are released. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19971,7 +20133,9 @@ func (c *ClientWithResponses) UpdateClusterWithBodyWithResponse(ctx context.Cont
 
 // UpdateClusterWithResponse Update a cluster
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of a component, which are released. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value, but for `oci_tag` and `component_path` of
+// a component, which are released. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20018,10 +20182,10 @@ func (c *ClientWithResponses) ExplainInputWithResponse(ctx context.Context, id I
 
 // GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
 //
-// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster is
-// served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends after 1,000
-// revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a `Link` to the next
-// page.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed what the cluster
+// is served by way of other documents (layers, definitions, resource types), each with its `effect`. Such a page ends
+// after 1,000 revisions of those documents, or 16 MiB of them: it may have fewer revisions than `limit`, even none, and a
+// `Link` to the next page.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20036,7 +20200,7 @@ func (c *ClientWithResponses) GetClusterHistoryWithResponse(ctx context.Context,
 
 // UnassignNamespaceWithResponse Take a namespace off a cluster
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20051,7 +20215,7 @@ func (c *ClientWithResponses) UnassignNamespaceWithResponse(ctx context.Context,
 
 // AssignNamespaceWithResponse Assign a namespace to a cluster
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20066,7 +20230,7 @@ func (c *ClientWithResponses) AssignNamespaceWithResponse(ctx context.Context, i
 
 // RelinquishPatchesWithResponse Give up everything a manager owns
 //
-// Values nobody else owns are removed; with `retain=true` they stay, unowned.
+// Values without another owner are removed; with `retain=true` they stay, unowned.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20079,7 +20243,7 @@ func (c *ClientWithResponses) RelinquishPatchesWithResponse(ctx context.Context,
 	return ParseRelinquishPatchesResponse(rsp)
 }
 
-// GetPatchesWithResponse A component's patches on a cluster, and who owns which
+// GetPatchesWithResponse Patches of a component on a cluster, and their owners
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20094,8 +20258,8 @@ func (c *ClientWithResponses) GetPatchesWithResponse(ctx context.Context, id ID,
 
 // PatchPatchesWithBodyWithResponse Set and remove single values
 //
-// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-// unless `force`; with the same value both own it.
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+// `field_conflict` unless `force`; with the same value both own it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20110,8 +20274,8 @@ func (c *ClientWithResponses) PatchPatchesWithBodyWithResponse(ctx context.Conte
 
 // PatchPatchesWithResponse Set and remove single values
 //
-// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-// unless `force`; with the same value both own it.
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+// `field_conflict` unless `force`; with the same value both own it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20126,8 +20290,8 @@ func (c *ClientWithResponses) PatchPatchesWithResponse(ctx context.Context, id I
 
 // PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse Set and remove single values
 //
-// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409 `field_conflict`
-// unless `force`; with the same value both own it.
+// Sets the given paths; null removes one. A path that another named manager owns with a different value is 409
+// `field_conflict` unless `force`; with the same value both own it.
 //
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20142,7 +20306,8 @@ func (c *ClientWithResponses) PatchPatchesWithApplicationMergePatchPlusJSONBodyW
 
 // ApplyPatchesWithBodyWithResponse Apply a manager's full set of values
 //
-// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+// they have no other owner.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20157,7 +20322,8 @@ func (c *ClientWithResponses) ApplyPatchesWithBodyWithResponse(ctx context.Conte
 
 // ApplyPatchesWithResponse Apply a manager's full set of values
 //
-// The body is everything this manager wants. Paths it owned and no longer lists are given up: removed when nobody else owns them.
+// The body is the complete set of this manager. Paths that it owned and no longer lists are released, and removed when
+// they have no other owner.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20172,7 +20338,7 @@ func (c *ClientWithResponses) ApplyPatchesWithResponse(ctx context.Context, id I
 
 // UnassignPlatformComponentWithResponse Take a platform component off a cluster
 //
-// Does nothing when it is not assigned. Its patches go with it, in the same commit.
+// No effect when it is not assigned. Its patches go with it, in the same commit.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20187,7 +20353,8 @@ func (c *ClientWithResponses) UnassignPlatformComponentWithResponse(ctx context.
 
 // AssignPlatformComponentWithBodyWithResponse Assign a platform component to a cluster
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20202,7 +20369,8 @@ func (c *ClientWithResponses) AssignPlatformComponentWithBodyWithResponse(ctx co
 
 // AssignPlatformComponentWithResponse Assign a platform component to a cluster
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20217,7 +20385,7 @@ func (c *ClientWithResponses) AssignPlatformComponentWithResponse(ctx context.Co
 
 // UnassignResourceWithResponse Take a resource off a cluster
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20232,7 +20400,8 @@ func (c *ClientWithResponses) UnassignResourceWithResponse(ctx context.Context, 
 
 // AssignResourceWithBodyWithResponse Assign a resource to a cluster
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20247,7 +20416,8 @@ func (c *ClientWithResponses) AssignResourceWithBodyWithResponse(ctx context.Con
 
 // AssignResourceWithResponse Assign a resource to a cluster
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20262,7 +20432,7 @@ func (c *ClientWithResponses) AssignResourceWithResponse(ctx context.Context, id
 
 // UnassignRoleBindingWithResponse Take a role binding off a cluster
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20277,7 +20447,7 @@ func (c *ClientWithResponses) UnassignRoleBindingWithResponse(ctx context.Contex
 
 // AssignRoleBindingWithResponse Assign a role binding to a cluster
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20290,9 +20460,9 @@ func (c *ClientWithResponses) AssignRoleBindingWithResponse(ctx context.Context,
 	return ParseAssignRoleBindingResponse(rsp)
 }
 
-// GetClusterStatusWithResponse What is known of a cluster
+// GetClusterStatusWithResponse Status of a cluster
 //
-// What it was given, what it said it has applied, and what it failed at, input by input. Works for a decommissioned cluster, too.
+// For each input: whether the cluster was served it, has applied it, or failed at it. Works for a decommissioned cluster, too.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20307,7 +20477,7 @@ func (c *ClientWithResponses) GetClusterStatusWithResponse(ctx context.Context, 
 
 // GetHealthWithResponse Liveness
 //
-// The process answers. Says nothing about the store.
+// The process answers. The store is not checked.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20322,7 +20492,8 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 
 // ListLayersWithResponse List layers
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20363,7 +20534,7 @@ func (c *ClientWithResponses) CreateLayerWithResponse(ctx context.Context, param
 
 // DeleteLayerWithResponse Delete a layer
 //
-// What only this layer gave leaves the clusters that it matched: guarded like any removal, so plan it first.
+// Entries that clusters have only through this layer are removed from them: guarded like any removal, so plan it first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20391,7 +20562,8 @@ func (c *ClientWithResponses) GetLayerWithResponse(ctx context.Context, id ID, p
 
 // PatchLayerWithBodyWithResponse Merge-patch a layer
 //
-// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+// values of lower layers, use PUT.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20406,7 +20578,8 @@ func (c *ClientWithResponses) PatchLayerWithBodyWithResponse(ctx context.Context
 
 // PatchLayerWithResponse Merge-patch a layer
 //
-// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+// values of lower layers, use PUT.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20421,7 +20594,8 @@ func (c *ClientWithResponses) PatchLayerWithResponse(ctx context.Context, id ID,
 
 // PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a layer
 //
-// RFC 7396: null removes a field or a key, objects are merged, lists replace. A patch that is null, so that nothing below the layer says it, is written with PUT.
+// RFC 7396: null removes a field or a key, objects are merged, lists replace. To set a patch to null, which hides the
+// values of lower layers, use PUT.
 //
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20436,7 +20610,8 @@ func (c *ClientWithResponses) PatchLayerWithApplicationMergePatchPlusJSONBodyWit
 
 // UpdateLayerWithBodyWithResponse Update a layer
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20451,7 +20626,8 @@ func (c *ClientWithResponses) UpdateLayerWithBodyWithResponse(ctx context.Contex
 
 // UpdateLayerWithResponse Update a layer
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20481,7 +20657,7 @@ func (c *ClientWithResponses) GetLayerHistoryWithResponse(ctx context.Context, i
 
 // UnassignLayerNamespaceWithResponse Take a namespace off a layer
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20496,7 +20672,7 @@ func (c *ClientWithResponses) UnassignLayerNamespaceWithResponse(ctx context.Con
 
 // AssignLayerNamespaceWithResponse Assign a namespace to a layer
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20511,7 +20687,7 @@ func (c *ClientWithResponses) AssignLayerNamespaceWithResponse(ctx context.Conte
 
 // UnassignLayerPlatformComponentWithResponse Take a platform component off a layer
 //
-// Does nothing when the layer does not give it. What the layer says in overrides and patches stays, for clusters that have it otherwise.
+// No effect when the layer does not assign it. The layer's overrides and patches stay, for clusters that have it otherwise.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20526,7 +20702,8 @@ func (c *ClientWithResponses) UnassignLayerPlatformComponentWithResponse(ctx con
 
 // AssignLayerPlatformComponentWithBodyWithResponse Assign a platform component to a layer
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20541,7 +20718,8 @@ func (c *ClientWithResponses) AssignLayerPlatformComponentWithBodyWithResponse(c
 
 // AssignLayerPlatformComponentWithResponse Assign a platform component to a layer
 //
-// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: settings present in the body are set, null clears an override, absent ones stay.
+// Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20556,7 +20734,7 @@ func (c *ClientWithResponses) AssignLayerPlatformComponentWithResponse(ctx conte
 
 // UnassignLayerResourceWithResponse Take a resource off a layer
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20571,7 +20749,8 @@ func (c *ClientWithResponses) UnassignLayerResourceWithResponse(ctx context.Cont
 
 // AssignLayerResourceWithBodyWithResponse Assign a resource to a layer
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20586,7 +20765,8 @@ func (c *ClientWithResponses) AssignLayerResourceWithBodyWithResponse(ctx contex
 
 // AssignLayerResourceWithResponse Assign a resource to a layer
 //
-// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a body they stay. Atomic, so that two people never overwrite each other.
+// Creates the assignment or updates it: overrides in the body replace those there are, null clears them, and without a
+// body they stay. Atomic: concurrent changes do not overwrite each other.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20601,7 +20781,7 @@ func (c *ClientWithResponses) AssignLayerResourceWithResponse(ctx context.Contex
 
 // UnassignLayerRoleBindingWithResponse Take a role binding off a layer
 //
-// Does nothing when it is not assigned.
+// No effect when it is not assigned.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20616,7 +20796,7 @@ func (c *ClientWithResponses) UnassignLayerRoleBindingWithResponse(ctx context.C
 
 // AssignLayerRoleBindingWithResponse Assign a role binding to a layer
 //
-// Does nothing when it is assigned already.
+// No effect when it is assigned already.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20631,8 +20811,8 @@ func (c *ClientWithResponses) AssignLayerRoleBindingWithResponse(ctx context.Con
 
 // GetMetricsWithResponse Metrics in the Prometheus text format
 //
-// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this process.
-// A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
+// No token is needed. With a read token there are also metrics that name clusters: when the Flux of each last polled this
+// process. A server with METRICS_ADDR has them there, with the probes and the version, and answers 404 here.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20647,7 +20827,8 @@ func (c *ClientWithResponses) GetMetricsWithResponse(ctx context.Context, reqEdi
 
 // ListNamespacesWithResponse List namespaces
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20688,7 +20869,8 @@ func (c *ClientWithResponses) CreateNamespaceWithResponse(ctx context.Context, p
 
 // DeleteNamespaceWithResponse Delete a namespace
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20761,7 +20943,8 @@ func (c *ClientWithResponses) PatchNamespaceWithApplicationMergePatchPlusJSONBod
 
 // UpdateNamespaceWithBodyWithResponse Update a namespace
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20776,7 +20959,8 @@ func (c *ClientWithResponses) UpdateNamespaceWithBodyWithResponse(ctx context.Co
 
 // UpdateNamespaceWithResponse Update a namespace
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20830,7 +21014,7 @@ func (c *ClientWithResponses) GetOpenAPIYAMLWithResponse(ctx context.Context, re
 	return ParseGetOpenAPIYAMLResponse(rsp)
 }
 
-// PlanWithBodyWithResponse What a batch would do
+// PlanWithBodyWithResponse Plan a batch
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -20847,7 +21031,7 @@ func (c *ClientWithResponses) PlanWithBodyWithResponse(ctx context.Context, para
 	return ParsePlanResponse(rsp)
 }
 
-// PlanWithResponse What a batch would do
+// PlanWithResponse Plan a batch
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
@@ -20866,7 +21050,8 @@ func (c *ClientWithResponses) PlanWithResponse(ctx context.Context, params *Plan
 
 // ListPlatformComponentsWithResponse List platform components
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20907,7 +21092,8 @@ func (c *ClientWithResponses) CreatePlatformComponentWithResponse(ctx context.Co
 
 // DeletePlatformComponentWithResponse Delete a platform component
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20980,7 +21166,8 @@ func (c *ClientWithResponses) PatchPlatformComponentWithApplicationMergePatchPlu
 
 // UpdatePlatformComponentWithBodyWithResponse Update a platform component
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20995,7 +21182,8 @@ func (c *ClientWithResponses) UpdatePlatformComponentWithBodyWithResponse(ctx co
 
 // UpdatePlatformComponentWithResponse Update a platform component
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21010,10 +21198,10 @@ func (c *ClientWithResponses) UpdatePlatformComponentWithResponse(ctx context.Co
 
 // GetPlatformComponentHistoryWithResponse Revisions that changed a platform component, newest first
 //
-// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's input on
-// any cluster by way of other documents (layers, clusters, the components that it depends on), each with its `effect` and on how
-// many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or 100,000 inputs that it has
-// compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
+// Works for a document that is gone, too. With `view=effective` it also lists the revisions that changed the component's
+// input on any cluster by way of other documents (layers, clusters, the components that it depends on), each with its
+// `effect` and on how many `clusters`. Such a page ends after 1,000 revisions of those documents, 16 MiB of them, or
+// 100,000 inputs that it has compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21026,9 +21214,9 @@ func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx contex
 	return ParseGetPlatformComponentHistoryResponse(rsp)
 }
 
-// GetPlatformComponentStatusWithResponse What is known of a platform component
+// GetPlatformComponentStatusWithResponse Status of a platform component
 //
-// Which versions of it clusters are asked for, the most first, and how many clusters have said so of each.
+// Its desired versions, the most frequent first, and how many clusters have confirmed each.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21043,7 +21231,7 @@ func (c *ClientWithResponses) GetPlatformComponentStatusWithResponse(ctx context
 
 // GetPlatformComponentUsageWithResponse Which clusters run a platform component, at which version
 //
-// Clusters that run the same are counted together, the most used first: what a cluster or a layer says, or else the catalog.
+// Clusters that run the same are counted together, the most used first: set by a cluster, a layer, or else the catalog.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21058,9 +21246,9 @@ func (c *ClientWithResponses) GetPlatformComponentUsageWithResponse(ctx context.
 
 // GetReadyWithResponse Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body says which
-// check failed; a read-only server that goes on without its store is ready and says so. With `for=polls` that holds in mode
-// crud, too: whoever sends polls here need not stop because changes fail.
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
+// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
+// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21075,7 +21263,8 @@ func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, params *
 
 // ListResourceTypesWithResponse List resource types
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21116,7 +21305,8 @@ func (c *ClientWithResponses) CreateResourceTypeWithResponse(ctx context.Context
 
 // DeleteResourceTypeWithResponse Delete a resource type
 //
-// A type of which there are resources is refused with 409, unless `cascade=true` deletes them and takes them off all clusters in the same commit. Polls of it are 404 from then on: Flux keeps what it has.
+// A type with resources is refused with 409, unless `cascade=true` deletes them and removes them from all clusters in the
+// same commit. Polls of it are 404 from then on: Flux keeps what it has.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21189,7 +21379,8 @@ func (c *ClientWithResponses) PatchResourceTypeWithApplicationMergePatchPlusJSON
 
 // UpdateResourceTypeWithBodyWithResponse Update a resource type
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21204,7 +21395,8 @@ func (c *ClientWithResponses) UpdateResourceTypeWithBodyWithResponse(ctx context
 
 // UpdateResourceTypeWithResponse Update a resource type
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21234,7 +21426,8 @@ func (c *ClientWithResponses) GetResourceTypeHistoryWithResponse(ctx context.Con
 
 // ListResourcesWithResponse List resources of a type
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21275,7 +21468,8 @@ func (c *ClientWithResponses) CreateResourceWithResponse(ctx context.Context, pT
 
 // DeleteResourceWithResponse Delete a resource
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21348,7 +21542,8 @@ func (c *ClientWithResponses) PatchResourceWithApplicationMergePatchPlusJSONBody
 
 // UpdateResourceWithBodyWithResponse Update a resource
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21363,7 +21558,8 @@ func (c *ClientWithResponses) UpdateResourceWithBodyWithResponse(ctx context.Con
 
 // UpdateResourceWithResponse Update a resource
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21424,7 +21620,7 @@ func (c *ClientWithResponses) GetRevisionWithResponse(ctx context.Context, revis
 
 // RestoreRevisionWithBodyWithResponse Put one document, or all, back to how they were
 //
-// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 // `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -21440,7 +21636,7 @@ func (c *ClientWithResponses) RestoreRevisionWithBodyWithResponse(ctx context.Co
 
 // RestoreRevisionWithResponse Put one document, or all, back to how they were
 //
-// Makes a new revision whose documents are those of the given one; what did not exist then is deleted under the rules of DELETE.
+// Makes a new revision with the documents of this one; what did not exist then is deleted under the rules of DELETE.
 // `kind` and `id` in the body restrict it to one document. Plan it with an operation `restore` of `/plan`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -21454,14 +21650,15 @@ func (c *ClientWithResponses) RestoreRevisionWithResponse(ctx context.Context, r
 	return ParseRestoreRevisionResponse(rsp)
 }
 
-// RevertRevisionWithBodyWithResponse Take back what one revision changed
+// RevertRevisionWithBodyWithResponse Revert a revision
 //
-// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-// the newest first. Plan it with such operations at `/plan`.
+// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+// `/batch`, the newest first. Plan it with such operations at `/plan`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21474,14 +21671,15 @@ func (c *ClientWithResponses) RevertRevisionWithBodyWithResponse(ctx context.Con
 	return ParseRevertRevisionResponse(rsp)
 }
 
-// RevertRevisionWithResponse Take back what one revision changed
+// RevertRevisionWithResponse Revert a revision
 //
-// Makes a new revision that takes back exactly what the given one changed, and leaves what was changed since: of each document
-// it is a three-way merge, field by field, entry by entry of lists by their ids, and patches path by path. What was changed again since is
-// a conflict, 409 `revert_conflict`, and then nothing is reverted; `prefer` decides. Every document is compared with the version
-// that the revision wrote before any is restored. What the revision created is deleted under the rules of DELETE; later patches
-// of a component that would be deleted are a conflict of their clusters, and `ours` keeps the component. Tokens are never reverted. To take back several revisions at once, send operations `revert` to `/batch`,
-// the newest first. Plan it with such operations at `/plan`.
+// Makes a new revision that reverts the changes of this one and keeps later changes: of each document it is a three-way
+// merge, field by field, entry by entry of lists by their ids, and patches path by path. A later change of the same value
+// is a conflict, 409 `revert_conflict`, and no change is made, unless `prefer` resolves it. Every document is compared
+// with the version that the revision wrote before any is restored. Documents that the revision created are deleted under
+// the rules of DELETE; later patches of a component that would be deleted are a conflict of their clusters, and `ours`
+// keeps the component. Tokens are never reverted. To revert several revisions at once, send operations `revert` to
+// `/batch`, the newest first. Plan it with such operations at `/plan`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21496,7 +21694,8 @@ func (c *ClientWithResponses) RevertRevisionWithResponse(ctx context.Context, re
 
 // ListRoleBindingsWithResponse List role bindings
 //
-// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count` is the number before paging.
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21537,7 +21736,8 @@ func (c *ClientWithResponses) CreateRoleBindingWithResponse(ctx context.Context,
 
 // DeleteRoleBindingWithResponse Delete a role binding
 //
-// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of them in the same commit.
+// A definition that clusters still use is refused with 409 and the list of them, unless `cascade=true` takes it off all of
+// them in the same commit.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21610,7 +21810,8 @@ func (c *ClientWithResponses) PatchRoleBindingWithApplicationMergePatchPlusJSONB
 
 // UpdateRoleBindingWithBodyWithResponse Update a role binding
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21625,7 +21826,8 @@ func (c *ClientWithResponses) UpdateRoleBindingWithBodyWithResponse(ctx context.
 
 // UpdateRoleBindingWithResponse Update a role binding
 //
-// Fields present in the body replace what is stored, absent and null ones stay. Lists and maps replace as a whole, except that the fields of a list's entry which the body does not mention keep their value. The document must exist.
+// Fields in the body replace the stored ones; absent and null fields stay. Lists and maps replace as a whole, except that
+// the fields of a list's entry which the body does not mention keep their value. The document must exist.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21653,12 +21855,13 @@ func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Cont
 	return ParseGetRoleBindingHistoryResponse(rsp)
 }
 
-// GetStatusWithResponse What is known of the fleet
+// GetStatusWithResponse Status of the fleet
 //
-// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by how soon somebody has to look: failed,
-// silent, behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A cluster that is silent
-// and failed before is in both states, and is counted in both. With `component` it is about the clusters that have that component, and about nothing else on them;
-// `component_version` and `oci_tag` leave out those that are asked for another one.
+// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
+// behind, unknown, never, progressing, delivered, confirmed. `state` leaves clusters out and counts all the same. A
+// cluster that is silent and failed before is in both states, and is counted in both. With `component` it covers the
+// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
+// desired version is this one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21673,7 +21876,8 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, params 
 
 // ListTokensWithResponse List tokens
 //
-// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page.
+// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the
+// next page.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21688,7 +21892,7 @@ func (c *ClientWithResponses) ListTokensWithResponse(ctx context.Context, params
 
 // CreateTokenWithBodyWithResponse Create a token
 //
-// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 // `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 // empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 //
@@ -21705,7 +21909,7 @@ func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Contex
 
 // CreateTokenWithResponse Create a token
 //
-// The answer holds the secret, and nothing shows it again: the fleet keeps its SHA-256 only. A token of role
+// The answer has the secret, which is never shown again: the fleet keeps its SHA-256 only. A token of role
 // `poll` reads the Flux endpoints of its `cluster_id` and works as long as that cluster is answered, also with
 // empty lists after it was deleted; `DELETE /clusters/{id}?mode=orphan` ends it.
 //
@@ -21753,7 +21957,7 @@ func (c *ClientWithResponses) GetTokenWithResponse(ctx context.Context, id ID, p
 
 // RotateTokenWithBodyWithResponse Give a token a new secret
 //
-// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 // that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -21769,7 +21973,7 @@ func (c *ClientWithResponses) RotateTokenWithBodyWithResponse(ctx context.Contex
 
 // RotateTokenWithResponse Give a token a new secret
 //
-// The answer holds the new secret, and nothing shows it again. Secrets from before work for `overlap` longer, so
+// The answer has the new secret, which is never shown again. Previous secrets work for `overlap` longer, so
 // that clients can be moved one after the other; with `0s`, for a secret that leaked, they end at once.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -21796,10 +22000,10 @@ func (c *ClientWithResponses) GetVersionWithResponse(ctx context.Context, reqEdi
 	return ParseGetVersionResponse(rsp)
 }
 
-// WhoAmIWithResponse Who the caller is to this server
+// WhoAmIWithResponse Identity of the caller
 //
-// What the token or client certificate of the request stands for, until when, and what this server lets it do, without the
-// secret. Good in both modes, for every credential that is good at all; 401 says why one is not.
+// The holder of the token or client certificate of the request, its expiry and its permissions on this server, without the
+// secret. Works in both modes for every valid credential; 401 has the reason why one is not valid.
 //
 // Returns a wrapper object for the known response body format(s).
 //
