@@ -18,13 +18,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// signInBrowser signs in with a browser.
+// signInBrowser signs in with a browser and a read token.
 func signInBrowser(t *testing.T, env *testEnv) *testbrowser.Browser {
 	t.Helper()
 	return signInBrowserAs(t, env, readToken)
 }
 
-// signInBrowserAs is signInBrowser with another token, and with changes.
+// signInBrowserAs signs in with a browser and a token; with changes, the page offers change forms.
 func signInBrowserAs(t *testing.T, env *testEnv, token string, changes ...bool) *testbrowser.Browser {
 	t.Helper()
 	env.http.Close()
@@ -37,7 +37,7 @@ func signInBrowserAs(t *testing.T, env *testEnv, token string, changes ...bool) 
 	return b
 }
 
-// user answers questions by clicking, as a person would, and counts.
+// user performs tasks by clicking in a browser, and counts the clicks.
 type user struct {
 	*testbrowser.Browser
 
@@ -51,48 +51,48 @@ func (a *user) follow(selector string) {
 	a.Follow(selector)
 }
 
-// question is answered from the first page.
-func (a *user) task(what string, answer func()) {
+// task starts at the overview and logs the number of clicks.
+func (a *user) task(name string, perform func()) {
 	a.T.Helper()
 	a.Run(chromedp.Navigate(a.env.http.URL + "/ui/"))
 	a.clicks = 0
-	answer()
-	a.T.Logf("%-45s %d clicks", what, a.clicks)
+	perform()
+	a.T.Logf("%-45s %d clicks", name, a.clicks)
 }
 
-// Each of the page's questions is answered by a few clicks.
+// TestTasks: each common task takes a few clicks.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	env := setupWith(t, 2000, "")
 	a := &user{Browser: signInBrowser(t, env), env: env}
-	a.task("Is anything wrong now?", func() {
+	a.task("find clusters that need attention", func() {
 		require.Contains(t, a.Text("h1"), "122 clusters need attention")
 		require.Contains(t, a.Text(".tiles"), "49")
 		require.Contains(t, a.Text("tbody"), "UpgradeFailed")
 		a.Screenshot("page-overview.png")
 	})
-	a.task("Who is behind?", func() {
+	a.task("find clusters that are behind", func() {
 		a.follow(".tile.s-behind")
 		require.Contains(t, a.Text("tbody"), "cluster-0009")
 	})
-	a.task("Who fails, in whose words?", func() {
+	a.task("find failing clusters and their messages", func() {
 		a.follow(".tile.s-failed")
 		require.Contains(t, a.Text("tbody"), "401 Unauthorized")
 		a.Screenshot("page-clusters.png")
 	})
-	a.task("What runs where?", func() {
+	a.task("find the versions on clusters", func() {
 		a.follow(`nav a[href="/ui/components"]`)
 		require.Contains(t, a.Text("tbody"), "9.0.0")
 		a.Screenshot("page-components.png")
 	})
-	a.task("Which clusters run this version?", func() {
+	a.task("find the clusters with a version", func() {
 		a.follow(`nav a[href="/ui/components"]`)
 		a.follow(`.cell.pinned`)
 		require.Contains(t, a.Text("tbody"), "cluster-0001")
 		require.Contains(t, a.Text(".chips"), "All\n1")
 		a.Screenshot("page-version.png")
 	})
-	a.task("What changed?", func() {
+	a.task("find the newest change", func() {
 		require.Contains(t, a.Text(".changes"), "grafana 9 on trial")
 		a.follow(`.changes .what`)
 		require.Contains(t, a.Text(".doc"), "9.0.0")
@@ -100,50 +100,49 @@ func TestTasks(t *testing.T) {
 		require.NotContains(t, a.Text("main"), "hunter2")
 		a.Screenshot("page-change.png")
 	})
-	a.task("What would taking it back do?", func() {
+	a.task("preview a revert", func() {
 		a.follow(`.changes .what`)
 		a.follow(".actions a")
-		require.Contains(t, a.Text("main"), "This page only looks")
+		require.Contains(t, a.Text("main"), "Read-only. To apply this change")
 		a.Screenshot("page-revert.png")
 	})
-	a.task("What about this cluster?", func() {
+	a.task("inspect a cluster", func() {
 		a.follow("tbody th a")
 		require.Contains(t, a.Text(".failures"), "timed out waiting")
 		a.Screenshot("page-cluster.png")
 	})
-	a.task("Who says this value?", func() {
+	a.task("find the source of a value", func() {
 		a.follow("tbody th a")
 		a.follow(`a[href$="/inputs/platform-components/podinfo"]`)
 		require.Contains(t, a.Text("tbody"), "component podinfo")
 		a.Screenshot("page-input.png")
 	})
-	a.task("What about this component?", func() {
+	a.task("inspect a component", func() {
 		a.follow(`nav a[href="/ui/components"]`)
 		a.follow(`tbody a[href="/ui/components/grafana"]`)
 		require.Contains(t, a.Text("tbody"), "cluster-0001")
 		a.Screenshot("page-component.png")
 	})
-	a.task("What about this layer?", func() {
+	a.task("inspect a layer", func() {
 		a.follow(`nav a[href="/ui/layers"]`)
 		a.follow(`tbody th a`)
 		require.Contains(t, a.Text("main"), "tier=gold")
 		a.Screenshot("page-layer.png")
 	})
-	a.task("What changed before?", func() {
+	a.task("find older changes", func() {
 		a.follow(`nav a[href="/ui/changes"]`)
 		require.Contains(t, a.Text("main"), "the catalog")
 		a.Screenshot("page-changes.png")
 	})
-	t.Log("How is this rollout going?                    there are no rollouts yet, and no page of them")
 
 	for _, url := range a.Requested() {
-		require.True(t, strings.HasPrefix(url, env.http.URL+"/"), "the page asked for %s", url)
+		require.True(t, strings.HasPrefix(url, env.http.URL+"/"), "the page requested %s", url)
 		require.NotContains(t, url, readToken)
 	}
 	require.Empty(t, a.Complaints())
 }
 
-// phone is the size of one; dark and light are what a browser prefers.
+// phone is the size of a phone; dark and light are preferred color schemes.
 var (
 	phone = emulation.SetDeviceMetricsOverride(390, 844, 2, true)
 	dark  = prefers("dark")
@@ -154,7 +153,7 @@ func prefers(scheme string) chromedp.Action {
 	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
 }
 
-// screenshots are pages that are kept as they look, by the names of the files.
+// screenshots takes a screenshot of each page, by file name, and requires that no page is wider than the screen.
 func screenshots(t *testing.T, b *testbrowser.Browser, env *testEnv, style string, pages map[string]string) {
 	t.Helper()
 	for name, path := range pages {
@@ -166,7 +165,7 @@ func screenshots(t *testing.T, b *testbrowser.Browser, env *testEnv, style strin
 	}
 }
 
-// What it looks like in the dark and on a phone; nothing is wider than the screen.
+// TestScreenshots: pages fit the screen in dark mode and on a phone.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	env := setupWith(t, 200, "")
@@ -183,7 +182,8 @@ func TestScreenshots(t *testing.T) {
 	require.Empty(t, b.Complaints())
 }
 
-// What it looks like when there is nothing, when everything fails, when names are as long as they may be, and when something is refused.
+// TestScreenshotsOfExtremeContent: pages fit the screen for an empty fleet, if every cluster fails, with names of maximal length, and for
+// refusals.
 func TestScreenshotsOfExtremeContent(t *testing.T) {
 	t.Parallel()
 	words := strings.Repeat("Helm upgrade failed for release observability/grafana with chart grafana@8.1.0: context deadline exceeded; ", 12)
@@ -198,7 +198,7 @@ func TestScreenshotsOfExtremeContent(t *testing.T) {
 	})
 	env.advance(time.Minute)
 	for i, doc := range env.replica.State().All(fleet.KindCluster) {
-		env.report(i*40+3, doc, env.now()) // as those that fail
+		env.report(i*40+3, doc, env.now()) // an index of failing clusters
 	}
 	everything := map[string]string{
 		"all-failing": "/ui/", "all-failing-clusters": "/ui/clusters?state=failed", "long-cluster": "/ui/clusters/" + long, "long-component": "/ui/components/" + long, "long-components": "/ui/components",
@@ -210,7 +210,7 @@ func TestScreenshotsOfExtremeContent(t *testing.T) {
 	for env, pages := range map[*testEnv]map[string]string{env: everything, setupEmpty(t): nothing} {
 		b := signInBrowserAs(t, env, writeToken, true)
 		screenshots(t, b, env, "", pages)
-		if os.Getenv("SCREENSHOT_DIR") != "" { // the dark is as wide
+		if os.Getenv("SCREENSHOT_DIR") != "" { // dark mode has the same layout
 			b.Run(dark)
 			screenshots(t, b, env, "dark-", pages)
 		}
@@ -219,7 +219,7 @@ func TestScreenshotsOfExtremeContent(t *testing.T) {
 	}
 }
 
-// The page is good for people who do not see it, or have no mouse.
+// TestAccessibility: axe-core finds no violation on any page.
 func TestAccessibility(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
@@ -243,14 +243,14 @@ func TestAccessibility(t *testing.T) {
 	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in"}, allPages...) {
 		look(path)
 	}
-	b.Run(dark) // the colours are others
+	b.Run(dark) // with other colors
 	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components", "/ui/clusters/cluster-0001/delete", "/ui/clusters?selector=in+in"} {
 		look(path)
 	}
 	t.Logf("axe-core: violations 0, rules passed %d, pages %d", len(rules), pages)
 }
 
-// From the first page to a cluster's failure without a mouse.
+// TestKeyboardNavigation reaches the failure of a cluster without a mouse.
 func TestKeyboardNavigation(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
@@ -268,7 +268,7 @@ func TestKeyboardNavigation(t *testing.T) {
 	press("\r")
 	b.At("/ui/clusters/cluster-0043")
 	press("/")
-	// The test's keyboard goes on to type what the page has taken for a command; others do not.
+	// The simulated keyboard also types the shortcut into the field; a real one does not.
 	b.Run(chromedp.Evaluate(`document.activeElement.value = ""; document.activeElement.id`, &focused))
 	require.Equal(t, "q", focused)
 	press("tier=gold\r")
@@ -278,12 +278,12 @@ func TestKeyboardNavigation(t *testing.T) {
 	require.Empty(t, b.Complaints())
 }
 
-// A change is made by clicking: the plan, the reason, the name of what is protected.
+// TestDeleteClusterInBrowser: the form requires a reason and the name of the protected environment.
 func TestDeleteClusterInBrowser(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 8)
 	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
-	a.task("Delete this cluster", func() {
+	a.task("delete a cluster", func() {
 		a.follow("tbody th a")
 		a.follow(`a[href="/ui/clusters/cluster-0003/delete"]`)
 		require.Contains(t, a.Text("main"), "platform-component grafana REMOVED: Flux uninstalls it")
@@ -292,7 +292,7 @@ func TestDeleteClusterInBrowser(t *testing.T) {
 		var complete bool
 		a.Run(chromedp.Evaluate(`document.querySelector(".decide").checkValidity()`, &complete))
 		require.False(t, complete, "a reason and the name are required")
-		require.Len(t, a.Requested(), asked, "so nothing was sent")
+		require.Len(t, a.Requested(), asked, "nothing was sent")
 		a.Run(chromedp.SendKeys("#reason", "CHG-9: it is replaced", chromedp.ByQuery), chromedp.SendKeys("#confirm", "prod", chromedp.ByQuery))
 		a.follow(".decide button")
 		a.At("/ui/changes/4")
@@ -302,7 +302,7 @@ func TestDeleteClusterInBrowser(t *testing.T) {
 	require.Empty(t, a.Complaints())
 }
 
-// Whoever goes on looking sees what comes; that it cannot be read, and that they are signed out, is said.
+// TestPageRefreshes: an open page shows new data, and the sign-in form after the session has expired.
 func TestPageRefreshes(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 60)
@@ -323,7 +323,7 @@ func TestPageRefreshes(t *testing.T) {
 	b.At("/ui/sign-in?to=%2Fui%2Fclusters%2Fcluster-0003")
 }
 
-// What cannot be read again stays where it is, and is said to be old.
+// TestFailedRefreshShowsWarning: after a failed refresh the old content stays, below a warning.
 func TestFailedRefreshShowsWarning(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)

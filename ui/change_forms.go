@@ -13,28 +13,28 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// changeForm is a change that somebody may make here. Its plan is shown first.
+// changeForm is a change that the page offers. Its plan is shown first.
 type changeForm struct {
-	Headline, Button, NoChange string // NoChange is what is said when there is nothing left to do
-	NavSection                 string // the section of the page
+	Headline, Button, NoChange string // NoChange is the text for a plan without changes
+	NavSection                 string // the section that the navigation marks
 	Crumbs                     []pageLink
 	Notes                      []string
-	Command                    string // that does the same at the command line
-	Destructive                bool   // what it takes away is gone
+	Command                    string // the equivalent CLI command
+	Destructive                bool   // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
 	Remedies                   []remedy
-	fields                     func(*pageRequest) (documentFields, error) // nil: the documents say enough by their names
+	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
 }
 
 type pageLink struct{ Text, Link string }
 
-// way is what leads on when the API refuses a changeForm for one reason.
+// remedy is a link or command to offer when the API refuses a form with an error code.
 type remedy struct{ Code, Label, Link, Meaning string }
 
-// documentFields are the values that a changeForm changes, by document.
+// documentFields holds the fields that a form changes, by document.
 type documentFields map[api.ChangeRef][]fieldChange
 
-// changeForms are the changes that can be made here, by the address of their plans.
+// changeForms returns the form for each address.
 var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/changes/{revision}/revert":  revertForm,
 	"/changes/{revision}/restore": restoreForm,
@@ -45,6 +45,7 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/layers/{id}/delete":         deleteLayerForm,
 }
 
+// revertForm reverts a revision.
 func revertForm(req *pageRequest) (changeForm, error) {
 	number, err := req.revision()
 	if err != nil {
@@ -52,18 +53,18 @@ func revertForm(req *pageRequest) (changeForm, error) {
 	}
 	command := fmt.Sprintf("frs revision revert %d", number)
 	return changeForm{
-		Headline: fmt.Sprintf("Taking revision %d back", number), Button: fmt.Sprintf("Revert revision %d", number), NoChange: "Nothing of it is left to take back.",
+		Headline: fmt.Sprintf("Revert revision %d", number), Button: fmt.Sprintf("Revert revision %d", number), NoChange: "There is nothing left to revert.",
 		NavSection: "changes", Crumbs: []pageLink{{"Changes", link("changes")}, {fmt.Sprintf("Revision %d", number), link("changes", strconv.FormatInt(number, 10))}},
-		Notes: []string{"Whatever was changed since stays."}, Command: command, Operation: api.Operation{Op: client.OpRevert, Revision: number},
+		Notes: []string{"Later changes are kept."}, Command: command, Operation: api.Operation{Op: client.OpRevert, Revision: number},
 		Remedies: []remedy{
-			{client.CodeRevertConflict, command + " --ours", "", "keeps what was changed since"},
-			{client.CodeRevertConflict, command + " --theirs", "", "takes that back as well"},
+			{client.CodeRevertConflict, command + " --ours", "", "keeps the later changes"},
+			{client.CodeRevertConflict, command + " --theirs", "", "reverts them as well"},
 		},
 		fields: func(req *pageRequest) (documentFields, error) { return req.revertedFields(number) },
 	}, nil
 }
 
-// revertedFields are the values that a revision is known to have changed, the other way round.
+// revertedFields returns the fields that a revision changed, with before and after exchanged.
 func (req *pageRequest) revertedFields(number int64) (documentFields, error) {
 	rev, err := req.fleet.GetRevisionWithResponse(req.r.Context(), number, &api.GetRevisionParams{Limit: new(maxDocuments)})
 	if err != nil {
@@ -78,7 +79,7 @@ func (req *pageRequest) revertedFields(number int64) (documentFields, error) {
 	return out, nil
 }
 
-// restoreForm puts one document back to how it was at a revision.
+// restoreForm restores one document to its content at a revision.
 func restoreForm(req *pageRequest) (changeForm, error) {
 	number, err := req.revision()
 	kind, id := req.query("kind"), req.query("id")
@@ -91,9 +92,9 @@ func restoreForm(req *pageRequest) (changeForm, error) {
 		op.Kind, op.Type, noun = client.KindResource, name, "resource/"+name
 	}
 	return changeForm{
-		Headline: fmt.Sprintf("Putting %s %s back to revision %d", kindName(kind), id, number), Button: "Put it back", NoChange: "It is as it was at that revision.",
+		Headline: fmt.Sprintf("Restore %s %s to revision %d", kindName(kind), id, number), Button: "Restore", NoChange: "It already has the content of that revision.",
 		NavSection: "changes", Crumbs: []pageLink{{"Changes of " + id, historyLink(kind, id)}},
-		Notes:   []string{"Whatever was changed in it since is taken back as well. Other documents stay as they are."},
+		Notes:   []string{"Later changes of this document are reverted as well. Other documents are kept."},
 		Command: fmt.Sprintf("frs restore %d %s %s", number, noun, id), Operation: op,
 		fields: func(req *pageRequest) (documentFields, error) {
 			now, err := req.document(kind, id, nil)
@@ -127,16 +128,17 @@ func (req *pageRequest) document(name, id string, revision *int64) (json.RawMess
 	return io.ReadAll(rsp.Body)
 }
 
+// protectionForm sets or removes the deletion protection of a cluster.
 func protectionForm(req *pageRequest, on bool) changeForm {
 	id := req.r.PathValue("id")
 	p := changeForm{
-		Headline: "Protecting cluster " + id, Button: "Protect it", NoChange: "It is protected already.", NavSection: "clusters",
-		Notes:   []string{"NoChange is taken off a protected cluster, by whatever change, and it is not deleted."},
+		Headline: "Protect cluster " + id, Button: "Protect", NoChange: "The cluster is already protected.", NavSection: "clusters",
+		Notes:   []string{"No change can remove anything from a protected cluster, or delete it."},
 		Command: "frs cluster protect " + id, Crumbs: []pageLink{{"Clusters", link("clusters")}, {id, link("clusters", id)}},
 	}
 	if !on {
-		p.Headline, p.Button, p.NoChange = "Lifting the protection of cluster "+id, "Lift the protection", "It has no protection of its own: where it is protected, a layer says so."
-		p.Notes = []string{"Changes may take things off it again, and it may be deleted. A layer may protect it all the same."}
+		p.Headline, p.Button, p.NoChange = "Remove the protection of cluster "+id, "Remove protection", "The cluster has no protection of its own; a layer may protect it."
+		p.Notes = []string{"Changes can remove things from it again, and it can be deleted, unless a layer protects it."}
 		p.Command += " --off"
 	}
 	p.Operation = api.Operation{Op: client.OpPatch, Kind: client.KindCluster, ID: id, Patch: fmt.Appendf(nil, `{"deletion_protection":%t}`, on)}
@@ -146,50 +148,53 @@ func protectionForm(req *pageRequest, on bool) changeForm {
 	return p
 }
 
+// deleteClusterForm deletes a cluster; Flux uninstalls its objects.
 func deleteClusterForm(req *pageRequest) (changeForm, error) {
 	id := req.r.PathValue("id")
 	return changeForm{
-		Headline: "Deleting cluster " + id, Button: "Delete it", NoChange: "It is deleted already.", NavSection: "clusters", Destructive: true,
+		Headline: "Delete cluster " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "clusters", Destructive: true,
 		Notes: []string{
-			"Flux there is told to uninstall all that it has from here. The cluster itself stays.",
-			"To leave everything where it is: frs cluster delete " + id + " --mode orphan",
+			"Flux on the cluster uninstalls everything that it received from this service. The cluster itself is kept.",
+			"To keep all objects on the cluster: frs cluster delete " + id + " --mode orphan",
 		},
 		Command: "frs cluster delete " + id, Crumbs: []pageLink{{"Clusters", link("clusters")}, {id, link("clusters", id)}},
 		Operation: api.Operation{Op: client.OpDelete, Kind: client.KindCluster, ID: id},
-		Remedies:  []remedy{{client.CodeProtected, "Lift its protection first", link("clusters", id, "unprotect"), ""}},
+		Remedies:  []remedy{{client.CodeProtected, "Remove its protection first", link("clusters", id, "unprotect"), ""}},
 	}, nil
 }
 
+// deleteComponentForm deletes a component. With cascade in the address, it is also removed from clusters and layers.
 func deleteComponentForm(req *pageRequest) (changeForm, error) {
 	id, cascade := req.r.PathValue("id"), req.query("cascade") == "true"
 	p := changeForm{
-		Headline: "Deleting component " + id, Button: "Delete it", NoChange: "It is deleted already.", NavSection: "components", Destructive: true,
+		Headline: "Delete component " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "components", Destructive: true,
 		Command: "frs component delete " + id, Crumbs: []pageLink{{"Components", link("components")}, {id, link("components", id)}},
 		Operation: api.Operation{Op: client.OpDelete, Kind: client.KindPlatformComponent, ID: id, Cascade: cascade},
-		Remedies:  []remedy{{client.CodeInUse, "Take it off everything that has it as well", link("components", id, "delete") + "?cascade=true", ""}},
+		Remedies:  []remedy{{client.CodeInUse, "Also remove it from everything that uses it", link("components", id, "delete") + "?cascade=true", ""}},
 	}
 	if cascade {
-		p.Headline += ", off every cluster"
+		p.Headline += ", also from all clusters"
 		p.Command += " --cascade"
-		p.Notes = []string{"Flux uninstalls it wherever it is."}
+		p.Notes = []string{"Flux uninstalls it on every cluster."}
 	}
 	return p, nil
 }
 
+// deleteLayerForm deletes a layer.
 func deleteLayerForm(req *pageRequest) (changeForm, error) {
 	id := req.r.PathValue("id")
 	return changeForm{
-		Headline: "Deleting layer " + id, Button: "Delete it", NoChange: "It is deleted already.", NavSection: "layers", Destructive: true,
-		Notes:   []string{"Its clusters lose what only this layer gives them."},
+		Headline: "Delete layer " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "layers", Destructive: true,
+		Notes:   []string{"Its clusters lose the settings that only this layer sets."},
 		Command: "frs layer delete " + id, Crumbs: []pageLink{{"Layers", link("layers")}, {id, link("layers", id)}},
 		Operation: api.Operation{Op: client.OpDelete, Kind: client.KindLayer, ID: id},
 	}, nil
 }
 
-// offers tells whether changes are made here, by this visitor.
+// mayChange reports whether forms are enabled and the token may write.
 func (req *pageRequest) mayChange() bool { return req.page.cfg.Changes && req.may("write") }
 
-// revealed is this page with what is masked, whatever else its address says.
+// revealLink returns the address of this page with masked values revealed.
 func (req *pageRequest) revealLink() string {
 	page, query := *req.r.URL, req.r.URL.Query()
 	query.Set("reveal", "true")

@@ -17,9 +17,9 @@ import (
 // changeForm is a change that the page offers, in a fleet of eight clusters.
 type changeForm struct {
 	path       string
-	confirm    string                  // what has to be typed, because it goes from there
-	concurrent func(*fleet.Tx) error   // what somebody else does in between, which it would undo or meet
-	applied    func(*fleet.State) bool // that it is done
+	confirm    string                  // the environment to type as confirmation
+	concurrent func(*fleet.Tx) error   // a change by others after the plan was shown
+	applied    func(*fleet.State) bool // reports whether the change was applied
 }
 
 func patched(kind fleet.Kind, id, patch string) func(*fleet.Tx) error {
@@ -71,7 +71,7 @@ var allChangeForms = map[string]changeForm{
 	},
 }
 
-// setupChangeForms is a fleet of eight whose page offers changes to whoever signs in with the token.
+// setupChangeForms returns a fleet of eight clusters whose page offers changes, signed in with the token.
 func setupChangeForms(t *testing.T, token string) *testEnv {
 	t.Helper()
 	env := setup(t, 8)
@@ -81,7 +81,7 @@ func setupChangeForms(t *testing.T, token string) *testEnv {
 	return env
 }
 
-// unchanged requires that nothing was done.
+// unchanged requires that f creates no revision.
 func (env *testEnv) unchanged(f func()) {
 	env.t.Helper()
 	before := env.replica.State().Revision()
@@ -93,7 +93,7 @@ func (p changeForm) form(hash string) url.Values {
 	return url.Values{"plan_hash": {hash}, "reason": {"CHG-8: as we agreed"}, "confirm": {p.confirm}}
 }
 
-// Every change is made by its plan, with a reason, by who may, from here, once.
+// TestChangeForms: a change needs a current plan, a reason, the confirmation, a token that may write, and a form of this site.
 func TestChangeForms(t *testing.T) {
 	t.Parallel()
 	for name, p := range allChangeForms {
@@ -101,7 +101,7 @@ func TestChangeForms(t *testing.T) {
 			t.Parallel()
 			env := setupChangeForms(t, readToken)
 			env.unchanged(func() {
-				require.NotContains(t, env.get(p.path).body, "plan_hash", "what a token may not do is not offered")
+				require.NotContains(t, env.get(p.path).body, "plan_hash", "no form for a token that may only read")
 				require.Equal(t, http.StatusForbidden, env.send(env.client, http.MethodPost, p.path, p.form("x")).status)
 			})
 			require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
@@ -126,7 +126,7 @@ func TestChangeForms(t *testing.T) {
 				require.Contains(t, another.header.Get("Location"), "/ui/sign-in")
 			})
 
-			env.edit(p.concurrent) // since the plan was seen
+			env.edit(p.concurrent) // after the plan was shown
 			env.unchanged(func() {
 				stale := env.send(env.client, http.MethodPost, p.path, p.form(hash))
 				require.Equal(t, http.StatusPreconditionFailed, stale.status, stale.body)
@@ -143,7 +143,7 @@ func TestChangeForms(t *testing.T) {
 	}
 }
 
-// Two who say so at once, or one who clicks twice, make one revision, and neither page breaks.
+// TestChangeFormAppliedOnce: concurrent submissions of one plan create one revision, and no server error.
 func TestChangeFormAppliedOnce(t *testing.T) {
 	t.Parallel()
 	for name, p := range allChangeForms {
@@ -175,7 +175,7 @@ func TestChangeFormAppliedOnce(t *testing.T) {
 	}
 }
 
-// post sends a form in the visitor's name, from any goroutine.
+// post sends a form with the cookies of the client; safe for concurrent use.
 func (env *testEnv) post(path string, form url.Values) (status int, err error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -194,7 +194,7 @@ func (env *testEnv) post(path string, form url.Values) (status int, err error) {
 	return rsp.StatusCode, rsp.Body.Close()
 }
 
-// A token that is revoked between the plan and the form changes nothing, and one that may only read by then neither.
+// TestChangeFormAfterRevocation: a token that was revoked after the plan was shown changes nothing.
 func TestChangeFormAfterRevocation(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 8)
@@ -216,7 +216,7 @@ func TestChangeFormAfterRevocation(t *testing.T) {
 	})
 }
 
-// Without the switch nothing is offered, whoever asks; the plans can be looked at.
+// TestChangesDisabled: without the setting, plans are shown without forms, and submissions are refused.
 func TestChangesDisabled(t *testing.T) {
 	t.Parallel()
 	env := setupChangeForms(t, writeToken)
@@ -228,7 +228,7 @@ func TestChangesDisabled(t *testing.T) {
 		plan := env.get(p.path)
 		require.Equal(t, 200, plan.status, name)
 		require.NotContains(t, plan.body, "plan_hash", name)
-		require.Contains(t, plan.body, "This page only looks", name)
+		require.Contains(t, plan.body, "Read-only. To apply this change", name)
 		require.Equal(t, http.StatusMethodNotAllowed, env.send(env.client, http.MethodPost, p.path, p.form("x")).status, name)
 	}
 	for _, page := range []string{"/ui/clusters/cluster-0003", "/ui/components/grafana", "/ui/layers/gold"} {
@@ -236,7 +236,7 @@ func TestChangesDisabled(t *testing.T) {
 	}
 }
 
-// What is not there, or cannot be, is said.
+// TestChangeFormRefusals: forms for missing documents and refused changes show the reason, and a remedy if there is one.
 func TestChangeFormRefusals(t *testing.T) {
 	t.Parallel()
 	env := setupChangeForms(t, writeToken)
@@ -252,13 +252,13 @@ func TestChangeFormRefusals(t *testing.T) {
 	}
 	used := env.get("/ui/components/grafana/delete")
 	require.NotContains(t, used.body, "plan_hash")
-	require.Contains(t, used.body, "/ui/components/grafana/delete?cascade=true", "and how it can be")
+	require.Contains(t, used.body, "/ui/components/grafana/delete?cascade=true", "a remedy")
 	require.Contains(t, env.get("/ui/clusters/cluster-0005/delete").body, "/ui/clusters/cluster-0005/unprotect")
-	require.Contains(t, env.get("/ui/clusters/cluster-0005/protect").body, "It is protected already")
+	require.Contains(t, env.get("/ui/clusters/cluster-0005/protect").body, "already protected")
 	require.Contains(t, env.get("/ui/clusters/cluster-0002/unprotect").body, "no protection of its own")
-	require.Contains(t, env.get("/ui/changes/3/restore?kind=cluster&id=cluster-0001").body, "as it was at that revision")
+	require.Contains(t, env.get("/ui/changes/3/restore?kind=cluster&id=cluster-0001").body, "It already has the content of that revision")
 
-	// A document that is gone comes back as it was.
+	// A deleted document can be restored.
 	env.edit(func(tx *fleet.Tx) error {
 		_, err := tx.Create(fleet.KindLayer, []byte(`{"id":"empty","priority":3,"selector":"tier=none"}`))
 		return err
@@ -274,5 +274,5 @@ func TestChangeFormRefusals(t *testing.T) {
 	require.NotContains(t, masked.body, "hunter2")
 	require.Contains(t, masked.body, "reveal=true")
 	require.Contains(t, env.get(restorePath+"&reveal=true").body, "hunter2")
-	require.True(t, strings.Contains(masked.body, "id=cluster-0001"), "what is masked is asked for on the same page")
+	require.True(t, strings.Contains(masked.body, "id=cluster-0001"), "the link to reveal stays on the page")
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// changesPerPage is how many revisions the timeline shows at a time.
+// changesPerPage is the number of revisions in a page of the list.
 const changesPerPage = 40
 
-// changeRow is a revision in a list.
+// changeRow is a row of a list of revisions.
 type changeRow struct {
 	Revision          int64
 	Summary, By       string
 	Reason, RequestID string
 	At                time.Time
 	Count             int
-	UndoneBy          int64 // the revision that reverted it; 0: none is known
+	UndoneBy          int64 // the revision that reverted it; 0: none
 }
 
-// changes are revisions, the newest first, and the cursor of those before them.
+// changes returns revisions, the newest first, and the cursor of the next page.
 func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, next string, err error) {
 	revisions, header, err := req.revisions(p)
 	if err != nil {
@@ -45,8 +45,8 @@ func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, n
 	return rows, client.NextPage(header).Get("cursor"), nil
 }
 
-// revisions are those of a list: of a cluster and of a component also those that changed what clusters are served by way of other
-// documents.
+// revisions reads a page of revisions. For a cluster or component, they include the revisions of other documents that changed its
+// inputs.
 func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSummary, http.Header, error) {
 	if p.Kind != nil && p.ID != nil && p.Actor == nil {
 		switch *p.Kind {
@@ -71,7 +71,7 @@ func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSum
 	return *list.JSON200, list.HTTPResponse.Header, nil
 }
 
-// changesOf is the page of what changed one document.
+// historyLink returns the address of the list of revisions of a document.
 func historyLink(kind, id string) string {
 	return prefix + "/changes?" + url.Values{"kind": {kind}, "id": {id}}.Encode()
 }
@@ -83,13 +83,13 @@ type changesView struct {
 	Older, All      string
 }
 
-// day is the changes of one day, by UTC.
+// day holds the revisions of one day in UTC.
 type day struct {
 	Date    string
 	Changes []changeRow
 }
 
-// showChanges answers: what changed?
+// showChanges lists revisions by day.
 func showChanges(req *pageRequest) error {
 	view := changesView{Kind: req.query("kind"), ID: req.query("id"), Actor: req.query("actor"), All: prefix + "/changes"}
 	rows, next, err := req.changes(&api.ListRevisionsParams{
@@ -120,23 +120,23 @@ type changeView struct {
 	Change        changeRow
 	Actor         string
 	Groups        []documentGroup
-	Left          int // documents that are not shown
+	MoreDocuments int // not shown
 	Hidden        bool
 	Progress      stateBar
-	ProgressScope string // whose word Progress is; empty: nobody's
+	ProgressScope string // the clusters that Progress counts; empty: none
 	Superseded    bool   // later revisions changed all of these inputs again
 	Revert        string
 }
 
-// documentView is what a revision did to a document.
+// documentView is the change of a document by a revision.
 type documentView struct {
 	Kind, ID, Action, Link string
 	Fields                 []fieldChange
 	More                   int
-	Restore                []pageLink // plans that put it back
+	Restore                []pageLink // forms that restore it
 }
 
-// restores are the plans of putting a document back to what a revision made of it, or to what it was before.
+// restoreLinks returns links to the forms that restore a document to its state before or after a revision.
 func restoreLinks(revision int64, kind, id, action string) (out []pageLink) {
 	to := func(revision int64) string {
 		return fmt.Sprintf("%s/changes/%d/restore?", prefix, revision) + url.Values{"kind": {kind}, "id": {id}}.Encode()
@@ -153,13 +153,13 @@ func restoreLinks(revision int64, kind, id, action string) (out []pageLink) {
 	return out
 }
 
-// maxDocuments and maxFields are how much of a revision is shown.
+// maxDocuments and maxFields limit the documents of a revision, and the fields of a document, that are shown.
 const (
 	maxDocuments = 200
 	maxFields    = 60
 )
 
-// showChange shows a revision: its cause, what it did to each document, and how far it has come.
+// showChange shows a revision: author and reason, the changed fields of each document, and its progress on clusters.
 func showChange(req *pageRequest) error {
 	number, err := req.revision()
 	if err != nil {
@@ -172,7 +172,7 @@ func showChange(req *pageRequest) error {
 	r := *rev.JSON200
 	view := changeView{
 		Change: changeRow{Revision: r.Revision, Summary: r.Summary, By: cmp.Or(r.Author, r.Actor), Reason: r.Reason, RequestID: r.RequestID, At: r.At, Count: r.ChangeCount},
-		Actor:  r.Actor, Left: r.ChangeCount - len(r.Changes), Revert: fmt.Sprintf("%s/changes/%d/revert", prefix, number),
+		Actor:  r.Actor, MoreDocuments: r.ChangeCount - len(r.Changes), Revert: fmt.Sprintf("%s/changes/%d/revert", prefix, number),
 	}
 	if r.UndoneBy != nil {
 		view.Change.UndoneBy = *r.UndoneBy
@@ -213,6 +213,7 @@ func (req *pageRequest) showProgress(view *changeView, rev api.RevisionDetail) e
 	return nil
 }
 
+// revision returns the revision in the path of the address.
 func (req *pageRequest) revision() (int64, error) {
 	number, err := strconv.ParseInt(req.r.PathValue("revision"), 10, 64)
 	if err != nil || number < 1 {

@@ -19,7 +19,7 @@ type clusterView struct {
 	States  []string
 	Labels  []nameValue
 	Layers  []string
-	Due     time.Time // when its next poll is due; zero: not known
+	Due     time.Time // when its next poll is due; zero: unknown
 	Bar     stateBar
 	Lists   []listView
 	Failed  []api.InputStatus
@@ -27,7 +27,7 @@ type clusterView struct {
 	More    string // the rest of the history
 	Protect bool
 	Gone    bool       // decommissioned
-	Actions []pageLink // that the visitor may take
+	Actions []pageLink // that the token permits
 }
 
 type nameValue struct{ Name, Value string }
@@ -44,7 +44,7 @@ type inputRow struct {
 	Version string
 }
 
-// showCluster answers what is known of one cluster.
+// showCluster shows the status, the desired state and the history of one cluster, also of a decommissioned one.
 func showCluster(req *pageRequest) error {
 	id := req.r.PathValue("id")
 	status, err := req.fleet.GetClusterStatusWithResponse(req.r.Context(), id, nil)
@@ -65,7 +65,7 @@ func showCluster(req *pageRequest) error {
 		}
 		slices.SortFunc(view.Labels, func(a, b nameValue) int { return cmp.Compare(a.Name, b.Name) })
 		view.Layers, view.Protect = doc.JSON200.Layers, doc.JSON200.DeletionProtection
-	case answered && problem.StatusCode == http.StatusNotFound: // only what it said is left
+	case answered && problem.StatusCode == http.StatusNotFound: // decommissioned: only its reported status remains
 		view.Gone = true
 	default:
 		return err
@@ -88,7 +88,7 @@ func showCluster(req *pageRequest) error {
 	if req.mayChange() && !view.Gone {
 		view.Actions = []pageLink{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
 		if view.Protect {
-			view.Actions = []pageLink{{"Lift the protection…", link("clusters", id, "unprotect")}}
+			view.Actions = []pageLink{{"Remove protection…", link("clusters", id, "unprotect")}}
 		}
 	}
 	view.More = historyLink("cluster", id)
@@ -105,9 +105,10 @@ type inputView struct {
 	Values            []valueRow
 	Hidden            bool
 	Reveal            string
-	AnyOverridden     bool // somebody else said something else
+	AnyOverridden     bool // a value overrides another document's
 }
 
+// valueRow is a value of an input with its source.
 type valueRow struct {
 	Pointer, Value string
 	Hidden         bool
@@ -120,7 +121,7 @@ type sourceView struct {
 	Text, Link string
 }
 
-// showInput answers who says each value of an input.
+// showInput shows the source of each value of an input, and the overridden values.
 func showInput(req *pageRequest) error {
 	id, list, in := req.r.PathValue("id"), req.r.PathValue("list"), req.r.PathValue("in")
 	explained, err := req.fleet.ExplainInputWithResponse(req.r.Context(), id, list, in, nil)
@@ -145,6 +146,7 @@ func showInput(req *pageRequest) error {
 	return req.show("input", view)
 }
 
+// makeSource returns a source of a value, masked unless reveal is set, with a link to its document.
 func makeSource(say api.Saying, pointer string, reveal bool) sourceView {
 	out := sourceView{Saying: say}
 	out.Text, _ = redact.JSON(pointer, valueText(say.Value), reveal)

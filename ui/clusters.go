@@ -12,10 +12,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// rowsPerPage is how many clusters a page lists.
+// rowsPerPage is the number of clusters in a page of the list.
 const rowsPerPage = 50
 
-// clusterRow is a cluster in a list.
+// clusterRow is a row of a list of clusters.
 type clusterRow struct {
 	ID, Environment, Agent string
 	States                 []string
@@ -25,6 +25,7 @@ type clusterRow struct {
 	Confirmed              int      // inputs
 }
 
+// clusterRows returns the rows of clusters, in the given order.
 func clusterRows(clusters []api.ClusterSummary) []clusterRow {
 	rows := make([]clusterRow, 0, len(clusters))
 	for _, c := range clusters {
@@ -36,7 +37,7 @@ func clusterRows(clusters []api.ClusterSummary) []clusterRow {
 	return rows
 }
 
-// statesOf are all states of a cluster. A server of another version names only the first.
+// statesOf returns all states of a cluster. A server of an older version returns only the first.
 func statesOf(state string, all []string) []string {
 	if len(all) == 0 {
 		return []string{state}
@@ -56,12 +57,13 @@ type clustersView struct {
 	Pages        pager
 }
 
-// filter is what the page is asked for.
+// filter selects clusters; empty fields match all.
 type filter struct{ Selector, Environment, State, Component, Version, Tag string }
 
-// page is the list of clusters that it finds.
+// page returns the address of the list of matching clusters.
 func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
 
+// values returns the query of the address.
 func (f filter) values() url.Values {
 	out := url.Values{}
 	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag} {
@@ -72,19 +74,20 @@ func (f filter) values() url.Values {
 	return out
 }
 
-// filterOption is a value of a filter.
+// filterOption is a link that selects a state.
 type filterOption struct {
 	State, Label, Link string
 	Count              int
 	On                 bool
 }
 
-// pager leads to the pages before and after.
+// pager links to the previous and next page of a list.
 type pager struct {
 	First, Last, All int
-	Previous, Next   string // empty: there is none
+	Previous, Next   string // empty: none
 }
 
+// makePager returns the pager of a list: size rows a page, shown rows from offset on this page, all rows in total.
 func makePager(path string, query url.Values, size, offset, shown, all int) pager {
 	out := pager{First: min(offset+1, all), Last: offset + shown, All: all}
 	to := func(offset int) string {
@@ -100,7 +103,7 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 	return out
 }
 
-// showClusters answers: who is behind?
+// showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.
 func showClusters(req *pageRequest) error {
 	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag")}
 	offset, sort := req.offset(), api.GetStatusParamsSortState
@@ -137,7 +140,7 @@ func showClusters(req *pageRequest) error {
 	return req.show("clusters", view)
 }
 
-// stateOptions are the states to choose from, all of them first.
+// stateOptions returns the states to filter by, with "All" first.
 func stateOptions(f filter, counts api.StatusCounts, total int) []filterOption {
 	link := func(state string) string {
 		f.State = state

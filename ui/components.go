@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// componentsPerPage is how many rows of the matrix a page has: each takes a look at every cluster.
+// componentsPerPage is the number of rows a page. Each row makes an API request that reads every cluster.
 const componentsPerPage = 25
 
 type componentsView struct {
@@ -17,7 +17,7 @@ type componentsView struct {
 	Pages pager
 }
 
-// componentRow is a component with the versions that clusters are asked to run.
+// componentRow is a component with its desired versions.
 type componentRow struct {
 	ID, Default, Type string
 	Clusters          int
@@ -25,15 +25,15 @@ type componentRow struct {
 	Versions          []versionCell
 }
 
-// versionCell is a version with what the clusters that have it said.
+// versionCell is a desired version of a component, with the numbers of clusters.
 type versionCell struct {
 	Version, Tag, Link  string
 	Clusters, Confirmed int
-	Pinned              bool // another one than the catalog's
+	Pinned              bool // differs from the catalog's version
 	Bar                 stateBar
 }
 
-// showComponents answers: what runs where?
+// showComponents shows the desired versions of each component.
 func showComponents(req *pageRequest) error {
 	offset := req.offset()
 	list, err := req.fleet.ListPlatformComponentsWithResponse(req.r.Context(), &api.ListPlatformComponentsParams{Limit: new(componentsPerPage), Offset: &offset})
@@ -57,20 +57,21 @@ func showComponents(req *pageRequest) error {
 	return req.show("components", view)
 }
 
+// makeComponentRow returns the row of a component from its catalog entry and its status.
 func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) componentRow {
 	row := componentRow{
 		ID: c.ID, Default: versionText(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeStateBar(status.Counts, componentClusters(c.ID)),
 	}
-	alike := map[string]int{} // of a version there may be several tags, which then are part of its name
+	tags := map[string]int{} // a version with several tags is shown with the tag
 	for _, one := range status.Versions {
-		alike[one.ComponentVersion]++
+		tags[one.ComponentVersion]++
 	}
 	for _, one := range status.Versions {
 		cell := versionCell{
 			Version: versionText(one.ComponentVersion, one.OCITag), Clusters: one.Clusters, Confirmed: one.Counts["confirmed"], Bar: makeStateBar(one.Counts, nil),
 			Link: filter{Component: c.ID, Version: one.ComponentVersion, Tag: one.OCITag}.page(),
 		}
-		if alike[one.ComponentVersion] > 1 && cell.Version != one.OCITag {
+		if tags[one.ComponentVersion] > 1 && cell.Version != one.OCITag {
 			cell.Tag = one.OCITag
 		}
 		cell.Pinned = one.ComponentVersion != c.ComponentVersion || one.OCITag != c.OCITag
@@ -79,7 +80,7 @@ func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) compo
 	return row
 }
 
-// componentClusters is the page of the clusters whose word on a component is a state.
+// componentClusters returns a function that returns the address of the clusters on which a component is in a state.
 func componentClusters(id string) func(state string) string {
 	return func(state string) string {
 		return filter{Component: id, State: state}.page()
@@ -94,7 +95,7 @@ type componentView struct {
 	Disabled  int
 	Changes   []changeRow
 	More      string
-	Delete    string // the plan of that; empty: not for this visitor
+	Delete    string // address of the form; empty: not permitted
 }
 
 type variantRow struct {
@@ -111,10 +112,10 @@ type namedCount struct {
 	Count int
 }
 
-// maxVariantClusters is how many clusters of a version are named.
+// maxVariantClusters is the number of clusters that are named for each version.
 const maxVariantClusters = 12
 
-// showComponent answers for one component: which versions, who overrides what, and what changed.
+// showComponent shows one component: its versions, overrides and history.
 func showComponent(req *pageRequest) error {
 	id := req.r.PathValue("id")
 	doc, err := req.fleet.GetPlatformComponentWithResponse(req.r.Context(), id, nil)

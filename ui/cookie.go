@@ -24,9 +24,10 @@ const (
 	plainCookie = "fleet-session"
 )
 
-// sessionCipher encrypts sessions, and knows its own.
+// sessionCipher encrypts and authenticates sessions (AES-256-GCM).
 type sessionCipher struct{ aead cipher.AEAD }
 
+// newSessionCipher derives the key from the secret; a random key if the secret is empty.
 func newSessionCipher(secret string) (*sessionCipher, error) {
 	key := make([]byte, sha256.Size)
 	if _, err := rand.Read(key); err != nil {
@@ -46,6 +47,7 @@ func newSessionCipher(secret string) (*sessionCipher, error) {
 	return &sessionCipher{aead}, err
 }
 
+// encrypt returns the value of the cookie. The name is authenticated, so the value is valid only for a cookie of that name.
 func (s *sessionCipher) encrypt(v session, name string) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -54,6 +56,7 @@ func (s *sessionCipher) encrypt(v session, name string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, []byte(name))), nil
 }
 
+// decrypt is the inverse of encrypt; false for a value of another key or name.
 func (s *sessionCipher) decrypt(text, name string) (v session, ok bool) {
 	ciphertext, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
@@ -66,6 +69,7 @@ func (s *sessionCipher) decrypt(text, name string) (v session, ok bool) {
 	return v, json.Unmarshal(plain, &v) == nil
 }
 
+// saveSession sets the cookie of a session.
 func (p *Page) saveSession(w http.ResponseWriter, r *http.Request, s session) error {
 	name := p.cookieName(r)
 	value, err := p.cipher.encrypt(s, name)
@@ -76,13 +80,14 @@ func (p *Page) saveSession(w http.ResponseWriter, r *http.Request, s session) er
 	return nil
 }
 
+// setCookie sets a cookie, or deletes it if age is negative.
 func (p *Page) setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: name, Value: value, Path: cmp.Or(p.cfg.BasePath, "/"), MaxAge: int(age.Seconds()), Secure: name != plainCookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
 
-// cookieName is of the cookie for the way this request came: in plain text only from a browser on the same machine.
+// cookieName returns the name of the cookie for a request. Only a browser on the same machine gets a cookie for plain HTTP.
 func (p *Page) cookieName(r *http.Request) string {
 	switch {
 	case r.TLS == nil && loopback(r.Host) && loopback(r.RemoteAddr) && !proxied(r.Header):
@@ -93,7 +98,7 @@ func (p *Page) cookieName(r *http.Request) string {
 	return hostCookie
 }
 
-// proxied tells whether a request came through a proxy that says so: what is plain here may be HTTPS there.
+// proxied reports whether a proxy forwarded the request: plain HTTP here may be HTTPS in front of the proxy.
 func proxied(h http.Header) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via"} {
 		if h.Get(name) != "" {
@@ -103,6 +108,7 @@ func proxied(h http.Header) bool {
 	return false
 }
 
+// loopback reports whether a host, with or without a port, is the machine itself.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -43,7 +43,7 @@ type definitionsView struct {
 	Lists []definitionList
 }
 
-// showDefinitions lists the definitions that clusters are assigned besides components.
+// showDefinitions lists all definitions except components.
 func showDefinitions(req *pageRequest) error {
 	lists, err := req.definitionLists()
 	if err != nil {
@@ -59,14 +59,14 @@ type definitionView struct {
 	frame
 	List, Kind, ID string
 	Deleted        bool
-	Fields         []fieldChange // its values, in After
+	Fields         []fieldChange // values, in After
 	Hidden         bool
 	Reveal         string
 	Changes        []changeRow
 	More           string // the rest of the history
 }
 
-// showDefinition shows one definition, also one that was deleted: by its history.
+// showDefinition shows one definition and its history. A deleted one has only its history.
 func showDefinition(req *pageRequest) error {
 	list, id := req.r.PathValue("list"), req.r.PathValue("id")
 	kind := kindOfList(list).name

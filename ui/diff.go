@@ -16,22 +16,22 @@ import (
 // fieldChange is a value that a revision set, changed or removed.
 type fieldChange struct {
 	Field         string
-	Before, After string // empty: there was none
+	Before, After string // empty: absent
 	Hidden        bool
-	Values        int // how many different values a group of documents has; at most 1: all have the same
+	Values        int // number of different values in a group of documents; 0 or 1: all are equal
 }
 
-// diffView is a table of fields, with the names of its columns.
+// diffView is a table of changed fields with the titles of its columns.
 type diffView struct {
 	Name, Was, Is string
 	Fields        []fieldChange
 }
 
-// metadataFields are fields that every change changes.
+// metadataFields change with every revision and are not shown.
 var metadataFields = map[string]bool{"revision": true, "updated_at": true, "created_at": true}
 
-// diff compares two documents leaf by leaf. Entries of lists are known by their id, where they have one. What may be a secret is
-// compared as it is, and shown masked.
+// diff compares two documents value by value. Entries of lists are matched by id, if they have one, otherwise by index. Values that may
+// be secrets are compared unmasked and shown masked, unless reveal is set.
 func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
 	was, err := leaves(before, reveal)
 	if err != nil {
@@ -54,13 +54,13 @@ func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
 	return out, nil
 }
 
-// isEmptyContainer tells whether a value holds none: an object that was empty until it had fields is no news beside them.
+// isEmptyContainer reports whether a value is an empty object or list. Such a value that gets fields is not shown beside them.
 func isEmptyContainer(value string) bool { return value == "{}" || value == "[]" }
 
-// leaf is a value of a document, as it is and as it is shown.
+// leaf is a value of a document, unmasked and as shown.
 type leaf struct{ text, shown string }
 
-// leaves are the values of a document by their paths.
+// leaves returns the values of a document by path.
 func leaves(document json.RawMessage, reveal bool) (map[string]leaf, error) {
 	out := map[string]leaf{}
 	if len(document) == 0 {
@@ -80,7 +80,7 @@ func leaves(document json.RawMessage, reveal bool) (map[string]leaf, error) {
 	return out, nil
 }
 
-// collect walks over a value, and over the same value masked.
+// collect adds the leaves of a value; shown is the same value masked.
 func collect(out map[string]leaf, path []string, value, shown any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -103,6 +103,7 @@ func collect(out map[string]leaf, path []string, value, shown any) {
 	out[strings.Join(path, " › ")] = leaf{redact.Display(value), redact.Display(shown)}
 }
 
+// listEntryName returns the id of an entry of a list, or its index.
 func listEntryName(entry any, i int) string {
 	if object, ok := entry.(map[string]any); ok {
 		if id, ok := object["id"].(string); ok {
@@ -112,7 +113,7 @@ func listEntryName(entry any, i int) string {
 	return fmt.Sprint(i)
 }
 
-// valueText is a JSON value as text; empty: it is not set.
+// valueText formats a JSON value; empty if it is absent.
 func valueText(value nullable.Nullable[json.RawMessage]) string {
 	if !value.IsSpecified() {
 		return ""
@@ -126,5 +127,5 @@ func valueText(value nullable.Nullable[json.RawMessage]) string {
 	if decoder.Decode(&decoded) != nil {
 		return string(value.MustGet())
 	}
-	return redact.Display(decoded) // in the API's JSON, & may be an escape
+	return redact.Display(decoded) // encoded again without HTML escapes such as \u0026
 }

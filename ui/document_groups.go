@@ -6,7 +6,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// documentGroup is documents of a kind to which the same happens.
+// documentGroup holds documents of one kind with the same change.
 type documentGroup struct {
 	Kind, Action string
 	Documents    []documentView // without their fields
@@ -14,8 +14,8 @@ type documentGroup struct {
 	More         int // fields that are not shown
 }
 
-// groupDocuments groups documents by what happens to their fields. Of several documents that are created or deleted the fields are left
-// out: each has its own page.
+// groupDocuments groups documents by their changes. Fields of several created or deleted documents are omitted: each document has its
+// own page.
 func groupDocuments(documents []documentView) (out []documentGroup) {
 	of := make(map[string]documentView, len(documents))
 	groups := make([]summarize.Group, 0, len(documents))
@@ -44,6 +44,7 @@ func groupDocuments(documents []documentView) (out []documentGroup) {
 	return out
 }
 
+// fieldLines returns the fields as lines that summarize groups.
 func fieldLines(fields []fieldChange) (lines []summarize.Line) {
 	for _, f := range fields {
 		lines = append(lines, summarize.Line{Text: f.Field, Values: f.Before + "\x00" + f.After})
@@ -51,7 +52,7 @@ func fieldLines(fields []fieldChange) (lines []summarize.Line) {
 	return lines
 }
 
-// groupFields are the first fields of a group, as lines has them for all of it, and how many more there are.
+// groupFields returns the first fields of a group, with the number of different values from lines, and the number of further fields.
 func groupFields(fields []fieldChange, lines []summarize.Line) (shown []fieldChange, more int) {
 	for i, f := range fields[:min(len(fields), maxFields)] {
 		if i < len(lines) {

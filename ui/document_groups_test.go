@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// A revision that changes 60 clusters alike shows the change once, and each cluster in a list.
+// TestEqualChangesShownOnce: a revision that changes 60 clusters alike shows the change once, and each cluster in a list.
 func TestEqualChangesShownOnce(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 60)
@@ -27,7 +27,7 @@ func TestEqualChangesShownOnce(t *testing.T) {
 	page := env.get("/ui/changes/4").body
 	require.Equal(t, 1, strings.Count(page, `<table class="diff">`))
 	require.Contains(t, page, "60 clusters")
-	require.Contains(t, page, "differs: 20 ways")
+	require.Contains(t, page, "20 different values")
 	require.Contains(t, page, "two")
 	for i := range 60 {
 		require.Contains(t, page, `<li><a href="/ui/clusters/`+clusterID(i)+`">`)
@@ -35,7 +35,7 @@ func TestEqualChangesShownOnce(t *testing.T) {
 	require.Less(t, len(page), 64<<10)
 }
 
-// A plan shows its effect on clusters before the documents, in the words of the command line.
+// TestPlanShowsEffectFirst: a plan shows its effect on clusters before the documents, worded as on the command line.
 func TestPlanShowsEffectFirst(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 8)
@@ -49,7 +49,7 @@ func TestPlanShowsEffectFirst(t *testing.T) {
 	require.Equal(t, 1, strings.Count(page, "REMOVED: "), "clusters to which the same happens are one group")
 }
 
-// A revision that was reverted is marked, on its own page and in the list.
+// TestUndoneRevisionMarked: a reverted revision is marked on its page and in the list.
 func TestUndoneRevisionMarked(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)

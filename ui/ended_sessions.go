@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// EndedSessions is what all processes know of sessions that were ended before their time: see store.Sessions.
+// EndedSessions stores the ids of signed-out sessions for all processes; see store.Sessions. EndSession keeps an id until the given time,
+// when the session would have expired anyway.
 type EndedSessions interface {
 	EndSession(ctx context.Context, id string, until time.Time) error
 	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
-// sessionEndedTimeout is how long a page waits for the store's word on its session.
+// sessionEndedTimeout limits the wait for the store when a page checks its session.
 const sessionEndedTimeout = time.Second
 
-// localEndedSessions are the sessions that were ended in this process, and when they would have ended by themselves. It counts while the
-// store does not answer.
+// localEndedSessions holds the sessions that were ended in this process, with their expiry. They stay ended while the store fails.
 type localEndedSessions struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -40,20 +40,20 @@ func (e *localEndedSessions) has(id string) bool {
 	return ok
 }
 
-// end ends a session in every process. Whatever copy of its cookie there is, pages ask for a token from then on.
+// endSession ends a session and all copies of its cookie, in every process.
 func (p *Page) endSession(ctx context.Context, s session) error {
 	until := s.Started.Add(sessionMax)
 	p.ended.add(s.ID, until, p.cfg.Now())
 	if p.cfg.EndedSessions == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout) // who signs out may close the browser
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout) // the browser may be closed at once
 	defer cancel()
 	return p.cfg.EndedSessions.EndSession(ctx, s.ID, until)
 }
 
-// sessionEnded tells whether a session was ended. While the store does not answer, this process knows of its own only, as it knows of
-// tokens: its pages are from memory then, too.
+// sessionEnded reports whether a session was ended. While the store fails, it knows only the sessions ended in this process, just as
+// pages and tokens then come from memory.
 func (p *Page) sessionEnded(ctx context.Context, s session) bool {
 	if p.ended.has(s.ID) {
 		return true

@@ -32,10 +32,10 @@ const (
 	sessionKey = "a-key-for-sessions-that-nobody-guesses"
 )
 
-// htmlPayload is a text that would do something if a page took it for HTML.
+// htmlPayload would run a script if a page did not escape it.
 const htmlPayload = `<script>alert("x")</script><img src=x onerror=alert(1)>`
 
-// world is a fleet with its page, and somebody with a browser that has no script.
+// testEnv is a fleet with its page and an HTTP client that keeps cookies.
 type testEnv struct {
 	t             *testing.T
 	replica       *store.Replica
@@ -76,13 +76,13 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 
 func (b *lockedBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
 
-// setup makes a fleet of so many clusters, in all states.
+// setup returns a fleet with the given number of clusters, in all states.
 func setup(t testing.TB, clusters int) *testEnv {
 	t.Helper()
 	return setupWith(t, clusters, htmlPayload)
 }
 
-// setupWith is setup with another text in what people and clusters wrote.
+// setupWith is setup with another text in descriptions and messages.
 func setupWith(t testing.TB, clusters int, text string) *testEnv {
 	t.Helper()
 	return setupFleet(t, text, []step{
@@ -95,7 +95,7 @@ func setupWith(t testing.TB, clusters int, text string) *testEnv {
 	})
 }
 
-// step is a revision of the fleet that a test begins with.
+// step is an initial revision of the fleet.
 type step struct {
 	reason string
 	edit   func(*fleet.Tx) error
@@ -132,13 +132,13 @@ func setupFleet(t testing.TB, text string, steps []step) *testEnv {
 	return env
 }
 
-// setupEmpty is a service in front of which nobody has made anything.
+// setupEmpty returns a service with an empty fleet.
 func setupEmpty(t testing.TB) *testEnv {
 	t.Helper()
 	return setupFleet(t, "", nil)
 }
 
-// page is another process's page in front of the same API.
+// page returns the page of another process in front of the same API.
 func (env *testEnv) page(key string, changes ...bool) http.Handler {
 	page, err := ui.New(ui.Config{API: env.api, EndedSessions: env.endedSessions, SessionKey: key, Changes: len(changes) > 0, Version: "v2.0.0-test", Logger: slog.New(slog.NewJSONHandler(env.logs, nil)), Now: env.now})
 	if err != nil {
@@ -181,10 +181,10 @@ func createClusters(tx *fleet.Tx, clusters int) error {
 	return nil
 }
 
-// fleetCreatedAt is when the fleet is made: what clusters said before they were is not theirs.
+// fleetCreatedAt is before all reports: reports from before a cluster was created do not count.
 func fleetCreatedAt() time.Time { return time.Now().Add(-2 * time.Hour) }
 
-// reportAll has every cluster say something: most of them that all is well.
+// reportAll sends the reports of every cluster; most confirm their desired state.
 func (env *testEnv) reportAll() {
 	now := time.Now()
 	st := env.replica.State()
@@ -193,7 +193,7 @@ func (env *testEnv) reportAll() {
 	}
 }
 
-// recover has every cluster poll, and confirm its desired state.
+// confirmAll makes every cluster poll and confirm its desired state.
 func (env *testEnv) confirmAll() {
 	now := env.now()
 	for _, doc := range env.replica.State().All(fleet.KindCluster) {
@@ -214,19 +214,20 @@ func updatePodinfo(tx *fleet.Tx) error {
 	return err
 }
 
-// Of the clusters in a row, which are in trouble.
+// The index of a cluster determines its state.
 func failing(i int) bool   { return i%40 == 3 }
 func silent(i int) bool    { return i%50 == 7 }
 func behind(i int) bool    { return i%60 == 9 }
 func neverSeen(i int) bool { return i%97 == 11 }
 
-// failures are what clusters that fail say, in turn.
+// failures are the messages of failing clusters, in turn.
 var failures = []struct{ reason, message string }{
 	{"UpgradeFailed", "Helm upgrade failed: timed out waiting for the condition "},
 	{"InstallFailed", "Helm install failed for release grafana/grafana with chart grafana@8.1.0: 1 error occurred: serviceaccounts \"grafana\" already exists "},
 	{"ArtifactFailed", "chart pull error: failed to fetch https://charts.example.com/index.yaml: 401 Unauthorized "},
 }
 
+// report sends the polls, receipts and events of a cluster, according to its index.
 func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
 	asked, err := env.replica.State().DesiredInputs(doc)
 	if err != nil {
@@ -240,7 +241,7 @@ func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
 		at = now.Add(-40 * time.Minute)
 	}
 	interval := time.Minute
-	if behind(i) { // its next poll is overdue, and it has not missed three
+	if behind(i) { // its next poll is overdue, and it has missed fewer than three
 		at, interval = now.Add(-20*time.Minute), 10*time.Minute
 	}
 	for _, list := range asked {
@@ -273,7 +274,7 @@ func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
 	}
 }
 
-// answer is a page.
+// response is the response of the page.
 type response struct {
 	status int
 	header http.Header
@@ -308,7 +309,7 @@ func (env *testEnv) signIn(token string) response {
 	return env.send(env.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {token}, "to": {"/ui/"}})
 }
 
-// issue makes a token that is managed.
+// issueToken creates a managed token.
 func (env *testEnv) issueToken(name, role string) (secret string) {
 	env.t.Helper()
 	return env.createToken(fmt.Sprintf(`{"name":%q,"role":%q}`, name, role))
@@ -334,7 +335,7 @@ func (env *testEnv) createToken(body string) (secret string) {
 	return out.Token
 }
 
-// revoke revokes the token of that name.
+// revoke revokes the token with a name.
 func (env *testEnv) revoke(name string) {
 	env.t.Helper()
 	var tokens []struct{ ID, Name string }
@@ -342,7 +343,7 @@ func (env *testEnv) revoke(name string) {
 	env.call(http.MethodDelete, "/tokens/"+tokens[0].ID, "")
 }
 
-// poller is a token with which one cluster polls.
+// pollToken creates a poll token of one cluster.
 func (env *testEnv) pollToken(cluster string) (secret string) {
 	return env.createToken(fmt.Sprintf(`{"name":"poll","role":"poll","cluster_id":%q}`, cluster))
 }

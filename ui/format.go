@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// functions are what templates may call.
+// templateFuncs returns the functions that templates call.
 func templateFuncs(now func() time.Time, base string) template.FuncMap {
 	return template.FuncMap{
 		"ago": func(t any) string { return ago(timeOf(t), now()) }, "nextPoll": func(t time.Time) string { return nextPoll(t, now()) },
@@ -22,7 +22,7 @@ func templateFuncs(now func() time.Time, base string) template.FuncMap {
 		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
 		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
 		"truncate": truncate, "cause": func(message string) string { return summarize.Cause(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
-		// Addresses in views begin with /ui/; templates put the base path in front of each.
+		// Addresses in views begin with /ui/; templates prepend the base path.
 		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
 	}
 }
@@ -30,24 +30,25 @@ func templateFuncs(now func() time.Time, base string) template.FuncMap {
 // stateInfo describes a state of clusters.
 type stateInfo struct {
 	State, Label, Meaning string
-	NeedsAttention        bool // somebody has to look
+	NeedsAttention        bool // counts as needing attention
 }
 
-// states are what is known of a cluster, the worst first, with what people call it and what it means.
+// states are the states of clusters and inputs, the worst first, with their labels and meanings.
 var states = []stateInfo{
 	{"failed", "Failing", "The last apply failed.", true},
 	{"silent", "Silent", "The cluster has stopped polling: it has missed three of its own intervals.", true},
 	{"behind", "Behind", "Its desired state changed, and the next poll is overdue.", true},
-	{"unknown", "Unknown", "The cluster sends no receipts, or was not seen for too long.", true},
+	{"unknown", "Unknown", "The cluster sends no receipts, or has not polled for too long.", true},
 	{"never", "Never seen", "The cluster has never polled.", false},
 	{"progressing", "Progressing", "Its desired state changed, and the next poll is not overdue yet.", false},
-	{"delivered", "Delivered", "The cluster was given everything, and has not said yet that it is applied.", false},
-	{"confirmed", "Confirmed", "The cluster said that it has applied exactly this, once. Whether it still runs, it alone knows.", false},
+	{"delivered", "Delivered", "The cluster received its desired state and has not confirmed it yet.", false},
+	{"confirmed", "Confirmed", "The cluster reported once that it applied exactly its desired state. The service does not know whether it still runs.", false},
 }
 
-// revisionStates are those that only the progress of a revision has.
+// revisionStates are the additional states in the progress of a revision.
 var revisionStates = []stateInfo{{"superseded", "Superseded", "Later revisions changed all of these inputs again.", false}}
 
+// stateLabel returns the label of a state; an unknown state unchanged.
 func stateLabel(state string) string {
 	for _, s := range states {
 		if s.State == state {
@@ -57,6 +58,7 @@ func stateLabel(state string) string {
 	return state
 }
 
+// meaning returns the explanation of a state; empty for an unknown state.
 func meaning(state string) string {
 	for _, s := range states {
 		if s.State == state {
@@ -66,7 +68,7 @@ func meaning(state string) string {
 	return ""
 }
 
-// number has thousands apart.
+// number formats an integer with thousands separated by narrow spaces.
 func number(n any) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -75,13 +77,15 @@ func number(n any) string {
 	return text
 }
 
-func plural(n int, one string) string {
+// plural formats a number with a noun, which gets an s unless the number is 1.
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 " + noun
 	}
-	return number(n) + " " + one + "s"
+	return number(n) + " " + noun + "s"
 }
 
+// timeOf returns a time from a time or a pointer; zero for nil.
 func timeOf(t any) time.Time {
 	switch t := t.(type) {
 	case time.Time:
@@ -94,7 +98,7 @@ func timeOf(t any) time.Time {
 	return time.Time{}
 }
 
-// ago is how long ago that was, as somebody would say it.
+// ago formats the time that has passed, such as 3 min ago.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -113,7 +117,7 @@ func ago(t, now time.Time) string {
 	}
 }
 
-// link is a page of ours, with its path's parts escaped: link "clusters" ID.
+// link returns the address of a page without the base path; the parts of the path are escaped.
 func link(parts ...string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
@@ -121,7 +125,7 @@ func link(parts ...string) string {
 	return prefix + "/" + strings.Join(parts, "/")
 }
 
-// short cuts a text to a line.
+// truncate returns a text on one line, with at most the given number of characters.
 func truncate(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > most {
@@ -130,23 +134,24 @@ func truncate(text string, most int) string {
 	return text
 }
 
-// kindName is a kind of document as people call it: platform_component is component.
+// kindName returns the name of a kind for people: component for platform_component.
 func kindName(kind string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(kind, "platform_"), "resource/"), "_", " ")
 }
 
-// stateBar is how clusters, or inputs, are spread over states, the worst first.
+// stateBar is a bar chart of the states of clusters or inputs, the worst first.
 type stateBar struct {
 	All, Width int
 	Segments   []barSegment
 }
 
+// barSegment is one state of a stateBar; Start and Width are in its units.
 type barSegment struct {
 	State, Label, Link  string
 	Count, Start, Width int
 }
 
-// due is when something is to happen.
+// nextPoll formats the time until the next poll.
 func nextPoll(t, now time.Time) string {
 	switch d := t.Sub(now).Round(time.Second); {
 	case d < -time.Minute:
@@ -158,8 +163,8 @@ func nextPoll(t, now time.Time) string {
 	}
 }
 
-// makeStateBar draws the states of some clusters, each as a link where there is one.
-func makeStateBar(counts api.StatusCounts, to func(state string) string) (out stateBar) {
+// makeStateBar returns the bar of some counts. Each state links to an address, unless linkTo is nil.
+func makeStateBar(counts api.StatusCounts, linkTo func(state string) string) (out stateBar) {
 	for _, n := range counts {
 		out.All += n
 	}
@@ -168,9 +173,9 @@ func makeStateBar(counts api.StatusCounts, to func(state string) string) (out st
 		if n == 0 {
 			continue
 		}
-		p := barSegment{State: s.State, Label: s.Label, Count: n, Start: out.Width, Width: max(6, 1000*n/out.All)} // what is there can be seen
-		if to != nil {
-			p.Link = to(s.State)
+		p := barSegment{State: s.State, Label: s.Label, Count: n, Start: out.Width, Width: max(6, 1000*n/out.All)} // wide enough to be visible
+		if linkTo != nil {
+			p.Link = linkTo(s.State)
 		}
 		out.Width += p.Width
 		out.Segments = append(out.Segments, p)
@@ -178,7 +183,7 @@ func makeStateBar(counts api.StatusCounts, to func(state string) string) (out st
 	return out
 }
 
-// version is what a component runs at, in a word: where the version is not pinned, the tag decides.
+// versionText returns the version of a component, or its OCI tag if the version is not pinned.
 func versionText(component, tag string) string {
 	if component == "latest" {
 		return cmp.Or(tag, component)

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// maxLayerClusters is how many clusters of a layer are named.
+// maxLayerClusters is the number of clusters of a layer that are named.
 const maxLayerClusters = 50
 
 type layersView struct {
@@ -16,7 +16,7 @@ type layersView struct {
 	Layers []api.Layer
 }
 
-// showLayers lists what clusters have in common, the layer that wins first.
+// showLayers lists the layers by priority, the highest first.
 func showLayers(req *pageRequest) error {
 	list, err := req.fleet.ListLayersWithResponse(req.r.Context(), nil)
 	if err != nil {
@@ -38,9 +38,10 @@ type layerView struct {
 	Patched     []string
 	Changes     []changeRow
 	HistoryLink string
-	Delete      string // the plan of that; empty: not for this visitor
+	Delete      string // address of the form; empty: not permitted
 }
 
+// showLayer shows one layer, its clusters and its history.
 func showLayer(req *pageRequest) error {
 	id := req.r.PathValue("id")
 	doc, err := req.fleet.GetLayerWithResponse(req.r.Context(), id, &api.GetLayerParams{View: new("clusters")})

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Whatever may be a secret by its name is masked on every page, wherever in a value it is; what is none can be read.
+// TestSecretsMaskedOnAllPages: values with names of secrets are masked on every page, at any depth; other values are shown.
 func TestSecretsMaskedOnAllPages(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -44,7 +44,7 @@ func TestSecretsMaskedOnAllPages(t *testing.T) {
 		require.Equal(t, 200, page.status, path)
 		require.Empty(t, regexp.MustCompile(`.{0,80}leak-.{0,20}`).FindAllString(page.body, -1), path)
 		require.NotContains(t, page.body, "1414141", path)
-		require.Regexp(t, "••••••|was changed again since", page.body, path)
+		require.Regexp(t, "••••••|was changed by a later revision", page.body, path)
 		seen += page.body
 		if path != "/ui/clusters/cluster-0002" {
 			require.Contains(t, page.body, "?reveal=true", path)
@@ -56,7 +56,7 @@ func TestSecretsMaskedOnAllPages(t *testing.T) {
 	}
 }
 
-// A plan names every document that it changes, whether a cluster that polls would notice or not.
+// TestRevertPlanListsDocuments: a plan lists every changed document, also without an effect on clusters.
 func TestRevertPlanListsDocuments(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -81,7 +81,7 @@ func TestRevertPlanListsDocuments(t *testing.T) {
 	require.Regexp(t, `act a-delete">delete</span> cluster <a href="/ui/clusters/empty">empty</a>`, env.get("/ui/changes/5/revert").body)
 }
 
-// Many who send slowly, and have no session, take nothing from those who have one.
+// TestSlowSignInsBlockNobody: many stalled requests without a session do not delay other sign-ins.
 func TestSlowSignInsBlockNobody(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -102,7 +102,7 @@ func TestSlowSignInsBlockNobody(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, rec.Code, rec.Body)
 }
 
-// blockedBody is a body that does not come.
+// blockedBody is a request body that never arrives.
 type blockedBody struct{ release chan struct{} }
 
 func (s blockedBody) Read([]byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// overviewClusters and overviewChanges are how many of each the first page shows.
+// overviewClusters and overviewChanges are the numbers of rows on the overview.
 const (
 	overviewClusters = 12
 	overviewChanges  = 8
@@ -33,13 +33,13 @@ type overviewView struct {
 	AllSilentSince *time.Time
 }
 
-// tile is a number that is a filter.
+// tile shows the number of clusters in a state, and links to them.
 type tile struct {
 	State, Label, Meaning, Link string
 	Count                       int
 }
 
-// showOverview answers: is anything wrong now?
+// showOverview shows whether any cluster needs attention, and the newest changes.
 func showOverview(req *pageRequest) error {
 	var trouble []string
 	for _, s := range states {
@@ -67,7 +67,7 @@ func showOverview(req *pageRequest) error {
 		return err
 	}
 	if view.AllSilentSince = fleet.AllSilentSince; view.AllSilentSince != nil {
-		view.Clusters = nil // one problem, and not one of each cluster
+		view.Clusters = nil // one problem of the service, not of each cluster
 	}
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Limit: new(overviewChanges)}); err != nil {
 		return err
@@ -76,7 +76,7 @@ func showOverview(req *pageRequest) error {
 	return req.show("overview", view)
 }
 
-// totalOf is the length of a list of which the answer is one page. A cluster may be in two states, so the counts do not add up to it.
+// totalOf returns the length of a list before paging. The counts of states add up to more, since a cluster may be in two states.
 func totalOf(rsp *http.Response) (int, error) {
 	total, err := strconv.Atoi(rsp.Header.Get("X-Total-Count"))
 	if err != nil {
@@ -85,7 +85,7 @@ func totalOf(rsp *http.Response) (int, error) {
 	return total, nil
 }
 
-// clustersLink is the page of all clusters in a state.
+// clustersLink returns the address of the list of clusters in a state, or in one of several, separated by commas.
 func clustersLink(state string) string {
 	return filter{State: state}.page()
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// rowsOf counts the clusters in a page's table.
+// rowsOf counts the clusters in the table of a page.
 func rowsOf(page string) int { return strings.Count(page, `<th scope="row"><a href="/ui/clusters/`) }
 
-// A routine change of a healthy fleet raises no alarm, until the poll of a cluster is overdue.
+// TestRoutineChangeNeedsNoAttention: after a change, clusters count as needing attention only if their next poll is overdue.
 func TestRoutineChangeNeedsNoAttention(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 30)
@@ -30,14 +30,15 @@ func TestRoutineChangeNeedsNoAttention(t *testing.T) {
 	require.Equal(t, 30, rowsOf(env.get("/ui/clusters?state=behind").body))
 }
 
-// A cluster that failed and stopped polling is among the failing clusters. When all are silent, the first page reports one problem.
+// TestSilentClusters: a cluster that failed and stopped polling is in both lists and counted once. If all clusters are silent, the overview
+// shows one problem.
 func TestSilentClusters(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 60) // 3 and 43 fail, 7 and 57 are silent, 9 is behind, 11 has never polled
 	env.signIn(readToken)
 	env.advance(4 * time.Minute)
 	for i, doc := range env.replica.State().All(fleet.KindCluster) {
-		if i != 3 { // it failed, and is silent from now on
+		if i != 3 { // failed before, silent now
 			env.report(i, doc, env.now())
 		}
 	}

@@ -13,31 +13,31 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// planView is what a changeForm would do, and the form that does it.
+// planView is the plan of a change, and the form that applies it.
 type planView struct {
 	frame
 	changeForm
 
-	Code      string   // why the API refuses it
-	Refused   string   // the same in words
-	Conflicts []string // what was changed again since
-	Empty     bool     // nothing is left to do
-	Hidden    bool     // something is masked
-	Reveal    string
-	Plan      api.Plan
-	Documents []documentGroup
-	Left      int    // documents that are not shown
-	Removes   string // what Flux would uninstall; empty: nothing
-	Groups    []groupView
-	More      int // groups that are not shown
+	Code          string   // error code of a refusal
+	Refused       string   // message of a refusal
+	Conflicts     []string // values that later revisions changed
+	Empty         bool     // the plan changes nothing
+	Hidden        bool     // a value is masked
+	Reveal        string
+	Plan          api.Plan
+	Documents     []documentGroup
+	MoreDocuments int    // not shown
+	Removes       string // objects that Flux would uninstall; empty: none
+	Groups        []groupView
+	More          int // groups not shown
 
-	Offered   bool   // the visitor may do it here
-	Problem   string // with what they sent
-	Reason    string // that they gave
-	Protected string // what they have to type, because something goes from there
+	Offered   bool   // the token may apply it here
+	Problem   string // with the submitted form
+	Reason    string // as submitted
+	Protected string // environments to type as confirmation of removals
 }
 
-// groupView is what the same would happen to some clusters.
+// groupView is a group of clusters with the same effect.
 type groupView struct {
 	Clusters []string // the first
 	More     int
@@ -45,19 +45,19 @@ type groupView struct {
 	Hidden   bool
 }
 
-// effectLine is a line of what happens to the inputs of clusters, with the fields of an input that changes.
+// effectLine is one effect on the inputs of clusters, with the fields of a changed input.
 type effectLine struct {
 	Mark, Text, Note string
 	Fields           []fieldChange
 }
 
-// maxGroups and maxGroupClusters are how much of a plan is shown.
+// maxGroups and maxGroupClusters limit the groups of a plan, and the clusters of a group, that are shown.
 const (
 	maxGroups        = 50
 	maxGroupClusters = 8
 )
 
-// planned shows what a changeForm would do. It does nothing.
+// previewForm returns a handler that shows the plan of a form, and changes nothing.
 func previewForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequest) error {
 	return func(req *pageRequest) error {
 		p, err := makeForm(req)
@@ -68,10 +68,10 @@ func previewForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequ
 	}
 }
 
-// refusalStatuses are answers that mean that something cannot be done as it is.
+// refusalStatuses are the statuses of plans that the fleet's rules refuse; the plan page shows the reason.
 var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
 
-// showPlan shows the plan as it is now, with what was wrong with the one that was sent.
+// showPlan computes and shows the current plan, with the problem of a submitted form.
 func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
 	view := planView{changeForm: p, Offered: req.mayChange(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
 	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}})
@@ -101,26 +101,26 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	return nil
 }
 
-// showRefusal says why the API does not do it.
+// showRefusal fills in the reason of a refusal. Details that may contain secrets are replaced.
 func (req *pageRequest) showRefusal(view *planView, problem api.Problem) {
 	view.Code, view.Refused = problem.Error, problem.Detail
-	if !req.reveal() && redact.MentionsSecret(view.Refused) { // it names the values
-		view.Refused, view.Hidden = "It cannot be done as it is.", true
+	if !req.reveal() && redact.MentionsSecret(view.Refused) { // the message may contain values
+		view.Refused, view.Hidden = "The change is refused. The reason may contain secrets.", true
 	}
 	for _, one := range problem.Errors {
 		detail := one.Detail
 		if !req.reveal() && (redact.IsSecret(one.Pointer) || redact.MentionsSecret(detail)) {
-			detail, view.Hidden = "was changed again since", true
+			detail, view.Hidden = "was changed by a later revision", true
 		}
 		view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+detail))
 	}
 }
 
-// maxPlanDocuments is how many documents of a plan are named.
+// maxPlanDocuments is the number of documents of a plan that are shown.
 const maxPlanDocuments = 200
 
-// showDocuments names the documents that a plan changes, what goes first: not everything that changes a document is seen by a
-// cluster that polls. Of those of which that is known, the fields are shown.
+// showDocuments fills in the documents that a plan changes, deletions first, since not every change of a document has an effect on
+// clusters. Fields are shown where the form provides them.
 func (req *pageRequest) showDocuments(view *planView) error {
 	var known documentFields
 	if view.fields != nil && !view.Empty {
@@ -146,11 +146,12 @@ func (req *pageRequest) showDocuments(view *planView) error {
 		documents = append(documents, doc)
 	}
 	view.Documents = groupDocuments(documents)
-	view.Left = len(changes) - len(documents)
+	view.MoreDocuments = len(changes) - len(documents)
 	return nil
 }
 
-// protected is what somebody types who means it: the protected environments from which something would go.
+// protectedEnvironments returns the protected environments in which a plan removes objects, separated by commas. The user types them to
+// confirm.
 func protectedEnvironments(plan api.Plan) string {
 	var names []string
 	for _, loss := range plan.Protected {
@@ -159,7 +160,7 @@ func protectedEnvironments(plan api.Plan) string {
 	return strings.Join(names, ",")
 }
 
-// done does what is proposed, by the plan that the visitor has seen.
+// submitForm returns a handler that applies a form with the hash of the plan that was shown.
 func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequest) error {
 	return func(req *pageRequest) error {
 		if !req.may("write") {
@@ -169,32 +170,33 @@ func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageReque
 		if err != nil {
 			return err
 		}
-		return req.do(p)
+		return req.apply(p)
 	}
 }
 
-func (req *pageRequest) do(p changeForm) error {
+// apply applies a form. It shows the plan again if the reason or the confirmation is missing or the fleet has changed since.
+func (req *pageRequest) apply(p changeForm) error {
 	reason, hash := strings.TrimSpace(req.r.PostFormValue("reason")), req.r.PostFormValue("plan_hash")
 	switch {
 	case hash == "":
-		return req.showPlan(p, http.StatusBadRequest, "Look at the plan first.", reason)
+		return req.showPlan(p, http.StatusBadRequest, "View the plan first.", reason)
 	case reason == "":
-		return req.showPlan(p, http.StatusBadRequest, "Say why: it is kept with the revision.", reason)
+		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
 	}
 	operations := []api.Operation{p.Operation}
 	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: operations})
-	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusalStatuses, refused.StatusCode)) { // which is said below
+	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusalStatuses, refused.StatusCode)) { // a refusal is shown below
 		return err
 	}
 	if err == nil && protectedEnvironments(*plan.JSON200) != "" && protectedEnvironments(*plan.JSON200) != strings.TrimSpace(req.r.PostFormValue("confirm")) {
-		return req.showPlan(p, http.StatusBadRequest, "Type "+protectedEnvironments(*plan.JSON200)+" if something is to go from there.", reason)
+		return req.showPlan(p, http.StatusBadRequest, "Type "+protectedEnvironments(*plan.JSON200)+" to confirm removals from there.", reason)
 	}
-	// With the hash nothing else is taken from anywhere than what was shown.
+	// The hash makes the API refuse a change whose effect differs from the plan that was shown.
 	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: operations, PlanHash: hash, Reason: reason})
 	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || slices.Contains(refusalStatuses, refused.StatusCode)) {
 		problem := refused.Problem.Detail
 		if refused.Problem.Error == client.CodeStale {
-			problem = "The fleet has changed since you looked, and nothing was done. This is what it would do now."
+			problem = "The fleet has changed since this plan was made, so nothing was done. This is the new plan."
 		}
 		return req.showPlan(p, refused.StatusCode, problem, reason)
 	}
@@ -205,10 +207,9 @@ func (req *pageRequest) do(p changeForm) error {
 	return nil
 }
 
-// errMayNotWrite: the token may only read.
-var errMayNotWrite = errors.New("your token may read the fleet, and not change it")
+var errMayNotWrite = errors.New("your token may read the fleet but not change it")
 
-// effectGroups groups clusters by what a plan does to them, those from which something is removed first.
+// effectGroups groups clusters by the effect of a plan, groups with removals first.
 func effectGroups(groups []api.EffectGroup, reveal bool) (out []groupView) {
 	of := map[string][]summarize.EffectLine{}
 	var removing, others []summarize.Group
@@ -237,7 +238,7 @@ func effectGroups(groups []api.EffectGroup, reveal bool) (out []groupView) {
 	return out
 }
 
-// showGroup shows a group of clusters by the lines of one of them.
+// showGroup formats a group of clusters from the effect on one of them.
 func showGroup(g summarize.Group, lines []summarize.EffectLine, reveal bool) groupView {
 	out := groupView{Clusters: g.Names[:min(len(g.Names), maxGroupClusters)]}
 	out.More = len(g.Names) - len(out.Clusters)
@@ -268,7 +269,7 @@ func showGroup(g summarize.Group, lines []summarize.EffectLine, reveal bool) gro
 		case summarize.EffectAdded:
 			out.Lines = append(out.Lines, effectLine{Mark: "+", Text: list + " " + l.Text, Note: l.Note})
 		case summarize.EffectReordered:
-			out.Lines = append(out.Lines, effectLine{Mark: "~", Text: "the order of the inputs"})
+			out.Lines = append(out.Lines, effectLine{Mark: "~", Text: "order of the inputs"})
 		}
 	}
 	return out

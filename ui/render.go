@@ -21,17 +21,17 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/client"
 )
 
-// frame is what every page has around it.
+// frame is the data of the frame template: header, navigation and footer.
 type frame struct {
 	Title, Section, Version string
-	Revision                string // of the fleet that is shown; empty: none is
+	Revision                string // of the fleet; empty: the page shows no fleet
 	Age                     string // seconds since the store last confirmed it
 	Search                  string
-	Path                    string // this page, as it is asked for again
-	Who                     string // is looking; empty: nobody is signed in
+	Path                    string // address of this page, for refreshes
+	Who                     string // name of the signed-in token; empty: not signed in
 }
 
-// frame is the frame of a page of this visit, when everything that is on it has been asked for.
+// frame returns the frame of a page. Call it after all API requests of the page: it shows the revision of the last response.
 func (req *pageRequest) frame(title, section string) frame {
 	return frame{
 		Title: title, Section: section, Version: req.page.cfg.Version, Revision: req.transport.revision, Age: req.transport.age,
@@ -42,7 +42,7 @@ func (req *pageRequest) frame(title, section string) frame {
 //go:embed templates
 var templates embed.FS
 
-// pages are the templates, each with the frame around it.
+// pages returns the templates by name, each within the frame.
 func pages(now func() time.Time, base string) (map[string]*template.Template, error) {
 	out := map[string]*template.Template{}
 	files, err := fs.Glob(templates, "templates/*.html")
@@ -58,7 +58,7 @@ func pages(now func() time.Time, base string) (map[string]*template.Template, er
 	return out, nil
 }
 
-// assets is a digest of all static files, so that a browser never uses those of another version.
+// assets returns a digest of all static files. Their addresses contain it, so that a browser never uses files of another version.
 var assets = sync.OnceValues(func() (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(static, "static", func(path string, entry fs.DirEntry, err error) error {
@@ -72,8 +72,7 @@ var assets = sync.OnceValues(func() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), err
 })
 
-// visibleControls replaces characters that show text in another order than it is, or not at all, with their escapes. No page has them but in
-// names and messages from outside.
+// visibleControls replaces invisible and bidirectional control characters by escapes. Only texts from outside contain them.
 var visibleControls = func() *strings.Replacer {
 	var pairs []string
 	for _, r := range "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff" {
@@ -82,12 +81,12 @@ var visibleControls = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// render answers with a page, or with an error when it cannot be made: never with half of one.
+// render writes a complete page, or an error if its template fails.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name string, view any) {
 	var out bytes.Buffer
 	if err := p.pages[name].Execute(&out, view); err != nil {
-		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be made", slog.String("page", name), slog.Any("error", err))
-		http.Error(w, "this page cannot be made: the log of the service says why", http.StatusInternalServerError)
+		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be rendered", slog.String("page", name), slog.Any("error", err))
+		http.Error(w, "this page cannot be rendered: see the log of the service", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -95,33 +94,35 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name s
 	_, _ = visibleControls.WriteString(w, out.String()) // fails when the browser is gone
 }
 
+// show renders a page with status 200.
 func (req *pageRequest) show(name string, view any) error {
 	req.page.render(req.w, req.r, http.StatusOK, name, view)
 	return nil
 }
 
+// failureView is the data of the error page.
 type failureView struct {
 	frame
 	Headline, Detail string
 	Problems         []string
-	Missing          bool // to ask again leads nowhere
+	Missing          bool // a repeated request would fail, too
 }
 
-// failed answers instead of a page.
+// failed renders an error page. req is nil if the error came before the token was checked.
 func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, err error) {
 	if errors.Is(r.Context().Err(), context.Canceled) {
-		return // nobody waits
+		return // the browser is gone
 	}
-	status, view := http.StatusInternalServerError, failureView{Headline: "This page cannot be shown", Detail: "The log of the service says why."}
+	status, view := http.StatusInternalServerError, failureView{Headline: "This page cannot be shown", Detail: "See the log of the service."}
 	problem, answered := errors.AsType[*client.Error](err)
 	change := r.Method == http.MethodPost && req != nil
 	_, unanswered := errors.AsType[*client.UnansweredError](err)
 	switch {
 	case change && (unanswered || errors.Is(err, context.DeadlineExceeded) || answered && problem.Problem.Error == client.CodeOutcomeUnknown):
-		status, view.Headline, view.Detail = http.StatusServiceUnavailable, "It is not known whether this was done", "The store did not say in time. Look at the changes before you try again."
+		status, view.Headline, view.Detail = http.StatusServiceUnavailable, "The outcome is unknown", "The store did not answer in time. Check the list of changes before you try again."
 	case errors.Is(err, errNotFound):
-		status, view.Headline, view.Detail = http.StatusNotFound, "There is no such page", "The link may be cut off."
-	case answered && problem.StatusCode == http.StatusUnauthorized || errors.Is(err, errMayNotRead): // revoked, expired, or another one by now
+		status, view.Headline, view.Detail = http.StatusNotFound, "Page not found", "The link may be incomplete."
+	case answered && problem.StatusCode == http.StatusUnauthorized || errors.Is(err, errMayNotRead): // the token is revoked or expired
 		p.setCookie(w, p.cookieName(r), "", -time.Second)
 		p.redirectToSignIn(w, r)
 		return
@@ -130,10 +131,10 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, 
 	case errors.Is(err, errBadQuery):
 		status, view.Detail = http.StatusBadRequest, err.Error()
 	case errors.Is(err, errTooManyPages):
-		status, view.Headline, view.Detail = http.StatusTooManyRequests, "Too many pages at once", "You have asked for more than can be made at a time. Nothing was done; try again in a moment."
+		status, view.Headline, view.Detail = http.StatusTooManyRequests, "Too many pages at once", "This session requested too many pages at a time. Nothing was done; try again in a moment."
 		w.Header().Set("Retry-After", "2")
 	case errors.Is(err, context.DeadlineExceeded):
-		status, view.Detail = http.StatusServiceUnavailable, "It takes too long at the moment: others are asking as well."
+		status, view.Detail = http.StatusServiceUnavailable, "The page took too long: the service is busy. Try again in a moment."
 		w.Header().Set("Retry-After", "5")
 	case answered:
 		status, view.Detail = problem.StatusCode, problem.Problem.Detail
@@ -142,9 +143,9 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, 
 		}
 		switch problem.StatusCode {
 		case http.StatusNotFound:
-			view.Headline = "It is not there"
+			view.Headline = "Not found"
 		case http.StatusForbidden:
-			view.Headline = "Your token may not see this"
+			view.Headline = "Your token may not read this"
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 			view.Headline = "The fleet cannot be read at the moment"
 			if change {

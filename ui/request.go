@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// visit is a request for a page by somebody who is signed in.
+// pageRequest is the request of a signed-in user for a page, with an API client for the token of the session.
 type pageRequest struct {
 	page      *Page
 	w         http.ResponseWriter
@@ -25,9 +25,10 @@ type pageRequest struct {
 	identity  api.Identity
 }
 
-// pageTimeout bounds everything that one page asks for.
+// pageTimeout limits the time for all API requests of one page.
 const pageTimeout = 20 * time.Second
 
+// newPageRequest returns a page request whose API client uses the token of the session, without retries.
 func (p *Page) newPageRequest(w http.ResponseWriter, r *http.Request, s session) (*pageRequest, error) {
 	transport := &inProcess{api: p.cfg.API, from: r, apiSlots: p.apiSlots}
 	fleet, err := client.New(client.Config{
@@ -39,7 +40,7 @@ func (p *Page) newPageRequest(w http.ResponseWriter, r *http.Request, s session)
 	return &pageRequest{page: p, w: w, r: r, fleet: fleet, transport: transport}, nil
 }
 
-// identify finds out who the visitor is to the API. It fails when they may not read.
+// identify reads the identity of the token from the API. It fails with errMayNotRead for tokens that may not read.
 func (req *pageRequest) identify() error {
 	who, err := req.fleet.WhoAmIWithResponse(req.r.Context(), nil)
 	if err != nil {
@@ -52,34 +53,37 @@ func (req *pageRequest) identify() error {
 	return nil
 }
 
-// may tells whether the API takes something from the visitor's token.
-func (req *pageRequest) may(what string) bool { return slices.Contains(req.identity.May, what) }
+// may reports whether the token has a permission, such as read or write.
+func (req *pageRequest) may(permission string) bool {
+	return slices.Contains(req.identity.May, permission)
+}
 
-// errMayNotRead: the token is good, for something else.
-var errMayNotRead = errors.New("this token may not read the fleet: it is one for the polls of a cluster")
+var errMayNotRead = errors.New("this token may not read the fleet: it is a poll token of a cluster")
 
-// signInProblem is what somebody is told whose token is not good; not known when that is not why.
+// signInProblem returns the message for a sign-in that failed because of the token, and the HTTP status. It copies Retry-After to the
+// header. known is false for other errors.
 func signInProblem(h http.Header, err error) (status int, problem string, known bool) {
 	answer, answered := errors.AsType[*client.Error](err)
 	switch {
 	case errors.Is(err, errMayNotRead):
-		return http.StatusForbidden, "This token may not read the fleet: it is one for the polls of a cluster.", true
+		return http.StatusForbidden, "This token may not read the fleet: it is a poll token of a cluster.", true
 	case answered && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable):
 		if wait := answer.Header.Get("Retry-After"); wait != "" {
 			h.Set("Retry-After", wait)
 		}
-		return answer.StatusCode, "The API says: " + answer.Problem.Detail + ".", true
+		return answer.StatusCode, "Sign-in failed: " + answer.Problem.Detail + ".", true
 	}
 	return 0, "", false
 }
 
-// inProcess carries requests to an API in the same process, in the name of whoever asks for the page.
+// inProcess is a transport to the API in the same process. Requests keep the remote address and TLS state of the page request, for
+// limits and logs of the API.
 type inProcess struct {
 	api      http.Handler
 	from     *http.Request
 	apiSlots chan struct{}
-	revision string // of the last answer
-	age      string
+	revision string // of the last response
+	age      string // seconds since the store confirmed it
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -89,7 +93,7 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
-	select { // however many pages are asked for, so many of their requests are under way
+	select {
 	case t.apiSlots <- struct{}{}:
 		defer func() { <-t.apiSlots }()
 	case <-req.Context().Done():
@@ -97,7 +101,7 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	rec := &recorder{header: http.Header{}, status: http.StatusOK}
 	t.api.ServeHTTP(rec, in)
-	if err := req.Context().Err(); err != nil && !rec.began { // what was answered counts, however late: it may be that a change was made
+	if err := req.Context().Err(); err != nil && !rec.began { // a late response still counts: it may acknowledge a change
 		return nil, err
 	}
 	if revision := rec.header.Get("X-Fleet-Revision"); revision != "" {
@@ -109,7 +113,7 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// recorder is an answer in memory.
+// recorder is a http.ResponseWriter that keeps the response in memory.
 type recorder struct {
 	header http.Header
 	status int
@@ -130,12 +134,12 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.body.Write(b)
 }
 
-// query is a parameter of the page's address.
+// query returns a parameter of the page's address, without surrounding spaces.
 func (req *pageRequest) query(name string) string {
 	return strings.TrimSpace(req.r.URL.Query().Get(name))
 }
 
-// optional is a parameter of the API that is left out when it is empty.
+// optional returns a parameter of the API, nil if the text is empty.
 func optional(text string) *string {
 	if text == "" {
 		return nil
@@ -143,7 +147,7 @@ func optional(text string) *string {
 	return &text
 }
 
-// offset is where a page of a list begins.
+// offset returns the index of the first row of a paged list; 0 if it is absent or invalid.
 func (req *pageRequest) offset() int {
 	n, err := strconv.Atoi(req.query("offset"))
 	if err != nil || n < 0 {
@@ -152,5 +156,5 @@ func (req *pageRequest) offset() int {
 	return n
 }
 
-// reveal tells whether the visitor asked for what is masked.
+// reveal reports whether the user requested masked values.
 func (req *pageRequest) reveal() bool { return req.query("reveal") == "true" }

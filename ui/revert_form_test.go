@@ -19,7 +19,7 @@ import (
 
 var planHashField = regexp.MustCompile(`name="plan_hash" value="([^"]+)"`)
 
-// enableChanges has the page offer changes.
+// enableChanges makes the page offer changes.
 func (env *testEnv) enableChanges() {
 	env.t.Helper()
 	env.http.Close()
@@ -34,7 +34,7 @@ func (env *testEnv) planHash(path string) string {
 	return found[1]
 }
 
-// A revert that the API acknowledges after the page's time is up was made, and is not said to have failed.
+// TestLateRevertAcknowledgment: a revert that the API acknowledges after the timeout of the page is reported as done.
 func TestLateRevertAcknowledgment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestLateRevertAcknowledgment(t *testing.T) {
 	})
 }
 
-// What was changed again since is named, and nothing is reverted.
+// TestRevertConflict: the plan names the values that later revisions changed, and offers no form.
 func TestRevertConflict(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// maxFound is how many clusters a search names, and how many definitions of a kind. maxSearchedRevisions is how many of the newest revisions
-// it looks at.
+// maxFound is the number of clusters, of revisions and of definitions of each kind that a search shows. maxSearchedRevisions is the number
+// of newest revisions that it searches.
 const (
 	maxFound             = 50
 	maxSearchedRevisions = 500
@@ -30,11 +30,11 @@ type searchView struct {
 	Searched    int // revisions
 }
 
-// foundDefinition is a definition that a search found, with its page.
+// foundDefinition is a result of a search, with the address of its page.
 type foundDefinition struct{ Kind, ID, Link string }
 
 // showSearch finds clusters by id, DNS name, label and error text, definitions by id and version, and revisions by number, summary,
-// reason and author. It redirects to a page that is the only one found, or whose name is the query.
+// reason and author. It redirects to the only result, and to a result whose id is the query.
 func showSearch(req *pageRequest) error {
 	query := req.query("q")
 	if query == "" {
@@ -101,7 +101,7 @@ func showSearch(req *pageRequest) error {
 			view.Changes = append(view.Changes, change)
 		}
 	}
-	if len(clusters)+len(view.Definitions) == 1 { // revisions that name it do not make it less certain
+	if len(clusters)+len(view.Definitions) == 1 { // also with matching revisions
 		req.redirect(only)
 		return nil
 	}
@@ -149,8 +149,8 @@ func (req *pageRequest) findDefinitions(view *searchView, contains func(...strin
 	return nil
 }
 
-// findVersions finds the versions of components that clusters are served instead of the catalog's. Each component takes a look at all
-// clusters, so only the first ones are searched.
+// findVersions finds the versions of components that clusters are served instead of the catalog's. Each component needs an API
+// request that reads all clusters, so only the first maxFound components are searched.
 func (req *pageRequest) findVersions(view *searchView, components []api.PlatformComponent, contains func(...string) bool) error {
 	for _, c := range components[:min(len(components), maxFound)] {
 		status, err := req.fleet.GetPlatformComponentStatusWithResponse(req.r.Context(), c.ID, nil)
@@ -166,4 +166,5 @@ func (req *pageRequest) findVersions(view *searchView, components []api.Platform
 	return nil
 }
 
+// redirect answers with a redirect to a page of this site, without the base path.
 func (req *pageRequest) redirect(page string) { http.Redirect(req.w, req.r, page, http.StatusSeeOther) }

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// Namespaces, role bindings, resource types and resources have pages, which the search finds, as it does revisions and failures.
+// TestDefinitionsAndSearch: all kinds of definitions have pages. The search finds them, revisions and failures.
 func TestDefinitionsAndSearch(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 50)

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// A session is the visitor's own token, encrypted in a cookie that only this service can open. Every page asks the API with it, so
-// there is nothing to keep on the server and nothing that outlives the token.
+// session is the user's token, stored encrypted in a cookie. Every page calls the API with it, so the server stores no session, and no
+// session outlives its token.
 type session struct {
-	ID      string    `json:"i"` // tells sessions of one token apart
+	ID      string    `json:"i"` // distinguishes sessions of one token
 	Token   string    `json:"t"`
 	Started time.Time `json:"s"`
 	Seen    time.Time `json:"l"`
 }
 
 const (
-	sessionIdle    = 8 * time.Hour  // without a page, a session ends
-	sessionMax     = 24 * time.Hour // and in any case
-	sessionRefresh = 5 * time.Minute
-	maxTokenBytes  = 1024 // bytes: a cookie has room for no more
+	sessionIdle    = 8 * time.Hour   // since the last page
+	sessionMax     = 24 * time.Hour  // since the sign-in
+	sessionRefresh = 5 * time.Minute // age of Seen after which the cookie is written again
+	maxTokenBytes  = 1024            // bytes; cookies are limited to 4 KiB
 )
 
-// session is whose request it is. One that goes on is kept for longer.
+// session returns the valid session of a request; false without one. It extends the session in use.
 func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
 	name := p.cookieName(r)
 	cookie, err := r.Cookie(name)
@@ -49,15 +49,15 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
 	return s, true
 }
 
-// redirectToSignIn asks who it is, and comes back to where they wanted to go.
+// redirectToSignIn sends the browser to the sign-in form, which returns to the requested page.
 func (p *Page) redirectToSignIn(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Hx-Request") != "" {
-		w.Header().Set("Hx-Refresh", "true") // the whole page, and not what would stand in a part of it
+		w.Header().Set("Hx-Refresh", "true") // reload the page, or htmx would put the form into a part of it
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// From a link in a chat, browsers release out the cookie of a strict site. From a page of ours they send it.
+		// Browsers omit SameSite=Strict cookies after a link from another site. This page redirects from our own site, with the cookie.
 		p.render(w, r, http.StatusOK, "same_site", sameSiteView{frame{Title: "Fleet", Version: p.cfg.Version}, r.URL.RequestURI()})
 		return
 	}
@@ -69,7 +69,7 @@ type sameSiteView struct {
 	To string
 }
 
-// destination is a page of ours, whatever a link to the form says.
+// destination returns the page to show after the sign-in: the given one if it is a page of this site, otherwise the overview.
 func destination(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, prefix+"/") || strings.HasPrefix(u.Path, prefix+"/sign-") || strings.Contains(u.Path, "..") || strings.ContainsAny(to, "\\\r\n") {
@@ -81,26 +81,29 @@ func destination(to string) string {
 type signInView struct {
 	frame
 	To, Problem string
-	Insecure    bool // the browser will not keep the session
+	Insecure    bool // plain HTTP: the browser drops the cookie
 }
 
+// signInForm handles GET /ui/sign-in.
 func (p *Page) signInForm(w http.ResponseWriter, r *http.Request) {
 	p.showSignIn(w, r, http.StatusOK, destination(r.URL.Query().Get("to")), "")
 }
 
+// showSignIn renders the sign-in form with an optional problem.
 func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
 	insecure := r.TLS == nil && p.cookieName(r) != plainCookie && r.Header.Get("X-Forwarded-Proto") != "https"
 	p.render(w, r, status, "sign-in", signInView{frame: frame{Title: "Sign in", Version: p.cfg.Version}, To: to, Problem: problem, Insecure: insecure})
 }
 
+// signIn handles POST /ui/sign-in: it checks the token with the API and sets the cookie.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		p.showSignIn(w, r, http.StatusBadRequest, prefix+"/", "The form could not be read.")
+		p.showSignIn(w, r, http.StatusBadRequest, prefix+"/", "The form cannot be read.")
 		return
 	}
 	to, token := destination(r.PostFormValue("to")), strings.TrimSpace(r.PostFormValue("token"))
 	if token == "" || len(token) > maxTokenBytes || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		p.showSignIn(w, r, http.StatusBadRequest, to, "Paste a token of the API: visible characters, without spaces.")
+		p.showSignIn(w, r, http.StatusBadRequest, to, "Enter an API token: visible characters, without spaces.")
 		return
 	}
 	now := p.cfg.Now()
@@ -128,6 +131,7 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
+// signOut handles POST /ui/sign-out: it ends the session in all processes and deletes the cookie. It reports it if the store fails.
 func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
 	name := p.cookieName(r)
 	var failed error
@@ -140,7 +144,7 @@ func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
 	if failed != nil {
 		p.cfg.Logger.WarnContext(r.Context(), "a session could not be ended in other processes", "error", failed)
 		p.showSignIn(w, r, http.StatusServiceUnavailable, prefix+"/", "You are signed out in this browser. The store does not answer, so a copy of the session may "+
-			"go on elsewhere, for a day at most: sign in and out again later, or revoke the token.")
+			"stay valid in other processes, for a day at most: sign in and out again later, or revoke the token.")
 		return
 	}
 	http.Redirect(w, r, prefix+"/sign-in", http.StatusSeeOther)

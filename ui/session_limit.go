@@ -7,25 +7,26 @@ import (
 )
 
 const (
-	maxPages   = 4  // of one session that are being made
-	maxWaiting = 16 // of it that wait for those; more are refused
+	maxPages   = 4  // concurrent pages of a session
+	maxWaiting = 16 // further pages of the session that wait; more are refused
 )
 
-// errTooManyPages: somebody asks for more pages at once than anybody looks at.
-var errTooManyPages = errors.New("too many pages of this session are asked for at once")
+// errTooManyPages is the error for a session over its limit; its status is 429.
+var errTooManyPages = errors.New("too many concurrent pages in this session")
 
-// sessionLimits keeps one session from taking all the apiSlots that there are for requests to the API.
+// sessionLimits limits the concurrent pages of each session, so that one session cannot use all API requests.
 type sessionLimits struct {
 	mu   sync.Mutex
 	each map[string]*sessionQueue
 }
 
+// sessionQueue counts the pages of one session.
 type sessionQueue struct {
 	turns chan struct{}
 	here  int // pages that are being made or wait
 }
 
-// enter waits for the session's turn. Who gets one leaves.
+// acquire waits for a slot of the session. The caller must call release. It fails with errTooManyPages or the context's error.
 func (r *sessionLimits) acquire(ctx context.Context, session string) (release func(), err error) {
 	r.mu.Lock()
 	one := r.each[session]
@@ -48,6 +49,7 @@ func (r *sessionLimits) acquire(ctx context.Context, session string) (release fu
 	}
 }
 
+// release removes a page from its session, and the session after its last page.
 func (r *sessionLimits) release(session string, one *sessionQueue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
-// One session that asks for everything at once, of an API that does not answer, keeps nobody else from looking: not even another
-// session of the same token. What is beyond any person is refused at once.
+// TestSessionLimit: a session with many concurrent pages of an unresponsive API does not delay other sessions, even of the same token. Pages
+// over the limit are refused at once.
 func TestSessionLimit(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 20)
@@ -23,7 +23,7 @@ func TestSessionLimit(t *testing.T) {
 		var stuck, most atomic.Int32
 		release := make(chan struct{})
 		page, err := ui.New(ui.Config{API: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/status" && r.URL.Query().Get("environment") == "dev" { // what the greedy one asks for
+			if r.URL.Path == "/status" && r.URL.Query().Get("environment") == "dev" { // the request of the greedy session
 				if n := stuck.Add(1); n > most.Load() {
 					most.Store(n)
 				}
@@ -57,15 +57,15 @@ func TestSessionLimit(t *testing.T) {
 			refused := <-answers
 			require.Equal(t, http.StatusTooManyRequests, refused.Code)
 			require.Equal(t, "2", refused.Header().Get("Retry-After"))
-			require.True(t, strings.HasSuffix(strings.TrimSpace(refused.Body.String()), "</html>"), "a page that says so")
+			require.True(t, strings.HasSuffix(strings.TrimSpace(refused.Body.String()), "</html>"), "a complete error page")
 		}
 		require.Equal(t, 200, ask("/ui/", other).Code, "while the others are stuck")
 
 		close(release)
 		synctest.Wait()
 		for range 20 {
-			require.Equal(t, 200, (<-answers).Code, "whoever waited is served")
+			require.Equal(t, 200, (<-answers).Code, "waiting pages are served")
 		}
-		require.Equal(t, 200, ask("/ui/", greedy).Code, "and it may go on")
+		require.Equal(t, 200, ask("/ui/", greedy).Code, "after its pages are done")
 	})
 }

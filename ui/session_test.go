@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A session that was used in the future is not one of a clock that anybody trusts.
+// TestFutureSessionRejected: a session with a time in the future is invalid, with a tolerance of a minute.
 func TestFutureSessionRejected(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -24,7 +24,7 @@ func TestFutureSessionRejected(t *testing.T) {
 	require.Equal(t, http.StatusOK, env.get("/ui/").status, "clocks of replicas differ by less than a minute")
 }
 
-// A session is sealed for its cookie's name: one that plain HTTP may have shown to others does not count on HTTPS.
+// TestSessionBoundToCookieName: the value of the cookie for plain HTTP, which others may have read, is invalid in the cookie for HTTPS.
 func TestSessionBoundToCookieName(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -49,7 +49,7 @@ func TestSessionBoundToCookieName(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, serve(http.MethodGet, "https://fleet.example.com/ui/", "", renamed).StatusCode)
 }
 
-// A form is at most 16 KiB, so nobody fills the memory of the service without a token.
+// TestFormSizeLimit: a form has at most 16 KiB, so requests without a token cannot fill the memory.
 func TestFormSizeLimit(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)

@@ -15,28 +15,29 @@ import (
 	"time"
 )
 
-// prefix is where the page is, below the base path.
+// prefix is the path of all pages, below the base path.
 const prefix = "/ui"
 
-// Config is what the page is made of. API is required.
+// Config holds the settings of a Page. API is required.
 type Config struct {
-	// API answers the requests that pages make.
+	// API serves the requests that pages make.
 	API http.Handler
 	// BasePath is the path of the service on its host as browsers see it, such as /fleet; empty: the root. Requests arrive
 	// without it: see server.WithBasePath, which also adds it to redirects.
 	BasePath string
-	// SessionKey is the secret that sessions are kept under, the same for all replicas. Empty: sessions end with the process.
+	// SessionKey is the secret from which the encryption key of sessions is derived, the same for all replicas. Empty: a random key,
+	// so sessions end with the process.
 	SessionKey string
-	// Ended is where processes tell each other which sessions were ended. nil: a session ends in this process alone.
+	// EndedSessions shares signed-out sessions between processes. Nil: a sign-out counts only in this process.
 	EndedSessions EndedSessions
-	// Changes are offered, to those who may make them.
+	// Changes enables change forms, for tokens that may write.
 	Changes bool
 	Version string
 	Logger  *slog.Logger
 	Now     func() time.Time
 }
 
-// Page is the fleet page in front of an API.
+// Page is an HTTP handler that serves the fleet page, and passes all other requests to the API.
 type Page struct {
 	cfg           Config
 	cipher        *sessionCipher
@@ -48,14 +49,13 @@ type Page struct {
 	pages         map[string]*template.Template
 }
 
-// maxAPIRequests is how many requests to the API are under way for all pages together: each may be about ten thousand clusters. The
-// others wait.
+// maxAPIRequests limits the concurrent API requests of all pages together, since each may read ten thousand clusters. More wait.
 const maxAPIRequests = 16
 
 //go:embed static
 var static embed.FS
 
-// New makes the page.
+// New returns a Page. It fails if a template or a static file is broken.
 func New(cfg Config) (*Page, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -71,7 +71,7 @@ func New(cfg Config) (*Page, error) {
 		return nil, err
 	}
 	if cfg.SessionKey == "" {
-		cfg.Logger.Info("SESSION_KEY is not set: sessions of the fleet page end with this process, and another replica asks again")
+		cfg.Logger.Info("SESSION_KEY is not set: sessions of the fleet page end with this process and are not valid on other replicas")
 	}
 	cipher, err := newSessionCipher(cfg.SessionKey)
 	if err != nil {
@@ -117,7 +117,7 @@ func New(cfg Config) (*Page, error) {
 	return p, nil
 }
 
-// ServeHTTP answers for the page, and hands everything else to the API.
+// ServeHTTP serves /ui/, redirects browsers from / to it, and passes everything else to the API.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == prefix || strings.HasPrefix(path, prefix+"/"):
@@ -129,12 +129,14 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// policy lets a page run our own script and style, and send forms to us, and nothing else.
+// policy is the content security policy: scripts, styles, images, requests and forms only of this origin, and no frames.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// maxFormBytes is the largest form, in bytes.
+// maxFormBytes is the size limit of a request body, in bytes.
 const maxFormBytes = 16 << 10
 
+// serve sets the security headers and refuses requests that no page should see: through a proxy with another path, from forms of
+// other sites, with a query that cannot be parsed.
 func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -147,10 +149,10 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.origins.Check(r); err != nil {
-		http.Error(w, "this form came from another site", http.StatusForbidden)
+		http.Error(w, "forms from other sites are refused", http.StatusForbidden)
 		return
 	}
-	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // what cannot be read would be left out, and a filter with it
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // Query() would drop the broken part, and a filter with it
 		p.failed(w, r, nil, errBadQuery)
 		return
 	}
@@ -158,8 +160,8 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	p.routes.ServeHTTP(w, r)
 }
 
-// forwardedPrefix is the path that proxies in front removed from the request, as Traefik and others report it. Several proxies
-// each add one, the first one first.
+// forwardedPrefix returns the path that proxies removed from the request, from the X-Forwarded-Prefix headers of Traefik and others.
+// Each proxy appends its own.
 func forwardedPrefix(h http.Header) (prefix string) {
 	for part := range strings.SplitSeq(strings.Join(h.Values("X-Forwarded-Prefix"), ","), ",") {
 		prefix += strings.TrimRight(strings.TrimSpace(part), "/")
@@ -167,7 +169,8 @@ func forwardedPrefix(h http.Header) (prefix string) {
 	return prefix
 }
 
-// cached lets browsers keep files of this version, and of no other: in an update one may ask the old server for the new one's.
+// cached lets browsers cache a file if the v parameter is the digest of this version. During an update a browser may request a file of
+// the new version from an old process, which must not be cached.
 func cached(files fs.FS, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := fs.Stat(files, r.URL.Path)
@@ -182,7 +185,8 @@ func cached(files fs.FS, next http.Handler) http.Handler {
 	})
 }
 
-// pageHandler makes a handler of what shows a page to somebody who is signed in.
+// pageHandler returns a handler that shows a page to a signed-in user. It redirects to the sign-in form without a session, waits for
+// the session's limit, and shows errors as a page.
 func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session, ok := p.session(w, r)
@@ -193,7 +197,7 @@ func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		release, err := p.sessionLimits.acquire(ctx, cmp.Or(session.ID, session.Token)) // sessions of before there were ids go on
+		release, err := p.sessionLimits.acquire(ctx, cmp.Or(session.ID, session.Token)) // sessions of older versions have no id
 		if err != nil {
 			p.failed(w, r, nil, err)
 			return
@@ -212,8 +216,6 @@ func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 	})
 }
 
-// errBadQuery: the query of the address is broken.
-var errBadQuery = errors.New("the address cannot be read: after the question mark, % and ; have to be escaped")
+var errBadQuery = errors.New("the query of the address cannot be read: escape % and ; after the question mark")
 
-// errNotFound: there is no such page.
-var errNotFound = errors.New("there is no such page")
+var errNotFound = errors.New("page not found")

@@ -17,7 +17,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
-// allPages is a page of each sort.
+// allPages has an address of each page.
 var allPages = []string{
 	"/ui/", "/ui/clusters", "/ui/clusters?state=failed", "/ui/clusters?selector=tier%3Dgold&environment=dev&component=grafana", "/ui/clusters?offset=50",
 	"/ui/clusters/cluster-0003", "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "/ui/clusters/cluster-0011",
@@ -27,32 +27,32 @@ var allPages = []string{
 	"/ui/components/grafana/delete?cascade=true", "/ui/layers/gold/delete", "/ui/search?q=cluster-00",
 }
 
-// Texts from outside are text, and never a part of the page.
+// TestHTMLEscaped: texts from outside are escaped on every page.
 func TestHTMLEscaped(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
 	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
-	told := 0
+	escaped := 0
 	for _, path := range allPages {
 		page := env.get(path)
 		require.Equal(t, 200, page.status, "%s: %s %s", path, page.body, env.logs)
 		require.NotContains(t, page.body, "<script>alert", path)
 		require.NotContains(t, page.body, "<img src=x", path)
 		require.NotContains(t, page.body, readToken, path)
-		told += strings.Count(page.body, "&lt;script&gt;alert")
+		escaped += strings.Count(page.body, "&lt;script&gt;alert")
 		require.Contains(t, page.header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self';")
 		require.NotContains(t, page.header.Get("Content-Security-Policy"), "unsafe")
 		require.NotContains(t, page.body, " style=", path)
-		require.NotRegexp(t, ` on[a-z]+="`, page.body, "handlers are in our script: %s", path)
+		require.NotRegexp(t, ` on[a-z]+="`, page.body, "event handlers belong in the script: %s", path)
 		require.Equal(t, "no-store", page.header.Get("Cache-Control"))
 	}
-	require.Positive(t, told, "the htmlPayload text was on some page")
+	require.Positive(t, escaped, "some page has the text")
 	for _, path := range []string{"/ui/clusters?selector=" + url.QueryEscape(`"><script>alert(1)</script>`), "/ui/search?q=" + url.QueryEscape(`<script>alert(1)</script>`)} {
 		require.NotContains(t, env.get(path).body, "<script>alert", path)
 	}
 }
 
-// Whoever is not signed in is asked who it is, and comes back to where they were going, if that is here.
+// TestSignIn: without a session every page redirects to the sign-in form, which returns to the page if it belongs to this site.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -72,9 +72,9 @@ func TestSignIn(t *testing.T) {
 		require.Contains(t, rsp.body, `role="alert"`)
 		env.advance(2 * time.Second) // guessing is slow
 	}
-	for _, away := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "/ui/../clusters", "javascript:alert(1)", "/ui/sign-out", "/clusters", ""} {
-		rsp := env.send(env.newClient(t), http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {away}})
-		require.Equal(t, "/ui/", rsp.header.Get("Location"), away)
+	for _, foreign := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "/ui/../clusters", "javascript:alert(1)", "/ui/sign-out", "/clusters", ""} {
+		rsp := env.send(env.newClient(t), http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {foreign}})
+		require.Equal(t, "/ui/", rsp.header.Get("Location"), foreign)
 	}
 	rsp := env.send(env.client, http.MethodPost, "/ui/sign-in", url.Values{"token": {readToken}, "to": {"/ui/clusters?state=failed"}})
 	require.Equal(t, http.StatusSeeOther, rsp.status)
@@ -88,7 +88,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, 200, env.get("/ui/clusters", "Sec-Fetch-Site", "cross-site").status)
 	require.NotContains(t, env.logs.String(), readToken)
 
-	// From a chat the cookie is not sent; the page then sends itself there.
+	// After a link from another site the cookie is missing; a page of this site redirects.
 	arrival := env.send(env.newClient(t), http.MethodGet, "/ui/changes/3?a=b", nil, "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, 200, arrival.status)
 	require.Contains(t, arrival.body, `content="0;url=/ui/changes/3?a=b"`)
@@ -97,7 +97,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, env.get("/ui/").status)
 }
 
-// Who signs out has signed out everywhere: in another process, and with a copy of the cookie.
+// TestSignOutEndsSessionEverywhere: a sign-out ends copies of the cookie, also in other processes.
 func TestSignOutEndsSessionEverywhere(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -118,20 +118,20 @@ func TestSignOutEndsSessionEverywhere(t *testing.T) {
 		require.Len(t, got.Cookies(), 1)
 		return got.Cookies()[0]
 	}
-	stolen, other := signIn(), signIn()
+	copied, other := signIn(), signIn()
 	before := env.replica.State().Revision()
 	for _, page := range pages {
-		require.Equal(t, 200, ask(page, http.MethodGet, "/ui/", nil, stolen).StatusCode)
+		require.Equal(t, 200, ask(page, http.MethodGet, "/ui/", nil, copied).StatusCode)
 	}
-	ask(pages[0], http.MethodPost, "/ui/sign-out", nil, stolen)
+	ask(pages[0], http.MethodPost, "/ui/sign-out", nil, copied)
 	for i, page := range pages {
-		require.Equal(t, http.StatusSeeOther, ask(page, http.MethodGet, "/ui/", nil, stolen).StatusCode, "process %d", i)
+		require.Equal(t, http.StatusSeeOther, ask(page, http.MethodGet, "/ui/", nil, copied).StatusCode, "process %d", i)
 		require.Equal(t, 200, ask(page, http.MethodGet, "/ui/", nil, other).StatusCode, "another session of the token goes on")
 	}
 	require.Equal(t, before, env.replica.State().Revision(), "a sign-out is no revision")
 }
 
-// A session is no better than its token, and ends by itself.
+// TestSessionExpiry: a session ends with its token, eight hours after its last use, and a day after the sign-in.
 func TestSessionExpiry(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -161,22 +161,22 @@ func TestSessionExpiry(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, env.get("/ui/").status, "not for more than a day")
 }
 
-// How far a revision has come is known of all clusters, however many it changed.
+// TestRevisionProgress: the progress of a revision counts all clusters whose inputs it changed.
 func TestRevisionProgress(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
 	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
-	require.Contains(t, env.get("/ui/changes/2").body, "of 120 clusters whose inputs it changed", "fifty documents of it are shown")
+	require.Contains(t, env.get("/ui/changes/2").body, "of 120 clusters whose inputs it changed", "not only the shown documents")
 	require.Contains(t, env.get("/ui/changes/3").body, "of 1 cluster whose")
 	env.edit(patched(fleet.KindComponent, "grafana", `{"component_version":"8.2.0"}`))
 	require.Contains(t, env.get("/ui/changes/4").body, "of 119 clusters whose", "one has a version of its own")
 	env.edit(patched(fleet.KindCluster, "cluster-0001", `{"platform_components":[{"id":"podinfo"},{"id":"grafana","component_version":"9.1.0"}]}`))
-	require.Contains(t, env.get("/ui/changes/3").body, "have been changed again since")
+	require.Contains(t, env.get("/ui/changes/3").body, "Later revisions changed all of these inputs again")
 	env.edit(patched(fleet.KindLayer, "gold", `{"description":"x"}`))
-	require.NotContains(t, env.get("/ui/changes/6").body, "How far")
+	require.NotContains(t, env.get("/ui/changes/6").body, "<h2>Progress")
 }
 
-// How long ago something was is by the clock of the service, which need not be that of whoever looks.
+// TestAgesUseServerClock: ages depend on the clock of the service, not of the browser.
 func TestAgesUseServerClock(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -186,7 +186,7 @@ func TestAgesUseServerClock(t *testing.T) {
 	require.Contains(t, env.get("/ui/changes").body, ">7 h ago<")
 }
 
-// Another process opens a session with the same key, and none with another one; nobody else makes or changes one.
+// TestSessionEncryption: a process with the same key accepts a session; another key, a changed value or another name invalidates it.
 func TestSessionEncryption(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -216,7 +216,7 @@ func TestSessionEncryption(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// local is a request from the same machine.
+// local returns a request from the same machine.
 func local(method, address, form string) *http.Request {
 	req := httptest.NewRequest(method, address, strings.NewReader(form))
 	req.RemoteAddr = "127.0.0.1:4711"
@@ -226,7 +226,7 @@ func local(method, address, form string) *http.Request {
 	return req
 }
 
-// The cookie goes over HTTPS only, but from a browser on the same machine.
+// TestCookieOverHTTPS: the cookie is for HTTPS only, unless the browser is on the same machine.
 func TestCookieOverHTTPS(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 2)
@@ -255,7 +255,7 @@ func TestCookieOverHTTPS(t *testing.T) {
 	require.Contains(t, rec.Body.String(), "will not keep a session")
 }
 
-// A form of another site does nothing here.
+// TestCrossSiteFormsRefused: forms of other sites have no effect.
 func TestCrossSiteFormsRefused(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 2)
@@ -273,7 +273,7 @@ func TestCrossSiteFormsRefused(t *testing.T) {
 	}
 }
 
-// What cannot be shown is said, with what to do, and never half of a page.
+// TestBadRequests: invalid addresses and filters get a complete error page or a message beside the form.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
@@ -290,8 +290,8 @@ func TestBadRequests(t *testing.T) {
 	}
 	bad := env.get("/ui/clusters?selector=" + url.QueryEscape("tier in gold)"))
 	require.Equal(t, 200, bad.status)
-	require.Contains(t, bad.body, `role="alert"`, "said under the field")
-	require.Contains(t, bad.body, `value="tier in gold)"`, "and what was typed is there to be mended")
+	require.Contains(t, bad.body, `role="alert"`, "below the field")
+	require.Contains(t, bad.body, `value="tier in gold)"`, "the invalid input is kept")
 	require.Contains(t, env.get("/ui/clusters?component=nothing").body, `role="alert"`)
 	require.Contains(t, env.get("/ui/clusters?state=fine").body, `role="alert"`)
 	require.Equal(t, 200, env.get("/ui/clusters?offset=99999999").status)
@@ -300,7 +300,7 @@ func TestBadRequests(t *testing.T) {
 	require.Equal(t, 400, big.status)
 }
 
-// Every word that may be a secret is masked until it is asked for.
+// TestSecretsMaskedUntilRevealed: values that may be secrets are shown only with reveal=true.
 func TestSecretsMaskedUntilRevealed(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
@@ -312,7 +312,7 @@ func TestSecretsMaskedUntilRevealed(t *testing.T) {
 	}
 }
 
-// A count leads to the clusters that it counts, whoever says what they run.
+// TestVersionCountLinks: the number of clusters with a version links to exactly these clusters, whichever document sets the version.
 func TestVersionCountLinks(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 30)
@@ -334,11 +334,11 @@ func TestVersionCountLinks(t *testing.T) {
 		require.Contains(t, page.body, "All <b>"+c[3]+"</b>", "%s", c[1])
 		require.Contains(t, page.body, `name="component_version" value="`+c[2][:3])
 	}
-	require.Contains(t, env.get("/ui/clusters?component_version=6.9.0").body, `role="alert"`, "of which component?")
-	require.Contains(t, env.get("/ui/clusters/cluster-0000").body, "6.8.0", "the layer's word")
+	require.Contains(t, env.get("/ui/clusters?component_version=6.9.0").body, `role="alert"`, "the component is missing")
+	require.Contains(t, env.get("/ui/clusters/cluster-0000").body, "6.8.0", "set by the layer")
 }
 
-// Search leads where the name says, and lists what it may mean otherwise.
+// TestSearch: an id, DNS name or selector redirects to its page; other queries list results.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
@@ -355,7 +355,7 @@ func TestSearch(t *testing.T) {
 	require.Contains(t, env.get("/ui/search?q=nothing-like-it").body, "Nothing found")
 }
 
-// The page is in front of the API, and in nobody's way.
+// TestOtherPathsReachAPI: requests outside /ui/ reach the API.
 func TestOtherPathsReachAPI(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)

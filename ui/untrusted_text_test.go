@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// A text that turns around what follows it is shown with an escape, and &, < and > in values as themselves.
+// TestControlCharactersEscaped: invisible and bidirectional control characters are shown as escapes; &, < and > as themselves.
 func TestControlCharactersEscaped(t *testing.T) {
 	t.Parallel()
 	env := setupWith(t, 45, "evil\u202etxt\u2066\u200b")
@@ -26,5 +26,5 @@ func TestControlCharactersEscaped(t *testing.T) {
 	for _, path := range []string{"/ui/changes/4", "/ui/changes/4/revert", "/ui/clusters/cluster-0000/inputs/platform-components/podinfo"} {
 		require.Contains(t, env.get(path).body, "a &amp;&amp; b &lt; c &gt; d", path)
 	}
-	require.Contains(t, env.get("/ui/changes/4").body, `UTC">2 h ago</time>`, "its age, and the time on hover")
+	require.Contains(t, env.get("/ui/changes/4").body, `UTC">2 h ago</time>`, "the age, and the time on hover")
 }

@@ -1,43 +1,43 @@
-// What the page does beyond links and forms: it reads itself again while somebody looks, says how old it is, and has keys.
+// Optional behavior of the page: a visible page refreshes itself, shows its age, and has keyboard shortcuts.
 "use strict";
 
-const every = 15000;
-let read = Date.now();
+const refreshMillis = 15000;
+let loaded = Date.now();
 
 const live = () => document.getElementById("live");
 
-function age() {
+function showAge() {
   const at = document.getElementById("read-at");
   if (!at) return;
-  const seconds = Math.round((Date.now() - read) / 1000);
+  const seconds = Math.round((Date.now() - loaded) / 1000);
   at.textContent = seconds < 5 ? "now" : seconds < 90 ? seconds + " s ago" : Math.round(seconds / 60) + " min ago";
   at.closest(".fresh").classList.toggle("old", seconds > 60);
 }
 
-document.addEventListener("htmx:afterSwap", () => { read = Date.now(); age(); });
-// What could not be read again stays, and is said to be old.
-function lost() {
+document.addEventListener("htmx:afterSwap", () => { loaded = Date.now(); showAge(); });
+// After a failed refresh the old content stays, below a warning.
+function showLost() {
   if (document.getElementById("lost") || !live()) return;
   const note = document.createElement("p");
   note.id = "lost";
   note.className = "note warn";
   note.setAttribute("role", "alert");
-  note.textContent = "The fleet cannot be read at the moment. What follows is what was read before.";
+  note.textContent = "The fleet cannot be read at the moment. The data below is from the last successful load.";
   live().before(note);
 }
-document.addEventListener("htmx:sendError", lost);
-document.addEventListener("htmx:responseError", lost);
+document.addEventListener("htmx:sendError", showLost);
+document.addEventListener("htmx:responseError", showLost);
 document.addEventListener("htmx:afterSwap", () => document.getElementById("lost")?.remove());
-setInterval(age, 1000);
+setInterval(showAge, 1000);
 setInterval(() => {
   const busy = document.activeElement.matches("input") || !window.getSelection().isCollapsed;
   if (live() && !document.hidden && !busy) htmx.trigger(live(), "refresh");
-}, every);
+}, refreshMillis);
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && live() && Date.now() - read > every) htmx.trigger(live(), "refresh");
+  if (!document.hidden && live() && Date.now() - loaded > refreshMillis) htmx.trigger(live(), "refresh");
 });
 
-// A change is sent once, however often somebody clicks.
+// Send a change once, even after several clicks.
 document.addEventListener("submit", (e) => {
   if (!e.target.matches(".decide")) return;
   if (e.target.dataset.sent) e.preventDefault();
@@ -47,7 +47,7 @@ window.addEventListener("pageshow", () => document.querySelectorAll(".decide").f
 
 const root = document.querySelector("a.brand").getAttribute("href"); // /ui/, below the service's base path
 const pages = { o: root, c: root + "clusters", p: root + "components", l: root + "layers", d: root + "definitions", h: root + "changes" };
-let waiting = false;
+let afterG = false; // the previous key was g
 
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
@@ -66,8 +66,8 @@ document.addEventListener("keydown", (e) => {
     if (!rows.length) return;
     const at = rows.indexOf(document.activeElement);
     rows[Math.min(rows.length - 1, Math.max(0, at + (e.key === "j" ? 1 : -1)))].focus();
-  } else if (waiting && pages[e.key] && search) {
+  } else if (afterG && pages[e.key] && search) {
     location.href = pages[e.key];
   }
-  waiting = e.key === "g";
+  afterG = e.key === "g";
 });
