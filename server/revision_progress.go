@@ -14,15 +14,15 @@ import (
 // changedInputs are the inputs that a revision changed, by the id of the cluster.
 type changedInputs map[string][]fleet.ChangedInput
 
-// changedInputsCache keeps the inputs that the revisions asked for last changed: the page of a revision asks for its progress again
-// and again, and the log does not change.
+// changedInputsCache keeps the changed inputs of recent revisions: the page of a revision requests its progress again and
+// again, and the log does not change.
 type changedInputsCache struct {
 	mu    sync.Mutex
-	known []cachedChange // the last one used is last
+	known []cachedChange // the most recently used one is last
 }
 
 type cachedChange struct {
-	commit uuid.UUID // and not the revision: the history may be replaced
+	commit uuid.UUID // not its revision, because the history may be replaced
 	inputs changedInputs
 }
 
@@ -93,8 +93,8 @@ func ofComponent(inputs []fleet.ChangedInput, component string) []fleet.ChangedI
 // inputName names an input of a cluster.
 type inputName struct{ list, id string }
 
-// progressOf evaluates a cluster by those of its inputs that a revision changed and that are still as it left them. Where none is, the
-// cluster is superseded.
+// progressOf evaluates a cluster by the inputs that a revision changed and that no later one did. Without any, the cluster is
+// superseded.
 func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names clusterstatus.NameCache) (clusterstatus.Status, error) {
 	asked, err := st.DesiredInputs(cluster)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []
 		i := 0
 		for id := range list.Inputs {
 			name := inputName{list.List, id}
-			if desired[name] = (fleet.Receipt{}); i < len(list.Receipts) { // an answer may have no room for receipts
+			if desired[name] = (fleet.Receipt{}); i < len(list.Receipts) { // an answer may omit receipts
 				desired[name] = list.Receipts[i]
 			}
 			i++

@@ -53,7 +53,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
 }
 
-// cursorOf is the revision that a page ends before; 0: there is no cursor.
+// cursorOf returns the revision before which a page ends; 0: there is no cursor.
 func cursorOf(cursor *string) (fleet.Revision, error) {
 	if cursor == nil {
 		return 0, nil
@@ -70,7 +70,7 @@ func linkBefore(c echo.Context, rev fleet.Revision) {
 	linkNext(c, url.Values{"cursor": {strconv.FormatInt(int64(rev), 10)}})
 }
 
-// revision is what the store has of one.
+// revision returns the summary of one revision.
 func (s *Server) revision(ctx context.Context, st *fleet.State, revision int64) (store.Summary, error) {
 	found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Before: fleet.Revision(revision) + 1, Limit: 1}, 1+summaryChanges)
 	switch {
@@ -133,7 +133,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 // undoneDocuments and undoneRevisions bound the search for the revision that reverted another one.
 const (
 	undoneDocuments = 3
-	undoneRevisions = 100 // that changed one of these documents
+	undoneRevisions = 100 // with a change of one of these documents
 )
 
 // undoneBy returns the newest revision that reverted a commit, and nil if it finds none. A revert changes documents of the reverted revision,
@@ -164,7 +164,7 @@ func revertsOf(commit store.Summary) (reverted []int64) {
 	return reverted
 }
 
-// recall answers with a page of the history.
+// recall answers with a page of the history, through the response buffer.
 func (s *Server) recall(c echo.Context, page any) error {
 	answer, err := encodeResponse(page, requestOf(c).job.interrupted)
 	if err != nil {
@@ -173,8 +173,8 @@ func (s *Server) recall(c echo.Context, page any) error {
 	return s.sendBuffered(c, answer)
 }
 
-// public is a commit without the removals it adds to the budget, which is always its first change, and how many changes
-// that leaves out.
+// public returns a commit without the entry of the removal budget, which is always its first change, and the number of changes
+// that this omits.
 func public(sum store.Summary) (store.Summary, int) {
 	if len(sum.First) == 0 || sum.First[0].Kind != fleet.KindBudget {
 		return sum, 0
@@ -193,7 +193,7 @@ func revisionSummary(commit store.Summary) api.RevisionSummary {
 	return sum
 }
 
-// changedNames are the first documents that a commit changed.
+// changedNames returns the first documents that a commit changed.
 func changedNames(from store.Summary) []api.ChangeRef {
 	refs := []api.ChangeRef{}
 	for _, ch := range from.First[:min(len(from.First), summaryChanges)] {
@@ -202,7 +202,7 @@ func changedNames(from store.Summary) []api.ChangeRef {
 	return refs
 }
 
-// asOf answers with a document as it was.
+// asOf answers with a document at a revision.
 func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64) error {
 	if _, err := s.stateOf(c, revision); err != nil {
 		return err

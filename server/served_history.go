@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// servedHistory lists the revisions that changed a document or what clusters are served because of it.
+// servedHistory lists the revisions that changed a document or the inputs that clusters are served because of it.
 func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int, cursor *string) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int
 	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
 }
 
-// summarized are revisions with their actors, times and documents. Those that retention has removed meanwhile are left out.
+// summarized returns the summaries of revisions. It omits revisions that retention has removed meanwhile.
 func (s *Server) summarized(ctx context.Context, revisions []fleet.ServedRevision) ([]api.RevisionSummary, error) {
 	if len(revisions) == 0 {
 		return nil, nil
