@@ -23,8 +23,8 @@ func (w *world) reads() map[string]*answer {
 	}
 }
 
-// A server that cannot ask its store answers 503 once its copy is older than MAX_STALENESS, whatever is asked, and says
-// until then how old it is.
+// A server without its store answers 503 on every route once its copy is older than MAX_STALENESS, and reports the age until
+// then.
 func TestReadsReportAge(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"crud", "read-only"} {

@@ -195,7 +195,7 @@ func TestWarnings(t *testing.T) {
 	require.Empty(t, w.get(demoCluster).header.Values("Warning"))
 }
 
-// A namespace that was told to stay may only leave the list once clusters have heard of it.
+// A namespace whose policy becomes keep may be removed from the list only after clusters have polled the policy.
 func TestNamespacePolicyMerged(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -207,7 +207,7 @@ func TestNamespacePolicyMerged(t *testing.T) {
 	require.Empty(t, w.delete(path).want(200).header.Values("Warning"))
 }
 
-// People who change the same cluster at once never overwrite one another.
+// Concurrent changes of one cluster never overwrite one another.
 func TestConcurrentAssignments(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAttackTable requires the tests that faults/README.md names to be where it says.
+// TestAttackTable requires that the tests in faults/README.md exist in the named packages.
 func TestAttackTable(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../faults/README.md")

@@ -20,7 +20,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// access is what an operation is, and so who may do it.
+// access is the permission that an operation requires.
 type access string
 
 const (
@@ -36,7 +36,7 @@ const (
 	manage     access = "changes of tokens"
 )
 
-// ok stands for whatever the operation itself answers; nothing of what is sent here changes anything.
+// ok stands for the operation's own answer; the requests of this test change no document.
 const ok = 0
 
 var (
@@ -50,7 +50,7 @@ var (
 	adminMay  = map[access]int{self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: ok, tokens: ok, manage: ok}
 )
 
-// principal is one way to authenticate, and what it is good for.
+// principal is a credential with its permissions.
 type principal struct {
 	header      string
 	certificate string // the client certificate; see certified
@@ -121,7 +121,7 @@ var schemes = map[access][]string{
 	tokens: {"adminToken"}, manage: {"adminToken"},
 }
 
-// accessOf says what an operation is by its path and method; that the contract says the same is checked.
+// accessOf derives the permission from method and path; the test compares it with the OpenAPI document.
 func accessOf(method, path string) access {
 	reads := method == http.MethodGet
 	switch {
@@ -217,7 +217,7 @@ func TestAuthorizationTable(t *testing.T) {
 			w.unchanged(func() {
 				for name, p := range principals(secrets) {
 					for _, tg := range all {
-						w.clock.advance(time.Second) // so that nobody is throttled
+						w.clock.advance(time.Second) // to avoid throttling
 						requireAccess(t, mode, name, p, tg, w.do(tg.method, tg.path, tg.body, "Authorization", p.header, certificateHeader, p.certificate))
 						asked++
 					}
@@ -261,10 +261,10 @@ func requireAccess(t *testing.T, mode, name string, p principal, tg target, got 
 	require.Equal(t, want, got.status, what)
 }
 
-// certificateHeader tells the client of a certified world which certificate to present; it is not sent.
+// certificateHeader selects the certificate of the client in a certified world; it is not sent.
 const certificateHeader = "X-Test-Certificate"
 
-// certified is a world behind TLS, whose client has certificates with these DNS names. "-" is one without a name.
+// certified is a world behind TLS with client certificates for these DNS names. "-" is one without a name.
 func certified(t *testing.T, o options, names ...string) *world {
 	t.Helper()
 	clients := newAuthority(t, "clients")
@@ -337,7 +337,7 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 	w.unchanged(func() { w.send(req).problem(401, "unauthorized") })
 }
 
-// Tokens are not where somebody could read them: logs of any level, errors, answers, metrics.
+// Tokens appear in no log of any level, error, answer or metric.
 func TestTokensNeverShown(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{level: -8})
@@ -360,8 +360,8 @@ func TestTokensNeverShown(t *testing.T) {
 	require.NotContains(t, seen.String(), "the secret of", "a panic's text is not for callers")
 }
 
-// A flood of managed tokens that are not known is answered 429 and hardly logged, and who has a good one of any sort does not
-// notice: nobody can guess a managed token. For other wrong tokens see TestGuessesLockAddressOut.
+// A flood of unknown managed tokens is answered 429 and hardly logged, and does not affect valid credentials, because a
+// managed token cannot be guessed. For other wrong tokens see TestGuessesLockAddressOut.
 func TestFailuresThrottled(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -378,7 +378,7 @@ func TestFailuresThrottled(t *testing.T) {
 		w.get(demoPolls+"/namespaces", bearer(good.secret)...).want(200)
 		w.get(demoPolls+"/namespaces", bearer(readToken)...).want(200)
 		w.get("/api/v2/flux/clusters/nobody.example.com/namespaces", bearer(good.secret)...).want(403)
-		w.delete("/clusters/nobody", bearer(readToken)...).want(401) // known, so it is told what it lacks
+		w.delete("/clusters/nobody", bearer(readToken)...).want(401) // authenticated, so the answer names the missing permission
 	}
 	require.Equal(t, map[int]int{401: 60, 429: 240}, statuses)
 	lines := w.logs.lines(t, "request refused")
@@ -400,7 +400,7 @@ func TestFailuresThrottled(t *testing.T) {
 	require.Equal(t, "/clusters", lines[0]["route"])
 }
 
-// The log says whose token has expired, and who asked for what they may not have.
+// The log names the holder of an expired token, and the actor of a forbidden request.
 func TestFailuresLogged(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// another is a second process on the same store. It does not follow: it knows of the first one's changes what it asks for.
+// another is a second process on the same store. It does not follow the log: it reads changes of the first one on request.
 func (w *world) another() *world {
 	w.t.Helper()
 	b := &world{t: w.t, store: w.store, faults: &faultyStore{Store: w.store}, clock: w.clock, logs: &buffer{}}
@@ -46,8 +46,7 @@ func (w *world) issued(body string) (id string, bearer []string) {
 	return got["id"].(string), []string{"Authorization", "Bearer " + got["token"].(string)}
 }
 
-// slowly sends a request whose body ends only after meanwhile, which runs once the server has let the request in and
-// waits for its body.
+// slowly sends a request whose body ends only after meanwhile, which runs once the server waits for the body.
 func (w *world) slowly(meanwhile func(), method, path, body string, headers ...string) *answer {
 	w.t.Helper()
 	rest, send := io.Pipe()
@@ -82,7 +81,7 @@ func (w *world) slowly(meanwhile func(), method, path, body string, headers ...s
 
 const writerBody = `{"name":"deployer","role":"write"}`
 
-// Who may no longer when the work is done does not do it, whatever was true when the request began.
+// A change is refused if its token was revoked before the commit, even if it was valid when the request began.
 func TestTokenRevokedDuringBody(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, id string){
@@ -139,7 +138,7 @@ func TestTokenRevokedDuringCommit(t *testing.T) {
 	require.Equal(t, head, a.head())
 }
 
-// What a copy that is behind would still allow, a no-op or a plan, is refused as well: the answer was to be the head's.
+// Answers without a commit, such as a no-op or a plan, are authorized by the head of the log, not by an older copy.
 func TestAuthorizedByHead(t *testing.T) {
 	t.Parallel()
 	a := setup(t)

@@ -57,7 +57,7 @@ func TestBackup(t *testing.T) {
 	require.True(t, made.File.(*file).closed.Load())
 }
 
-// A backup has the digests of all tokens, and what is in no poll: it is for admins, and where changes are made.
+// A backup has the digests of all tokens, so it needs the role admin, and mode crud.
 func TestBackupNeedsAdmin(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -72,7 +72,7 @@ func TestBackupNeedsAdmin(t *testing.T) {
 	setupWith(t, options{mode: server.ModeReadOnly}).get("/backup").problem(404, "not_found")
 }
 
-// Who is no admin any more when the backup is there does not get it.
+// A backup is refused if the token was revoked while the backup was made.
 func TestBackupByRevokedToken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestBackupByRevokedToken(t *testing.T) {
 	})
 }
 
-// One at a time. A client that hangs up ends it, and what cannot be made is an error; then the next one is made.
+// One at a time. A disconnected client ends it, and a failed backup is an error; then the next one is made.
 func TestBackupNotQueuedBehindPlans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestBackupNotQueuedBehindPlans(t *testing.T) {
 	})
 }
 
-// One backup is made at a time, whoever asks: each may be as large as the store.
+// One backup is made at a time for all principals: each may be as large as the store.
 func TestBackupsOfTwoPrincipals(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestBackupsOfTwoPrincipals(t *testing.T) {
 	})
 }
 
-// Whoever has seen the end of a backup may take the next one at once, and finds nothing held of the one before.
+// A client that has received the end of a backup may request the next one at once; the previous one is released.
 func TestBackupsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"nothing": 0, "one piece": 128 << 10, "pieces": 3 << 20, "pieces and a byte": 3<<20 + 1} {

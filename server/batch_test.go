@@ -83,7 +83,7 @@ func TestBatchIsAtomic(t *testing.T) {
 	})
 }
 
-// TestProblemsLimited, and says that there are more: a body of 4 MiB may have a hundred thousand.
+// TestProblemsLimited: an answer has a limited number of problems, and the number of omitted ones; 4 MiB may have 100,000.
 func TestProblemsLimited(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -115,7 +115,7 @@ func TestBatchValidatesDocuments(t *testing.T) {
 	}
 	p := w.batch(`{"op":"update","kind":"platform_component","id":"podinfo","document":{"component_version":6}}`).problem(400, "validation_error")
 	require.Contains(t, string(p.body), `"pointer":"/operations/0/document/component_version"`)
-	// What a GET answers can be sent back, and a patch may clear.
+	// The answer of a GET can be sent back, and a patch may clear fields.
 	doc := string(w.get(demoCluster).want(200).body)
 	w.unchanged(func() {
 		w.batch(`{"op":"update","kind":"cluster","id":"demo-cluster-01","document":` + doc + `}`).want(200)
@@ -167,7 +167,7 @@ func TestCascadeDeletePlannedAndReverted(t *testing.T) {
 	require.Equal(t, "restored to revision "+fmt.Sprint(revision), w.get("/revisions?limit=1").list()[0]["reason"])
 }
 
-// However long a batch takes, polls and reads are answered from what was there before, and then from what there is.
+// During a long batch, polls and reads are answered from the previous State, then from the new one.
 func TestPollsDuringBatch(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -29,8 +29,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// The benchmarks compare, in one run and in turns, what is measured with a baseline that does the least anybody could:
-// the ratio is the figure, since the machine's own speed drifts.
+// The benchmarks alternate, in one run, with a minimal baseline: the figure is the ratio, because the speed of the machine
+// drifts.
 
 const benchToken = "bench-read"
 
@@ -178,7 +178,7 @@ func benchmarkBatch(b *testing.B, replica *store.Replica) {
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "batch-ms")
 }
 
-// BenchmarkFleetInMemory: what a fleet of 10,000 clusters with 30 components takes, before and after all were polled.
+// BenchmarkFleetInMemory: memory of a fleet of 10,000 clusters with 30 components, before and after all were polled.
 func BenchmarkFleetInMemory(b *testing.B) {
 	for b.Loop() {
 		_, replica := fleetOf(b, 10_000, 30)
@@ -195,8 +195,8 @@ func BenchmarkFleetInMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkSeed: what a server does with a seed, or with a database of the reference, at its first start: it is read, checked
-// whole, and committed. The baseline is what encoding/json takes to read the same text.
+// BenchmarkSeed: the first start of a server with a seed, or with a database of the reference: it is read, validated and
+// committed. The baseline is the time of encoding/json for the same text.
 func BenchmarkSeed(b *testing.B) {
 	var text bytes.Buffer
 	require.NoError(b, bench.Realistic(10_000).WriteSeed(&text))
@@ -229,7 +229,7 @@ func BenchmarkSeed(b *testing.B) {
 	b.ReportMetric(float64(took)/float64(baseline), "cpu-ratio")
 }
 
-// cpu reports the processor time of an operation: what it takes on a machine that has nothing else to do, less waiting.
+// cpu reports the processor time of an operation: its time on an idle machine, without waits.
 func cpu(b *testing.B) func() {
 	b.Helper()
 	start := used(b)

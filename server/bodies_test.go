@@ -92,7 +92,7 @@ func TestBodySize(t *testing.T) {
 		req.Body = io.NopCloser(&endless{})
 		req.ContentLength = -1
 		require.Contains(t, w.send(req).problem(413, "too_large").json()["detail"], "the body is larger than 4 MiB")
-		// Nobody without the token makes us read it.
+		// The body is not read without a token.
 		req = w.request("PUT", demoCluster, "", "Authorization", "Bearer "+readToken)
 		body := &endless{}
 		req.Body, req.ContentLength = io.NopCloser(body), -1

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever announces a body that nobody reads, and does not send it, is answered at once and then let go of: otherwise some
-// thousand such connections, for which no token is needed, keep everybody else out.
+// A client that announces a body and does not send it is answered at once and then disconnected: otherwise a few thousand such
+// connections, without a token, would block all other clients.
 func TestUnreadBodiesReleased(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]string{
@@ -44,7 +44,7 @@ func TestUnreadBodiesReleased(t *testing.T) {
 	}
 }
 
-// A client that does send its body keeps its connection, whatever the answer.
+// A client that sends its body keeps its connection, regardless of the answer.
 func TestRefusedRequestKeepsConnection(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// How long what happens by itself may take, and how often it is looked for.
+// Limits of waits for background work, and their polling interval.
 const (
 	waitFor = time.Minute
 	tick    = 10 * time.Millisecond
@@ -75,7 +75,7 @@ func TestPlansPerPrincipal(t *testing.T) {
 	require.Eventually(t, func() bool { return plan(readToken).status == http.StatusOK }, waitFor, tick)
 }
 
-// There is an end to how many plans wait, whoever they are of, and the same for batches.
+// The number of waiting plans is limited for all principals together, and so is that of batches.
 func TestPlansInTotal(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/plan", "/batch"} {
@@ -99,7 +99,7 @@ func TestPlansInTotal(t *testing.T) {
 	}
 }
 
-// A plan that is larger than anybody reads is refused while it is made, and so is a batch that grows the fleet by as much.
+// A plan beyond the limit of an answer is refused while it is computed, and so is a batch that grows the fleet as much.
 func TestPlanMemoryBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestPlanMemoryBounded(t *testing.T) {
 	})
 }
 
-// Of plans one is worked on at a time, and of batches, whatever room there is for those that wait.
+// One plan and one batch of a principal run at a time, even if the queue has room.
 func TestOnePlanPerPrincipal(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/plan", "/batch?dry_run=true"} { // a batch that is none waits for other writers too
@@ -132,7 +132,7 @@ func TestOnePlanPerPrincipal(t *testing.T) {
 					}()
 				}
 				for range cap(working) {
-					synctest.Wait() // until nothing happens any more
+					synctest.Wait() // until all goroutines wait
 					require.Len(t, working, 1)
 					<-working
 					proceed <- struct{}{}
@@ -157,7 +157,7 @@ func patchedFleet(n int) []fleet.Record {
 	return records
 }
 
-// What would be megabytes in one buffer is sent bit by bit, and reads the same.
+// Answers of megabytes are sent in pieces, and are equal to buffered ones.
 func TestListsAndPlansStreamed(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{records: patchedFleet(300)})
@@ -174,8 +174,8 @@ func TestListsAndPlansStreamed(t *testing.T) {
 	require.Len(t, applied.json()["changes"], 300)
 }
 
-// A request with a Content-Length and a Transfer-Encoding is two requests to two servers that do not agree on which counts. So
-// the connection is closed, and what follows is not read.
+// Two servers may read a request with Content-Length and Transfer-Encoding differently. So the connection is closed, and the
+// rest is not read.
 func TestContentLengthAndChunked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -295,8 +295,8 @@ func (a *addressed) RemoteAddr() net.Addr {
 
 func (a *addressed) Close() error { a.closed = true; return nil }
 
-// A client of HTTP/2 that takes no answer makes requests without a token on every stream: what they hold is bounded, who has a
-// good credential is answered, and probes see the truth.
+// HTTP/2 clients without a token that read no answer send requests on every stream: their memory is bounded, valid credentials
+// are answered, and probes get the real status.
 func TestStalledClients(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -317,7 +317,7 @@ func TestStalledClients(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, anonymousStatus(w, "/health"))
 	require.Equal(t, http.StatusOK, anonymousStatus(w, "/ready"))
-	watched := httptest.NewRecorder() // whoever watches over the process sees that flood
+	watched := httptest.NewRecorder() // a metric counts the flood
 	w.http.Config.Handler.(*server.Server).Watch().ServeHTTP(watched, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	require.Equal(t, http.StatusOK, watched.Code)
 	require.Contains(t, watched.Body.String(), "flux_resourceset_anonymous_requests_turned_away_total")
@@ -347,7 +347,8 @@ func TestStalledClientsOfOneAddress(t *testing.T) {
 	})
 }
 
-// anonymousStatus is what a client without a token is answered, whose body is empty then and not what the contract says.
+// anonymousStatus returns the status for a client without a token. Above the limit the body is empty, which the spec does not
+// allow.
 func anonymousStatus(w *world, path string) int {
 	req := w.request(http.MethodGet, path, "", "Authorization", "")
 	res, err := w.http.Client().Do(req)
@@ -358,7 +359,7 @@ func anonymousStatus(w *world, path string) int {
 	return res.StatusCode
 }
 
-// stalled is a client that takes nothing of its answer until full is closed.
+// stalled is a client that reads no byte of its answer until full is closed.
 type stalled struct {
 	header http.Header
 	full   <-chan struct{}
@@ -371,8 +372,7 @@ func (s *stalled) WriteHeader(status int) { s.status = status }
 
 func (s *stalled) Write(p []byte) (int, error) { <-s.full; return len(p), nil }
 
-// A body may have a million things wrong with it. As many are listed as anybody reads, from the lists' entries where those
-// are what is wrong.
+// A body may have a million problems. Up to the limit are reported, from the lists' entries if these have the problems.
 func TestBodyProblemsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -393,7 +393,7 @@ func TestBodyProblemsBounded(t *testing.T) {
 	})
 }
 
-// A change with a large body waits among the batches, whatever it changes: looking into it takes many times its size.
+// A change with a large body is queued as a batch on every route, because validation takes many times its size.
 func TestLargeChangesQueuedAsBatches(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -410,7 +410,7 @@ func TestLargeChangesQueuedAsBatches(t *testing.T) {
 	require.Eventually(t, func() bool { return w.create503("/namespaces", large).status != http.StatusTooManyRequests }, waitFor, tick)
 }
 
-// While it is found out what is wrong with a large change, which may take seconds, others write.
+// While a large change is validated, which may take seconds, others can commit.
 func TestInvalidLargeChangesDelayNoOther(t *testing.T) {
 	t.Parallel()
 	for path, body := range map[string]string{

@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 )
 
-// inBubble runs a test where time stands still while anybody works and passes at once when all wait, so that it does not
-// matter how fast the machine is: see testing/synctest. Connections are in memory.
+// inBubble runs a test in a synctest bubble: time advances only while all goroutines wait, so the speed of the machine does
+// not matter. Connections are in memory.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	w := setup(t) // makes what the process has one of, which is not to belong to the bubble; the log packs what is large
+	w := setup(t) // initializes the globals of the process outside of the bubble; the log compresses large records
 	for _, message := range []string{strings.Repeat("large ", 1000), "small"} {
 		w.patch(demoCluster, `{"patches":{"podinfo":{"ui.message":"`+message+`"}}}`).want(200)
 	}
@@ -68,7 +68,7 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 func serveInMemory(h http.Handler) *httptest.Server {
 	m := newMemory()
 	srv := httptest.NewUnstartedServer(h)
-	_ = srv.Listener.Close() // nobody has it
+	_ = srv.Listener.Close() // unused
 	srv.Listener = m
 	srv.Start()
 	srv.Client().Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return m.dial(ctx) }

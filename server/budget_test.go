@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each route on which something can leave a cluster counts, says what was counted, and takes the hash of a plan.
+// Every route that can remove entries from clusters counts removals, reports them, and accepts the hash of a plan.
 func TestRemovalBudgetOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	const qa = "/clusters/qa-00"
@@ -43,7 +43,7 @@ func TestRemovalBudgetOnEveryRoute(t *testing.T) {
 				return w.do(route.method, route.path+query, route.body, "Content-Type", "application/json")
 			}
 			reason := fmt.Sprintf("50 were within the last hour without a plan_hash (revision %d)", spent)
-			if route.method == "POST" { // it needs a plan whatever the budget is
+			if route.method == "POST" { // it requires a plan with any budget
 				reason = `cluster "heir" takes over the name "gone.example.com"`
 			}
 			w.unchanged(func() {
@@ -60,7 +60,7 @@ func TestRemovalBudgetOnEveryRoute(t *testing.T) {
 	}
 }
 
-// What the service counts for itself is not in the history of the fleet.
+// The counted removals are not in the history of the fleet.
 func TestRemovalBudgetNotInHistory(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -29,7 +29,7 @@ func TestClusterDefaults(t *testing.T) {
 	require.Equal(t, "v1.31.2+k0s.0", c["k0s_version"])
 }
 
-// Zero nodes and an image of no name are values that somebody wrote, not the absence of one.
+// Zero nodes and an empty image name are values, not absent fields.
 func TestZeroKept(t *testing.T) {
 	t.Parallel()
 	zeroes := func(c map[string]any) {
@@ -84,7 +84,7 @@ func TestClusterIDsWithDots(t *testing.T) {
 	w.do("POST", "/clusters", `{"id":"`+strings.Repeat("a", 31)+"."+strings.Repeat("b", 32)+`","cluster_dns":"longer.example.com","environment":"dev"}`).problem(400, "validation_error")
 }
 
-// The reference's clients may send it; the id says which cluster.
+// The reference's clients may send it; the id identifies the cluster.
 func TestEnvironmentOfOneCluster(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -141,7 +141,7 @@ func TestClusterFilters(t *testing.T) {
 	w.poll("/api/v2/flux/clusters?selector=region%20in").problem(400, "validation_error")
 }
 
-// PUT replaces what is present; absent and null stay. The reference's CLI depends on it.
+// PUT replaces fields in the body; absent and null ones stay. The reference's CLI depends on it.
 func TestClusterPartialPut(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -273,7 +273,7 @@ func TestDecommission(t *testing.T) {
 	require.Equal(t, "2026-01-02T03:04:05.678901Z", deleted.list()[0]["created_at"])
 	require.Empty(t, deleted.list()[0]["namespaces"])
 
-	// Nothing a decommissioned cluster had keeps a definition from being deleted.
+	// A definition can be deleted although a decommissioned cluster had it.
 	w.delete("/namespaces/podinfo").want(200)
 	w.requirePolls(demoDNS, 200, emptyInputs)
 

@@ -43,7 +43,7 @@ func TestMemoryOfStalledConnections(t *testing.T) { //nolint:paralleltest // mem
 				}
 				client.answered(streams)
 			}
-			open() // what a first connection makes once is not counted
+			open() // global state of the first connection is not counted
 			before := memoryInUse()
 			for range connections {
 				open()
@@ -55,10 +55,10 @@ func TestMemoryOfStalledConnections(t *testing.T) { //nolint:paralleltest // mem
 	}
 }
 
-// memoryInUse is what is reachable on the heap, and the stacks of goroutines.
+// memoryInUse returns the bytes reachable on the heap, and the stacks of goroutines.
 func memoryInUse() int64 {
 	runtime.GC()
-	runtime.GC() // what pools have kept goes with the second
+	runtime.GC() // the second run empties the pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)

@@ -93,7 +93,7 @@ func dribble(t *testing.T, name string, conn net.Conn, start string) {
 			return
 		case <-tick.C:
 			if start != "" {
-				_, _ = io.WriteString(conn, " ") // fails once the server has hung up; closed says so
+				_, _ = io.WriteString(conn, " ") // fails once the server has disconnected; closed reports it
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTimeBudget: a credential that keeps a processor busy for minutes is refused until its budget is there
-// again. It may still change the fleet and poll, and others notice nothing.
+// TestTimeBudget: a credential that occupies a processor for minutes is refused until its budget is refilled. It may still
+// change the fleet and poll, and others are not affected.
 func TestTimeBudget(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// What the demo fleet's clusters receive is what the reference's own test suite checks, pinned whole.
+// The demo fleet's inputs are equal to the ones in the reference's own test suite.
 func TestDemoFleetPolls(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {

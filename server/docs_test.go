@@ -26,8 +26,8 @@ func try(b *testbrowser.Browser, tag, operation string) (status, body string) {
 	return status, b.Text(block + " .live-responses-table tr.response td.response-col_description .highlight-code code")
 }
 
-// Swagger UI works from our own files alone: Authorize, then Try it out on a read and on writes, with what the page
-// fills in by itself.
+// Swagger UI works with our own files alone: Authorize, then Try it out on a read and on writes, with the values that the page
+// fills in.
 func TestSwaggerUI(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -79,7 +79,7 @@ func TestDocsRedirect(t *testing.T) {
 	rawGet(t, w, "/docs/nothing.js", "identity").want(404)
 }
 
-// What is not there is a problem under /docs/ as everywhere else.
+// An unknown path below /docs/ is a problem document, as everywhere else.
 func TestDocsNotFound(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -94,7 +94,7 @@ func TestDocsNotFound(t *testing.T) {
 	}
 }
 
-// Who sends the documented example of a header is answered: not every fleet has so many revisions.
+// A request with the documented example of a header is answered: not every fleet has so many revisions.
 func TestMinRevisionExample(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample is a document of one kind and a change of it, for what all kinds have in common.
+// sample is a document of one kind and a change of it, for tests of all kinds.
 type sample struct {
 	path, id, create string
 	merge            string // a merge patch that changes it
-	field            string // of what the merge patch changes
+	field            string // that the merge patch changes
 	value            any    // it has afterwards
 }
 
@@ -85,8 +85,7 @@ func TestDocumentLifeCycle(t *testing.T) {
 	})
 }
 
-// Null in a merge patch clears a field: what cannot be empty is refused, everything else is as the contract has it, and
-// never null.
+// Null in a merge patch clears a field: required fields are refused, others get their default, and never null.
 func TestNullClears(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, w *world, s sample, created *answer) {
@@ -211,7 +210,7 @@ func TestDocumentDryRun(t *testing.T) {
 	})
 }
 
-// A write that changes nothing makes no commit, whatever way it is said.
+// A write without a change makes no commit, with any method.
 func TestDocumentNoChange(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, w *world, s sample, created *answer) {
@@ -320,7 +319,7 @@ func TestReadYourWrites(t *testing.T) {
 	require.Equal(t, "1", late.header.Get("Retry-After"))
 	require.Contains(t, string(late.body), "revision 3 has not arrived here")
 
-	// A revision that the store itself does not have is told from one that is late: waiting for it is of no use.
+	// The error for a revision that the store does not have differs from the one for a late revision: waiting does not help.
 	for range 2 {
 		unknown := w.get(demoCluster, "X-Fleet-Min-Revision", "3").problem(503, "unknown_revision")
 		require.Empty(t, unknown.header.Get("Retry-After"))

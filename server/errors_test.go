@@ -92,7 +92,7 @@ func TestReadOnlyMode(t *testing.T) {
 	w.requirePolls(demoDNS, 200, "")
 }
 
-// What a parser would leave out of a query must not make a dry run a change, or a selection everything.
+// Parts of a query that a parser would drop must not turn a dry run into a change, or select all documents.
 func TestMalformedQuery(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -146,7 +146,7 @@ func TestParametersAreText(t *testing.T) {
 	w.patch("/namespaces/podinfo", `{"labels":{"a":"b"}}`, "X-Change-Reason", "grüße 漢字", "X-Change-Author", "ünï@example.com").want(200)
 }
 
-// Allow names what this server answers. In mode read-only that is never a change.
+// Allow lists the methods of this server: in mode read-only, no write.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]map[string]string{
@@ -208,7 +208,7 @@ func TestPanic(t *testing.T) {
 	w.get(demoCluster).want(200)
 }
 
-// While the store is away reads and polls go on, and writes say when to come back.
+// While the store is unavailable, reads and polls are answered, and writes get Retry-After.
 func TestStoreUnavailable(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -248,7 +248,7 @@ func (w *world) requireOutage(before *answer) {
 	notReady := w.get("/ready").want(503)
 	require.Equal(w.t, "the store does not answer", at(notReady.json(), "checks", "store"))
 	require.NotContains(w.t, string(notReady.body), "db.internal")
-	w.get("/ready?for=polls").want(200) // they are still answered, and must not be taken away from who answers them
+	w.get("/ready?for=polls").want(200) // polls are still answered, so a load balancer must keep sending them
 	w.get("/ready?for=changes").problem(400, "validation_error")
 	w.get("/health").want(200)
 	after := w.poll(demoPolls + "/platform-components").want(200)
@@ -262,8 +262,8 @@ func (w *world) create503(path, body string) *answer {
 	return w.do(http.MethodPost, path, body)
 }
 
-// Whoever asks whether changes are taken is told that they are not while commits fail, although the store answers; and
-// that they are as soon as one would succeed, without anybody trying one.
+// The readiness of a server for changes is false while commits fail, although the store answers, and true again as soon as one
+// would succeed, without an attempt.
 func TestReadyWhileCommitsFail(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -282,7 +282,7 @@ func TestReadyWhileCommitsFail(t *testing.T) {
 		w.get("/ready").want(200)
 		w.get("/ready").want(200)
 	}
-	// What callers are refused, and what they do not wait for, says nothing.
+	// Refused requests and canceled waits do not affect it.
 	w.do(http.MethodPost, "/namespaces", `{"id":"podinfo"}`).problem(409, "conflict")
 	w.faults.set(func(f *faultyStore) { f.commit = context.Canceled })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -304,7 +304,7 @@ func TestContended(t *testing.T) {
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 }
 
-// An unclear commit is reported as unknown, with what to look for, and nobody is told to send it again blindly.
+// An unclear commit is reported as unknown, with its id, and without Retry-After, because a repetition could commit it twice.
 func TestOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -326,7 +326,7 @@ func TestUnexpectedStoreError(t *testing.T) {
 	w.requirePolls(demoDNS, 200, "")
 }
 
-// Polls are the bulk of what happens and say nothing new: they are logged at debug only, as probes are.
+// Polls and probes are logged at level debug only, because they are the bulk of the requests.
 func TestRequestLog(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level]int{slog.LevelInfo: 2, slog.LevelDebug: 6} {

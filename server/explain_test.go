@@ -17,7 +17,7 @@ const (
 	explainOne = demoCluster + "/explain/platform-components/podinfo"
 )
 
-// Who does not take explanations keeps nobody else from them.
+// A client that does not read its explanations does not delay others.
 func TestExplanationsToStalledClients(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -33,8 +33,8 @@ func TestExplanationsToStalledClients(t *testing.T) {
 	})
 }
 
-// Explanations of one credential are made one at a time, and only so many of them wait. Another credential has a turn of its
-// own, and who goes leaves their place.
+// Explanations of one credential run one at a time, and a limited number waits. Another credential has its own turn, and a
+// disconnected client frees its place.
 func TestExplanationsBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestExplanationsNameRevision(t *testing.T) {
 	require.Equal(t, "ann@example.com", at(said(), "author"))
 	require.NotEmpty(t, at(said(), "at"))
 
-	// Without the log nobody can tell which revision it was, and no other one is named.
+	// Without the log the revision is not known, and no other one is named.
 	w.faults.set(func(f *faultyStore) { f.fail = store.ErrUnavailable })
 	missing := w.get(explainOne + "?pointer=/component_version").want(200)
 	require.Contains(t, missing.header.Get("Warning"), "the revisions that set the values are left out")

@@ -12,17 +12,17 @@ import (
 type faultyStore struct {
 	store.Store
 	mu      sync.Mutex
-	fail    error             // of every call
-	commit  error             // of Commit alone
-	panics  bool              // reading the history panics
-	slow    *slowCommit // what Commit waits for
-	past    func()            // is called before Past answers
-	changes func()            // is called before Changes answers
-	summary func()            // is called before Summaries answers
-	confirm func()            // is called before Confirm answers
+	fail    error       // of every call
+	commit  error       // of Commit alone
+	panics  bool        // reading the history panics
+	slow    *slowCommit // blocks Commit
+	past    func()      // is called before Past answers
+	changes func()      // is called before Changes answers
+	summary func()      // is called before Summaries answers
+	confirm func()      // is called before Confirm answers
 }
 
-// slow holds a commit up: it says that it has begun, and waits to be let go.
+// slowCommit blocks a commit: it reports that the commit has begun, and waits for proceed.
 type slowCommit struct{ begun, proceed chan struct{} }
 
 func (f *faultyStore) set(change func(*faultyStore)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }

@@ -95,7 +95,7 @@ func TestInvalidEvents(t *testing.T) {
 	}
 }
 
-// A cluster that lies lies about itself: the path and the credential say who speaks, whatever the event says.
+// A forged event counts for its sender only: path and credential decide, not the event.
 func TestForgedEvents(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -109,7 +109,7 @@ func TestForgedEvents(t *testing.T) {
 	w.get("/api/v2/flux/clusters/other.example.com/receipts/platform-components/podinfo?input="+receipt, "Authorization", "Bearer "+token).problem(403, "forbidden")
 	require.NotEqual(t, "confirmed", w.input("other", "platform-components", "podinfo")["state"])
 
-	// From next year, or long ago: what counts is when it came.
+	// From next year, or long ago: the time of arrival counts.
 	for _, year := range []string{"2027", "1970", "9999"} {
 		w.tell(token, demoEvents, strings.Replace(event(`{}`, year), "2026", year, 1)).want(202)
 		at, err := time.Parse(time.RFC3339, at(w.status("demo-cluster-01"), "events", 0, "at").(string))
@@ -122,7 +122,7 @@ func TestForgedEvents(t *testing.T) {
 	w.get(demoCluster + "/status").want(200)
 }
 
-// An event that a person sends is accepted and changes nothing.
+// An event sent by a person is accepted and has no effect.
 func TestEventsOfPeopleIgnored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -160,7 +160,7 @@ func TestEventRateLimit(t *testing.T) {
 	w.tell(readToken, demoEvents, event(`{}`, "x")).want(202)
 }
 
-// What the server knows to be a secret is in no event that it keeps, wherever in it and however it is cut.
+// Recognizable secrets are masked in all fields of stored events, also truncated ones.
 func TestEventsMasked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -41,8 +41,7 @@ func fuzzed(f *testing.F) http.Handler {
 	return srv
 }
 
-// FuzzPollPath: whatever stands for the DNS name in a poll's path, the answer is this cluster's or an error, never a
-// list that is empty by accident.
+// FuzzPollPath: for any DNS name in the path, the answer is this cluster's or an error, never an empty list by accident.
 func FuzzPollPath(f *testing.F) {
 	for _, dns := range []string{
 		demoDNS, strings.ToUpper(demoDNS), demoDNS + ".", demoDNS + "..", "%2F", "%00", "..%2f" + demoDNS, "a//b", "%ff%fe", "b%C3%BCcher.example",
@@ -52,7 +51,7 @@ func FuzzPollPath(f *testing.F) {
 	}
 	handler := fuzzed(f)
 	f.Fuzz(func(t *testing.T, dns string) {
-		// The request is read as net/http reads it from a connection; what it refuses does not reach us.
+		// The request is parsed by net/http, as from a connection; requests that it refuses do not reach the handler.
 		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /api/v2/flux/clusters/" + dns + "/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + readToken + "\r\n\r\n")))
 		if err != nil {
 			return
@@ -81,7 +80,7 @@ func FuzzPollPath(f *testing.F) {
 	})
 }
 
-// FuzzAuthorization: only the tokens that were given out open anything, whatever surrounds them.
+// FuzzAuthorization: only issued tokens are accepted, with any surrounding text.
 func FuzzAuthorization(f *testing.F) {
 	for _, header := range []string{
 		"", "Bearer", "Bearer ", "Bearer  " + readToken, "bearer " + readToken, "Basic " + readToken, readToken, "Bearer " + readToken + " ",

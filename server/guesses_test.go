@@ -22,8 +22,8 @@ func (w *world) guess(n int) map[int]int {
 	return statuses
 }
 
-// Who guesses is not told when a guess is right: an address that has sent too many wrong tokens is locked out, and what
-// it sends is not compared with the static ones. A lock ends by itself, after few guesses there is another.
+// A guess does not reveal whether it is right: an address with too many wrong tokens is locked out, and its tokens are not
+// compared with the static ones. A lock ends by itself, and after a few guesses there is another.
 func TestGuessesLockAddressOut(t *testing.T) {
 	t.Parallel()
 	w := certified(t, options{}, demoDNS)
@@ -69,7 +69,7 @@ func TestGuessesLockAddressOut(t *testing.T) {
 	open()
 }
 
-// Only guesses count: not what has no token, nor a managed token that was revoked, which a cluster may go on polling with.
+// Only guesses count: neither requests without a token, nor a revoked managed token, with which a cluster may go on polling.
 func TestOnlyGuessesLock(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -60,7 +60,7 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 	}
 }
 
-// However many addresses fail, no more than so many are remembered; those that fail most recently are.
+// The number of remembered addresses is limited; the ones with the most recent failures stay.
 func TestFailureMemoryBounded(t *testing.T) {
 	t.Parallel()
 	var f failureTracker
@@ -79,7 +79,7 @@ func TestFailureMemoryBounded(t *testing.T) {
 	require.Zero(t, f.record(flood, false, now.Add(2*failureInterval)))
 }
 
-// Where there is no room for who is not known, guesses count as well.
+// Guesses above the limit of unauthenticated requests count as well.
 func TestGuessesBeyondPreauthLimitCount(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

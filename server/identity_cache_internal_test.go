@@ -22,7 +22,7 @@ func answerOf(t *testing.T, body string) *fleet.Answer {
 	return &fleet.Answer{Gzip: zipped.Bytes(), Size: len(body)}
 }
 
-// What is asked for stays, what is not goes, and there is never more than the bound.
+// Used bodies stay, unused ones are dropped, and the size never exceeds the limit.
 func TestIdentityCacheBounded(t *testing.T) {
 	t.Parallel()
 	var p identityCache

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What cannot be encoded is answered by whoever handles errors, and not with 200 and nothing.
+// An answer that cannot be encoded becomes an error, not an empty 200.
 func TestUnencodableNotAnswered(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()

@@ -49,7 +49,7 @@ func TestLayerRoutes(t *testing.T) {
 	w.do("POST", fmt.Sprintf("/revisions/%d/restore", w.revision()-1), `{"kind":"layer","id":"eu"}`).want(200)
 	w.get("/layers/eu").want(200)
 
-	// A layer does not say what a component waits for.
+	// A layer does not set dependencies of a component.
 	for says, pointer := range map[string]string{
 		`"platform_components":[{"id":"podinfo","depends_on":["traefik"]}]`: "/platform_components/0/depends_on",
 		`"overrides":{"podinfo":{"depends_on":["traefik"]}}`:                "/overrides/podinfo/depends_on",
@@ -60,7 +60,7 @@ func TestLayerRoutes(t *testing.T) {
 	}
 }
 
-// TestListEffective: the documents, or what each has by its layers too, filtered and in pages alike.
+// TestListEffective: documents, and clusters with the entries of their layers, are filtered and paged alike.
 func TestListEffective(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -83,7 +83,7 @@ func TestListEffective(t *testing.T) {
 	w.get("/clusters?view=all").problem(400, "validation_error")
 }
 
-// TestPollsWithLayers: what a layer gives arrives, is planned, and leaves again; values can be set on what it gives.
+// TestPollsWithLayers: entries of a layer are served, planned and removed again; values can be set on them.
 func TestPollsWithLayers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

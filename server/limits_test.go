@@ -13,7 +13,7 @@ import (
 
 const maxAnswer = 900 << 10
 
-// filler is a fleet whose one cluster's answer is made to any size: its namespaces carry annotations.
+// filler is a fleet with one cluster whose answer can have any size: its namespaces have annotations.
 func fillers(n, size int) (ids []string, bodies []string) {
 	for i := range n {
 		id := fmt.Sprintf("ns-%d", i)
@@ -23,7 +23,7 @@ func fillers(n, size int) (ids []string, bodies []string) {
 	return ids, bodies
 }
 
-// grown is a world with a cluster whose namespaces answer is exactly of the given size, in several namespaces.
+// grown is a world with a cluster whose answer of namespaces has exactly that size, in several namespaces.
 func grown(t *testing.T, size int) *world {
 	t.Helper()
 	w := setupWith(t, options{empty: true})

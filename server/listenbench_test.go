@@ -81,8 +81,8 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-// BenchmarkStatusAfterChange: the first question after a change of the catalog for all of 10,000 clusters, which makes all their
-// answers, against their next polls, which would. They are kept: the ratio is what the question costs beside that.
+// BenchmarkStatusAfterChange: the first request after a change of the catalog for all of 10,000 clusters, which computes all
+// their answers, against their next polls, which would. The answers are kept: the ratio is the extra cost of the request.
 func BenchmarkStatusAfterChange(b *testing.B) {
 	h, replica, _ := confirmedFleet(b, 10_000, 30, nil, time.Now)
 	n := 0
@@ -163,7 +163,7 @@ func mixed(polls, receipts http.Handler) http.Handler {
 	})
 }
 
-// listening is what a fleet sends: a poll of each cluster, and a receipt for each twelve of those.
+// listening is the traffic of a fleet: a poll of each cluster, and a receipt for every twelfth.
 func listening(b *testing.B, replica *store.Replica, keepAlive bool) (requests, unnoted [][]byte) {
 	b.Helper()
 	clusters := replica.State().All(fleet.KindCluster)
@@ -186,15 +186,15 @@ func listening(b *testing.B, replica *store.Replica, keepAlive bool) (requests, 
 	return requests, unnoted
 }
 
-// bareListening answers what a fleet sends with the same bytes, and does nothing else.
+// bareListening answers that traffic with the same bytes, without any other work.
 func bareListening(b *testing.B, handler http.Handler) http.Handler {
 	b.Helper()
 	receipt := "/api/v2/flux/clusters/c0.k8s.example.com/receipts/platform-components/component-0?input=0123456789abcdef"
 	return mixed(bare(b, handler, pollPath(0), "gzip"), bare(b, handler, receipt, "gzip"))
 }
 
-// BenchmarkListening: polls of 10,000 clusters with 30 components, and a receipt for each twelve of them, as fast as they are
-// answered. Against a bare handler of the same bytes, and against the same polls by somebody whose requests nothing is noted of.
+// BenchmarkListening: polls of 10,000 clusters with 30 components, and a receipt for every twelfth, at full speed. Against a
+// bare handler of the same bytes, and against the same polls with a User-Agent that is not recorded.
 func BenchmarkListening(b *testing.B) {
 	handler, replica, _ := confirmedFleet(b, 10_000, 30, nil, time.Now)
 	requests, unnoted := listening(b, replica, true)
@@ -209,7 +209,7 @@ func BenchmarkListening(b *testing.B) {
 	}
 }
 
-// counted counts what is written to a table.
+// counted counts the rows that are written to a table.
 type counted struct {
 	clusterstatus.Store
 	puts, rows int
@@ -220,9 +220,9 @@ func (c *counted) Put(ctx context.Context, rows []clusterstatus.Row) error {
 	return c.Store.Put(ctx, rows)
 }
 
-// BenchmarkListeningPaced: minutes of such a fleet at its own pace, 1,000 polls and 83 receipts a second, everything known to the
-// table by then. In turns of ten seconds: a bare handler, requests of somebody of whom nothing is noted, and the fleet's own. What is
-// noted is exchanged with the table during the last, so the processor time of that is in the ratios.
+// BenchmarkListeningPaced: minutes of such a fleet at its own pace, 1,000 polls and 83 receipts a second, all recorded in the
+// table before. In turns of ten seconds: a bare handler, requests that are not recorded, and the fleet's own. Observations are
+// exchanged with the table during the last, so the ratios include the processor time of that.
 func BenchmarkListeningPaced(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) clusterstatus.Store{
 		"sqlite": func(b *testing.B) clusterstatus.Store {
@@ -257,7 +257,7 @@ func BenchmarkListeningPaced(b *testing.B) {
 	}
 }
 
-// pace compares what a service takes for a minute of a fleet that says as much as it usually does.
+// pace measures the processor time of a service for a minute of usual traffic.
 type pace struct {
 	tracker *clusterstatus.Tracker
 	table   *counted
@@ -305,7 +305,7 @@ func (p *pace) compare(b *testing.B, keepAlive bool, bare, silent, ours *endpoin
 	b.ReportMetric(float64(exchanges.Microseconds())/1000/float64(b.N), "exchange-cpu-ms/min")
 }
 
-// exchange begins to exchange what is noted with the table. The answer ends that, and says what it took of a processor.
+// exchange starts the exchange of observations with the table. The returned function ends it, and returns its processor time.
 func (p *pace) exchange(b *testing.B) (stop func() time.Duration) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())

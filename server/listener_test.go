@@ -33,7 +33,7 @@ func serveOn(t *testing.T, ln net.Listener, handler http.Handler) (stop func(), 
 	return cancel, done
 }
 
-// A server that is told to stop answers what it has begun.
+// A stopping server answers the requests in progress.
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	begun, finish := make(chan struct{}), make(chan struct{})

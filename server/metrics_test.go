@@ -17,7 +17,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// metric is the value of one series, -1 when there is none, as who may read is shown it.
+// metric returns the value of one series for a reader, -1 when there is none.
 func (w *world) metric(series string) float64 {
 	w.t.Helper()
 	body := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
@@ -82,7 +82,7 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, -1.0, w.metric(last), "a cluster that is gone has no series")
 }
 
-// Without a token nobody learns which clusters there are, and the counts are still good for an alert.
+// Without a token the metrics do not name clusters, and the counts are still sufficient for an alert.
 func TestMetricsNameNoCluster(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
@@ -112,8 +112,7 @@ func TestMetricsNameNoCluster(t *testing.T) {
 	}
 }
 
-// A cluster has polled when its Flux has, and not when somebody looks at what it is sent: alerts and who decommissions a
-// cluster go by that.
+// Only polls by a cluster's own Flux count, not by people: alerts and decommissioning depend on it.
 func TestOnlyFluxPolls(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -139,7 +138,7 @@ func TestOnlyFluxPolls(t *testing.T) {
 	}
 }
 
-// What comes from outside must not make new series.
+// Client input does not create series.
 func TestMetricsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -179,7 +178,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// Commits are counted by what they changed, once for each kind; what changed nothing is none.
+// A commit counts once for each kind that it changed; one without a change does not count.
 func TestCommitsByKind(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{configure: func(c *server.Config) {
@@ -229,7 +228,7 @@ func TestChartMetricsExist(t *testing.T) {
 	w.poll(demoPolls + "/namespaces").want(200)
 	served := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
 	ours := regexp.MustCompile(`\bflux_resourceset_[a-z_]+`)
-	// What is not there before something has happened, and what Prometheus adds.
+	// Series that exist only after an event, and those that Prometheus adds.
 	absent := map[string]bool{"flux_resourceset_store_size_bytes": true}
 	for _, file := range []string{"alerts.yaml", "dashboard.json"} {
 		text, err := os.ReadFile(filepath.Join("..", "charts", "flux-resourceset", "files", file))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every write can be tied to what its sender has seen: a process that has less of the history says so, and does nothing.
+// Every write accepts the last revision that its sender has seen: a process that is behind refuses it.
 func TestWritesHonorMinRevision(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
@@ -45,7 +45,7 @@ func TestWritesHonorMinRevision(t *testing.T) {
 	})
 	require.Equal(t, before, a.head())
 	for _, write := range writes {
-		got := send(b, write, a.revision()) // it asks the store, and does not wait to be told
+		got := send(b, write, a.revision()) // it queries the store instead of waiting for a notification
 		require.Equal(t, 2, got.status/100, "%s: %s", write, got.body)
 		a, b = b, a
 	}

@@ -35,8 +35,8 @@ var operations = sync.OnceValues(func() (routers.Router, error) {
 	return legacy.NewRouter(doc)
 })
 
-// contractTransport holds every exchange against the contract: what an operation answers must be described there, and
-// a request that is carried out must be one that the contract allows.
+// contractTransport validates every exchange: the OpenAPI document must describe each answer, and allow each request that is
+// carried out.
 type contractTransport struct {
 	t    *testing.T
 	next http.RoundTripper
@@ -134,7 +134,7 @@ func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) e
 	return nil
 }
 
-// wellFormedProblem requires an error to be what RFC 9457 and the reference's clients expect.
+// wellFormedProblem requires an error as RFC 9457 and the reference's clients expect it.
 func wellFormedProblem(req *http.Request, res *http.Response, body []byte) error {
 	if req.URL.Path == "/ready" || req.Method == http.MethodHead {
 		return nil

@@ -50,7 +50,7 @@ func TestPollFastpath(t *testing.T) {
 			clusters + "nobody.k8s.example.com/" + list, clusters + "/" + list, clusters + "../" + list, clusters + "a b/" + list, clusters + "%00/" + list,
 		} {
 			for _, w := range []*world{a, b} {
-				w.clock.advance(time.Minute) // so that wrong tokens lock nobody out
+				w.clock.advance(time.Minute) // so that wrong tokens cause no lock
 			}
 			for _, headers := range [][]string{
 				nil,
@@ -96,7 +96,7 @@ func TestPollFastpath(t *testing.T) {
 	}
 }
 
-// TestPollAllocations: whatever the fleet and the list hold, a poll costs the few header values it is answered with.
+// TestPollAllocations: a poll allocates its header values only, for any fleet and list.
 func TestPollAllocations(t *testing.T) { //nolint:paralleltest // what others allocate would count
 	w := setup(t)
 	h := w.http.Config.Handler

@@ -26,7 +26,7 @@ func pollPath(cluster int) string {
 	return fmt.Sprintf("/api/v2/flux/clusters/c%d.k8s.example.com/platform-components", cluster)
 }
 
-// pollRequest is what Flux Operator sends.
+// pollRequest is a poll as Flux Operator sends it.
 func pollRequest(path string, closing bool) []byte {
 	connection := ""
 	if closing {
@@ -36,7 +36,7 @@ func pollRequest(path string, closing bool) []byte {
 		"Accept-Encoding: gzip\r\nAuthorization: Bearer " + benchToken + "\r\n" + connection + "\r\n")
 }
 
-// bare is the baseline of polls: a handler that writes the same bytes and does nothing else.
+// bare is the baseline of polls: a handler that writes the same bytes, without any other work.
 func bare(b *testing.B, handler http.Handler, path, encoding string) http.Handler {
 	b.Helper()
 	req := httptest.NewRequest(http.MethodGet, path, nil)
@@ -79,8 +79,7 @@ func serving(b *testing.B, handler http.Handler, secure bool, requests ...[]byte
 	return &endpoint{addr: srv.Listener.Addr().String(), requests: requests, tls: &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS13}}
 }
 
-// load sends polls from a few connections at once with a client that costs next to nothing, and returns how long they
-// took.
+// load sends polls over a few connections with a client of minimal cost, and returns their duration.
 func (e *endpoint) load(b *testing.B, total int, keepAlive bool) time.Duration {
 	b.Helper()
 	all, err := e.send(total, keepAlive)
@@ -240,7 +239,7 @@ func BenchmarkPollFleet(b *testing.B) {
 	}
 }
 
-// BenchmarkPollAllocs: what one poll allocates in the handler, whatever the size of the fleet and of the answer.
+// BenchmarkPollAllocs: allocations of one poll in the handler, for fleets and answers of several sizes.
 func BenchmarkPollAllocs(b *testing.B) {
 	for _, size := range []struct{ clusters, components int }{{1, 3}, {1, 1000}, {1000, 3}} {
 		b.Run(fmt.Sprintf("clusters=%d/inputs=%d", size.clusters, size.components), func(b *testing.B) {
@@ -264,9 +263,9 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
-// pollsOf is what makes the test binary a client of a benchmark: the address, how many polls, whether connections are kept, and the
-// nanoseconds from one poll to the next. The requests, sent in turns, are read from the standard input, one quoted on each line. It
-// prints the median and the 99th percentile, in nanoseconds.
+// pollsOf is the environment variable that makes the test binary a client of a benchmark: the address, the number of polls,
+// whether connections are kept, and the nanoseconds from one poll to the next. The requests, sent in turns, are read from the
+// standard input, one quoted on each line. It prints the median and the 99th percentile, in nanoseconds.
 const pollsOf = "FLUX_RESOURCESET_BENCH_POLLS"
 
 func TestMain(m *testing.M) {
@@ -294,8 +293,8 @@ func TestMain(m *testing.M) {
 	fmt.Println(int64(e.latency[len(e.latency)/2]), int64(e.latency[len(e.latency)*99/100]))
 }
 
-// BenchmarkPollCPU: the processor time of the server for a poll, against that of a bare handler that writes the same bytes. The
-// client is a process of its own, so what this one uses is the server's. It is steadier than a rate.
+// BenchmarkPollCPU: the processor time of the server for a poll, against that of a bare handler that writes the same bytes.
+// The client is another process, so this process uses the server's time only. It is steadier than a rate.
 func BenchmarkPollCPU(b *testing.B) {
 	handler, _ := fleetOf(b, 1, 3)
 	for name, keepAlive := range map[string]bool{"keep-alive": true, "connection-per-poll": false} {

@@ -18,8 +18,8 @@ import (
 
 var resources = []string{"platform-components", "namespaces", "rolebindings"}
 
-// fluxReads requires what Flux Operator requires of a body: small enough, inputs present and not null, every id a
-// string and unique, no reserved field.
+// fluxReads checks a body as Flux Operator does: small enough, inputs present and not null, every id a string and unique, no
+// reserved field.
 func fluxReads(t *testing.T, body []byte) {
 	t.Helper()
 	require.LessOrEqual(t, len(body), 900<<10)
@@ -142,7 +142,7 @@ func TestPollParameters(t *testing.T) {
 	}
 }
 
-// The DNS name in the path is data: whatever it is, it finds that cluster or nothing.
+// The DNS name in the path is data: any text selects that cluster or none.
 func TestPollDNS(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -194,7 +194,7 @@ func TestPollUnresolved(t *testing.T) {
 		require.Equal(t, 2.0, w.metric("flux_resourceset_unresolved_references_total"))
 		require.Len(t, w.logs.lines(t, "request failed"), 2)
 	}
-	// The ratchet: what was wrong before does not stop an unrelated change, and what repairs it is taken.
+	// The ratchet: existing problems do not prevent an unrelated change, and a repair is accepted.
 	w := setupWith(t, options{records: records})
 	warned := w.patch("/clusters/sick", `{"environment":"qa"}`).want(200)
 	require.NotEmpty(t, warned.header.Values("Warning"))

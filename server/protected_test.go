@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request that asks for care takes nothing from a protected environment that it does not name, on whatever route.
+// A request with the header removes no entry from a protected environment that it does not name, on any route.
 func TestProtectedEnvironmentsOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	const cluster = "/clusters/prod-00"
@@ -54,7 +54,7 @@ func TestProtectedEnvironmentsOnEveryRoute(t *testing.T) {
 	}
 }
 
-// The hash of a plan confirms it, requests that do not ask for care are as they were, and what takes nothing away passes.
+// The hash of a plan confirms it; requests without the header are not affected, and changes without removals pass.
 func TestProtectedEnvironmentsPerRequest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

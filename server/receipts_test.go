@@ -46,7 +46,7 @@ func TestReceiptAnswers(t *testing.T) {
 	}
 }
 
-// A receipt that a person sends, with whatever credential, is answered and does not count.
+// A receipt sent by a person, with any credential, is answered and does not count.
 func TestReceiptsOfPeopleIgnored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -87,7 +87,7 @@ func TestReceiptsOfOtherClusters(t *testing.T) {
 	w.create("/clusters", `{"id":"other","cluster_dns":"other.example.com","environment":"dev"}`)
 	mine := "Bearer " + w.issue(pollBody).secret
 	w.get(demoReceipts+"namespaces/a?input=0123456789abcdef", "Authorization", mine).want(200)
-	for _, dns := range []string{"other.example.com", "nobody.example.com"} { // told the same whether it exists or not
+	for _, dns := range []string{"other.example.com", "nobody.example.com"} { // the same answer whether it exists or not
 		w.get("/api/v2/flux/clusters/"+dns+"/receipts/namespaces/a?input=0123456789abcdef", "Authorization", mine).problem(403, "forbidden")
 	}
 	w.get(demoReceipts+"namespaces/a?input=0123456789abcdef", "Authorization", "").problem(401, "unauthorized")

@@ -113,7 +113,7 @@ func TestMergeExample(t *testing.T) {
 	got := w.poll("/api/v2/flux/clusters/us-east-prod-01.k8s.example.com/platform-components").want(200)
 	golden(t, "merge-example.json", got.body)
 
-	// What the document prints, field by field; the rest is ours.
+	// The fields that the reference prints; others are ours.
 	cluster := `{"name":"us-east-prod-01","dns":"us-east-prod-01.k8s.example.com","environment":"prod"}`
 	for i, printed := range []string{
 		`{"id":"cert-manager","component_path":"core/cert-manager/1.14.0","source":{"oci_url":"oci://registry/repo","oci_tag":"v1.0.0"},"patches":{},"cluster":` + cluster + `}`,

@@ -116,7 +116,7 @@ func TestResourcesOnClusters(t *testing.T) {
 	w.do("POST", "/batch", `{"operations":[{"op":"create","kind":"resource","document":{"id":"q"}}]}`).problem(400, "validation_error")
 }
 
-// What a poll of a type answers: 404 as long as there is no such type, an empty list only where there is.
+// A poll of a type is 404 as long as the type does not exist, and an empty list only if it does.
 func TestPollsOfTypeRecreated(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -152,7 +152,7 @@ func TestResourcesOnFastpath(t *testing.T) {
 	w.do("GET", strings.Replace(netpolPoll, demoDNS, "other.example.com", 1), "", "Authorization", "Bearer "+token.secret).problem(403, "forbidden")
 }
 
-// BenchmarkPollOfType: polls of a type's list against those of namespaces with the same in them, and what one allocates.
+// BenchmarkPollOfType: polls of a type's list against polls of namespaces with the same content, and allocations of one.
 func BenchmarkPollOfType(b *testing.B) {
 	handler, replica := fleetOf(b, 1, 3)
 	namespacePoll := strings.Replace(pollPath(0), "platform-components", "namespaces", 1)
@@ -176,7 +176,7 @@ func BenchmarkPollOfType(b *testing.B) {
 	}
 }
 
-// likeNamespaces gives every cluster, of a type with their fields, what it has of namespaces.
+// likeNamespaces assigns to every cluster the equivalents of its namespaces, of a type with their fields.
 func likeNamespaces(b *testing.B, replica *store.Replica) {
 	b.Helper()
 	_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
@@ -225,7 +225,7 @@ func makeTypes(b *testing.B, replica *store.Replica, types int) {
 	require.NoError(b, err)
 }
 
-// assignTypes gives every cluster what there is of so many types, in one commit.
+// assignTypes assigns to every cluster a resource of each of several types, in one commit.
 func assignTypes(b *testing.B, replica *store.Replica, types int) {
 	b.Helper()
 	resources := map[string]any{}
@@ -245,8 +245,8 @@ func assignTypes(b *testing.B, replica *store.Replica, types int) {
 	require.NoError(b, err)
 }
 
-// BenchmarkTypesInMemory: what 20 types take in memory with 10,000 clusters, all of their lists polled: when no cluster has
-// anything of them, and when every cluster has something of each, beside what is stored of that.
+// BenchmarkTypesInMemory: memory of 20 types with 10,000 clusters, all of their lists polled: when no cluster has a resource
+// of them, and when every cluster has one of each, without the stored documents.
 func BenchmarkTypesInMemory(b *testing.B) {
 	const types = 20
 	for b.Loop() {

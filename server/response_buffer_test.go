@@ -19,8 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stall asks for a plan and takes nothing of the answer until full is closed. It returns the status of the answer when that
-// waits to be taken.
+// stall requests a plan and reads no byte of the answer until full is closed. It returns the status once the answer is ready.
 func (w *world) stall(plan string, full <-chan struct{}) (status int) {
 	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "/plan", strings.NewReader(plan))
 	req.Header.Set("Content-Type", "application/json")
@@ -36,8 +35,8 @@ func (w *world) stalled(req *http.Request, full <-chan struct{}) (status int) {
 	return client.status
 }
 
-// Clients that do not take the answers to their plans keep nobody waiting, not even themselves, and not the fleet that the
-// plans were made of.
+// Clients that do not read the answers to their plans delay no request, not even their own, and do not keep the planned State
+// in memory.
 func TestPlansToStalledClients(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -54,7 +53,7 @@ func TestPlansToStalledClients(t *testing.T) {
 	})
 }
 
-// Whoever waits for their turn does not keep the fleet that there was when they came.
+// A waiting request does not keep the State of its arrival in memory.
 func TestWaitingPlans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -67,19 +66,19 @@ func TestWaitingPlans(t *testing.T) {
 		}
 		go plan(`{"op":"restore","revision":1}`)
 		<-working
-		w.patch(demoCluster, `{"labels":{"a":"b"}}`).want(200) // which the one that is worked on knows nothing of
+		w.patch(demoCluster, `{"labels":{"a":"b"}}`).want(200) // which the running one does not know
 		old := weak.Make(w.replica.State())
 		go plan(`{"op":"set_labels","all":true,"labels":{"c":"d"}}`)
 		synctest.Wait()
 		w.patch(demoCluster, `{"labels":{"a":"c"}}`).want(200)
 		require.Eventually(t, func() bool { runtime.GC(); return old.Value() == nil }, waitFor, tick)
-		w.faults.set(func(f *faultyStore) { f.past = nil }) // what was changed meanwhile has it worked on again
+		w.faults.set(func(f *faultyStore) { f.past = nil }) // it is computed again because of the change
 		close(proceed)
 		require.Equal(t, []int{http.StatusOK, http.StatusOK}, []int{<-statuses, <-statuses})
 	})
 }
 
-// The answers that one credential leaves lying have a bound, also when nothing makes them smaller; the others have room.
+// The unread answers of one credential are limited, also if they do not compress; others have room.
 func TestResponseBufferOfPlans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ func (w *world) restore(revision int, body, query string) *answer {
 	return w.post(fmt.Sprintf("/revisions/%d/restore%s", revision, query), body)
 }
 
-// A restore removes what did not exist then, and is guarded as any change that removes.
+// A restore removes documents that did not exist then, and is guarded as any change that removes.
 func TestRestoreGuarded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -39,7 +39,7 @@ func TestRestoreGuarded(t *testing.T) {
 	require.Equal(t, []string{"podinfo"}, w.poll("/api/v2/flux/clusters/qa-00.example.com/platform-components").ids())
 }
 
-// What cannot be restored is said, and nothing is done.
+// An impossible restore is an error and changes no document.
 func TestRestoreImpossible(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -64,7 +64,7 @@ func TestRestoreImpossible(t *testing.T) {
 	})
 }
 
-// Values, their owners and what a component is come back together.
+// Values, their owners and the type of a component are restored together.
 func TestRestoreKeepsManagers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -85,7 +85,7 @@ func TestRestoreKeepsManagers(t *testing.T) {
 	w.patch(path+"?field_manager=ann", `{"image.tag":"2"}`).problem(409, "field_conflict")
 }
 
-// Revisions that are no longer kept say so; those that are can be restored whole, whatever else was removed.
+// Removed revisions are reported as such; kept ones can be restored as a whole, although others were removed.
 func TestRestoreAndRetention(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

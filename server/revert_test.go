@@ -31,9 +31,8 @@ func (w *world) polls() map[string]string {
 	return out
 }
 
-// TestRevertCascade is the mistake that revert is for: a component deleted off 200 clusters, each with a pin and values
-// of its own, and noticed when others have already made three more changes. The fleet polls then as if only those had been
-// made.
+// TestRevertCascade is the mistake that revert is for: a component deleted from 200 clusters, each with a pin and values of
+// its own, and noticed after three more changes. The fleet then polls as if only those had been made.
 func TestRevertCascade(t *testing.T) {
 	t.Parallel()
 	build := func(t *testing.T) *world {
@@ -68,7 +67,7 @@ func TestRevertCascade(t *testing.T) {
 	w.unchanged(func() { w.revert(mistake, "", "?dry_run=true").want(200) })
 	w.revert(mistake, "", "?plan_hash="+plan["plan_hash"].(string)).want(200)
 
-	never := build(t) // where nobody made the mistake
+	never := build(t) // in a fleet without the mistake
 	others(never)
 	require.Equal(t, never.polls(), w.polls())
 	require.JSONEq(t, string(never.get("/clusters/c-007/patches/podinfo").body), string(w.get("/clusters/c-007/patches/podinfo").body))
@@ -76,7 +75,7 @@ func TestRevertCascade(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("reverted revision %d", mistake), summary["reason"])
 }
 
-// TestRevertGuarded: what it removes counts like any removal.
+// TestRevertGuarded: its removals count like any removal.
 func TestRevertGuarded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -103,7 +102,7 @@ func TestRevertGuarded(t *testing.T) {
 	require.NotEmpty(t, w.poll("/api/v2/flux/clusters/qa-04.example.com/platform-components").want(200).ids())
 }
 
-// TestRevertAndRetention: a revision that is no longer kept cannot be reverted, and one that is can, whatever was removed.
+// TestRevertAndRetention: a removed revision cannot be reverted; a kept one can, although others were removed.
 func TestRevertAndRetention(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -68,7 +68,7 @@ func TestRevisionActions(t *testing.T) {
 		change := at(w.get(fmt.Sprintf("/revisions/%d", n)).want(200).json(), "changes", 0)
 		actions[n] = at(change, "action").(string)
 		require.Equal(t, actions[n] == "create", at(change, "before") == nil)
-		// A decommissioned cluster is deleted, and what is kept of it to answer its polls can be seen.
+		// A decommissioned cluster is deleted, and the part of it that is kept for its polls is visible.
 		require.Equal(t, actions[n] == "delete" && n != 4, at(change, "after") == nil)
 	}
 	require.Equal(t, map[int]string{2: "create", 3: "delete", 4: "delete", 5: "delete"}, actions)
@@ -123,7 +123,7 @@ func TestRevisionPages(t *testing.T) {
 		if next = nextLink(t, page); next != "" {
 			require.Contains(t, next, "kind=namespace", "the filter stays on the next page")
 		}
-		if pages == 0 { // what is written meanwhile shifts nothing
+		if pages == 0 { // later commits do not shift pages
 			w.put("/namespaces/podinfo", `{"labels":{"n":"meanwhile"}}`).want(200)
 		}
 	}

@@ -19,12 +19,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// trusting is what a client needs to talk to the server, with certificates of its own.
+// trusting is the configuration of a client with certificates of its own.
 func (tw *tlsWorld) trusting(with ...tls.Certificate) *tls.Config {
 	return &tls.Config{RootCAs: tw.ca.pool(), MinVersion: tls.VersionTLS12, Certificates: with}
 }
 
-// call sends one request over a client's connections, and tells whether one was there already.
+// call sends one request over a client's connections, and reports whether it reused one.
 func (tw *tlsWorld) call(client *http.Client, path, token string) (status int, reused bool, err error) {
 	ctx := httptrace.WithClientTrace(tw.t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, tw.url+path, nil)
@@ -52,7 +52,7 @@ type pollers struct {
 	first  atomic.Pointer[error]
 }
 
-// startPolls polls with whatever identity is at the moment, until stop is called.
+// startPolls polls with the current identity until stop is called.
 func (tw *tlsWorld) startPolls(identity func() (token string, with []tls.Certificate)) *pollers {
 	l := &pollers{done: make(chan struct{})}
 	for i := range 4 {
@@ -88,7 +88,7 @@ func (tw *tlsWorld) startPolls(identity func() (token string, with []tls.Certifi
 	return l
 }
 
-// switched returns when no request is under way that was made with what was there before.
+// switched returns when no request with the previous identity is in progress.
 func (l *pollers) switched() { l.gate.Lock(); defer l.gate.Unlock() }
 
 // more waits for so many more polls.
@@ -234,8 +234,8 @@ func (tw *tlsWorld) issueOver(with tls.Certificate, body string) string {
 	return secret
 }
 
-// What is old is refused: versions, suites without forward secrecy or authenticated encryption, and sessions that would
-// not be asked for a certificate.
+// Old versions, suites without forward secrecy or authenticated encryption, and sessions that would skip the certificate are
+// refused.
 func TestTLSHandshake(t *testing.T) {
 	t.Parallel()
 	tw := setupTLS(t, newAuthority(t, "clients"))

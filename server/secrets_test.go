@@ -15,7 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// What looks like a secret is refused where a reason, an author, an id or a manager belongs, and the refusal does not repeat it.
+// Text that looks like a secret is refused as a reason, an author, an id or a manager, and the refusal does not repeat it.
 func TestSecretsRejected(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -45,7 +45,7 @@ func TestSecretsRejected(t *testing.T) {
 	w.put(demoCluster, `{"environment":"qa"}`, "X-Change-Reason", "ticket AKIA-42, see eyJournal.net, frs_ is a prefix").want(200)
 }
 
-// No token of the configuration gets into the log, wherever somebody put it and whoever logs it.
+// No static token gets into the log, in any part of a record.
 func TestTokensMaskedInLogs(t *testing.T) {
 	t.Parallel()
 	tokens := server.Tokens{Read: readToken, ReadPrevious: readPrevious, Write: writeToken, WritePrevious: "short"}
@@ -74,7 +74,7 @@ func TestSecretsMaskedInPointers(t *testing.T) {
 	require.NotContains(t, string(got.body), secret)
 }
 
-// A parameter that is given twice says two things, and nobody knows which one was meant.
+// A parameter that occurs twice is ambiguous, so it is refused.
 func TestDuplicateParameter(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -86,7 +86,7 @@ func TestDuplicateParameter(t *testing.T) {
 	})
 }
 
-// Somebody who pastes a static token into an address does not read it back, however it was escaped.
+// A static token in a path is not returned, with any escaping.
 func TestStaticTokensInPathsMasked(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// Everything that is wrong with a seed is told, each at its place, also where documents have the same thing wrong.
+// All problems of a seed are reported, each at its place, also equal ones.
 func TestSeedReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	cluster := func(n int, lists string) string {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The history of what a cluster is served has the changes of its layers and of the catalog, in pages.
+// The history of a cluster's inputs has the changes of its layers and of the catalog, in pages.
 func TestServedHistory(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// BenchmarkServedHistory: the first page of the history of what a cluster, or of a component what all clusters are served, of 20
-// revisions, in logs of different lengths.
-// One revision in a hundred changes a layer that matches the cluster, one in ten a layer that does not, the others another cluster.
+// BenchmarkServedHistory: the first page, of 20 revisions, of the history of a cluster's inputs, or of a component's inputs on
+// all clusters, in logs of different lengths. One revision in a hundred changes a layer that matches the cluster, one in ten a
+// layer that does not, the others another cluster.
 func BenchmarkServedHistory(b *testing.B) {
 	for _, revisions := range []int{2_000, 10_000} {
 		b.Run(fmt.Sprintf("revisions=%d", revisions), func(b *testing.B) {

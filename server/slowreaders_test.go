@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stallReading asks for something and takes nothing of the answer until full is closed.
+// stallReading sends a read and reads no byte of the answer until full is closed.
 func (w *world) stallReading(path string, full <-chan struct{}) (status int) {
 	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, path, nil)
 	req.Header.Set("Authorization", "Bearer "+readToken)
 	return w.stalled(req, full)
 }
 
-// Who does not take pages of the history keeps nobody else from them.
+// A client that does not read its pages of the history does not delay others.
 func TestHistoryToStalledClients(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestHistoryToStalledClients(t *testing.T) {
 	})
 }
 
-// The pages of the history that one credential leaves lying have a bound, also when nothing makes them smaller.
+// The unread pages of the history of one credential are limited, also if they do not compress.
 func TestResponseBufferOfHistory(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestTwoHistoryReadsPerPrincipal(t *testing.T) {
 	})
 }
 
-// One credential has only so many reads that it does not take: what each holds depends on the fleet. The others still read,
-// and polls are not reads of this sort.
+// The number of unread answers of one credential is limited, because the memory of each depends on the fleet. Others still
+// read, and polls are not limited by it.
 func TestReadsToStalledClients(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/clusters", demoCluster, demoCluster + "?revision=1", "/namespaces"} {

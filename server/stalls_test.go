@@ -76,8 +76,8 @@ func (w *world) planAs(token string) *answer {
 	return w.do("POST", "/plan", setTag, "Authorization", "Bearer "+token)
 }
 
-// TestCanceledJobsFreeTheirTurn: a job that does not end when its client hangs up keeps its own credential waiting and nobody
-// else. The number of such jobs is limited, and probes and metrics report them.
+// TestCanceledJobsFreeTheirTurn: a job that does not end when its client disconnects delays its own credential only. The
+// number of such jobs is limited, and probes and metrics report them.
 func TestCanceledJobsFreeTheirTurn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestCanceledJobsFreeTheirTurn(t *testing.T) {
 		w.get("/ready?for=polls").want(200)
 		w.planAs(other).problem(429, "too_many_requests") // after 50 s of the bubble
 
-		s.proceed <- struct{}{} // to the first, whose turn others have
+		s.proceed <- struct{}{} // to the first, whose turn was given to others
 		<-ends[0]
 		w.planAs(other).want(200)
 
@@ -126,7 +126,7 @@ func TestCanceledJobsFreeTheirTurn(t *testing.T) {
 	})
 }
 
-// TestFairTurns: who has sent many plans waits for them, and not those who have sent one.
+// TestFairTurns: a principal with many plans waits for its own, and does not delay a principal with one.
 func TestFairTurns(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

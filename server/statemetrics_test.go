@@ -12,13 +12,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// inState are how many clusters and inputs /metrics says are in a state.
+// inState returns the numbers of clusters and inputs in a state according to /metrics.
 func (w *world) inState(state string) (clusters, inputs float64) {
 	w.t.Helper()
 	return w.metric(`flux_resourceset_clusters_by_state{state="` + state + `"}`), w.metric(`flux_resourceset_inputs_by_state{state="` + state + `"}`)
 }
 
-// counted has what was counted before forgotten.
+// counted invalidates the cached counts.
 func (w *world) counted() { w.clock.advance(16 * time.Second) }
 
 func TestStatesInMetrics(t *testing.T) {
@@ -49,7 +49,7 @@ func TestStatesInMetrics(t *testing.T) {
 	require.Equal(t, 3.0, clusters)
 	require.InDelta(t, float64(start.UnixMilli())/1000, w.metric(oldest), 0.001)
 
-	// What fails is counted, what does not come any more, and what never came though it should have.
+	// Failed and silent clusters are counted, and old ones that have never polled.
 	receipt := w.input("demo-cluster-01", "platform-components", "podinfo")["receipt"].(string)
 	w.clock.advance(time.Minute)
 	w.tell(readToken, demoEvents, event(`{"component":"podinfo","input":"`+receipt+`"}`, "x")).want(202)
@@ -64,13 +64,13 @@ func TestStatesInMetrics(t *testing.T) {
 	require.Equal(t, 3.0, w.metric("flux_resourceset_clusters_never_polled"))
 	require.NotContains(t, string(w.get("/metrics", "Authorization", "").want(200).body), "qa-0")
 
-	// One that is decommissioned is waited for by nobody.
+	// A decommissioned cluster is not expected to poll.
 	w.delete("/clusters/qa-00").want(200)
 	w.counted()
 	require.Equal(t, 2.0, w.metric("flux_resourceset_clusters_never_polled"))
 }
 
-// What clusters said survives a restart, and so do the counts.
+// The observations survive a restart, and so do the counts.
 func TestStatesInMetricsAfterRestart(t *testing.T) {
 	t.Parallel()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
@@ -82,7 +82,7 @@ func TestStatesInMetricsAfterRestart(t *testing.T) {
 	again := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 	for _, mode := range []string{server.ModeCRUD, server.ModeReadOnly} {
 		after := setupWith(t, options{mode: mode, configure: func(c *server.Config) { c.ClusterStatus = again }})
-		if !again.Stats().Complete { // it has not read yet what the others know, and does not say that nobody ever came
+		if !again.Stats().Complete { // it has not read the observations of the others, so it does not report clusters that have never polled
 			clusters, _ := after.inState("never")
 			require.Equal(t, -1.0, clusters)
 			require.Equal(t, -1.0, after.metric("flux_resourceset_clusters_never_polled"))
@@ -96,7 +96,7 @@ func TestStatesInMetricsAfterRestart(t *testing.T) {
 	}
 }
 
-// What is counted is not counted again for every scrape.
+// Scrapes share a count.
 func TestStateCountsCached(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

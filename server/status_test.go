@@ -44,7 +44,7 @@ func TestClusterStatus(t *testing.T) {
 	w.confirm(demoDNS)
 	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 
-	// There and back again: that it once had this says nothing, and to look at a receipt is not to send it.
+	// A change and its revert: an earlier confirmation does not count, and reading a receipt does not send it.
 	w.put("/platform_components/podinfo", `{"component_version":"6.9.1"}`).want(200)
 	w.poll(demoPolls + "/platform-components").want(200)
 	w.put("/platform_components/podinfo", `{"component_version":"6.9.0"}`).want(200)
@@ -153,7 +153,7 @@ func TestStatusOfSilentClusters(t *testing.T) {
 	require.Equal(t, 1.0, w.metric("flux_resourceset_clusters_all_silent"))
 }
 
-// Clusters are found by what they are asked to run, whoever says so: the cluster, a layer, or the catalog.
+// Clusters are found by their desired version, set by the cluster, a layer, or the catalog.
 func TestVersionStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -187,8 +187,8 @@ func TestVersionStatus(t *testing.T) {
 	require.NotContains(t, w.input("qa-00", "namespaces", "podinfo"), "component_version")
 }
 
-// TestRevisionProgress: the progress of a revision counts the inputs that it changed, and nothing else on their clusters; all of
-// these clusters are counted, whatever was changed since.
+// TestRevisionProgress: the progress of a revision counts the inputs that it changed, and no others of their clusters; all of
+// these clusters are counted, also those that changed since.
 func TestRevisionProgress(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -270,7 +270,7 @@ func TestStatusOfNewRevisions(t *testing.T) {
 	w.put("/clusters/qa-02", `{"labels":{"a":"d"}}`).want(200)
 	require.Equal(t, "d", at(c.get(fmt.Sprintf("/clusters/qa-02?revision=%d", made+3)).want(200).json(), "labels", "a"))
 	c.get(fmt.Sprintf("/clusters/qa-02?revision=%d", made+4)).problem(404, "not_found")
-	// What it hears of by that counts for whoever asked as well.
+	// The revision that it reads for one request is known to the others as well.
 	token := w.issue(`{"name":"viewer","role":"read"}`)
 	d := w.another()
 	d.get("/status", "Authorization", "Bearer "+token.secret).want(200)
@@ -280,7 +280,7 @@ func TestStatusOfNewRevisions(t *testing.T) {
 	b.get(fmt.Sprintf("/status?changed_in=%d", w.revision())).problem(503, "store_unavailable")
 }
 
-// A cluster that is created under the id of one that was forgotten does not inherit what that one said.
+// A cluster that is created under the id of a deleted one does not inherit its observations.
 func TestRecreatedClusterStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -308,8 +308,8 @@ func TestRecreatedClusterStatus(t *testing.T) {
 	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 }
 
-// A cluster that fails at a change goes on repeating that it once had what was there before: when the change is taken back, that
-// confirms nothing, and what it says shortly after the change may still be of before.
+// A cluster that fails at a change goes on sending receipts of its previous inputs: after a revert of the change these confirm
+// no input, and neither do receipts shortly after the change.
 func TestLateReceiptDoesNotConfirmRollback(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -125,7 +125,7 @@ func setupTLS(t *testing.T, clientCA *authority, more ...func(*server.Config)) *
 	return tw
 }
 
-// install puts a new server certificate in place, dated so that the change is seen whatever the file system's clock.
+// install replaces the server certificate, with a date that makes the change visible on every file system.
 func (tw *tlsWorld) install(serial int64) {
 	tw.t.Helper()
 	cert, key := tw.ca.issue(serial, "localhost")
@@ -143,7 +143,7 @@ func (tw *tlsWorld) write(path string, data []byte, serial int64) {
 // ask sends a request over a connection of its own, and returns the status and the server certificate's serial number.
 func (tw *tlsWorld) ask(path, token string, with ...tls.Certificate) (int, int64, error) {
 	config := &tls.Config{RootCAs: tw.ca.pool(), MinVersion: tls.VersionTLS12}
-	if len(with) > 0 { // whatever authorities the server names
+	if len(with) > 0 { // regardless of the authorities that the server names
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &with[0], nil }
 	}
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}
@@ -257,7 +257,7 @@ func TestTLSFilesChecked(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A certificate from the client CA is its cluster's identity: good for its own polls, and for nothing else.
+// A certificate from the client CA identifies its cluster: it is valid for the cluster's own polls only.
 func TestClientCertificate(t *testing.T) {
 	t.Parallel()
 	clients := newAuthority(t, "clients")

@@ -152,8 +152,8 @@ func TestTokenValidation(t *testing.T) {
 	w.delete("/tokens/"+token.id).problem(404, "not_found")
 }
 
-// Tokens are no part of what describes the fleet: batches and restores leave them alone, and the log shows them without
-// their digests.
+// Tokens are not part of the fleet's documents: batches and restores do not change them, and the log shows them without their
+// digests.
 func TestTokensNotInFleet(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

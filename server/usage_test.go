@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUsage: who runs a component, at which version, and who says so itself.
+// TestUsage: the clusters with a component, their versions, and which of them have an override.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -46,7 +46,7 @@ func TestUsage(t *testing.T) {
 	require.Empty(t, w.get("/platform_components/unused/usage").want(200).json()["variants"])
 }
 
-// TestUsageOnLayers: what a layer says overrides the catalog as much as what the cluster says.
+// TestUsageOnLayers: settings of a layer override the catalog as the cluster's own do.
 func TestUsageOnLayers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

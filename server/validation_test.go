@@ -13,7 +13,7 @@ import (
 type refusal struct {
 	method, path, body string
 	pointers           []string
-	detail             string // said somewhere
+	detail             string // in any of the problems
 }
 
 func refuse(t *testing.T, w *world, cases map[string]refusal) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
-// Every good credential is told what it is, in both modes, and what it may do there. Who may do it is TestAuthorizationTable's.
+// Every valid credential gets its identity and permissions, in both modes. TestAuthorizationTable tests the permissions.
 func TestWhoAmI(t *testing.T) {
 	t.Parallel()
 	crud := setup(t)

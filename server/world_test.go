@@ -51,7 +51,7 @@ func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now
 
 func (c *clock) advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
 
-// buffer collects what is logged.
+// buffer collects log records.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -91,7 +91,7 @@ type world struct {
 type options struct {
 	mode      string
 	empty     bool           // no demo fleet
-	records   []fleet.Record // what the store holds, past all validation
+	records   []fleet.Record // the content of the store, without validation
 	level     slog.Level
 	unloaded  bool // the Replica has not loaded yet
 	staleness time.Duration
@@ -330,7 +330,7 @@ func (w *world) plan(operations ...string) map[string]any {
 
 func (w *world) revision() int { return int(w.replica.State().Revision()) }
 
-// unchanged requires that what f does leaves the fleet and the log as they are.
+// unchanged requires that f changes neither the fleet nor the log.
 func (w *world) unchanged(f func()) {
 	w.t.Helper()
 	before, head := w.revision(), w.head()
@@ -380,7 +380,7 @@ func golden(t *testing.T, name string, got []byte) {
 	require.Equal(t, string(want), indented.String(), "run the test with -update if this is meant")
 }
 
-// containsUnquoted tells whether a Warning header says something.
+// containsUnquoted reports whether a Warning header contains a text.
 func containsUnquoted(header, text string) bool {
 	return strings.Contains(strings.ReplaceAll(header, `\"`, `"`), text)
 }
