@@ -3,6 +3,7 @@ package server
 import (
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -24,10 +25,11 @@ type changedInputsCache struct {
 type cachedChange struct {
 	commit uuid.UUID // not its revision, because the history may be replaced
 	inputs changedInputs
+	bytes  int
 }
 
-// maxCachedChanges bounds the cache. A revision that creates 10,000 clusters with 12 inputs each takes about 6 MB.
-const maxCachedChanges = 4
+// maxCachedBytes bounds the cache. A revision that creates 10,000 clusters with 12 inputs each takes about 10 MiB.
+const maxCachedBytes = 32 << 20
 
 func (c *changedInputsCache) get(commit uuid.UUID) (changedInputs, bool) {
 	c.mu.Lock()
@@ -41,12 +43,34 @@ func (c *changedInputsCache) get(commit uuid.UUID) (changedInputs, bool) {
 	return found.inputs, true
 }
 
+// put keeps the inputs of a commit, once, and drops those that were used longest ago. What is larger than the cache is not kept.
 func (c *changedInputsCache) put(commit uuid.UUID, inputs changedInputs) {
+	added := cachedChange{commit, inputs, inputs.size()}
+	if added.bytes > maxCachedBytes {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known = append(c.known, cachedChange{commit, inputs}); len(c.known) > maxCachedChanges {
+	c.known = slices.DeleteFunc(c.known, func(one cachedChange) bool { return one.commit == commit })
+	c.known = append(c.known, added)
+	total := 0
+	for _, one := range c.known {
+		total += one.bytes
+	}
+	for total > maxCachedBytes {
+		total -= c.known[0].bytes
 		c.known = slices.Delete(c.known, 0, 1)
 	}
+}
+
+// size is about how many bytes of memory the inputs take. Their texts are mostly those of the fleet.
+func (in changedInputs) size() int {
+	const cluster, input = 64, int(unsafe.Sizeof(fleet.ChangedInput{}))
+	total := 0
+	for id, inputs := range in {
+		total += cluster + len(id) + cap(inputs)*input
+	}
+	return total
 }
 
 // inputsChangedIn returns the inputs that a revision changed. They are computed from the log.
