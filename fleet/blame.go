@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -79,6 +80,7 @@ func (s *State) blame(ctx context.Context, found map[DocumentName]*explain.Blame
 			return log.Oldest, err
 		}
 		for _, ch := range log.Changes {
+			runtime.Gosched() // polls go first
 			if err := context.Cause(ctx); err != nil {
 				return 0, err
 			}
