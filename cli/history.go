@@ -4,19 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -115,52 +114,11 @@ var servedRevisionView = view{
 		if err := json.Unmarshal(doc, &rev); err != nil {
 			return nil, err
 		}
-		served := servedText(rev.Effect)
-		if rev.Clusters > 0 {
-			served = "on " + count(rev.Clusters, "cluster") + ": " + served
-		}
-		return slices.Insert(row, servedColumn, served), nil
+		return slices.Insert(row, servedColumn, summarize.Served(rev)), nil
 	},
 }
 
 const servedColumn = 5 // after WHAT
-
-// servedText names the inputs that a revision changed, and their fields.
-func servedText(effect map[string]api.EndpointEffect) string {
-	var texts []string
-	for _, list := range slices.Sorted(maps.Keys(effect)) {
-		e := effect[list]
-		for _, added := range e.Added {
-			var in struct{ ID string }
-			if json.Unmarshal(added, &in) == nil {
-				texts = append(texts, "+"+list+"/"+in.ID)
-			}
-		}
-		for _, changed := range e.Changed {
-			var fields []string
-			for _, f := range changed.Fields {
-				fields = append(fields, f.Pointer)
-			}
-			texts = append(texts, list+"/"+changed.ID+": "+shortList(fields))
-		}
-		for _, id := range e.Removed {
-			texts = append(texts, "-"+list+"/"+id)
-		}
-		if e.Reordered {
-			texts = append(texts, list+": reordered")
-		}
-	}
-	return shortList(texts)
-}
-
-// shortList joins the first texts, and counts the rest.
-func shortList(texts []string) string {
-	const shown = 3
-	if more := len(texts) - shown; more > 0 {
-		texts = append(slices.Clone(texts[:shown]), fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(texts, ", ")
-}
 
 func (v kindCommands) rollbackCommand() *cli.Command {
 	return &cli.Command{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // changesPerPage is the number of revisions in a page of the list.
@@ -22,7 +23,8 @@ type changeRow struct {
 	Reason, RequestID string
 	At                time.Time
 	Count             int
-	UndoneBy          int64 // the revision that reverted it; 0: none
+	UndoneBy          int64  // the revision that reverted it; 0: none
+	Served            string // the inputs and fields that it changed; empty: none, or the list is not of a cluster or a component
 }
 
 // changes returns revisions, the newest first, and the cursor of the next page.
@@ -40,6 +42,7 @@ func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, n
 		}
 		rows = append(rows, changeRow{
 			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount, UndoneBy: undone[rev.Revision],
+			Served: summarize.Served(rev),
 		})
 	}
 	return rows, client.NextPage(header).Get("cursor"), nil
@@ -99,7 +102,7 @@ func showChanges(req *pageRequest) error {
 		return err
 	}
 	for _, row := range rows {
-		date := row.At.UTC().Format("Monday, 2 January 2006")
+		date := row.At.UTC().Format("Monday, 2 January 2006 (UTC)")
 		if n := len(view.Days); n == 0 || view.Days[n-1].Date != date {
 			view.Days = append(view.Days, day{Date: date})
 		}

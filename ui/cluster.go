@@ -25,6 +25,7 @@ type clusterView struct {
 	Failed  []api.InputStatus
 	Changes []changeRow
 	More    string // the rest of the history
+	Older   string // not empty: older changes have not been looked through
 	Protect bool
 	Gone    bool       // decommissioned
 	Actions []pageLink // that the token permits
@@ -92,7 +93,7 @@ func showCluster(req *pageRequest) error {
 		}
 	}
 	view.More = historyLink("cluster", id)
-	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("cluster"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new("cluster"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
 	view.frame = req.frame(id, "clusters")

@@ -95,6 +95,7 @@ type componentView struct {
 	Disabled  int
 	Changes   []changeRow
 	More      string
+	Older     string // not empty: older changes have not been searched
 	Delete    string // address of the form; empty: not permitted
 }
 
@@ -141,7 +142,7 @@ func showComponent(req *pageRequest) error {
 		row.More = variant.Clusters - len(row.Clusters)
 		view.Variants = append(view.Variants, row)
 	}
-	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
 	if req.mayChange() {

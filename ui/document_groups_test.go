@@ -61,3 +61,18 @@ func TestUndoneRevisionMarked(t *testing.T) {
 	require.NotContains(t, env.get("/ui/changes/2").body, "Undone by")
 	require.NotContains(t, env.get("/ui/changes/4").body, "Undone by")
 }
+
+// The history of a cluster and of a component names the inputs and fields that each revision changed.
+func TestHistoryNamesFields(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3)
+	w.signIn(readToken)
+	w.call(http.MethodPatch, "/platform_components/grafana", `{"component_version":"9.9.9"}`)
+	for _, path := range []string{"/ui/clusters/cluster-0002", "/ui/changes?kind=cluster&id=cluster-0002"} {
+		require.Contains(t, w.get(path).body, "platform-components/grafana: /component_version", path)
+	}
+	for _, path := range []string{"/ui/components/grafana", "/ui/changes?kind=platform_component&id=grafana"} {
+		require.Contains(t, w.get(path).body, "on 2 clusters: platform-components/grafana: /component_version", path)
+	}
+	require.Contains(t, w.get("/ui/changes").body, "(UTC)</h2>", "days are those of a time zone")
+}
