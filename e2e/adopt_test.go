@@ -32,7 +32,7 @@ func (c *cluster) held(namespace *unstructured.Unstructured, manager, key, value
 
 // Kubernetes' own namespaces are there before us: what kubectl has set on one is never erased, before and after ours, and
 // nothing of it goes when it is taken off.
-func TestSystemNamespaces(t *testing.T) {
+func TestSystemNamespacesKept(t *testing.T) {
 	t.Parallel()
 	const security = "pod-security.kubernetes.io/enforce"
 	define(t, "namespaces",

@@ -188,7 +188,7 @@ func (c *cluster) kept(before, now map[string]string, additions ...string) {
 
 // A cluster with every kind of object upgrades the cluster chart from the last release, and then the templates of its
 // resource types: nothing is deleted, created again, installed again or restarted.
-func TestUpgradeOfTheClusterChart(t *testing.T) {
+func TestClusterChartUpgrade(t *testing.T) {
 	t.Parallel()
 	const charts, images, trees = "https://charts.example.com", "oci://registry.example.com/charts", "oci://registry.example.com/trees/"
 	define(t, "namespaces", object{"id": "rel-space"}, object{"id": "rel-kept", "deletion_policy": "orphan", "labels": object{"a": "b"}},

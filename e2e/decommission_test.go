@@ -49,7 +49,7 @@ func TestDecommissionOrphan(t *testing.T) {
 
 // A cluster keeps everything when its ResourceSets are switched off before they are deleted, as the documentation tells
 // people to, although the API says meanwhile that everything goes. The control is a set that was not switched off.
-func TestLeaveWithoutRemoving(t *testing.T) {
+func TestLeaveKeepsObjects(t *testing.T) {
 	t.Parallel()
 	c, objects := withOneOfEach(t, "quitting")
 	objects = append(objects,
@@ -94,7 +94,7 @@ func TestLeaveWithoutRemoving(t *testing.T) {
 
 // A ResourceSet that is deleted without being switched off takes everything with it, which is what the documentation
 // warns of.
-func TestUninstallRemoves(t *testing.T) {
+func TestUninstallRemovesObjects(t *testing.T) {
 	t.Parallel()
 	c, objects := withOneOfEach(t, "uninstalled")
 	for _, name := range rig.Resources {
@@ -106,7 +106,7 @@ func TestUninstallRemoves(t *testing.T) {
 }
 
 // A cluster that is deleted and created again keeps what runs, and confirms it at once: receipts of unchanged inputs are sent once an hour.
-func TestClusterCreatedAgain(t *testing.T) {
+func TestClusterRecreated(t *testing.T) {
 	t.Parallel()
 	define(t, "platform_components", object{"id": "recreated-web", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0"})
 	define(t, "namespaces", object{"id": "recreated-space"})

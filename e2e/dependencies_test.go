@@ -17,7 +17,7 @@ const (
 )
 
 // A component waits for one of the other type: Flux's own dependsOn knows its own kind only.
-func TestDependenciesOfBothTypes(t *testing.T) {
+func TestDependencies(t *testing.T) {
 	t.Parallel()
 	const trees = "oci://registry.example.com/trees/"
 	define(

@@ -34,7 +34,7 @@ func withOneOfEach(t *testing.T, id string) (*cluster, []*unstructured.Unstructu
 }
 
 // An API that is down, hangs, or answers nonsense changes nothing in a cluster; once it is back, the cluster catches up.
-func TestAPIFails(t *testing.T) {
+func TestAPIFaults(t *testing.T) {
 	t.Parallel()
 	faults := []struct {
 		id, message string // message is part of what the provider says then
@@ -81,7 +81,7 @@ func TestAPIFails(t *testing.T) {
 
 // A provider that is deleted and made again while the API is down has no inputs. Its ResourceSet must not take that
 // for an empty list.
-func TestProviderMadeAgainWhileTheAPIIsDown(t *testing.T) {
+func TestProviderRecreatedDuringOutage(t *testing.T) {
 	t.Parallel()
 	c, objects := withOneOfEach(t, "again")
 	before := c.revisions(objects...)
@@ -111,7 +111,7 @@ func TestProviderMadeAgainWhileTheAPIIsDown(t *testing.T) {
 
 // The control to the case above: without the guard that every ResourceSet is shipped with, Flux does remove everything.
 // (Should this fail one day, Flux has learned better.)
-func TestProviderMadeAgainWithoutTheGuard(t *testing.T) {
+func TestProviderRecreatedWithoutGuard(t *testing.T) {
 	t.Parallel()
 	c, objects := withOneOfEach(t, "unguarded")
 	c.gate.Close()

@@ -100,7 +100,7 @@ func TestHostileText(t *testing.T) {
 
 // Flux Operator writes what it was answered as YAML, and stops at the first character that YAML does not allow: one in
 // one annotation, and the cluster hears nothing more of any namespace. So the API must refuse what would do that.
-func TestCharactersThatStopFluxOperator(t *testing.T) {
+func TestUnsupportedCharactersRefused(t *testing.T) {
 	t.Parallel()
 	for i, text := range []string{"\x7f", "\u0080", "\u009f", "\ufffe", "\uffff"} {
 		id := fmt.Sprintf("unprintable-%d", i)

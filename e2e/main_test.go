@@ -11,7 +11,7 @@ import (
 )
 
 // shared is the one control plane of all cases, started by the first case that asks for it.
-var shared = sync.OnceValues(func() (*rig.World, error) {
+var shared = sync.OnceValues(func() (*rig.Env, error) {
 	return rig.Start(context.Background(), rig.Config{
 		Progress: os.Stderr,
 		// A folder with programs of ours that are built already, such as a release's.

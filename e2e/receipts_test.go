@@ -220,7 +220,7 @@ func TestReceipts(t *testing.T) {
 }
 
 // The step from the templates without receipts to the present ones, and back: what runs is what ran.
-func TestUpgradeOfTheTemplates(t *testing.T) {
+func TestTemplateUpgrade(t *testing.T) {
 	t.Parallel()
 	define(t, "namespaces", object{"id": "up-space"}, object{"id": "up-kept", "deletion_policy": "orphan", "labels": object{"a": "b"}},
 		object{"id": "default", "deletion_policy": "orphan", "labels": object{"up": "kept"}})

@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRenderAsTheOperator holds flux-resourceset-cli render against the operator's own offline build, on inputs of
+// TestRenderMatchesOperator holds flux-resourceset-cli render against the operator's own offline build, on inputs of
 // every shape that the API can answer: the same objects, in the same order, none missing and none besides.
 // RENDER_INPUTS says how many inputs of each resource type, RENDER_SEED which ones.
-func TestRenderAsTheOperator(t *testing.T) {
+func TestRenderMatchesOperator(t *testing.T) {
 	t.Parallel()
 	const batch = 60 // inputs of one ResourceSet
 	count, seed := numberFrom(t, "RENDER_INPUTS", 300), numberFrom(t, "RENDER_SEED", 0)

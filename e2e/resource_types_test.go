@@ -170,7 +170,7 @@ func TestResourceTypes(t *testing.T) {
 }
 
 // Text of every kind in every field that takes any, in more definitions than Flux Operator reads unless it is told to.
-func TestManyHostileResources(t *testing.T) {
+func TestHostileResources(t *testing.T) {
 	t.Parallel()
 	const count = 150
 	define(t, "resource_types", object{"id": "texts", "schema": object{

@@ -10,7 +10,7 @@ import (
 
 // Why two definitions of one object are refused: all ResourceSets apply as one field manager, so whichever is applied removes what the
 // other has set. As one object both stay.
-func TestTwoResourceSetsOfOneObject(t *testing.T) {
+func TestSharedObject(t *testing.T) {
 	t.Parallel()
 	c := prepare(t, "shared", object{})
 	if err := c.w.Apply(t.Context(), fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shared-space}\n", c.ns)); err != nil {

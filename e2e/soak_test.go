@@ -349,12 +349,12 @@ func (s *soak) send(r rig.Receipt) {
 	s.judge(r, http.StatusOK)
 }
 
-// TestSoakFindsFalseReceipts is the negative control: a soak that finds nothing must be able to find something. Each component is changed to
+// TestSoakDetectsFalseReceipts is the negative control: a soak that finds nothing must be able to find something. Each component is changed to
 // a version that does not exist, so that the cluster never applies it, and its receipt is sent all the same: every one of them is false,
 // and has to be found.
 //
 //nolint:paralleltest // as above
-func TestSoakFindsFalseReceipts(t *testing.T) {
+func TestSoakDetectsFalseReceipts(t *testing.T) {
 	s := startSoak(t, "control", "http", "oci", "tree")
 	s.join(rig.Cluster{})
 	s.settled()

@@ -15,7 +15,7 @@ const realSources = "flux-real-sources"
 
 // A cluster with the real source-controller installs a chart from a Helm repository over HTTP, upgrades it, and reports a version
 // that the repository does not have. The source keeps its artifact when the component gets a dependency that is not ready.
-func TestRealSourceController(t *testing.T) {
+func TestSourceController(t *testing.T) {
 	t.Parallel()
 	repository, err := rig.StartChartRepository(t.Context(), "web")
 	if err != nil {

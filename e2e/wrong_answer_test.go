@@ -11,7 +11,7 @@ import (
 
 // A wrong URL or a cache in front of the API answers polls with the inputs of another cluster. The templates refuse them:
 // nothing of the other cluster is created, and everything that the cluster has stays as it is, inventories included.
-func TestAnswersForAnotherCluster(t *testing.T) {
+func TestForeignAnswersRefused(t *testing.T) {
 	t.Parallel()
 	define(t, "namespaces", object{"id": "elsewhere-space"})
 	define(t, "rolebindings", object{"id": "elsewhere-readers", "role": "view", "subjects": []object{{"kind": "Group", "name": "readers"}}})

@@ -36,7 +36,7 @@ type Cluster struct {
 }
 
 // Join applies what `flux-resourceset-cli bootstrap` prints for a cluster.
-func (w *World) Join(ctx context.Context, c Cluster) error {
+func (w *Env) Join(ctx context.Context, c Cluster) error {
 	args := []string{"bootstrap", c.ID, "--poll-url", c.URL, "--interval", cmp.Or(c.Interval, "1s")}
 	switch {
 	case c.NoToken:
@@ -61,12 +61,12 @@ func (w *World) Join(ctx context.Context, c Cluster) error {
 
 // JoinChart installs chart flux-resourceset-cluster with these values, in a namespace that takes the place of
 // flux-system, as in Cluster.
-func (w *World) JoinChart(ctx context.Context, namespace string, values map[string]any) error {
+func (w *Env) JoinChart(ctx context.Context, namespace string, values map[string]any) error {
 	return w.InstallChart(ctx, filepath.Join(w.root, "charts", "flux-resourceset-cluster"), namespace, values)
 }
 
 // InstallChart is JoinChart with a chart from a folder or a package, for example the chart of an earlier release.
-func (w *World) InstallChart(ctx context.Context, chart, namespace string, values map[string]any) error {
+func (w *Env) InstallChart(ctx context.Context, chart, namespace string, values map[string]any) error {
 	manifests, err := w.helmTemplate(ctx, chart, values)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (w *World) InstallChart(ctx context.Context, chart, namespace string, value
 }
 
 // Install applies manifests with another namespace in place of flux-system, unless it is empty.
-func (w *World) Install(ctx context.Context, namespace, manifests string) error {
+func (w *Env) Install(ctx context.Context, namespace, manifests string) error {
 	if namespace != "" {
 		manifests = strings.ReplaceAll(manifests, systemNamespace, namespace)
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -87,6 +87,6 @@ func (w *World) Install(ctx context.Context, namespace, manifests string) error 
 }
 
 // Apply applies YAML.
-func (w *World) Apply(ctx context.Context, text string) error {
+func (w *Env) Apply(ctx context.Context, text string) error {
 	return w.cp.apply(ctx, []byte(text))
 }

@@ -32,8 +32,8 @@ type controlPlane struct {
 // controlPlaneArgs are what a control plane without nodes and one for a node start with in different ways.
 type controlPlaneArgs struct{ apiserver, controllers []string }
 
-// nodeless keeps the API server on 127.0.0.1 and leaves out what only nodes and pods need.
-func nodeless() controlPlaneArgs {
+// argsWithoutNode keeps the API server on 127.0.0.1 and leaves out what only nodes and pods need.
+func argsWithoutNode() controlPlaneArgs {
 	return controlPlaneArgs{
 		apiserver: []string{
 			"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",

@@ -42,7 +42,7 @@ func startEvents(ctx context.Context, log *slog.Logger) (*events, error) {
 }
 
 // SendEvents has the events about objects in a namespace sent to an address, as the cluster chart does with events.enabled.
-func (w *World) SendEvents(namespace, address string) {
+func (w *Env) SendEvents(namespace, address string) {
 	w.events.mu.Lock()
 	defer w.events.mu.Unlock()
 	w.events.to[namespace] = address

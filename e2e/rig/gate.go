@@ -34,7 +34,7 @@ type Gate struct {
 }
 
 // NewGate opens a gate to the read-only servers.
-func (w *World) NewGate(ctx context.Context) (*Gate, error) {
+func (w *Env) NewGate(ctx context.Context) (*Gate, error) {
 	g := &Gate{address: "127.0.0.1:0", polls: map[string]int{}}
 	for _, target := range w.ReadURLs {
 		to, err := url.Parse(target)
@@ -96,7 +96,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := httptest.NewRecorder()
 	target.ServeHTTP(answer, r)
-	g.noteReceipt(receipt, answer.Code)
+	g.recordReceipt(receipt, answer.Code)
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes()) // fails when the cluster is gone

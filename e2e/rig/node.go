@@ -306,7 +306,7 @@ func (n *Node) startStandIns() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	startVolumes(ctx, n.Kube, logger)
-	return errors.Join(startNames(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger, nil, ""))
+	return errors.Join(startDNS(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger, nil, ""))
 }
 
 // StartPostgres starts a PostgreSQL server that pods reach at the node's address, with nothing in it. Stop ends it.

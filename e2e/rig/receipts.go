@@ -23,8 +23,8 @@ func receiptOf(address *url.URL) (r Receipt, ok bool) {
 	return r, ok && r.Input != ""
 }
 
-// noteReceipt remembers a receipt that the API has taken, and tells whoever wants to know while the cluster waits.
-func (g *Gate) noteReceipt(r Receipt, status int) {
+// recordReceipt remembers a receipt that the API has taken, and tells whoever wants to know while the cluster waits.
+func (g *Gate) recordReceipt(r Receipt, status int) {
 	g.mu.Lock()
 	if status == http.StatusOK {
 		g.receipts = append(g.receipts, r)

@@ -33,7 +33,7 @@ type ServerConfig struct {
 }
 
 // StartServer starts the server on a port of its own and waits until it is ready.
-func (w *World) StartServer(ctx context.Context, config ServerConfig) (*Server, error) {
+func (w *Env) StartServer(ctx context.Context, config ServerConfig) (*Server, error) {
 	env := []string{"PATH=/usr/bin:/bin", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json"}
 	for name, value := range config.Settings {
 		env = append(env, name+"="+value)
@@ -141,7 +141,7 @@ func (a API) Do(ctx context.Context, method, path string, body, out any) error {
 }
 
 // Metrics are what a server tells Prometheus.
-func (w *World) Metrics(ctx context.Context, server string) (string, error) {
+func (w *Env) Metrics(ctx context.Context, server string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/metrics", http.NoBody)
 	if err != nil {
 		return "", err
@@ -156,23 +156,23 @@ func (w *World) Metrics(ctx context.Context, server string) (string, error) {
 }
 
 // CLI runs our command line on the fleet and answers what it prints.
-func (w *World) CLI(ctx context.Context, args ...string) (string, error) {
+func (w *Env) CLI(ctx context.Context, args ...string) (string, error) {
 	return w.cli(ctx, nil, args...)
 }
 
-func (w *World) cli(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+func (w *Env) cli(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	return w.run(ctx, stdin, w.cliPath(), args...)
 }
 
 // DemoScript runs what the demo shows with the command line.
-func (w *World) DemoScript(ctx context.Context) (string, error) {
+func (w *Env) DemoScript(ctx context.Context) (string, error) {
 	return w.run(ctx, nil, filepath.Join(w.root, "scripts", "demo-cli"))
 }
 
-func (w *World) cliPath() string { return filepath.Join(w.bin, "flux-resourceset-cli") }
+func (w *Env) cliPath() string { return filepath.Join(w.bin, "flux-resourceset-cli") }
 
 // run runs a program with the command line's settings.
-func (w *World) run(ctx context.Context, stdin io.Reader, path string, args ...string) (string, error) {
+func (w *Env) run(ctx context.Context, stdin io.Reader, path string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = []string{
 		"PATH=/usr/bin:/bin", "HOME=" + w.dir, "FLUX_RESOURCESET_CLI=" + w.cliPath(),

@@ -16,7 +16,7 @@ import (
 )
 
 // helmTemplate renders a chart, which is a folder or a package.
-func (w *World) helmTemplate(ctx context.Context, chart string, values map[string]any) (string, error) {
+func (w *Env) helmTemplate(ctx context.Context, chart string, values map[string]any) (string, error) {
 	text, err := yaml.Marshal(values)
 	if err != nil {
 		return "", err
@@ -35,7 +35,7 @@ func (w *World) helmTemplate(ctx context.Context, chart string, values map[strin
 
 // PodSettings are the settings that chart flux-resourceset gives the pods of a Deployment with these values. mounts says
 // which folders take the place of those that the chart mounts.
-func (w *World) PodSettings(ctx context.Context, deployment string, values map[string]any, mounts map[string]string) (map[string]string, error) {
+func (w *Env) PodSettings(ctx context.Context, deployment string, values map[string]any, mounts map[string]string) (map[string]string, error) {
 	text, err := w.helmTemplate(ctx, filepath.Join(w.root, "charts", "flux-resourceset"), values)
 	if err != nil {
 		return nil, err

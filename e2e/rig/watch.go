@@ -13,7 +13,7 @@ import (
 
 // Narrate writes a line whenever something that Flux looks after appears, changes in a way that people care about, or
 // goes, until ctx ends.
-func (w *World) Narrate(ctx context.Context, out io.Writer) {
+func (w *Env) Narrate(ctx context.Context, out io.Writer) {
 	var mu sync.Mutex
 	say := func(format string, args ...any) {
 		mu.Lock()

@@ -31,7 +31,7 @@ const (
 )
 
 // world is the control plane.
-func world(t *testing.T) *rig.World {
+func world(t *testing.T) *rig.Env {
 	t.Helper()
 	started = true
 	w, err := shared()
@@ -45,7 +45,7 @@ func world(t *testing.T) *rig.World {
 // What it installs must have names that no other case uses.
 type cluster struct {
 	*testing.T
-	w       *rig.World
+	w       *rig.Env
 	id, dns string
 	ns      string
 	gate    *rig.Gate

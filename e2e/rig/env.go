@@ -42,8 +42,8 @@ type Config struct {
 	RealSources string
 }
 
-// World is a control plane with Flux on it, and a fleet.
-type World struct {
+// Env is a control plane with Flux on it, and a fleet.
+type Env struct {
 	// Kube is the cluster.
 	Kube client.WithWatch
 	// KubeURL and Kubeconfig are for people.
@@ -66,13 +66,13 @@ type World struct {
 }
 
 // Start brings up everything, with the demo fleet as the content of the store. Stop it even when it answers an error.
-func Start(ctx context.Context, config Config) (*World, error) {
+func Start(ctx context.Context, config Config) (*Env, error) {
 	if config.Progress == nil {
 		config.Progress = io.Discard
 	}
 	// The Kubernetes client logs through this, if anybody wants it.
 	log.SetLogger(logr.Discard())
-	w := &World{cancel: func() {}}
+	w := &Env{cancel: func() {}}
 	var err error
 	if w.root, err = root(); err != nil {
 		return w, err
@@ -92,7 +92,7 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	}
 	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	w.cp, err = startControlPlane(ready, w.dir, built, nodeless())
+	w.cp, err = startControlPlane(ready, w.dir, built, argsWithoutNode())
 	if err != nil {
 		return w, err
 	}
@@ -125,8 +125,8 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	return w, w.startFleet(ready, config.Store)
 }
 
-// LoseObservations destroys what the servers have written down of what clusters say.
-func (w *World) LoseObservations(ctx context.Context) error {
+// DeleteObservations destroys what the servers have written down of what clusters say.
+func (w *Env) DeleteObservations(ctx context.Context) error {
 	if w.pg == nil {
 		return os.Remove(filepath.Join(w.dir, "fleet.db-observations"))
 	}
@@ -136,7 +136,7 @@ func (w *World) LoseObservations(ctx context.Context) error {
 	return Eventually(ctx, w.pg.letReaderRead) // when it is there again
 }
 
-func (w *World) startFleet(ctx context.Context, kind string) error {
+func (w *Env) startFleet(ctx context.Context, kind string) error {
 	file := "sqlite://" + filepath.Join(w.dir, "fleet.db") + "?mode=rwc"
 	database, readers := file, 1
 	w.ReadDatabaseURL = file
@@ -178,17 +178,17 @@ func (w *World) startFleet(ctx context.Context, kind string) error {
 }
 
 // Bin is where our programs are.
-func (w *World) Bin() string { return w.bin }
+func (w *Env) Bin() string { return w.bin }
 
 // keep ends a process with the world.
-func (w *World) keep(proc *process) {
+func (w *Env) keep(proc *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.processes = append(w.processes, proc)
 }
 
 // Stop ends everything. The logs stay until the next run.
-func (w *World) Stop() {
+func (w *Env) Stop() {
 	w.cancel()
 	if w.cp != nil {
 		w.cp.stop()
@@ -207,7 +207,7 @@ func (w *World) Stop() {
 }
 
 // Logs are the ends of all logs.
-func (w *World) Logs(lines int) string { return logs(w.dir, lines) }
+func (w *Env) Logs(lines int) string { return logs(w.dir, lines) }
 
 func logs(dir string, lines int) string {
 	files, err := filepath.Glob(filepath.Join(dir, "*.log"))

@@ -13,7 +13,7 @@ import (
 // confirmed that is not, and all of it is when the API is back. TestSoak does that for a minute under random changes.
 //
 //nolint:paralleltest // what is destroyed is that of every case
-func TestWhatIsKnownHeals(t *testing.T) {
+func TestStatusRecovers(t *testing.T) {
 	components := []string{"hl-http", "hl-oci", "hl-tree"}
 	define(t, "namespaces", object{"id": "hl-space"})
 	define(t, "platform_components",
@@ -31,7 +31,7 @@ func TestWhatIsKnownHeals(t *testing.T) {
 	c.cli("component", "set", "hl-http", "--cluster", c.id, "--component-version", "1.1.0")
 	c.cli("component", "patch", "hl-oci", "--cluster", c.id, "--set", "replicaCount=2")
 	c.cli("component", "set", "hl-tree", "--cluster", c.id, "--oci-tag", "v2")
-	if err := c.w.LoseObservations(t.Context()); err != nil {
+	if err := c.w.DeleteObservations(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.failing("")

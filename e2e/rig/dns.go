@@ -13,24 +13,24 @@ import (
 )
 
 // names stands in for the cluster's DNS: it answers for Services, by their full names, and knows nothing else.
-type names struct {
+type dnsServer struct {
 	client client.Reader
 	log    *slog.Logger
 	conn   net.PacketConn
 }
 
-// startNames answers questions over UDP until ctx ends.
-func startNames(ctx context.Context, c client.Reader, log *slog.Logger) error {
+// startDNS answers questions over UDP until ctx ends.
+func startDNS(ctx context.Context, c client.Reader, log *slog.Logger) error {
 	conn, err := new(net.ListenConfig).ListenPacket(ctx, "udp", net.JoinHostPort(NodeAddress, "53"))
 	if err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	go names{client: c, log: log, conn: conn}.serve(ctx)
+	go dnsServer{client: c, log: log, conn: conn}.serve(ctx)
 	return nil
 }
 
-func (n names) serve(ctx context.Context) {
+func (n dnsServer) serve(ctx context.Context) {
 	question := make([]byte, 1500)
 	for {
 		size, from, err := n.conn.ReadFrom(question)
@@ -47,7 +47,7 @@ func (n names) serve(ctx context.Context) {
 	}
 }
 
-func (n names) answer(ctx context.Context, text []byte) ([]byte, error) {
+func (n dnsServer) answer(ctx context.Context, text []byte) ([]byte, error) {
 	var message dnsmessage.Message
 	if err := message.Unpack(text); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (n names) answer(ctx context.Context, text []byte) ([]byte, error) {
 }
 
 // service is the address of the Service of a name such as flux-api.flux-system.svc.cluster.local; nil if there is none.
-func (n names) service(ctx context.Context, name string) (net.IP, error) {
+func (n dnsServer) service(ctx context.Context, name string) (net.IP, error) {
 	name, ok := strings.CutSuffix(strings.ToLower(name), ".svc.cluster.local.")
 	service, namespace, both := strings.Cut(name, ".")
 	if !ok || !both {
