@@ -30,8 +30,8 @@ func (c *cluster) held(namespace *unstructured.Unstructured, manager, key, value
 	}
 }
 
-// Kubernetes' own namespaces are there before us: what kubectl has set on one is never erased, before and after ours, and
-// nothing of it goes when it is taken off.
+// TestSystemNamespacesKept: fields that kubectl has set on Kubernetes' own namespaces are never removed, neither by an assignment nor by its
+// end.
 func TestSystemNamespacesKept(t *testing.T) {
 	t.Parallel()
 	const security = "pod-security.kubernetes.io/enforce"
@@ -42,7 +42,7 @@ func TestSystemNamespacesKept(t *testing.T) {
 	c := prepare(t, "system", object{})
 	touched, free := c.exists("v1", "Namespace", "", "kube-node-lease"), c.exists("v1", "Namespace", "", "kube-public")
 	c.labelled(touched, security, "baseline")
-	// Any other namespace is taken over. What has a field manager that Flux does not know stays.
+	// Any other namespace is taken over. Fields of a manager that Flux does not know stay.
 	held := c.made("kubectl-create", "v1", "Namespace", "", "adopted-held", object{})
 	c.labelled(held, security, "baseline")
 	c.held(held, "platform-team", security, "baseline")
@@ -61,7 +61,7 @@ func TestSystemNamespacesKept(t *testing.T) {
 	c.setSays("adopt-kube-node-lease", "not ready")
 	c.field(touched, "baseline", "metadata", "labels", security)
 
-	// Touched later: what is there stays as it is, ours too.
+	// Edited later: all fields stay, ours too.
 	c.labelled(free, security, "restricted")
 	c.cli("namespace", "update", "kube-public", "--label", "team=b")
 	c.setSays("adopt-kube-public", "not ready")

@@ -187,7 +187,7 @@ func (c *cluster) kept(before, now map[string]string, additions ...string) {
 }
 
 // A cluster with every kind of object upgrades the cluster chart from the last release, and then the templates of its
-// resource types: nothing is deleted, created again, installed again or restarted.
+// resource types: no object is deleted, recreated, reinstalled or restarted.
 func TestClusterChartUpgrade(t *testing.T) {
 	t.Parallel()
 	const charts, images, trees = "https://charts.example.com", "oci://registry.example.com/charts", "oci://registry.example.com/trees/"

@@ -42,7 +42,7 @@ func world(t *testing.T) *rig.Env {
 }
 
 // cluster is one case's cluster: its own document, its own namespace in place of flux-system, its own way to the API.
-// What it installs must have names that no other case uses.
+// Its objects must have names that no other case uses.
 type cluster struct {
 	*testing.T
 	w       *rig.Env
@@ -55,7 +55,7 @@ type cluster struct {
 // lists are the names of the cluster's providers and ResourceSets.
 func (c *cluster) lists() []string { return slices.Concat(rig.Resources, c.types) }
 
-// setup creates a cluster and lets it join the fleet. document holds what differs from an empty cluster.
+// setup creates a cluster and lets it join the fleet. document holds the differences from an empty cluster.
 func setup(t *testing.T, id string, document object) *cluster {
 	t.Helper()
 	c := prepare(t, id, document)
@@ -113,7 +113,7 @@ func define(t *testing.T, kind string, documents ...object) {
 	}
 }
 
-// cli runs the command line and answers what it prints.
+// cli runs the command line and returns its output.
 func (c *cluster) cli(args ...string) string {
 	c.Helper()
 	out, err := c.w.CLI(c.Context(), args...)
@@ -151,7 +151,7 @@ func (c *cluster) exists(apiVersion, kind, namespace, name string) *unstructured
 	return found
 }
 
-// ready waits until an object says that it is, and answers it.
+// ready waits until an object is ready, and returns it.
 func (c *cluster) ready(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	c.Helper()
 	var found *unstructured.Unstructured
@@ -213,7 +213,7 @@ func (c *cluster) field(o *unstructured.Unstructured, want any, path ...string) 
 	})
 }
 
-// settled waits until the cluster runs what the API says: every provider exports exactly the inputs that the API
+// settled waits until the cluster runs its desired state: every provider exports exactly the inputs that the API
 // answers now, and every ResourceSet is ready with them.
 func (c *cluster) settled() {
 	c.Helper()
@@ -235,7 +235,7 @@ func (c *cluster) settled() {
 	}
 }
 
-// applied tells whether a ResourceSet is ready and has applied something.
+// applied reports whether a ResourceSet is ready and has applied an object.
 func (c *cluster) applied(ctx context.Context, name string) error {
 	set, err := c.get(ctx, fluxAPI, "ResourceSet", c.ns, name)
 	if err != nil {
@@ -250,7 +250,7 @@ func (c *cluster) applied(ctx context.Context, name string) error {
 	return nil
 }
 
-// inputs are the JSON texts of what the API answers the cluster, one for each input, as the operator would export them.
+// inputs returns the inputs in the answers of the API as JSON texts, as the operator would export them.
 func (c *cluster) inputs(name string) []string {
 	c.Helper()
 	answer := c.api("GET", "/api/v2/flux/clusters/"+c.dns+"/"+name, nil)
@@ -270,7 +270,7 @@ func exported(provider *unstructured.Unstructured) []string {
 	texts := []string{}
 	for _, input := range list {
 		if input, ok := input.(object); ok {
-			// What the chart adds for the templates.
+			// Fields that the chart adds for the templates.
 			delete(input, "settings")
 			texts = append(texts, canonical(input))
 		}
@@ -286,7 +286,7 @@ func canonical(value any) string {
 	return string(text)
 }
 
-// revisions are the resource versions of objects: equal as long as nobody has written to them.
+// revisions returns the resource versions of objects, which every write changes.
 func (c *cluster) revisions(objects ...*unstructured.Unstructured) map[string]string {
 	c.Helper()
 	found := map[string]string{}
@@ -300,7 +300,7 @@ func (c *cluster) revisions(objects ...*unstructured.Unstructured) map[string]st
 	return found
 }
 
-// unchanged fails if anybody has written to objects since revisions were taken.
+// unchanged fails if objects were written since revisions were read.
 func (c *cluster) unchanged(when string, before map[string]string, objects ...*unstructured.Unstructured) {
 	c.Helper()
 	for name, now := range c.revisions(objects...) {
@@ -310,7 +310,7 @@ func (c *cluster) unchanged(when string, before map[string]string, objects ...*u
 	}
 }
 
-// reconcile asks for a reconciliation now, as the documentation says, and answers the request.
+// reconcile requests a reconciliation as documented, and returns the request.
 func (c *cluster) reconcile(kind, name string) string {
 	c.Helper()
 	request := time.Now().Format(time.RFC3339Nano)
@@ -318,7 +318,7 @@ func (c *cluster) reconcile(kind, name string) string {
 	return request
 }
 
-// reapplied makes every ResourceSet apply what it has, as it does by itself to correct drift, and waits until it did.
+// reapplied makes every ResourceSet apply its objects again, as its drift correction does, and waits for it.
 func (c *cluster) reapplied() {
 	c.Helper()
 	for _, name := range c.lists() {
@@ -336,7 +336,7 @@ func (c *cluster) reapplied() {
 	}
 }
 
-// failing waits until every provider says that it fails, and why.
+// failing waits until every provider reports a failure with its reason.
 func (c *cluster) failing(why string) {
 	c.Helper()
 	for _, name := range rig.Resources {
@@ -391,7 +391,7 @@ func (c *cluster) delete(apiVersion, kind, name string) {
 	})
 }
 
-// dumpIfFailed logs what Flux thinks of the cluster of a case that has failed.
+// dumpIfFailed logs the Flux objects of a failed case.
 func (c *cluster) dumpIfFailed() {
 	if !c.Failed() {
 		return
@@ -414,7 +414,7 @@ func (c *cluster) dumpIfFailed() {
 	}
 }
 
-// inventory is what a ResourceSet says it has applied, as NAMESPACE_NAME_GROUP_KIND.
+// inventory returns the objects that a ResourceSet has applied, as NAMESPACE_NAME_GROUP_KIND.
 func (c *cluster) inventory(name string) []string {
 	c.Helper()
 	set, err := c.get(c.Context(), fluxAPI, "ResourceSet", c.ns, name)

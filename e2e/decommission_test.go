@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// A cluster that is deleted loses everything that came from the API, and nothing else.
+// TestDecommission: a deleted cluster loses everything that came from the API, and nothing else.
 func TestDecommission(t *testing.T) {
 	t.Parallel()
 	c, objects := withOneOfEach(t, "leaving")
@@ -47,8 +47,8 @@ func TestDecommissionOrphan(t *testing.T) {
 	c.unchanged("forgotten", before, objects...)
 }
 
-// A cluster keeps everything when its ResourceSets are switched off before they are deleted, as the documentation tells
-// people to, although the API says meanwhile that everything goes. The control is a set that was not switched off.
+// TestLeaveKeepsObjects: if the ResourceSets are disabled before they are deleted, as documented, the cluster keeps all objects, even while
+// the API serves empty lists. A set that is not disabled is the control.
 func TestLeaveKeepsObjects(t *testing.T) {
 	t.Parallel()
 	c, objects := withOneOfEach(t, "quitting")
@@ -83,7 +83,7 @@ func TestLeaveKeepsObjects(t *testing.T) {
 	c.patch(fluxAPI, "ResourceSet", "rolebindings", annotation(switchOff, "enabled"))
 	c.gone(bindings.GetAPIVersion(), bindings.GetKind(), "", bindings.GetName())
 
-	// What `helm uninstall` does: the sets and the providers go, finalizers and all.
+	// As `helm uninstall`: delete the sets and the providers, with their finalizers.
 	for _, kind := range []string{"ResourceSet", "ResourceSetInputProvider"} {
 		for _, name := range rig.Resources {
 			c.delete(fluxAPI, kind, name)
@@ -92,8 +92,7 @@ func TestLeaveKeepsObjects(t *testing.T) {
 	c.unchanged("uninstalled", before, kept...)
 }
 
-// A ResourceSet that is deleted without being switched off takes everything with it, which is what the documentation
-// warns of.
+// TestUninstallRemovesObjects: a ResourceSet that is deleted without being disabled removes all its objects, as the documentation warns.
 func TestUninstallRemovesObjects(t *testing.T) {
 	t.Parallel()
 	c, objects := withOneOfEach(t, "uninstalled")
@@ -105,7 +104,8 @@ func TestUninstallRemovesObjects(t *testing.T) {
 	}
 }
 
-// A cluster that is deleted and created again keeps what runs, and confirms it at once: receipts of unchanged inputs are sent once an hour.
+// TestClusterRecreated: a cluster that is deleted and created again keeps its objects and confirms them at once, although receipts of unchanged
+// inputs are sent once an hour.
 func TestClusterRecreated(t *testing.T) {
 	t.Parallel()
 	define(t, "platform_components", object{"id": "recreated-web", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0"})

@@ -34,7 +34,7 @@ func TestDependencies(t *testing.T) {
 	}
 	c := setup(t, "dep", object{"platform_components": list})
 
-	// What cannot be built holds back all that depends on it, directly or not, and each says why.
+	// A build failure blocks all direct and indirect dependents, and each reports the reason.
 	c.waits("dep-chart", "platform-dep-tree")
 	c.waits("dep-oci", "platform-dep-tree")
 	c.waits("dep-last", "platform-dep-")
@@ -56,7 +56,7 @@ func TestDependencies(t *testing.T) {
 	inOrder(t, c.exists("v1", "ConfigMap", "default", "dep-tree"), deployment, config)
 	inOrder(t, tree, c.exists("apps/v1", "Deployment", "dep-oci", "dep-oci"), config)
 
-	// A dependency that fails later takes nothing away; what comes with the source waits.
+	// A dependency that fails later removes no object; changes from the source wait.
 	running := []*unstructured.Unstructured{deployment, config, c.exists("apps/v1", "Deployment", "dep-oci", "dep-oci")}
 	before := c.revisions(running...)
 	c.cli("component", "update", "dep-tree", "--component-path", "absent", "--yes")
@@ -66,7 +66,7 @@ func TestDependencies(t *testing.T) {
 	c.reapplied()
 	c.unchanged("a failed dependency", before, running...)
 
-	// Without the dependency they have their sources like everybody else, and with it again: neither is installed anew.
+	// Without the dependency they have their sources like other components. With it again, neither is reinstalled.
 	c.cli("component", "disable", "dep-tree", "--cluster", c.id, "--yes")
 	c.gone(fluxAPI, "ResourceSet", c.ns, "gate-dep-chart")
 	c.gone(sourceAPI, "HelmRepository", c.ns, "gated-dep-chart")
@@ -91,7 +91,7 @@ func TestDependencies(t *testing.T) {
 	c.ready(kustomizeAPI, "Kustomization", c.ns, last.GetName())
 	c.unchanged("a dependency that went and came", before, running...)
 
-	// Everything goes when it is told to.
+	// All objects are removed on request.
 	c.cli("cluster", "delete", c.id, "--yes")
 	for _, id := range []string{"dep-chart", "dep-oci", "dep-last"} {
 		c.gone(fluxAPI, "ResourceSet", c.ns, "gate-"+id)
@@ -101,7 +101,7 @@ func TestDependencies(t *testing.T) {
 	c.gone(sourceAPI, "HelmRepository", c.ns, "gated-dep-chart")
 }
 
-// waits until the set that makes a component's source says for what it waits.
+// waits until the set of a component's source reports the dependency that it waits for.
 func (c *cluster) waits(id, what string) {
 	c.Helper()
 	c.eventually(id+" waits", func(ctx context.Context) error {

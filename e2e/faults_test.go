@@ -33,7 +33,7 @@ func withOneOfEach(t *testing.T, id string) (*cluster, []*unstructured.Unstructu
 	}
 }
 
-// An API that is down, hangs, or answers nonsense changes nothing in a cluster; once it is back, the cluster catches up.
+// TestAPIFaults: while the API is down, hangs or returns errors, nothing changes in a cluster. Afterwards the cluster catches up.
 func TestAPIFaults(t *testing.T) {
 	t.Parallel()
 	faults := []struct {
@@ -51,7 +51,7 @@ func TestAPIFaults(t *testing.T) {
 			c, objects := withOneOfEach(t, "api-"+fault.id)
 			before := c.revisions(objects...)
 			if fault.id == "hang" {
-				// Flux Operator waits for two minutes unless told otherwise.
+				// Flux Operator waits for two minutes by default.
 				for _, name := range rig.Resources {
 					c.patch(fluxAPI, "ResourceSetInputProvider", name, annotation("fluxcd.controlplane.io/reconcileTimeout", "3s"))
 				}
@@ -62,7 +62,7 @@ func TestAPIFaults(t *testing.T) {
 			}
 
 			fault.begin(c.gate)
-			// What is decided meanwhile must arrive later.
+			// Changes made meanwhile must arrive later.
 			c.api("PATCH", "/namespaces/api-"+fault.id+"-space", object{"labels": object{"decided": "meanwhile"}})
 			c.failing(fault.message)
 			// Looking for drift goes on, with the last good answer.

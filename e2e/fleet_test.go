@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// The demo fleet, from the chart: what the API says is what the cluster runs, down to the replicas of a Deployment.
+// TestDemoFleet: a cluster with the chart and the demo fleet runs its desired state, down to the replicas of a Deployment.
 func TestDemoFleet(t *testing.T) {
 	t.Parallel()
 	w := world(t)
@@ -67,7 +67,7 @@ func TestDemoFleet(t *testing.T) {
 		"replicaCount": 1.0, "crds": object{"enabled": true}, "startupapicheck": object{"timeout": "5m"},
 	})
 
-	// What the demo shows: twice, for it says that it can be run again.
+	// The demo script, twice, since it claims to be repeatable.
 	for range 2 {
 		if _, err := w.DemoScript(t.Context()); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What people do with the command line, and what becomes of it in the cluster.
+// TestCommandLine performs changes with the command line and checks their effect in the cluster.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	define(t, "platform_components", object{"id": "flow-web", "component_path": "web", "oci_url": "https://charts.example.com"})
@@ -52,7 +52,7 @@ func TestCommandLine(t *testing.T) {
 	before := c.revisions(kept)
 	c.cli("namespace", "unassign", "flow-kept", "--cluster", c.id, "--yes")
 	c.cli("namespace", "unassign", "flow-witness", "--cluster", c.id, "--yes")
-	// The witness left with the same poll or a later one. What is removed is changed first: it is on its way out.
+	// The witness left with the same poll or a later one. A removed object is changed first: it is terminating.
 	c.gone("v1", "Namespace", "", "flow-witness")
 	c.settled()
 	c.unchanged("an orphaned namespace", before, kept)
@@ -154,7 +154,7 @@ func TestOCI(t *testing.T) {
 	overlay := c.exists("v1", "ConfigMap", "default", "oci-env")
 	c.field(overlay, "prod", "data", "environment")
 
-	// Another tag: what it no longer holds goes.
+	// Another tag: objects that it lacks are removed.
 	c.cli("component", "set", "oci-tree", "--cluster", c.id, "--oci-tag", "v2")
 	c.field(config, "v2", "data", "tag")
 	c.gone("v1", "ConfigMap", "default", "oci-tree-old")

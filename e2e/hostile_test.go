@@ -21,7 +21,7 @@ var troublesome = []string{
 	"$(whoami)", "${HOME}", "a=b", "=", "2006-01-02", "12:30:45", ".inf", "<script>&amp;</script>", `\u0041`, "%s%d",
 }
 
-// Whatever text is stored arrives as it is, in the object it belongs to, and nothing else is made of it.
+// TestHostileText: stored text arrives unchanged in its object, whatever it means to YAML, templates or Helm.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	annotations, patches, values := map[string]any{}, object{}, object{}
@@ -98,8 +98,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// Flux Operator writes what it was answered as YAML, and stops at the first character that YAML does not allow: one in
-// one annotation, and the cluster hears nothing more of any namespace. So the API must refuse what would do that.
+// TestUnsupportedCharactersRefused: Flux Operator writes answers as YAML and fails at a character that YAML does not allow. One such annotation
+// would block all namespaces of a cluster, so the API refuses it.
 func TestUnsupportedCharactersRefused(t *testing.T) {
 	t.Parallel()
 	for i, text := range []string{"\x7f", "\u0080", "\u009f", "\ufffe", "\uffff"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// Clusters poll with tokens of their own: another cluster's is refused and changes nothing, a rotation goes unnoticed,
+// Clusters poll with tokens of their own: another cluster's is refused and changes nothing, a rotation interrupts no poll,
 // and the token of a deleted cluster still reads the empty lists that empty the cluster.
 func TestPollTokens(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestPollTokens(t *testing.T) {
 	namespace := own.exists("v1", "Namespace", "", "own-space")
 	before := own.revisions(namespace)
 
-	// Another cluster's token opens nothing.
+	// Another cluster's token is refused.
 	mine := own.token()
 	own.setToken(other.token())
 	own.failing("403")
@@ -44,7 +44,7 @@ func TestPollTokens(t *testing.T) {
 	own.setToken(next)
 	own.polled()
 
-	// Rotated without one, as after a leak: the old one is refused everywhere, and nothing is removed because of that.
+	// Rotated without one, as after a leak: the old one is refused everywhere, and no object is removed.
 	last := strings.TrimSpace(own.cli("token", "rotate", "poll-own", "--overlap", "0s", "--quiet"))
 	own.failing("401")
 	own.reapplied()
@@ -56,7 +56,7 @@ func TestPollTokens(t *testing.T) {
 	own.cli("cluster", "delete", "own", "--yes")
 	own.gone("v1", "Namespace", "", "own-space")
 
-	// A revoked token is refused, and nothing is removed because of that.
+	// A revoked token is refused, and no object is removed.
 	space := other.exists("v1", "Namespace", "", "other-space")
 	before = other.revisions(space)
 	other.cli("token", "revoke", "poll-other", "--yes")
@@ -85,7 +85,7 @@ func TestMutualTLS(t *testing.T) {
 		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: serverCA.pool}}},
 	})
 
-	// By what bootstrap prints, with a Secret that is there already.
+	// With the output of bootstrap and an existing Secret.
 	c.namespace(c.ns)
 	cert, key := clientCA.client(t, c.dns)
 	if err := c.w.Apply(t.Context(), canonical(object{
@@ -111,7 +111,7 @@ func TestMutualTLS(t *testing.T) {
 			t.Errorf("cluster %s has a token beside its certificate", joined.id)
 		}
 	}
-	// Certificates are required: a good token alone is good for nothing.
+	// Certificates are required: a valid token alone is refused.
 	without := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: serverCA.pool}}}
 	if status := c.poll(without, server.URL, settings["AUTH_TOKEN"]); status != http.StatusUnauthorized {
 		t.Errorf("the read token without a certificate is answered with %d", status)
@@ -128,8 +128,8 @@ func TestMutualTLS(t *testing.T) {
 	// In another cluster's name: known, and not allowed to.
 	present(chartCert, chartKey)
 	c.failing("403")
-	// In the right name, by somebody whom the server does not know: it ends the connection, which the operator tries a few
-	// times and reports as what it saw first, the server's alert or the closed connection.
+	// With the right name, but signed by an unknown authority: it ends the connection, which the operator tries a few
+	// times and reports as its first error: the server's alert or the closed connection.
 	present(newAuthority(t).client(t, c.dns))
 	c.failing("failed to call external service")
 	c.reapplied()

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A cluster with nothing but labels gets everything; a label moves it; a layer that goes takes away what only it gave, once
-// the plan of that has been seen; and what it does not take from its layers it never gets.
+// TestLayers: a cluster with labels only receives its layers; a changed label or a deleted layer changes its objects after the plan has shown
+// them; an excluded definition is never installed.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	define(t, "namespaces", object{"id": "layered-all"}, object{"id": "layered-prod"}, object{"id": "layered-not"})

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// More namespaces than Flux Operator reads unless it is told to; and polls that bring nothing new apply nothing.
+// TestManyNamespaces: a cluster receives more namespaces than Flux Operator reads by default, and unchanged answers apply nothing.
 func TestManyNamespaces(t *testing.T) {
 	t.Parallel()
 	const count = 150

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// made creates an object as somebody else does.
+// made creates an object as another field manager.
 func (c *cluster) made(by, apiVersion, kind, namespace, name string, fields object) *unstructured.Unstructured {
 	c.Helper()
 	o := rig.Object(apiVersion, kind)
@@ -53,7 +53,7 @@ func manifest(apiVersion, kind, namespace, name string, fields object) object {
 }
 
 // Fields of objects that others have made: merged where that does no harm, left alone where it would; and given up so
-// that what is not ours stays. The cases are those of the RFC that the example follows.
+// that fields of others stay. The cases are those of the RFC that the example follows.
 func TestObjectPatches(t *testing.T) {
 	t.Parallel()
 	c := setupTyped(t, "live", object{}, "object-patches")
@@ -121,7 +121,7 @@ func TestObjectPatches(t *testing.T) {
 	c.confirmed("object-patches", "live-shared")
 	c.confirmed("object-patches", "live-team")
 
-	// What somebody has made by hand, what has another value, and what is not there is left alone, each for itself.
+	// Objects that were created by hand, have another value or do not exist are each left unchanged.
 	untouched := c.revisions(byHand, contested)
 	for _, name := range []string{"live-by-hand", "live-contested", "live-nowhere"} {
 		c.setSays("object-"+name, "")
@@ -136,7 +136,7 @@ func TestObjectPatches(t *testing.T) {
 	c.cli("resource", "object-patches", "assign", "live-contested", "--cluster", c.id, "--override", "force=true")
 	c.field(contested, "ours", "data", "foo")
 
-	// Somebody changes one by hand later: from then on it is left as they have it.
+	// An object that is changed by hand later is left unchanged from then on.
 	c.ready(fluxAPI, "ResourceSet", c.ns, "object-live-typed")
 	edited := typed.DeepCopy()
 	if err := c.w.Kube.Patch(t.Context(), edited, client.RawPatch("application/merge-patch+json", []byte(`{"data":{"foo":"typed"}}`)), client.FieldOwner("kubectl-edit")); err != nil {
@@ -146,7 +146,7 @@ func TestObjectPatches(t *testing.T) {
 	c.setSays("object-live-typed", "")
 	c.field(typed, "typed", "data", "foo")
 
-	// The fields are given up, and then the patch is taken off: what is not ours stays.
+	// The fields are given up, and then the patch is taken off: fields of others stay.
 	given := map[*unstructured.Unstructured][]string{
 		team: {"metadata", "labels", "foo"}, shared: {"data", "foo"}, settings: {"spec", "authentication", "oidc", "clientID"},
 	}
@@ -175,12 +175,12 @@ func TestObjectPatches(t *testing.T) {
 	}
 	c.settled()
 	theirs("after the patches were taken off")
-	// Without giving up first, the fields stay too, and what was made is not deleted.
+	// Without giving up first, the fields stay too, and the object is not deleted.
 	c.field(contested, "ours", "data", "foo")
 	c.field(c.exists("v1", "ConfigMap", space, "live-upsert"), "bar", "data", "foo")
 	c.field(c.exists("storage.k8s.io/v1", "StorageClass", "", "live-gp2"), "gp2", "parameters", "type")
 
-	// Replicas of somebody's Deployment: Flux cannot apply a part of one, so the type does not take it.
+	// Replicas of a Deployment of others: Flux cannot apply a part of one, so the type does not take it.
 	err := c.w.API.Do(t.Context(), "POST", "/resources/object-patches", object{"id": "live-replicas", "spec": object{
 		"force": true, "manifest": manifest("apps/v1", "Deployment", space, "nginx", object{"spec": object{"replicas": 3}}),
 	}}, nil)

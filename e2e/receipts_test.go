@@ -42,7 +42,7 @@ func (c *cluster) confirmed(list, id string) {
 	})
 }
 
-// refused waits until an object says that it failed and why, and answers the receipt that must never come.
+// refused waits until an object reports its failure, and returns the receipt that must never be sent.
 func (c *cluster) refused(apiVersion, kind, id, why string) rig.Receipt {
 	c.Helper()
 	unwanted := c.receipt("platform-components", id)
@@ -54,7 +54,7 @@ func (c *cluster) refused(apiVersion, kind, id, why string) rig.Receipt {
 		if input := found.GetAnnotations()["event.toolkit.fluxcd.io/input"]; input != unwanted.Input {
 			return fmt.Errorf("it is of input %s", input)
 		}
-		// Of a failure its generation is not always told.
+		// The generation of a failure is not always reported.
 		if status, message := rig.Condition(found, "Ready"); status != "False" || !strings.Contains(message, why) {
 			return fmt.Errorf("Ready is %q: %s", status, message)
 		}
@@ -63,12 +63,12 @@ func (c *cluster) refused(apiVersion, kind, id, why string) rig.Receipt {
 	return unwanted
 }
 
-// tells has the events about what the cluster does sent to the API.
-func (c *cluster) tells() {
+// sendEvents makes the cluster send its events to the API.
+func (c *cluster) sendEvents() {
 	c.w.SendEvents(c.ns, c.gate.URL+"/api/v2/flux/clusters/"+c.dns+"/events")
 }
 
-// known is what `cluster status` says of the cluster.
+// known is the output of `cluster status`.
 type known struct {
 	State  string
 	Counts map[string]int
@@ -87,7 +87,7 @@ func (c *cluster) known(ctx context.Context) (k known, err error) {
 	return k, err
 }
 
-// failed waits until `cluster status` says that a component has failed at what is asked for now, in these words of the cluster's.
+// failed waits until `cluster status` reports that a component failed to apply its desired state, with a message of the cluster.
 func (c *cluster) failed(id, words string) {
 	c.Helper()
 	c.eventually("the status says that "+id+" failed", func(ctx context.Context) error {
@@ -107,7 +107,7 @@ func (c *cluster) failed(id, words string) {
 	})
 }
 
-// allConfirmed waits until the API says, by whichever process heard it, that so many inputs are confirmed, and no other is there.
+// allConfirmed waits until all inputs, and exactly this number, are confirmed, in any process of the API.
 func (c *cluster) allConfirmed(inputs int) {
 	c.Helper()
 	c.eventually("the API says that all is confirmed", func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func (c *cluster) allConfirmed(inputs int) {
 	})
 }
 
-// What the cluster has applied it tells the API, each kind of thing; what fails it does not, until that is mended.
+// TestReceipts: the cluster reports each applied input of each kind. A failed input is not reported until it is fixed.
 func TestReceipts(t *testing.T) {
 	t.Parallel()
 	define(t, "namespaces", object{"id": "rc-space"})
@@ -136,7 +136,7 @@ func TestReceipts(t *testing.T) {
 			{"id": "rc-http", "enabled": true}, {"id": "rc-oci", "enabled": true}, {"id": "rc-range", "enabled": true}, {"id": "rc-tree", "enabled": true},
 		},
 	})
-	c.tells()
+	c.sendEvents()
 	c.confirmed("namespaces", "rc-space")
 	c.confirmed("rolebindings", "rc:binding")
 	components := []string{"rc-http", "rc-oci", "rc-range", "rc-tree"}
@@ -144,7 +144,7 @@ func TestReceipts(t *testing.T) {
 		c.confirmed("platform-components", id)
 	}
 
-	// Each is told again when it changes: a label, a role, values, versions, tags.
+	// Each is reported again when it changes: a label, a role, values, versions, tags.
 	c.cli("namespace", "update", "rc-space", "--label", "team=rc")
 	c.cli("rolebinding", "update", "rc:binding", "--role", "edit", "--yes")
 	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=2")
@@ -174,7 +174,7 @@ func TestReceipts(t *testing.T) {
 	unwanted = append(unwanted, c.refused(helmAPI, "HelmRelease", "rc-http", "does not have an artifact"))
 	for id, kind := range map[string]string{"rc-range": "HelmRelease", "rc-tree": "Kustomization"} {
 		unwanted = append(unwanted, c.receipt("platform-components", id))
-		// The source says what is wrong; the release or Kustomization still runs what it had.
+		// The source reports the error; the release or Kustomization keeps its last state.
 		c.eventually("the source of "+id+" fails", func(ctx context.Context) error {
 			source, err := c.get(ctx, "source.toolkit.fluxcd.io/v1", "OCIRepository", c.ns, "charts-"+id)
 			if err != nil {
@@ -206,10 +206,10 @@ func TestReceipts(t *testing.T) {
 		}
 	}
 
-	// Another process than the one that was told says so too.
+	// A process that did not receive the receipt reports it too.
 	c.allConfirmed(len(components) + 2)
 
-	// What goes takes its receipt along.
+	// A removed input has no receipt.
 	names := c.inventory("platform-components")
 	c.cli("component", "unassign", "rc-range", "--cluster", c.id, "--yes")
 	c.gone(helmAPI, "HelmRelease", c.ns, "platform-rc-range")
@@ -219,7 +219,7 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// The step from the templates without receipts to the present ones, and back: what runs is what ran.
+// TestTemplateUpgrade: the step from templates without receipts to the current ones, and back, changes no running object.
 func TestTemplateUpgrade(t *testing.T) {
 	t.Parallel()
 	define(t, "namespaces", object{"id": "up-space"}, object{"id": "up-kept", "deletion_policy": "orphan", "labels": object{"a": "b"}},
@@ -237,7 +237,7 @@ func TestTemplateUpgrade(t *testing.T) {
 			{"id": "up-http", "enabled": true}, {"id": "up-oci", "enabled": true}, {"id": "up-plain", "enabled": true}, {"id": "up-tree", "enabled": true},
 		},
 		"patches": object{
-			// What the two ways from a value to Helm could tell apart: types, sizes, nothing, text that is escaped.
+			// Values that the two ways to Helm might treat differently: types, sizes, null, escaped text.
 			"up-http": object{
 				"replicaCount": "2", "level": "patch", "large": 1048576.0, "half": 0.5, "no": false, "list[2]": "gap",
 				"list[0].name": "x", "deep": object{"a.b": []any{1.0, nil, object{"c": "d"}}}, "escaped": "a <&>\u2028b", "empty": object{}, "text": "line\nline\n",
@@ -259,14 +259,14 @@ func TestTemplateUpgrade(t *testing.T) {
 	values := c.exists("v1", "ConfigMap", "up-http", "up-http-values")
 	before := c.running(releases)
 
-	// What is compared includes the text that the chart saw.
+	// The compared content includes the text that the chart received.
 	c.join(rig.Cluster{})
 	c.settled()
 	for _, name := range append([]string{"up-tree"}, releases...) {
 		c.confirmed("platform-components", name)
 	}
 	c.confirmed("namespaces", "up-kept")
-	// Another set has this one now, and nothing was removed for that.
+	// Another set owns this one now; it was not removed.
 	c.confirmed("namespaces", "default")
 	c.ready(fluxAPI, "ResourceSet", c.ns, "adopt-default")
 	c.same("after the upgrade", before, c.running(releases))

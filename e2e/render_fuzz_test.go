@@ -21,7 +21,7 @@ import (
 
 // TestRenderMatchesOperator holds flux-resourceset-cli render against the operator's own offline build, on inputs of
 // every shape that the API can answer: the same objects, in the same order, none missing and none besides.
-// RENDER_INPUTS says how many inputs of each resource type, RENDER_SEED which ones.
+// RENDER_INPUTS is the number of inputs of each resource type, RENDER_SEED the seed.
 func TestRenderMatchesOperator(t *testing.T) {
 	t.Parallel()
 	const batch = 60 // inputs of one ResourceSet
@@ -68,14 +68,14 @@ func numberFrom(t *testing.T, variable string, otherwise uint64) uint64 {
 	return n
 }
 
-// wanted is an object as it has to be: which one it is, and what of the inputs' text is where in it.
+// wanted is an expected object: its identity, and the texts of inputs at their paths.
 type wanted struct {
 	kind, namespace, name string
 	path                  []string // to the text, none: there is none
 	content               any
 }
 
-// expected says what a list of inputs has to become, apart from any template.
+// expected returns the objects for a list of inputs, computed without a template.
 var expected = map[string]func([]object) []wanted{
 	"namespaces": func(inputs []object) (out []wanted) {
 		for _, in := range inputs {
@@ -198,7 +198,7 @@ func expectObjects(t *testing.T, want []wanted, got []any) {
 	}
 }
 
-// heldBack are the sources, and the providers of receipts, that sets of their own make later. Their template is the object itself, in which nothing is one.
+// heldBack are the sources, and the providers of receipts, that sets of their own make later. Their template is the object itself, without template expressions.
 func heldBack(t *testing.T, objects []any) (sources []any) {
 	t.Helper()
 	for _, o := range objects {
@@ -235,7 +235,7 @@ func at(doc map[string]any, path []string) any {
 	return value
 }
 
-// sameContent compares what was given with what is in the object, where it may be text that a program parses.
+// sameContent compares the input with the content of the object, which may be text that a program parses.
 func sameContent(t *testing.T, key string, want, got any) {
 	t.Helper()
 	if text, ok := got.(string); ok {

@@ -70,7 +70,7 @@ func clusterBlock(random *rand.Rand) object {
 	return object{"name": pick(random, clusterNames...), "dns": "c.example.com", "environment": pick(random, "dev", "prod")}
 }
 
-// confirmed gives an input what a receipt takes: nothing, the digest alone, or how to reach the API too.
+// confirmed adds to an input the fields of a receipt: none, the digest, or also the address of the API.
 func confirmed(random *rand.Rand, input object) object {
 	switch random.IntN(3) {
 	case 0:

@@ -18,7 +18,7 @@ import (
 )
 
 // renderers are the two programs that render a ResourceSet without a cluster. The operator's is under the AGPL: it
-// runs as a program of its own, and nothing of it is linked.
+// runs as a program of its own, and none of its code is linked.
 type renderers struct {
 	operator, ours string
 }
@@ -40,7 +40,7 @@ func buildRenderers(t *testing.T) renderers {
 	return renderers{operator: filepath.Join(strings.TrimSpace(string(dir)), "cli"), ours: ours}
 }
 
-// render answers what each program makes of a ResourceSet (a file, relative to this folder) and a list of inputs.
+// render returns the output of each program for a ResourceSet (a file, relative to this folder) and a list of inputs.
 func (r renderers) render(t *testing.T, set, kind string, inputs []object) (operator, ours []any, operatorErr, oursErr error) {
 	t.Helper()
 	list, err := json.Marshal(inputs)

@@ -22,7 +22,7 @@ const (
 )
 
 // setupTyped lets a cluster join that asks for resource types of the examples. The fleet keeps the types without their
-// templates: what other cases bootstrap would have them too.
+// templates: bootstrap of other cases would include them.
 func setupTyped(t *testing.T, id string, document object, types ...string) *cluster {
 	t.Helper()
 	var custom []object
@@ -58,7 +58,7 @@ func (c *cluster) batch(operations ...object) {
 	c.api("POST", "/batch", object{"operations": operations, "reason": "e2e"})
 }
 
-// setSays waits until a ResourceSet is not ready, and says why.
+// setSays waits until a ResourceSet is not ready with a message.
 func (c *cluster) setSays(name, why string) {
 	c.Helper()
 	c.eventually("ResourceSet "+name+" fails", func(ctx context.Context) error {
@@ -80,7 +80,7 @@ func TestResourceTypes(t *testing.T) {
 	c := setupTyped(t, "typed", object{"namespaces": []object{{"id": "typed-space"}}}, "network-policies", "resource-quotas", "external-secrets")
 	c.exists("v1", "Namespace", "", "typed-space")
 
-	// Nothing but what is typed, until the object stands on the cluster.
+	// Only by commands, until the object exists on the cluster.
 	c.cli("resource", "network-policies", "create", "typed-web", "--set", "namespace=typed-space", "--set", `from_namespaces=["traefik"]`, "--set", "ports=[9898]", "--cluster", c.id)
 	policy := c.exists(networkAPI, "NetworkPolicy", "typed-space", "typed-web")
 	ports := func(want ...int64) {
@@ -126,7 +126,7 @@ func TestResourceTypes(t *testing.T) {
 	c.cli("resource", "resource-quotas", "unassign", "typed-quota", "--cluster", c.id, "--yes")
 	c.gone("v1", "ResourceQuota", "typed-space", "typed-quota")
 
-	// A kind that the cluster does not have yet: it is said, and what is there stays until it has.
+	// A kind that the cluster does not have yet: the set reports it, and existing objects stay.
 	c.cli("resource", "external-secrets", "create", "typed-key", "--set", "namespace=typed-space", "--set", "store=vault", "--set", `keys=[{"key":"a","remote":"teams/a: b"}]`, "--cluster", c.id)
 	c.setSays("external-secrets", "ExternalSecret")
 	if err := c.w.Apply(t.Context(), customResource("external-secrets.io", "v1", "ExternalSecret", "externalsecrets")); err != nil {
@@ -143,7 +143,7 @@ func TestResourceTypes(t *testing.T) {
 	c.cli("resource", "external-secrets", "unassign", "typed-key", "--cluster", c.id, "--yes")
 	c.gone(secretsAPI, "ExternalSecret", "typed-space", "typed-key")
 
-	// A template that fails leaves what is there.
+	// A template that fails leaves existing objects.
 	before := c.revisions(policy)
 	template, _, _ := unstructured.NestedString(c.exists(fluxAPI, "ResourceSet", c.ns, "network-policies").Object, "spec", "resourcesTemplate")
 	c.patch(fluxAPI, "ResourceSet", "network-policies", object{"spec": object{"resourcesTemplate": template + "\n<< inputs.nothing >>\n"}})
@@ -152,7 +152,7 @@ func TestResourceTypes(t *testing.T) {
 	c.patch(fluxAPI, "ResourceSet", "network-policies", object{"spec": object{"resourcesTemplate": template}})
 	c.ready(fluxAPI, "ResourceSet", c.ns, "network-policies")
 
-	// A type that is gone is 404: Flux keeps what it has, although the service counts it as removed.
+	// A deleted type is 404: Flux keeps its objects, although the service counts it as removed.
 	c.cli("resource-type", "delete", "network-policies", "--cascade", "--yes", "--max-removals", "10")
 	c.eventually("the provider says that there is no such type", func(ctx context.Context) error {
 		provider, err := c.get(ctx, fluxAPI, "ResourceSetInputProvider", c.ns, "network-policies")
@@ -169,7 +169,7 @@ func TestResourceTypes(t *testing.T) {
 	}
 }
 
-// Text of every kind in every field that takes any, in more definitions than Flux Operator reads unless it is told to.
+// TestHostileResources: special characters in every text field arrive unchanged, in more definitions than Flux Operator reads by default.
 func TestHostileResources(t *testing.T) {
 	t.Parallel()
 	const count = 150
@@ -194,7 +194,7 @@ func TestHostileResources(t *testing.T) {
 	c.batch(operations...)
 	c.types = []string{"texts"}
 	c.api("PUT", "/clusters/"+c.id, object{"resources": object{"texts": assigned}})
-	// What was said of one cluster arrives as it is, too.
+	// Values of one cluster arrive unchanged, too.
 	own := troublesome[len(troublesome)-1]
 	c.api("PATCH", "/resource_types/texts", object{"overridable": []string{"text"}})
 	c.api("PUT", "/clusters/"+c.id+"/resources/texts/text-000", object{"overrides": object{"text": own}})
@@ -235,7 +235,7 @@ data:
 	}
 }
 
-// customResource is the definition of a kind that takes whatever it is given.
+// customResource is the definition of a kind that accepts any field.
 func customResource(group, version, kind, plural string) string {
 	return fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1
@@ -253,7 +253,7 @@ spec:
 `, group, version, kind, plural, strings.ToLower(kind))
 }
 
-// The type that docs/resource-types.md teaches: with the least that a definition may say, nothing reaches the pods.
+// TestDocumentedType: with a minimal definition of the type in docs/resource-types.md, no traffic reaches the pods.
 func TestDocumentedType(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "resource-types.md"))

@@ -17,7 +17,7 @@ import (
 )
 
 // The token of the polls is replaced while they go on, over TLS with a private authority, whose certificate is
-// renewed too. No poll is refused, and nothing in the cluster changes but what was asked for.
+// renewed too. No poll is refused, and only requested changes happen in the cluster.
 func TestRotationOverTLS(t *testing.T) {
 	t.Parallel()
 	define(t, "namespaces", object{"id": "rotation-space"})
@@ -84,7 +84,7 @@ func TestRotationOverTLS(t *testing.T) {
 		t.Errorf("a poll was refused:\n%s", log)
 	}
 
-	// A cluster that trusts somebody else, or has a wrong token, keeps what it has.
+	// A cluster that trusts another authority, or has a wrong token, keeps its objects.
 	c.setToken("rotation-wrong")
 	c.failing("401")
 	c.setToken("rotation-new")

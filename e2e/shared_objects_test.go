@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Why two definitions of one object are refused: all ResourceSets apply as one field manager, so whichever is applied removes what the
+// Why two definitions of one object are refused: all ResourceSets apply as one field manager, so each application removes the fields that the
 // other has set. As one object both stay.
 func TestSharedObject(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ spec:
 	has(`{"b":"1","theirs":"1"}`)
 	c.reconcile("ResourceSet", "shared-a")
 	has(`{"a":"1","theirs":"1"}`)
-	// Both say that they are ready all the while.
+	// Both report ready all the time.
 	c.ready(fluxAPI, "ResourceSet", c.ns, "shared-a")
 	c.ready(fluxAPI, "ResourceSet", c.ns, "shared-b")
 	set("shared-b", `{a: "1", b: "1"}`)

@@ -21,7 +21,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// said is what an input says of the thing that is looked at: a value, and a version or tag.
+// said is the content of an input: a value, and a version or tag.
 type said struct {
 	marker  int
 	version string
@@ -70,7 +70,7 @@ func soakTime(t *testing.T) time.Duration {
 	return long
 }
 
-// startSoak makes components of each kind, named after the cluster, whose receipts are looked at from then on.
+// startSoak makes components of each kind, named after the cluster, whose receipts are checked from then on.
 func startSoak(t *testing.T, id string, kinds ...string) *soak {
 	t.Helper()
 	s := &soak{components: map[string]*soaked{}, counted: map[claim]bool{}}
@@ -122,7 +122,7 @@ func startSoak(t *testing.T, id string, kinds ...string) *soak {
 	return s
 }
 
-// change makes one commit, and remembers what the input then says and what its receipt is.
+// change makes one commit, and records the content of the input and its receipt.
 func (s *soak) change(one *soaked, marker int, version string) {
 	s.Helper()
 	one.mu.Lock()
@@ -163,9 +163,9 @@ func (s *soak) removeAndAdd(one *soaked, pause time.Duration) {
 	s.remember(one, one.history[len(one.history)-1])
 }
 
-// judge holds a receipt that the API has taken against what is live: that has to be what the receipt is of, or something that came
-// later. An input that was taken back and made again has the same receipt, so one may be of the first time: that is false only
-// if the API calls the second confirmed by it.
+// judge compares an accepted receipt with the live object, which must have the content of the receipt or later content. An input that
+// is removed and created again has the same receipt, so a receipt may belong to the first one. It is false only if the API then shows
+// the second one as confirmed.
 func (s *soak) judge(r rig.Receipt, status int) {
 	one := s.components[r.ID]
 	if one == nil {
@@ -208,7 +208,7 @@ func (s *soak) judge(r rig.Receipt, status int) {
 	}
 }
 
-// live says what is live, if that is neither what the component was once changed to nor something later.
+// live returns the live content, unless it is the given content of the component or a later one.
 func (s *soak) live(one *soaked, at int) string {
 	found, err := s.get(context.Background(), "v1", "ConfigMap", one.where[0], one.where[1])
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *soak) live(one *soaked, at int) string {
 	return fmt.Sprintf("marker %q and version %q", marker, version)
 }
 
-// claimed tells whether the API calls the input of a receipt confirmed, within the time that its processes take to tell each other.
+// claimed reports whether the API shows the input of a receipt as confirmed, within the time that its processes need to synchronize.
 func (s *soak) claimed(r rig.Receipt) bool {
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 	defer cancel()
@@ -349,7 +349,7 @@ func (s *soak) send(r rig.Receipt) {
 	s.judge(r, http.StatusOK)
 }
 
-// TestSoakDetectsFalseReceipts is the negative control: a soak that finds nothing must be able to find something. Each component is changed to
+// TestSoakDetectsFalseReceipts is the negative control: the soak must be able to detect false receipts. Each component is changed to
 // a version that does not exist, so that the cluster never applies it, and its receipt is sent all the same: every one of them is false,
 // and has to be found.
 //

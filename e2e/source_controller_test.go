@@ -29,7 +29,7 @@ func TestSourceController(t *testing.T) {
 	if c.ns != realSources {
 		t.Fatalf("the namespace is %s, not %s", c.ns, realSources)
 	}
-	c.tells()
+	c.sendEvents()
 	c.join(rig.Cluster{})
 	c.confirmed("platform-components", "real-web")
 	source := c.ready(sourceAPI, "HelmRepository", c.ns, "charts-real-web")
@@ -73,7 +73,7 @@ func TestSourceController(t *testing.T) {
 	c.field(source, revision, "status", "artifact", "revision")
 	c.unchanged("while the dependency is not ready", before, deployment)
 
-	// Without the dependency the same source is in use again, and nothing was installed anew.
+	// Without the dependency the same source is used again, and no release was reinstalled.
 	c.api("PATCH", "/platform_components/real-web", object{"depends_on": []string{}})
 	c.field(source, string(source.GetUID()), "metadata", "uid")
 	c.eventually("the source is in use again", func(ctx context.Context) error {

@@ -9,10 +9,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// The API is away while everything of a cluster changes, and what is written down of clusters is destroyed: nothing is said to be
-// confirmed that is not, and all of it is when the API is back. TestSoak does that for a minute under random changes.
+// TestStatusRecovers: the API is down while all objects of a cluster change, and the stored status is deleted. No input is reported as
+// confirmed that is not, and all inputs are confirmed when the API is back. TestSoak does that for a minute under random changes.
 //
-//nolint:paralleltest // what is destroyed is that of every case
+//nolint:paralleltest // it deletes the status of every case's cluster
 func TestStatusRecovers(t *testing.T) {
 	components := []string{"hl-http", "hl-oci", "hl-tree"}
 	define(t, "namespaces", object{"id": "hl-space"})

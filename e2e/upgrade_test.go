@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/e2e/rig"
 )
 
-// manifestsBefore are what a cluster applied before there were receipts, for this cluster.
+// manifestsBefore are the manifests of this cluster from before receipts existed.
 func (c *cluster) manifestsBefore() string {
 	c.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "cluster-before-receipts.yaml"))
@@ -27,8 +27,8 @@ func (c *cluster) manifestsBefore() string {
 	).Replace(string(text)) + fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: internal-api-token, namespace: flux-system}\nstringData: {token: %s}\n", rig.ReadToken)
 }
 
-// running is what people would notice if it were made again or changed: the releases' own count of installs and upgrades, the
-// workloads and their pods, and what is on the cluster besides.
+// running is the state whose change users would notice: the releases' count of installs and upgrades, the workloads and their
+// pods, and all other objects of the cluster.
 func (c *cluster) running(releases []string) map[string]string {
 	c.Helper()
 	found := map[string]string{}

@@ -26,7 +26,7 @@ func (c *cluster) put(kind, name string, fields object) {
 	}
 }
 
-// Helm values from objects on the cluster, whose content the service never sees: the catalog's, then the cluster's, then
+// Helm values from objects on the cluster, which the service never reads: the catalog's, then the cluster's, then
 // the fleet's own. A changed one reaches the release by itself.
 func TestValuesFrom(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestValuesFrom(t *testing.T) {
 	c.join(rig.Cluster{})
 	c.settled()
 
-	// The release waits for what is not optional, and says for what.
+	// The release waits for the required objects, and reports them.
 	c.eventually("the release waits", func(ctx context.Context) error {
 		release, err := c.get(ctx, helmAPI, "HelmRelease", c.ns, "platform-from-web")
 		if err != nil {
@@ -64,7 +64,7 @@ func TestValuesFrom(t *testing.T) {
 	})
 	c.field(c.exists("apps/v1", "Deployment", "from-web", "from-web"), int64(2), "spec", "replicas")
 
-	// Nobody tells Flux: the interval is ten minutes, and the test does not wait that long.
+	// Flux is not notified: its interval is ten minutes, too long for the test.
 	c.patch("v1", "Secret", "from-secret", object{"stringData": object{"values.yaml": "place: rotated\nnested: {password: two}\n"}})
 	c.valuesOf("from-web", "from-web", object{
 		"level": "patch", "place": "rotated", "kept": "configmap", "replicaCount": 2.0, "nested": object{"password": "two"},

@@ -10,7 +10,7 @@ import (
 )
 
 // A wrong URL or a cache in front of the API answers polls with the inputs of another cluster. The templates refuse them:
-// nothing of the other cluster is created, and everything that the cluster has stays as it is, inventories included.
+// no object of the other cluster is created, and all objects of the cluster stay, inventories included.
 func TestForeignAnswersRefused(t *testing.T) {
 	t.Parallel()
 	define(t, "namespaces", object{"id": "elsewhere-space"})
@@ -60,7 +60,7 @@ func TestForeignAnswersRefused(t *testing.T) {
 		}
 	}
 
-	// With its own answers again it goes on, and changes nothing that was right.
+	// With its own answers again it continues, without a change of correct objects.
 	if err := c.gate.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func onPostgres(t *testing.T) {
 	uninstall(t, "third")
 }
 
-// lastNight runs the job of an installation's backups, and answers which file it wrote and what that answers.
+// lastNight runs the backup job of an installation, and returns the name of its file and the digest of the answers that it restores to.
 func lastNight(t *testing.T, name string) (file, digest string) {
 	t.Helper()
 	job := "job/" + name + "-by-hand"
@@ -137,7 +137,7 @@ func lastNight(t *testing.T, name string) (file, digest string) {
 	return match[1], match[2]
 }
 
-// restored waits until a store is restored, and looks for a digest in what is said of it.
+// restored waits until a store is restored, and requires the digest of the backup in the log.
 func restored(t *testing.T, name, digest string) {
 	t.Helper()
 	pod := name + "-restore"

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The node's cluster becomes one of the fleet, with Flux's programs as pods: what the service says is what runs.
+// The node's cluster joins the fleet, with Flux's programs as pods, and runs its desired state.
 func cluster(t *testing.T) {
 	for image, program := range map[string]string{
 		"example.com/flux-operator:1":   filepath.Join(node.Tool("flux-operator"), "operator"),

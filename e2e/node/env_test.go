@@ -24,7 +24,7 @@ const (
 	chart     = "charts/flux-resourceset"
 )
 
-// within is how long anything on the node may take.
+// within is the time limit of operations on the node.
 const within = 3 * time.Minute
 
 // eventually waits until check succeeds.
@@ -55,7 +55,7 @@ func kubectl(t *testing.T, stdin string, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// dump tells what runs, for those who read a failed test.
+// dump logs the running pods and events of a failed test.
 func dump(t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{{"get", "pods,pvc,jobs", "--all-namespaces", "-o", "wide"}, {"get", "events", "--all-namespaces", "--field-selector=type=Warning"}} {
@@ -64,7 +64,7 @@ func dump(t *testing.T) {
 	}
 }
 
-// service is the URL of a Service, by the address that kube-proxy looks after, once somebody answers there: the rules of a
+// service is the URL of a Service, by the address that kube-proxy looks after, once it answers: the rules of a
 // pod's Services are not written all at once.
 func service(t *testing.T, name string) string {
 	t.Helper()
@@ -201,7 +201,7 @@ func isReady(p *corev1.Pod, want corev1.ConditionStatus) error {
 	return fmt.Errorf("pod %s has no condition Ready", p.Name)
 }
 
-// process is what /proc has of a program in a container: the node's processes are this test's.
+// process is the /proc data of a program in a container: the test sees the node's processes.
 func process(t *testing.T, program string) string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")

@@ -29,7 +29,7 @@ func appVersion(t *testing.T) string {
 	return chart.AppVersion
 }
 
-// ourImage is what the Dockerfile makes, with the same user, folder and program.
+// ourImage is built as in the Dockerfile, with the same user, folder and program.
 func ourImage(t *testing.T, tag string) rig.Image {
 	t.Helper()
 	text, err := os.ReadFile("../../Dockerfile")

@@ -1,4 +1,4 @@
-// Package node installs the charts on a real node, as their users do, and looks at what runs there. scripts/e2e-node runs
+// Package node installs the charts on a real node, as their users do, and checks the result. scripts/e2e-node runs
 // it: the node has namespaces of its own.
 package node
 

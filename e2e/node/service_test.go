@@ -65,7 +65,7 @@ func install(t *testing.T) {
 	t.Log(helm(t, "test", "flux-api", "--logs"))
 }
 
-// What the chart asks of the container is so for its process.
+// The process has the limits and the security context of the chart.
 func withoutRights(t *testing.T) {
 	dir := process(t, "/flux-resourceset")
 	text, err := os.ReadFile(filepath.Join(dir, "status"))
@@ -111,7 +111,7 @@ func withoutRights(t *testing.T) {
 	}
 }
 
-// memoryLimit is what the kernel allows a process, by its /proc/PID/cgroup of either version.
+// memoryLimit returns the kernel's memory limit of a process, from /proc/PID/cgroup of either version.
 func memoryLimit(t *testing.T, groups string) string {
 	t.Helper()
 	for line := range strings.Lines(groups) {
@@ -159,7 +159,7 @@ func polled(t *testing.T) {
 	}
 }
 
-// A server that does not answer any more gets no polls; one that answers again does; nothing was restarted.
+// A server that stops answering gets no polls until it answers again, without a restart.
 func probed(t *testing.T) {
 	before := readyPod(t, "crud")
 	pid, err := strconv.Atoi(filepath.Base(process(t, "/flux-resourceset")))
@@ -239,7 +239,7 @@ func restarts(t *testing.T) {
 		}
 		return isReady(p, corev1.ConditionTrue)
 	})
-	// Kubernetes takes the pods of a silent node out of the Services; the container knows nothing of it.
+	// Kubernetes takes the pods of a silent node out of the Services; the container keeps running.
 	address := readyPod(t, "crud").Status.PodIP
 	node.StopKubelet()
 	nodeReady(t, "Unknown")
@@ -256,7 +256,7 @@ func restarts(t *testing.T) {
 	}
 }
 
-// nodeReady waits until the control plane says so of the node.
+// nodeReady waits until the control plane reports the node as ready.
 func nodeReady(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {

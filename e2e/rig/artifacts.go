@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// chartVersions are what a chart repository offers; a chart whose name begins with noChart is in none.
+// chartVersions are the versions in a chart repository. It has no chart whose name begins with noChart.
 var chartVersions = []string{"1.0.0", "1.1.0", "2.0.0"}
 
 const noChart = "absent"
 
-// noVersion begins the versions and tags that nothing is offered at.
+// noVersion is the prefix of versions and tags that do not exist.
 const noVersion = "9."
 
 // chart packages a Helm chart: a Deployment of replicaCount replicas, and a ConfigMap with the values as Helm knows

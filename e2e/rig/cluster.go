@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster is one of the fleet, as this control plane is to play it.
+// Cluster is a cluster of the fleet that this control plane represents.
 type Cluster struct {
 	// ID in the fleet.
 	ID string
@@ -31,11 +31,11 @@ type Cluster struct {
 	// TLSSecret is the name of a Secret with the authority to trust, and perhaps a client certificate; empty for the
 	// system's authorities.
 	TLSSecret string
-	// NoReceipts leaves out what tells the API what the cluster has applied: two objects for each input.
+	// NoReceipts omits the objects that report receipts: two for each input.
 	NoReceipts bool
 }
 
-// Join applies what `flux-resourceset-cli bootstrap` prints for a cluster.
+// Join applies the output of `flux-resourceset-cli bootstrap` for a cluster.
 func (w *Env) Join(ctx context.Context, c Cluster) error {
 	args := []string{"bootstrap", c.ID, "--poll-url", c.URL, "--interval", cmp.Or(c.Interval, "1s")}
 	switch {

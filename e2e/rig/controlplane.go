@@ -21,7 +21,7 @@ import (
 // AdminToken is good for one API server on 127.0.0.1, for as long as one run takes.
 const AdminToken = "admin-of-the-test-cluster"
 
-// controlPlane is a Kubernetes, without nodes unless somebody starts one.
+// controlPlane is a Kubernetes control plane, without nodes by default.
 type controlPlane struct {
 	client     client.WithWatch
 	kubeconfig string // file
@@ -29,10 +29,10 @@ type controlPlane struct {
 	processes  []*process
 }
 
-// controlPlaneArgs are what a control plane without nodes and one for a node start with in different ways.
+// controlPlaneArgs are the arguments that differ between control planes with and without a node.
 type controlPlaneArgs struct{ apiserver, controllers []string }
 
-// argsWithoutNode keeps the API server on 127.0.0.1 and leaves out what only nodes and pods need.
+// argsWithoutNode keeps the API server on 127.0.0.1 and disables the controllers and plugins that only nodes and pods need.
 func argsWithoutNode() controlPlaneArgs {
 	return controlPlaneArgs{
 		apiserver: []string{
@@ -102,10 +102,10 @@ func (cp *controlPlane) start(dir string, p program) (*process, error) {
 	return proc, err
 }
 
-// stop ends everything, what was started last first.
+// stop ends all processes in reverse order of their start.
 func (cp *controlPlane) stop() {
 	for _, proc := range slices.Backward(cp.processes) {
-		// Nothing of it is needed again.
+		// Its data is not needed again.
 		proc.kill()
 	}
 }
@@ -130,7 +130,7 @@ users: [{name: admin, user: {token: %s}}]
 	)
 }
 
-// answers tells whether a GET is answered with 200.
+// answers returns an error unless a GET has status 200.
 func answers(ctx context.Context, c *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// names stands in for the cluster's DNS: it answers for Services, by their full names, and knows nothing else.
+// dnsServer replaces the cluster's DNS. It resolves only full names of Services.
 type dnsServer struct {
 	client client.Reader
 	log    *slog.Logger
 	conn   net.PacketConn
 }
 
-// startDNS answers questions over UDP until ctx ends.
+// startDNS serves DNS over UDP until ctx ends.
 func startDNS(ctx context.Context, c client.Reader, log *slog.Logger) error {
 	conn, err := new(net.ListenConfig).ListenPacket(ctx, "udp", net.JoinHostPort(NodeAddress, "53"))
 	if err != nil {

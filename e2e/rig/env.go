@@ -26,12 +26,12 @@ const (
 	WriteToken = "demo-write"
 )
 
-// Resources are what a cluster asks for, by the names of its providers and ResourceSets.
+// Resources are the names of a cluster's providers and ResourceSets.
 var Resources = []string{"platform-components", "namespaces", "rolebindings"}
 
 // Config of a world; the zero value is good.
 type Config struct {
-	// Progress is told what takes long; nil for silence.
+	// Progress receives messages about slow steps; nil for none.
 	Progress io.Writer
 	// Bin is a folder with our programs, built already; empty to build them from the checkout.
 	Bin string
@@ -70,7 +70,7 @@ func Start(ctx context.Context, config Config) (*Env, error) {
 	if config.Progress == nil {
 		config.Progress = io.Discard
 	}
-	// The Kubernetes client logs through this, if anybody wants it.
+	// The Kubernetes client requires a logger.
 	log.SetLogger(logr.Discard())
 	w := &Env{cancel: func() {}}
 	var err error
@@ -125,7 +125,7 @@ func Start(ctx context.Context, config Config) (*Env, error) {
 	return w, w.startFleet(ready, config.Store)
 }
 
-// DeleteObservations destroys what the servers have written down of what clusters say.
+// DeleteObservations deletes the status of all clusters from the store.
 func (w *Env) DeleteObservations(ctx context.Context) error {
 	if w.pg == nil {
 		return os.Remove(filepath.Join(w.dir, "fleet.db-observations"))

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// events stands in for notification-controller, which takes as long to build as all others together: Flux's controllers post what
-// happens to it, and it passes on what is about a cluster's objects as a Provider of type generic does. It tries once: events are
+// events stands in for notification-controller, which takes as long to build as all others together: Flux's controllers post
+// events to it, and it forwards the events of a cluster's objects as a Provider of type generic does. It tries once: events are
 // lost now and then.
 type events struct {
 	url string
@@ -107,7 +107,7 @@ func (e *events) pass(ctx context.Context, event map[string]any) {
 	e.log.ErrorContext(ctx, "an event was lost", "to", to, "error", err)
 }
 
-// sourceFailed is what source-controller has to say about a source that it cannot fetch.
+// sourceFailed sends the event of source-controller for a source that it cannot fetch.
 func (e *events) sourceFailed(ctx context.Context, source *unstructured.Unstructured, reason, message string) {
 	metadata := map[string]any{}
 	for key, value := range source.GetAnnotations() {

@@ -31,7 +31,7 @@ func root() (string, error) {
 	}
 }
 
-// runDir makes the folder of this run's logs and data, and removes those of runs that have ended.
+// runDir creates the folder for the logs and data of this run, and removes those of runs that have ended.
 func runDir(root string) (string, error) {
 	base := filepath.Join(root, ".cache", "e2e")
 	removeEnded(filepath.Join(base, "run-"))
@@ -85,7 +85,7 @@ func buildOurs(ctx context.Context, root, into string) error {
 	return nil
 }
 
-// freePorts answers n ports of 127.0.0.1 that nobody uses now.
+// freePorts returns n free ports of 127.0.0.1.
 func freePorts(ctx context.Context, n int) ([]int, error) {
 	var ports []int
 	for range n {

@@ -77,7 +77,7 @@ type controller struct {
 	args, env  []string
 }
 
-// startController starts one of Flux's programs and waits until it says that it is healthy.
+// startController starts a Flux program and waits until it is healthy.
 func (cp *controlPlane) startController(ctx context.Context, dir string, c controller) error {
 	ports, err := freePorts(ctx, 1)
 	if err != nil {

@@ -57,13 +57,13 @@ type Node struct {
 	pg          *postgres
 }
 
-// NodeConfig is what StartNode cannot know.
+// NodeConfig holds the settings of StartNode.
 type NodeConfig struct {
 	// Dir is the folder of the run; our programs are in its bin.
 	Dir string
-	// Environment of helm, kubectl and our command line; what says which cluster and which service is put over it.
+	// Environment of helm, kubectl and our command line; the variables that select the cluster and the service are added.
 	Environment []string
-	// Progress is told what takes long.
+	// Progress receives messages about slow steps.
 	Progress io.Writer
 }
 
@@ -152,7 +152,7 @@ conf_dir = "` + nodeData + `/cni"
   {"type": "bridge", "bridge": "pods0", "isGateway": true, "hairpinMode": true, "ipam": {"type": "host-local",
     "dataDir": "` + nodeData + `/addresses", "ranges": [[{"subnet": "` + podNetwork + `"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}]}`,
-		// Nothing is evicted and no image removed for the sake of a disk that is not the node's alone.
+		// No evictions and no removal of images: the node shares its disk with others.
 		n.file("kubelet.yaml"): `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 containerRuntimeEndpoint: unix://` + containerdURL + `
@@ -213,7 +213,7 @@ func (n *Node) StartKubelet(ctx context.Context) error {
 		"--cert-dir=" + nodeData + "/kubelet/pki", "--hostname-override=" + nodeName, "--node-ip=" + NodeAddress,
 	}}
 	err = Eventually(ctx, func(ctx context.Context) error {
-		// It ends while containerd still looks for its containers; whoever looks after the two starts it again.
+		// It ends while containerd still looks for its containers; a supervisor of both would restart it.
 		proc, err := n.supervise(kubelet)
 		if err != nil {
 			return err
@@ -262,7 +262,7 @@ func (n *Node) Import(ctx context.Context, image Image) error {
 	return n.ctr(ctx, &archive, "images", "import", "--all-platforms", "-")
 }
 
-// Helm runs helm with an input, and answers what it prints.
+// Helm runs helm with an input and returns its output.
 func (n *Node) Helm(ctx context.Context, stdin string, args ...string) (string, error) {
 	return n.run(ctx, stdin, "", filepath.Join(n.root, "scripts", "tool"), append([]string{"helm"}, args...)...)
 }
@@ -309,7 +309,7 @@ func (n *Node) startStandIns() error {
 	return errors.Join(startDNS(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger, nil, ""))
 }
 
-// StartPostgres starts a PostgreSQL server that pods reach at the node's address, with nothing in it. Stop ends it.
+// StartPostgres starts an empty PostgreSQL server that pods reach at the node's address. Stop ends it.
 func (n *Node) StartPostgres(ctx context.Context) error {
 	var err error
 	n.pg, err = startPostgresServer(ctx, n.dir, "/run/postgres", NodeAddress)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Eventually waits until check succeeds, and tells what was missing when ctx ends first.
+// Eventually repeats check until it succeeds. If ctx ends first, it returns the last error.
 func Eventually(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -24,7 +24,7 @@ func Eventually(ctx context.Context, check func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		// What ended with ctx says nothing about the cluster.
+		// An error caused by the end of ctx is no information on the cluster.
 		if ctx.Err() == nil || missing == nil {
 			missing = err
 		}

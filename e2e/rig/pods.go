@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// startPods stands in for the nodes: every pod is running as soon as it exists, so that whoever waits for a
+// startPods stands in for the nodes: every pod is running as soon as it exists, so that a wait for a
 // Deployment goes on.
 func startPods(ctx context.Context, c client.WithWatch, log *slog.Logger) {
 	go follow(ctx, c, log, Object("v1", "Pod"), func(ctx context.Context, pod *unstructured.Unstructured) error {

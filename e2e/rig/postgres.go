@@ -23,7 +23,7 @@ type postgres struct {
 
 const postgresDirs = "flux-resourceset-e2e-"
 
-// startPostgres starts a server with that database and those roles, in a folder of this process's.
+// startPostgres starts a server with a database and roles, in a folder of this process.
 func startPostgres(ctx context.Context, logs string) (*postgres, error) {
 	// Not beside the logs: PostgreSQL refuses to run as root, and another user may not get to the checkout.
 	removeEnded(filepath.Join(os.TempDir(), postgresDirs))
@@ -39,7 +39,7 @@ func startPostgres(ctx context.Context, logs string) (*postgres, error) {
 }
 
 // startPostgresServer starts a server with the programs on this machine, in a new folder. It listens there, and at an
-// address unless that is empty; who comes by the latter needs a password.
+// address unless that is empty; connections to that address need a password.
 func startPostgresServer(ctx context.Context, logs, dir, address string) (*postgres, error) {
 	bin, err := postgresPrograms()
 	if err != nil {
@@ -111,7 +111,7 @@ func (pg *postgres) url(role, database string) string {
 	return (&url.URL{Scheme: "postgres", User: url.User(role), Path: "/" + database, RawQuery: query.Encode()}).String()
 }
 
-// stop ends the server. Nothing of it is needed again.
+// stop ends the server. Its data is not needed again.
 func (pg *postgres) stop() {
 	if pg.proc != nil {
 		pg.proc.kill()

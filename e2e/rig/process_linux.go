@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// program is what start runs.
+// program is a program to start.
 type program struct {
 	name string // of its log
 	path string
@@ -50,7 +50,7 @@ func start(logs string, p program) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not CommandContext: who starts it stops it, so that it is stopped in order.
+	// Not CommandContext: the caller stops processes in order.
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
 	// A group of its own: Ctrl-C in a terminal is for us alone.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Receipt is what a cluster says by polling: that it has applied this input of this list.
+// Receipt is a request by which a cluster reports that it has applied an input of a list.
 type Receipt struct {
 	List, ID, Input string
 }
@@ -23,7 +23,7 @@ func receiptOf(address *url.URL) (r Receipt, ok bool) {
 	return r, ok && r.Input != ""
 }
 
-// recordReceipt remembers a receipt that the API has taken, and tells whoever wants to know while the cluster waits.
+// recordReceipt records an accepted receipt, and calls the observer before the cluster gets the answer.
 func (g *Gate) recordReceipt(r Receipt, status int) {
 	g.mu.Lock()
 	if status == http.StatusOK {
@@ -36,14 +36,14 @@ func (g *Gate) recordReceipt(r Receipt, status int) {
 	}
 }
 
-// HasReceipt tells whether the cluster has ever sent this one, and the API has taken it.
+// HasReceipt reports whether the cluster has sent a receipt and the API has accepted it.
 func (g *Gate) HasReceipt(r Receipt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Contains(g.receipts, r)
 }
 
-// OnReceipt has tell called with every receipt and what the API answers to it, before the cluster has that answer.
+// OnReceipt sets a function that is called with every receipt and the status of the answer, before the cluster gets the answer.
 func (g *Gate) OnReceipt(tell func(r Receipt, status int)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,7 +22,7 @@ type Server struct {
 	proc *process
 }
 
-// ServerConfig is what differs between servers.
+// ServerConfig holds the settings that differ between servers.
 type ServerConfig struct {
 	// Name of the log; unique in a run.
 	Name string
@@ -61,7 +61,7 @@ func (w *Env) StartServer(ctx context.Context, config ServerConfig) (*Server, er
 // Stop ends the server as a rollout would.
 func (s *Server) Stop() { s.proc.stop() }
 
-// Log is what the server and those of the same name before it have logged.
+// Log returns the log of the server and of earlier servers of the same name.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.proc.log)
 	if err != nil {
@@ -155,7 +155,7 @@ func (w *Env) Metrics(ctx context.Context, server string) (string, error) {
 	return string(text), err
 }
 
-// CLI runs our command line on the fleet and answers what it prints.
+// CLI runs the command line on the fleet and returns its output.
 func (w *Env) CLI(ctx context.Context, args ...string) (string, error) {
 	return w.cli(ctx, nil, args...)
 }
@@ -164,7 +164,7 @@ func (w *Env) cli(ctx context.Context, stdin io.Reader, args ...string) (string,
 	return w.run(ctx, stdin, w.cliPath(), args...)
 }
 
-// DemoScript runs what the demo shows with the command line.
+// DemoScript runs the command line demo.
 func (w *Env) DemoScript(ctx context.Context) (string, error) {
 	return w.run(ctx, nil, filepath.Join(w.root, "scripts", "demo-cli"))
 }

@@ -33,8 +33,8 @@ func (w *Env) helmTemplate(ctx context.Context, chart string, values map[string]
 	return string(out), nil
 }
 
-// PodSettings are the settings that chart flux-resourceset gives the pods of a Deployment with these values. mounts says
-// which folders take the place of those that the chart mounts.
+// PodSettings returns the settings that chart flux-resourceset gives the pods of a Deployment with these values. mounts maps
+// the mounted folders of the chart to folders here.
 func (w *Env) PodSettings(ctx context.Context, deployment string, values map[string]any, mounts map[string]string) (map[string]string, error) {
 	text, err := w.helmTemplate(ctx, filepath.Join(w.root, "charts", "flux-resourceset"), values)
 	if err != nil {
@@ -103,7 +103,7 @@ func valueOf(variable corev1.EnvVar, secrets map[string]map[string]string) (stri
 	return string(value), nil
 }
 
-// mounted is where a file of the pod's is here. A file outside of what is mounted would not be there at all.
+// mounted returns the path of a pod's file on this machine. A file outside of the mounts does not exist in the pod.
 func mounted(file string, volumes []corev1.VolumeMount, folders map[string]string) (string, error) {
 	for _, volume := range volumes {
 		rest, ok := strings.CutPrefix(file, volume.MountPath)

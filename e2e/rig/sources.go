@@ -22,7 +22,7 @@ import (
 
 const sourceAPI = "source.toolkit.fluxcd.io/v1"
 
-// sources stands in for source-controller: it offers charts and kustomize trees of our own under whatever URL is asked for,
+// sources stands in for source-controller: it offers charts and kustomize trees of our own under any URL,
 // and writes the status that the other controllers wait for.
 type sources struct {
 	client client.WithWatch
@@ -36,7 +36,7 @@ type sources struct {
 }
 
 // startSources serves artifacts at an address of this machine and looks after source objects, except those of one namespace, until
-// ctx ends. What it cannot fetch it tells events, unless that is nil.
+// ctx ends. It reports failed fetches to events, unless that is nil.
 func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger, events *events, except string) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -163,7 +163,7 @@ func repositoryOf(chart *unstructured.Unstructured) client.ObjectKey {
 	return client.ObjectKey{Namespace: chart.GetNamespace(), Name: name}
 }
 
-// offer is what a source has: a revision and its content, nil for a HelmRepository, whose index nobody here reads.
+// offer returns the revision and the content of a source; no content for a HelmRepository, whose index is never read.
 func offer(object *unstructured.Unstructured) (revision string, content []byte, err error) {
 	text := func(fields ...string) string {
 		value, _, _ := unstructured.NestedString(object.Object, append([]string{"spec"}, fields...)...)

@@ -75,7 +75,7 @@ func (w *Env) Narrate(ctx context.Context, out io.Writer) {
 					case event.Type == watch.Deleted:
 						text = "is gone"
 					case o.GetDeletionTimestamp() != nil:
-						// What it says of itself meanwhile is about its end.
+						// Its status now describes its deletion.
 						text = "is being removed"
 					}
 					if text != "" && last[name] != text {
@@ -88,7 +88,7 @@ func (w *Env) Narrate(ctx context.Context, out io.Writer) {
 	}
 }
 
-// fromFlux tells the objects that Flux looks after from those that Kubernetes makes for itself.
+// fromFlux reports whether Flux manages an object, in contrast to objects that Kubernetes creates.
 func fromFlux(o *unstructured.Unstructured) bool {
 	switch o.GetKind() {
 	case "Namespace", "ClusterRoleBinding":

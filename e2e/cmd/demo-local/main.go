@@ -1,4 +1,4 @@
-// Command demo-local is the demo without containers: a real cluster on this machine that runs what the API says, until
+// Command demo-local is the demo without containers: a real cluster on this machine that runs its desired state, until
 // it is interrupted.
 package main
 

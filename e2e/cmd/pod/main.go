@@ -1,5 +1,5 @@
-// Command pod is what containers of the node's tests run that are not ours: with an address it serves the name of its
-// pod, without one it does nothing, as the container that holds a pod together.
+// Command pod is the program in containers of other software in the node's tests: with an address it serves the name of
+// its pod, without one it waits, as the pause container of a pod.
 package main
 
 import (
