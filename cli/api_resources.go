@@ -18,7 +18,7 @@ type apiResource struct {
 
 func (s *session) apiResourcesCommand() *cli.Command {
 	return &cli.Command{
-		Name: "api-resources", Usage: "List the kinds of documents with their short names and verbs, without asking the server",
+		Name: "api-resources", Usage: "List the kinds of documents with their short names and verbs, without a server",
 		Description: "TYPE stands for the id of a resource type; resource-type list shows the types of the server. The fields of a kind: explain --fields KIND.",
 		Action: func(c *cli.Context) error {
 			if _, err := arguments(c); err != nil {

@@ -16,8 +16,8 @@ import (
 
 func pruneFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "prune", Usage: "delete the documents of this `KIND` (resource/TYPE: of one resource type; resource: of all) that are not among those given; repeat for more"},
-		&cli.StringFlag{Name: "mode", Usage: "`MODE` for clusters that --prune deletes: uninstall tells Flux to remove everything; orphan forgets the cluster and Flux keeps what runs"},
+		&cli.StringSliceFlag{Name: "prune", Usage: "delete the documents of this `KIND` (resource/TYPE: of one resource type; resource: of all) that the files do not contain; repeat for more"},
+		&cli.StringFlag{Name: "mode", Usage: "`MODE` for clusters that --prune deletes: uninstall makes Flux remove everything; orphan forgets the cluster, and Flux keeps its objects"},
 	}
 }
 
@@ -26,7 +26,7 @@ func (s *session) applyCommand() *cli.Command {
 		Name:  "apply",
 		Usage: "Create or change the documents of files, all in one change",
 		Description: "A file holds lists of documents in the layout of a seed file and of export, or documents with a `kind`.\n" +
-			"Fields that a document does not have stay as they are. Clusters may refer to what the same files create.\n\n" +
+			"Fields that a document does not have stay unchanged. Clusters may refer to definitions in the same files.\n\n" +
 			args.ExampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -46,9 +46,9 @@ func (s *session) applyCommand() *cli.Command {
 func (s *session) planCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "plan",
-		Usage: "Show what applying the documents of files would do to which cluster, and change nothing",
-		Description: "The same as apply --plan. Exit code 0: nothing would change, 1: something would, 2: the command line is wrong, 3: an error.\n\n" +
-			args.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json does this and nothing else"),
+		Usage: "Show the effect of applying files on each cluster, without a change",
+		Description: "The same as apply --plan. Exit code 0: no change, 1: changes, 2: wrong command line, 3: error.\n\n" +
+			args.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json makes exactly this change"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{fullFlag()}, renderedFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplyRun(c)
@@ -94,7 +94,7 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 	prunesClusters := slices.ContainsFunc(a.pruned, func(n documentKind) bool { return n.kind == clusters.kind })
 	switch {
 	case prunesClusters && mode != "uninstall" && mode != "orphan":
-		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps what runs)", clusters.name)
+		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps its objects)", clusters.name)
 	case !prunesClusters && c.IsSet("mode"):
 		return nil, args.Errorf("--mode is for --prune %s", clusters.name)
 	}
@@ -107,11 +107,11 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 	}
 	for _, n := range a.pruned {
 		if !slices.ContainsFunc(a.docs, func(d document) bool { return d.kind.kind == n.kind }) {
-			return nil, args.Errorf("--prune %s would delete every %s: there is none among the documents given", n.name, n.title)
+			return nil, args.Errorf("--prune %s would delete every %s: the files contain none", n.name, n.title)
 		}
 	}
 	if a.prunesResources && !slices.ContainsFunc(a.docs, func(d document) bool { return d.kind.resourceType != "" }) {
-		return nil, args.Errorf("--prune %s would delete every resource: there is none among the documents given", resourceKind)
+		return nil, args.Errorf("--prune %s would delete every resource: the files contain none", resourceKind)
 	}
 	return a, nil
 }
@@ -128,12 +128,12 @@ func (a *applyRun) pruneQuestion() string {
 	if len(titles) == 0 {
 		return ""
 	}
-	description := fmt.Sprintf("delete every %s that is not among the documents given", strings.Join(titles, ", every "))
+	description := fmt.Sprintf("delete every %s that the files do not contain", strings.Join(titles, ", every "))
 	switch a.c.String("mode") {
 	case "uninstall":
 		description += ", Flux removing everything on such clusters"
 	case "orphan":
-		description += ", Flux keeping what runs on such clusters"
+		description += ", Flux keeping its objects on such clusters"
 	}
 	return description
 }
@@ -156,7 +156,7 @@ func (a *applyRun) apply(conn client, hash string) (answer, error) {
 		}
 		before = string(data)
 	}
-	return answer{}, errors.New("somebody else keeps changing the same documents; try again")
+	return answer{}, errors.New("other clients keep changing the same documents; try again")
 }
 
 // describe names the document of an operation with its file.

@@ -28,7 +28,7 @@ func updateFlag() cli.Flag {
 func (v kindCommands) createCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     fmt.Sprintf("Create a %s, or change the fields given when it exists; with --cluster or --layer create it if need be, and assign it", v.title),
+		Usage:     fmt.Sprintf("Create a %s, or change the given fields of an existing one; with --cluster or --layer create it if it does not exist, and assign it", v.title),
 		ArgsUsage: "NAME", Description: args.ExampleText(v.example),
 		Flags: slices.Concat(flagsOf(v.fields), flagsOf(v.overrides), []cli.Flag{
 			clusterFlag("assign it to this `CLUSTER` too, in the same change"),
@@ -102,7 +102,7 @@ func assignedTo(c *cli.Context) (on targets, err error) {
 		*to.ids = []string{c.String(to.flag)}
 	}
 	if len(on.ids) > 0 && len(on.layers) > 0 {
-		return on, args.Errorf("%s takes --cluster or --layer, and not both", c.Command.HelpName)
+		return on, args.Errorf("%s takes --cluster or --layer, not both", c.Command.HelpName)
 	}
 	return on, nil
 }
@@ -165,11 +165,11 @@ func checkSameFields(n documentKind, id string, doc map[string]any, found answer
 		return err
 	}
 	var text strings.Builder
-	_, _ = fmt.Fprintf(&text, "the %s %q exists with other values, and clusters that use it would get these; nothing was changed", n.title, id)
+	_, _ = fmt.Fprintf(&text, "the %s %q exists with other values, and clusters use it; nothing was changed", n.title, id)
 	for _, f := range fields {
 		_, _ = fmt.Fprintf(&text, "\n  %s: %s -> %s", f.Path, orNone(f.Before), orNone(f.After))
 	}
-	return hintedError{errors.New(text.String()), "to assign it as it is, leave these fields out; --update changes it for every cluster, and --update --plan shows what that does."}
+	return hintedError{errors.New(text.String()), "to assign it unchanged, omit these fields; --update changes it for every cluster, and --update --plan shows the effect."}
 }
 
 func orNone(value json.RawMessage) string {
@@ -278,7 +278,7 @@ func (v kindCommands) assignCommand() *cli.Command {
 	}
 	usage, flags := fmt.Sprintf("Assign a %s to clusters", v.title), flagsOf(settings)
 	if len(settings) > 0 {
-		usage += ", or change the settings given of its assignment; the others stay"
+		usage += ", or change the given settings of its assignment; the others stay"
 		flags = append(flags, resetFlag())
 	}
 	cmd := &cli.Command{
@@ -329,9 +329,9 @@ func (v kindCommands) assignWithValues(c *cli.Context, a assignment, on targets,
 	case err != nil:
 		return err
 	case c.Bool("reset"):
-		return args.Errorf("--reset leaves patches alone: give values in a change of their own, with component patch")
+		return args.Errorf("--reset does not change patches: set values in a separate change, with component patch")
 	case c.IsSet("if-match"):
-		return args.Errorf("--if-match is about one document and its fields; give values in a change of their own, with component patch")
+		return args.Errorf("--if-match applies to one document and its fields; set values in a separate change, with component patch")
 	}
 	return v.perform(c, change{operations: fixedOperations(
 		on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.given)),

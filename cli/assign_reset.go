@@ -15,7 +15,7 @@ import (
 // release a hotfix. A note lists the settings that differ from a new assignment; --reset releases them.
 
 func resetFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "reset", Usage: "what is not given becomes as in a new assignment: enabled, and the catalog's; patches stay"}
+	return &cli.BoolFlag{Name: "reset", Usage: "reset settings that are not given to those of a new assignment: enabled, and the catalog's version; patches stay"}
 }
 
 // assignment is a definition to assign, with the settings of the command line.
@@ -131,7 +131,7 @@ func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignme
 	ops := []operation{on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.reset()))}
 	plan, err := v.plan(c, conn, ops)
 	if err != nil {
-		v.note("What the assignments keep could not be asked: %v", err)
+		v.note("The settings that assignments keep could not be read: %v", err)
 		return
 	}
 	var names []string
@@ -140,7 +140,7 @@ func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignme
 	}
 	if len(names) > 0 {
 		w := planWriter{}
-		v.note("Kept pins, or disabled: %s; with --reset --plan you see what they are.", w.names(names))
+		v.note("Kept pins, or disabled: %s; --reset --plan shows them.", w.names(names))
 	}
 }
 

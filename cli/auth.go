@@ -19,7 +19,7 @@ type authCommands struct{ *session }
 
 func (s authCommands) authCommand() *cli.Command {
 	return &cli.Command{
-		Name: "auth", Usage: "Who you are to the server, and what you may do there",
+		Name: "auth", Usage: "Your identity and permissions on the server",
 		Subcommands: []*cli.Command{s.whoAmICommand(), s.canICommand()},
 	}
 }
@@ -38,9 +38,9 @@ type caller struct {
 
 func (s authCommands) whoAmICommand() *cli.Command {
 	return &cli.Command{
-		Name: "whoami", Usage: "Show whom the server takes your tokens for, until when, and what it lets them do",
+		Name: "whoami", Usage: "Show the identity, expiry and permissions of your tokens",
 		Description: "A row for each token: the one for reads, and the one for changes where that is another. Secrets are not shown.\n" +
-			"-o json is a list of what the server said of each, with what it is used for.\n\n" + args.ExampleText("auth whoami"),
+			"-o json is a list of the server's responses for each token, with its use.\n\n" + args.ExampleText("auth whoami"),
 		Action: func(c *cli.Context) error {
 			if _, err := arguments(c); err != nil {
 				return err
@@ -150,9 +150,9 @@ var errDenied = errDiffers
 
 func (s authCommands) canICommand() *cli.Command {
 	return &cli.Command{
-		Name: "can-i", Usage: "Ask whether the server would let you do something", ArgsUsage: "VERB [NOUN]",
-		Description: "VERB and NOUN as in commands, or kubectl's verbs: get, list, watch, create, update, patch, delete. poll is what Flux does;\n" +
-			"of a client certificate, ask with the DNS name: poll cluster/DNS-NAME.\n" +
+		Name: "can-i", Usage: "Check whether you have a permission", ArgsUsage: "VERB [NOUN]",
+		Description: "VERB and NOUN as in commands, or kubectl's verbs: get, list, watch, create, update, patch, delete. poll is Flux's request;\n" +
+			"for a client certificate, use the DNS name: poll cluster/DNS-NAME.\n" +
 			"Prints yes or no, also when it is not read on a terminal, and why not on standard error; exits with 0 or 1. It is about\n" +
 			"your token and the server's mode; the removal budget, protection and field managers are about each change: see --plan.\n\n" +
 			args.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01"),
@@ -203,7 +203,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	}
 	cmd := args.FindCommand(commands, firstNonEmpty(noun, verb))
 	if cmd == nil || cmd.Hidden || slices.Contains(offline, cmd.Name) {
-		return permissionQuery{}, args.Errorf("can-i knows no %q: it takes a verb, and a noun such as cluster, component or token", firstNonEmpty(noun, verb))
+		return permissionQuery{}, args.Errorf("can-i does not know %q: it takes a verb, and a noun such as cluster, component or token", firstNonEmpty(noun, verb))
 	}
 	of := cmd
 	if noun != "" {
@@ -212,7 +212,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	changes := verb == "*" || slices.Contains(changeVerbs, verb)
 	switch {
 	case noun == "" && len(cmd.Subcommands) > 0:
-		return permissionQuery{}, args.Errorf("what may be done to a %s? Say a verb, such as: auth can-i get %s", cmd.Name, cmd.Name)
+		return permissionQuery{}, args.Errorf("a verb is missing for %s, such as: auth can-i get %s", cmd.Name, cmd.Name)
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
 		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
 	case of.Name == tokens.name:
@@ -231,7 +231,7 @@ func (q permissionQuery) evaluate(who api.Identity) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
 	switch {
 	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":
-		p.Reason = "this server is in mode " + who.Mode + ", and serves what Flux asks for alone"
+		p.Reason = "this server is in mode " + who.Mode + ", and serves only polls of Flux"
 	case !p.Allowed:
 		p.Reason = fmt.Sprintf("it needs the role %s, and %s has the role %s", q.needs, who.Actor, who.Role)
 	case q.cluster == "":
@@ -240,7 +240,7 @@ func (q permissionQuery) evaluate(who api.Identity) permission {
 	case who.Credential == "certificate" && !slices.ContainsFunc(who.ClusterDNS, func(dns string) bool { return sameDNS(dns, q.cluster) }):
 		// This credential cannot resolve the cluster's id.
 		p.Allowed, p.Reason = false, fmt.Sprintf("%s is a certificate, which names clusters by DNS name, and polls only for %s: "+
-			"ask for poll cluster/DNS-NAME", who.Actor, args.ListOf(who.ClusterDNS))
+			"use poll cluster/DNS-NAME", who.Actor, args.ListOf(who.ClusterDNS))
 	}
 	return p
 }

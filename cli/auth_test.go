@@ -26,7 +26,7 @@ func TestMayPoll(t *testing.T) {
 		{certificate, "a.example.com", ""},
 		{certificate, "b.EXAMPLE.com", ""},
 		{certificate, "c.example.com", "a.example.com"},
-		{certificate, "a", "ask for poll cluster/DNS-NAME"},
+		{certificate, "a", "use poll cluster/DNS-NAME"},
 		{reader, "a", ""},
 		{reader, "a.example.com", ""},
 	} {

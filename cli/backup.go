@@ -22,9 +22,9 @@ func (s *session) backupCommand() *cli.Command {
 		Name:      "backup",
 		Usage:     "Save the server's whole store, with its history, in a file",
 		ArgsUsage: "FILE|-",
-		Description: "It takes an admin's token. The file is a SQLite database whatever the store is: the server's `flux-resourceset restore` " +
-			"fills an empty store with it. It gets its name when it has come whole and has the digest that the server gave it; no file's " +
-			"place is taken. With - it goes to standard output, and the exit code says whether it is whole.\n\n" +
+		Description: "It needs an admin's token. The file is a SQLite database for every store: the server's `flux-resourceset restore` " +
+			"fills an empty store with it. It is renamed to FILE when it is complete and matches the server's digest; an existing file is " +
+			"not replaced. With - it goes to standard output, and exit code 0 means that it is complete.\n\n" +
 			args.ExampleText("backup fleet.db", "backup - > fleet.db"),
 		Action: func(c *cli.Context) error {
 			operands, err := arguments(c, "FILE|-")
@@ -54,7 +54,7 @@ func (s *session) backupTo(c *cli.Context, to io.Writer) error {
 // backupFile writes a backup to a temporary file and renames it, so that the target is complete or does not exist.
 func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		return cmp.Or(err, args.Errorf("%s exists; a backup takes no file's place", target))
+		return cmp.Or(err, args.Errorf("%s exists; a backup does not replace a file", target))
 	}
 	file, err := os.CreateTemp(filepath.Dir(target), ".backup-*") // readable by its owner only: it contains the tokens' digests
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 		return err
 	}
 	if err := atomicfile.Publish(file.Name(), target); errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists by now; a backup takes no file's place", target)
+		return fmt.Errorf("%s exists now; a backup does not replace a file", target)
 	} else if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type planner func(conn client) ([]operation, error)
 // plannedFlags are the flags of every change that can be planned.
 func plannedFlags() []cli.Flag {
 	return ofChanges(slices.Concat([]cli.Flag{
-		&cli.BoolFlag{Name: "plan", Usage: "show what would happen to which cluster, and change nothing; exit code 0: nothing, 1: something, 3: an error"},
+		&cli.BoolFlag{Name: "plan", Usage: "show the effect on each cluster, without a change; exit code 0: none, 1: changes, 3: error"},
 		fullFlag(),
 	}, renderedFlags(), []cli.Flag{
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls at most `N` things because of it; this confirms a change for which the server requires confirmation"},

@@ -31,12 +31,12 @@ type bootstrapper struct{ *session }
 func (s bootstrapper) bootstrapCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bootstrap",
-		Usage:     "Print what a cluster must apply to run what the API says",
+		Usage:     "Print the manifests that connect a cluster to the API",
 		ArgsUsage: "CLUSTER",
 		Description: "Prints manifests for kubectl apply, or with --values the values of chart flux-resourceset-cluster. Either way\n" +
 			"Flux Operator must be installed on the cluster. CLUSTER is an id or a DNS name. Resource types that have a\n" +
 			"template are among it; of one that is made later, run it again.\n\n" +
-			"The token is never this program's own: name a Secret that is on the cluster, give the token in a file, or let\n" +
+			"The program's own token is never used: name a Secret on the cluster, pass the token in a file, or let\n" +
 			"--create-token make one that is good for this cluster's polls only. That one is shown this once: send the output\n" +
 			"where it belongs, and use token rotate when it is lost.\n\n" +
 			args.ExampleText(
@@ -48,12 +48,12 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "poll-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses, --api-url)"},
-			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token; empty where the certificate in --tls-secret does instead"},
+			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token; empty if the certificate in --tls-secret replaces it"},
 			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
 			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
-			&cli.DurationFlag{Name: "interval", Usage: "how often the API is asked (default: 5m)"},
-			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster is not to tell the API what it has applied"},
+			&cli.DurationFlag{Name: "interval", Usage: "interval of polls (default: 5m)"},
+			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster sends no receipts for applied inputs"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},
 		Action: func(c *cli.Context) error {
@@ -136,7 +136,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.ResourceType, error) {
 	types, err := s.knownTypes(c.Context, conn)
 	if errors.Is(err, errNoTypes) {
-		s.note("What is printed has nothing for resource types: %v.", err)
+		s.note("The output has no manifests for resource types: %v.", err)
 		return nil, nil
 	}
 	if err != nil {
@@ -150,7 +150,7 @@ func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.Reso
 		return of.Template == ""
 	})
 	if len(without) > 0 {
-		s.note("The resource types without a template are not among it: %s. Give the cluster a provider and a ResourceSet for each.", args.ListOf(without))
+		s.note("The output has no manifests for the resource types without a template: %s. The cluster needs a provider and a ResourceSet for each.", args.ListOf(without))
 	}
 	return types, nil
 }
@@ -172,7 +172,7 @@ func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (st
 		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap --create-token",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {
-		return "", hintedError{err, fmt.Sprintf("give the cluster a new secret of that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, args.Program, cluster)}
+		return "", hintedError{err, fmt.Sprintf("create a new secret for that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, args.Program, cluster)}
 	}
 	if err != nil {
 		return "", err
@@ -195,7 +195,7 @@ func (s bootstrapper) checkPollURL(id identityOf, given bool) error {
 		return args.Errorf("--tls-secret needs an https:// URL")
 	}
 	if ip := net.ParseIP(u.Hostname()); !given && (u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())) {
-		s.note("The cluster will poll %s, which is the cluster itself: give --poll-url with the URL by which it reaches the API.", id.url)
+		s.note("The cluster will poll %s, which is the cluster itself: set --poll-url to the URL by which it reaches the API.", id.url)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (s *session) app() *cli.App {
 	app := &cli.App{
 		Name:     args.Program,
 		HelpName: args.Program,
-		Usage:    "Look at and change a fleet of clusters through the flux-resourceset API",
+		Usage:    "Show and change a fleet of clusters through the flux-resourceset API",
 		Version:  s.env.Version,
 		Flags:    globalFlags(),
 		Commands: []*cli.Command{

@@ -137,11 +137,11 @@ func inheritedCount(n documentKind, own, has json.RawMessage) (int, error) {
 func (s clusterCommands) excludeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "exclude",
-		Usage:     "Keep from a cluster what layers would give it, or let it have that again",
+		Usage:     "Exclude a cluster from entries of its layers, or include it again",
 		ArgsUsage: "CLUSTER KIND/ID...",
 		Description: "KIND/ID is " + exclusionForms(definitions()) + ". A component is switched off instead, with component disable.\n\n" +
 			args.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
-		Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "exclude it no longer"}}, plannedFlags()),
+		Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "include it again"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
 			if len(operands) < 2 {
@@ -241,7 +241,7 @@ func readExclusions(cluster json.RawMessage) (exclusions, error) {
 		x.lists[list] = ids
 	}
 	if err != nil {
-		return x, fmt.Errorf("the server's answer is not as expected: %w", err)
+		return x, fmt.Errorf("unexpected response of the server: %w", err)
 	}
 	return x, nil
 }

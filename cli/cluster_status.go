@@ -113,16 +113,16 @@ var statusFilters = []string{"selector", "component", "component-version", "oci-
 
 func (s clusterCommands) statusCommand() *cli.Command {
 	return &cli.Command{
-		Name: "status", Usage: "Show what clusters have received, applied, and failed at", ArgsUsage: "[NAME]",
+		Name: "status", Usage: "Show the inputs that clusters have received, applied, and failed to apply", ArgsUsage: "[NAME]",
 		Description: "Of one cluster input by input, with the cause of a failure; -o json has the whole message. Without NAME " +
-			"of all clusters, with the first input of each that failed. What the states mean is in docs/status.md; none says that something is healthy.\n\n" +
+			"of all clusters, with the first input of each that failed. docs/status.md explains the states; none of them means healthy.\n\n" +
 			args.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --component-version 6.9.0"),
 		Flags: []cli.Flag{
 			limitFlag(),
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this `SELECTOR`"},
-			&cli.StringFlag{Name: "component", Usage: "only what is known of this `COMPONENT`, on clusters that have it"},
-			&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that are asked for this `VERSION` of it"},
-			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that are asked for this `TAG` of it"},
+			&cli.StringFlag{Name: "component", Usage: "only the status of this `COMPONENT`, on clusters that have it"},
+			&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters with this desired `VERSION` of it"},
+			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters with this desired `TAG` of it"},
 			&cli.IntFlag{Name: "changed-in", Usage: "the progress of this `REVISION`: only clusters whose inputs it changed, and only the states of those inputs"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
 		},
@@ -199,9 +199,9 @@ func decommissionText(known *api.ClusterStatus) string {
 	case received == len(known.Lists):
 		return text + ", and has received its empty lists: Flux there removes everything that came from here."
 	case known.SeenAt.Before(*known.DeletedAt):
-		return text + ", and has not polled since: it keeps what it runs. It last polled at " + pollTimeText(known.SeenAt) + "."
+		return text + ", and has not polled since: it keeps its objects. Its last poll was at " + pollTimeText(known.SeenAt) + "."
 	}
-	return fmt.Sprintf("%s, and has received %d of %d empty lists. It last polled at %s.", text, received, len(known.Lists), pollTimeText(known.SeenAt))
+	return fmt.Sprintf("%s, and has received %d of %d empty lists. Its last poll was at %s.", text, received, len(known.Lists), pollTimeText(known.SeenAt))
 }
 
 func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
@@ -232,7 +232,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	summaries := make([]api.ClusterSummary, len(known.Clusters))
 	for i, raw := range known.Clusters {
 		if err := json.Unmarshal(raw, &summaries[i]); err != nil {
-			return fmt.Errorf("the server's answer is not as expected: %w", err)
+			return fmt.Errorf("unexpected response of the server: %w", err)
 		}
 	}
 	s.note("%s: %s", count(known.Total, "cluster"), firstNonEmpty(statesOf(known.Counts), "nothing is known"))
@@ -252,7 +252,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 
 func (s componentCommands) statusCommand() *cli.Command {
 	return &cli.Command{
-		Name: "status", Usage: "Show which versions of a component clusters are asked for, and how many have said that they have it", ArgsUsage: "NAME",
+		Name: "status", Usage: "Show the desired versions of a component, and how many clusters confirmed them", ArgsUsage: "NAME",
 		Description: args.ExampleText("component status podinfo"),
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
@@ -275,13 +275,13 @@ const waitEvery = 2 * time.Second
 
 func (s *session) waitCommand() *cli.Command {
 	return &cli.Command{
-		Name: "wait", Usage: "Wait until a cluster says that it has applied what it is asked for", ArgsUsage: "[CLUSTER]",
+		Name: "wait", Usage: "Wait until a cluster confirms its desired state", ArgsUsage: "[CLUSTER]",
 		Description: "Exits with 0 when it is confirmed, 1 when it failed, 2 when neither happened in time. Without --component all of the cluster " +
 			"is waited for.\n\n" + args.ExampleText("wait demo-cluster-01 --component podinfo --within 10m"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`, if it is no argument"},
 			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT` of it"},
-			&cli.DurationFlag{Name: "within", Usage: "how `LONG` to wait; --timeout, of requests, counts for it where this is not given", Value: 10 * time.Minute},
+			&cli.DurationFlag{Name: "within", Usage: "the maximum `TIME` to wait; default: --timeout, which otherwise limits requests", Value: 10 * time.Minute},
 		},
 		Action: func(c *cli.Context) error {
 			id := c.String("cluster")

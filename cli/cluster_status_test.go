@@ -29,8 +29,8 @@ func TestStatusOfDecommissionedCluster(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
 		`"state":"never","lists":[{"list":"namespaces","state":"never"}]`:                                                               "c was decommissioned at 2026-01-02T03:04:05Z, and has never polled.",
-		`"state":"behind","seen_at":"2026-01-02T03:04:00Z","lists":[{"list":"namespaces","state":"behind"}]`:                            "has not polled since: it keeps what it runs. It last polled at 2026-01-02T03:04:00Z.",
-		`"state":"behind","seen_at":"2026-01-02T03:04:09Z","lists":[{"list":"a","state":"behind"},{"list":"b","state":"delivered"}]`:    "has received 1 of 2 empty lists. It last polled at 2026-01-02T03:04:09Z.",
+		`"state":"behind","seen_at":"2026-01-02T03:04:00Z","lists":[{"list":"namespaces","state":"behind"}]`:                            "has not polled since: it keeps its objects. Its last poll was at 2026-01-02T03:04:00Z.",
+		`"state":"behind","seen_at":"2026-01-02T03:04:09Z","lists":[{"list":"a","state":"behind"},{"list":"b","state":"delivered"}]`:    "has received 1 of 2 empty lists. Its last poll was at 2026-01-02T03:04:09Z.",
 		`"state":"silent","seen_at":"2026-01-02T03:04:09Z","lists":[{"list":"a","state":"delivered"},{"list":"b","state":"delivered"}]`: "has received its empty lists: Flux there removes everything that came from here.",
 	} {
 		url, _ := scripted(t, map[string][]string{"GET /clusters/c/status": {`200 {"id":"c","deleted_at":"2026-01-02T03:04:05Z",` + answer + `,"inputs":[],"events":[],"counts":{}}`}})

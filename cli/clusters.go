@@ -21,13 +21,13 @@ import (
 
 var clusters = documentKind{
 	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster", list: "clusters",
-	aliases: []string{"clusters"}, usage: "Clusters: what runs on each", labeled: true,
+	aliases: []string{"clusters"}, usage: "Clusters and their assignments", labeled: true,
 	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
 	fields: slices.Concat([]field{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),
-		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or what the server is configured with"),
+		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or those in the server's configuration"),
 		textField("name", "cluster_name", "display `NAME` (default: the id)"),
-		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
+		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels"),
 	}, assignedFields(), []field{
 		boolField("deletion-protection", "deletion_protection", "refuse to delete the cluster or change its DNS name"),
 		numberField("node-count", "node_count", "number of nodes, for your information"),
@@ -86,7 +86,7 @@ func clusterView() view {
 		row: func(raw json.RawMessage) ([]string, error) {
 			var lists map[string]json.RawMessage
 			if err := json.Unmarshal(raw, &lists); err != nil {
-				return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+				return nil, fmt.Errorf("unexpected response of the server: %w", err)
 			}
 			counts := columns(func(n documentKind) string {
 				var list []json.RawMessage
@@ -111,7 +111,7 @@ func clusterFilters() []filter {
 		{&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that run this `VERSION` of it"}, "component_version"},
 		{&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that have this `TAG` of it"}, "oci_tag"},
 		{&cli.StringFlag{Name: "dns", Usage: "only the cluster with this DNS `NAME`"}, "cluster_dns"},
-		{&cli.BoolFlag{Name: "deleted", Usage: "only deleted clusters that Flux is still told to empty"}, "deleted"},
+		{&cli.BoolFlag{Name: "deleted", Usage: "only deleted clusters whose Flux is still served empty lists"}, "deleted"},
 	}
 }
 
@@ -148,7 +148,7 @@ func (s clusterCommands) labelCommand() *cli.Command {
 		Description: "Without --cluster, --selector or --all the first argument names the cluster.\n\n" +
 			args.ExampleText("cluster label demo-cluster-01 tier=web old-", "cluster label --selector environment=dev canary=true --plan"),
 		Flags: slices.Concat(targetFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags(),
-			[]cli.Flag{&cli.BoolFlag{Name: "overwrite", Hidden: true, Usage: "accepted because kubectl wants it; labels are always overwritten"}}),
+			[]cli.Flag{&cli.BoolFlag{Name: "overwrite", Hidden: true, Usage: "accepted for compatibility with kubectl; labels are always overwritten"}}),
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
 			on := targets{}
@@ -202,7 +202,7 @@ func labelsFrom(operands []string) (map[string]any, error) {
 func (s clusterCommands) protectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "protect",
-		Usage:     "Protect a cluster from being deleted or given another DNS name",
+		Usage:     "Protect a cluster against deletion and a change of its DNS name",
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -225,7 +225,7 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 		Usage:     "Delete a cluster: Flux on it removes everything that came from here",
 		ArgsUsage: "NAME",
 		Flags: slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall tells Flux to remove everything; orphan forgets the cluster and Flux keeps what runs"},
+			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall makes Flux remove everything; orphan forgets the cluster, and Flux keeps its objects"},
 			yesFlag(),
 		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -233,11 +233,11 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			mode, what := c.String("mode"), fmt.Sprintf("delete the cluster %q; Flux removes everything on it that came from here", operands[0])
+			mode, what := c.String("mode"), fmt.Sprintf("delete the cluster %q; Flux removes all its objects of this service", operands[0])
 			switch mode {
 			case "uninstall":
 			case "orphan":
-				what = fmt.Sprintf("forget the cluster %q; Flux keeps what is running on it", operands[0])
+				what = fmt.Sprintf("forget the cluster %q; Flux keeps its objects", operands[0])
 			default:
 				return args.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
@@ -259,7 +259,7 @@ func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMe
 		Patches map[string]map[string]json.RawMessage `json:"patches"`
 	}
 	if err := json.Unmarshal(cluster, &doc); err != nil {
-		return nil, errors.New("the server's answer is not a cluster")
+		return nil, errors.New("unexpected response of the server: it is not a cluster")
 	}
 	if values := doc.Patches[component]; values != nil {
 		return values, nil

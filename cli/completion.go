@@ -46,7 +46,7 @@ func (s *session) completionCommand() *cli.Command {
 // completion.
 func (s *session) completeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "__complete", Hidden: true, Usage: "Print what can follow the words of a command line", ArgsUsage: "WORD...",
+		Name: "__complete", Hidden: true, Usage: "Print completions of a command line", ArgsUsage: "WORD...",
 		Action: func(c *cli.Context) error {
 			words := c.Args().Slice()
 			if len(words) == 0 {

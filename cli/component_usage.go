@@ -33,8 +33,8 @@ func (s componentCommands) usageCommand() *cli.Command {
 	return &cli.Command{
 		Name: "usage", Usage: "Show which clusters run a component, at which version, and how many override the catalog",
 		ArgsUsage: "NAME",
-		Description: "Clusters that run the same are one line; OVERRIDING says how many have it from a layer or from a setting of their own, and not from the catalog; " +
-			"explain says from which. PATCHED are those with values of a layer or of their own. " +
+		Description: "Clusters with the same version share a line; OVERRIDING counts those with a setting of their own or of a layer instead of the catalog's; " +
+			"explain names it. PATCHED counts those with values of their own or of a layer. " +
 			"-o wide names the first 100, and cluster list --component NAME --component-version VERSION all.\n\n" +
 			args.ExampleText("component usage podinfo", "cluster list --component podinfo --component-version 6.9.0"),
 		Action: func(c *cli.Context) error {

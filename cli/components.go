@@ -20,7 +20,7 @@ import (
 
 var components = documentKind{
 	kind: "platform_component", name: "component", plural: "platform components", title: "platform component", list: "platform_components",
-	aliases: []string{"components", "platform-component"}, usage: "Platform components: the catalog, and what clusters run of it",
+	aliases: []string{"components", "platform-component"}, usage: "Platform components: the catalog, and its use on clusters",
 	example: "component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0",
 	fields: []field{
 		textField("component-path", "component_path", "`PATH` of the chart, or of the manifests in the artifact"),
@@ -185,7 +185,7 @@ func (s componentCommands) setCommand() *cli.Command {
 				return err
 			}
 			if len(values) == 0 {
-				return args.Errorf("nothing to change: give at least one of --enabled, --oci-tag, --component-path and --component-version")
+				return args.Errorf("nothing to change: set at least one of --enabled, --oci-tag, --component-path and --component-version")
 			}
 			return s.onTargets(c, on, change{operations: on.planner("set_component", withID(components, id, values))}, func(conn client, cluster, hash string) (answer, error) {
 				return s.setAssigned(c, conn, id, cluster, hash, values)
@@ -270,7 +270,7 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 		op = "apply_values"
 		for path, value := range values {
 			if value == nil {
-				return args.Errorf("--apply gives the manager's full set: leave %q out instead of --unset", path)
+				return args.Errorf("--apply sets all values of the manager: omit %q instead of --unset", path)
 			}
 		}
 	}

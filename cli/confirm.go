@@ -49,7 +49,7 @@ func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (
 		return "", s.confirm(c, ch) // an older server cannot plan; any other missing route fails again when the change is sent
 	}
 	if err == nil && plan.PlanHash == "" {
-		err = errors.New("the server's answer is not a plan")
+		err = errors.New("unexpected response of the server: it is not a plan")
 	}
 	if err != nil {
 		return "", err
@@ -85,7 +85,7 @@ func (s *session) confirmAfterRefusal(c *cli.Context, conn client, ch change, re
 		advice = "--confirm " + strings.Join(names, " --confirm ") + ", " + advice
 	}
 	return "", hintedError{refusal, fmt.Sprintf(
-		"Flux would uninstall %s; see which with --plan. Then repeat the command with %s, or with the --plan-hash that the plan shows.",
+		"Flux would uninstall %s; --plan shows them. Then repeat the command with %s, or with the --plan-hash of the plan.",
 		summarize.Removals(plan), advice)}
 }
 
@@ -97,7 +97,7 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 	}
 	return hintedError{
 		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", summarize.Removals(plan), most), //nolint:staticcheck // Flux is a name
-		"see which with --plan.",
+		"--plan shows them.",
 	}
 }
 

@@ -119,7 +119,7 @@ func (l *connection) saveSeenRevision() {
 		return
 	}
 	if err := l.cache.Save(l.seen.Revision()); err != nil && l.console.verbose {
-		l.console.note("what was seen of the server is not kept for the next run: %v", err)
+		l.console.note("the newest revision of the server could not be stored for the next run: %v", err)
 	}
 }
 
@@ -128,17 +128,17 @@ func (l *connection) saveSeenRevision() {
 func (l *connection) onHistoryReplaced(change bool, have, seen int64) bool {
 	l.mu.Lock()
 	first := l.historyErr == nil
-	l.historyErr = hintedError{errors.New("nothing was changed: the server was given another history since an earlier run"), hints[apiclient.CodeUnknownRevision]}
+	l.historyErr = hintedError{errors.New("nothing was changed: the server's history was replaced since an earlier run"), hints[apiclient.CodeUnknownRevision]}
 	l.mu.Unlock()
 	l.seen.Forget()
 	if err := l.cache.Forget(); err != nil {
-		l.console.note("what was seen of the server cannot be forgotten: %v", err)
+		l.console.note("the stored revision of the server cannot be removed: %v", err)
 	}
 	if made, _ := l.lastChange(); made || change {
 		return false
 	}
 	if first {
-		l.console.note("Note: the server was given another history, such as a restored backup or an empty database: it has revision %d, and an earlier run saw %d.", have, seen)
+		l.console.note("Note: the server's history was replaced, such as by a restored backup or an empty database: it has revision %d, and an earlier run saw %d.", have, seen)
 	}
 	return true
 }
@@ -157,7 +157,7 @@ func (l *connection) behindHint(problem *apiclient.Error) string {
 		return ""
 	}
 	return fmt.Sprintf("nothing was changed. The server has revision %d, and an earlier run saw %d there. If that process is behind, try again in a moment. "+
-		"If the server was given another history, such as a restored backup or an empty database, delete %s; what it holds is forgotten after %.0f minutes anyway.",
+		"If the server's history was replaced, such as by a restored backup or an empty database, delete %s; its entries expire after %.0f minutes.",
 		have, asked, l.cache.Path(), config.SeenFor.Minutes())
 }
 

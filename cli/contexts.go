@@ -29,7 +29,7 @@ func (s contexts) configCommand() *cli.Command {
 				Action: func(c *cli.Context) error { return s.currentContext(c) },
 			},
 			{
-				Name: "rename-context", Usage: "Give a context another name", ArgsUsage: "NAME NEW",
+				Name: "rename-context", Usage: "Rename a context", ArgsUsage: "NAME NEW",
 				Action: func(c *cli.Context) error { return s.renameContext(c) },
 			},
 			{
@@ -41,7 +41,7 @@ func (s contexts) configCommand() *cli.Command {
 				Action: func(c *cli.Context) error { return s.deleteContext(c) },
 			},
 			{
-				Name: "view", Usage: "Show the configuration and what is in use, tokens masked",
+				Name: "view", Usage: "Show the configuration and the effective settings, with masked tokens",
 				Action: func(c *cli.Context) error { return s.viewConfig(c) },
 			},
 		},
@@ -64,10 +64,10 @@ func tokenFlags() []cli.Flag {
 func (s contexts) setContextCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "set-context",
-		Usage:     "Create a context, or change what is given of it; the first one becomes the current one",
+		Usage:     "Create a context, or change the given settings of an existing one; the first one becomes the current one",
 		ArgsUsage: "NAME",
-		Description: "Stores --api-url, --ca-file, --client-cert, --client-key, --timeout, --author and where the tokens come from.\n" +
-			"A token given with --api-token or --write-token is written to the file, which only you can read.",
+		Description: "Stores --api-url, --ca-file, --client-cert, --client-key, --timeout, --author and the sources of the tokens.\n" +
+			"A token in --api-token or --write-token is written to the file, which only you can read.",
 		Flags: tokenFlags(),
 		Action: func(c *cli.Context) error {
 			operands, err := arguments(c, "NAME")
@@ -138,7 +138,7 @@ func setContext(f *config.Context, c *cli.Context) error {
 		case 1:
 			*source = given[0]
 		default:
-			return args.Errorf("a token comes from one place: give one of --%s, --%s-env, --%s-file and --%s-command", flag, flag, flag, flag)
+			return args.Errorf("a token has one source: use one of --%s, --%s-env, --%s-file and --%s-command", flag, flag, flag, flag)
 		}
 	}
 	return nil
@@ -233,7 +233,7 @@ func (s contexts) deleteContext(c *cli.Context) error {
 	file.Contexts = slices.DeleteFunc(file.Contexts, func(f config.Context) bool { return f.Name == operands[0] })
 	if file.CurrentContext == operands[0] {
 		file.CurrentContext = ""
-		s.note("There is no current context any more; choose one with: config use-context NAME")
+		s.note("There is no current context now; choose one with: config use-context NAME")
 	}
 	if err := s.environment().Save(c, file); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // demoCommand holds the short forms the demo uses.
 func (s *session) demoCommand() *cli.Command {
 	return &cli.Command{
-		Name: "demo", Hidden: true, Usage: "Short forms of what the demo does",
+		Name: "demo", Hidden: true, Usage: "Short forms of the demo's commands",
 		Subcommands: []*cli.Command{
 			{
 				Name:      "add-namespace",

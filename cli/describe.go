@@ -17,7 +17,7 @@ import (
 
 func (s clusterCommands) describeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "describe", Usage: "Show a cluster, what it runs of each component, and its last changes, for people",
+		Name: "describe", Usage: "Show a cluster with its components, other entries and last changes",
 		ArgsUsage: "NAME",
 		Action: func(c *cli.Context) error {
 			operands, err := arguments(c, "NAME")
@@ -167,7 +167,7 @@ func originName(say api.Saying) string {
 func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessage, inputs []api.FluxPlatformComponent, by valueOrigins) error {
 	var doc api.Cluster
 	if err := json.Unmarshal(effective, &doc); err != nil {
-		return fmt.Errorf("the server's answer is not as expected: %w", err)
+		return fmt.Errorf("unexpected response of the server: %w", err)
 	}
 	excluded, err := readExclusions(own)
 	if err != nil {
@@ -196,7 +196,7 @@ func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessag
 		ids := make([]string, len(entries))
 		for i, entry := range entries {
 			if err := json.Unmarshal(entry["id"], &ids[i]); err != nil {
-				return fmt.Errorf("the server's answer is not as expected: %w", err)
+				return fmt.Errorf("unexpected response of the server: %w", err)
 			}
 			ids[i] += by.origin(n.inputs.name, ids[i])
 		}

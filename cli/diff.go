@@ -28,12 +28,12 @@ func (s *session) diffCommand() *cli.Command {
 		Name:      "diff",
 		Usage:     "Show in which fields the documents of files differ from the fleet, or two documents of the fleet from each other",
 		ArgsUsage: "[KIND/NAME[@REVISION] [KIND/NAME[@REVISION]]]",
-		Description: "KIND/NAME@REVISION is a document as it was at a revision. One alone is compared with what it is now. With --effective clusters " +
-			"are compared with all that they have by their layers.\n\nWhat is printed is text, also when it is not read on a terminal; -o json and -o yaml give a list.\n" +
-			"Exit code 0: nothing differs, 1: something does, 2: the command line is wrong, 3: an error.\n\n" +
+		Description: "KIND/NAME@REVISION is a document at a revision. One alone is compared with the current document. With --effective, clusters " +
+			"are compared with the entries of their layers.\n\nThe output is text, also without a terminal; -o json and -o yaml print a list.\n" +
+			"Exit code 0: no difference, 1: differences, 2: wrong command line, 3: error.\n\n" +
 			args.ExampleText("diff -f fleet/", "diff cluster/prod-01 cluster/prod-02 --effective", "diff cluster/prod-01@41", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
 		Flags: slices.Concat([]cli.Flag{
-			documentsFlag(), &cli.BoolFlag{Name: "effective", Usage: "of clusters: with what their layers give them"},
+			documentsFlag(), &cli.BoolFlag{Name: "effective", Usage: "of clusters: with the entries of their layers"},
 		}, pruneFlags()),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

@@ -34,7 +34,7 @@ func writeDocs(w io.Writer, app *cli.App) error {
 	b.WriteString(docsIntro)
 	b.WriteString("\n## Flags of every command\n")
 	docsFlags(&b, app.Flags)
-	b.WriteString("\n## Flags of changes\n\nCommands that change something take these, as far as they make sense for them; each command names which.\n")
+	b.WriteString("\n## Flags of changes\n\nCommands that make a change accept these flags; each command lists its own.\n")
 	docsFlags(&b, changeFlags())
 	b.WriteString("\n## Commands\n")
 	docsCommands(&b, app.Commands)

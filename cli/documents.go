@@ -45,7 +45,7 @@ func documentsFlag() cli.Flag {
 func (a *applyRun) documents(c *cli.Context) ([]document, error) {
 	names := c.StringSlice("file")
 	if len(names) == 0 {
-		return nil, args.Errorf("%s needs documents: give them with -f", c.Command.HelpName)
+		return nil, args.Errorf("%s needs documents: use -f", c.Command.HelpName)
 	}
 	var (
 		docs  []document

@@ -19,8 +19,8 @@ import (
 
 func (v kindCommands) editCommand() *cli.Command {
 	return &cli.Command{
-		Name: "edit", Usage: "Edit a " + v.title + " in your editor; only if nobody changes it meanwhile", ArgsUsage: "NAME",
-		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal you then see the plan and are asked. When something goes wrong, the file is kept.",
+		Name: "edit", Usage: "Edit a " + v.title + " in your editor; fails if another client changes it at the same time", ArgsUsage: "NAME",
+		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal the plan is shown and confirmed. After an error, the file is kept.",
 		Flags:       slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
 			operands, err := arguments(c, "NAME")
@@ -63,9 +63,9 @@ func edits(file string, err error) error {
 	case err == nil || errors.Is(err, errDiffers):
 		return errors.Join(err, os.Remove(file))
 	case apiclient.ErrorCode(err) == "stale":
-		return hintedError{err, "somebody has changed it since you began: edit it again. What you made of it is kept in " + file}
+		return hintedError{err, "another client changed it since: edit it again. Your version is kept in " + file}
 	}
-	return hintedError{err, fmt.Sprintf("nothing was changed. What you made of it is kept in %s; when it is right: diff -f %s, apply -f %s", file, file, file)}
+	return hintedError{err, fmt.Sprintf("nothing was changed. Your version is kept in %s; to use it: diff -f %s, apply -f %s", file, file, file)}
 }
 
 // editable returns a document as YAML to edit: without the fields that the server sets, and with its kind, so that apply can read
@@ -77,16 +77,16 @@ func (n documentKind) editable(id string, body json.RawMessage) ([]byte, error) 
 	}
 	text, err := render.Editable(body, readOnly)
 	if err != nil {
-		return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+		return nil, fmt.Errorf("unexpected response of the server: %w", err)
 	}
-	head := fmt.Sprintf("# %s/%s. Save it and leave the editor; what you take out is taken out, and without a change nothing is done.\nkind: %s\n", n.name, id, kind)
+	head := fmt.Sprintf("# %s/%s. Save the file and close the editor. Deleted fields are removed. An unchanged file changes nothing.\nkind: %s\n", n.name, id, kind)
 	return append([]byte(head), text...), nil
 }
 
 // changeEdited sends the difference between a document's text before and after the edit.
 func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
 	if lastLineTruncated(after) {
-		return args.Errorf("the file looks cut off: its last line has no end")
+		return args.Errorf("the file seems truncated: its last line has no newline")
 	}
 	was, err := fieldsOf(before)
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *session) reportError(err error) {
 			_, _ = fmt.Fprintf(&b, "  %s: %s\n", render.Printable(where), render.Printable(field.Detail))
 		}
 		if problem.Lost {
-			b.WriteString("  An earlier attempt was sent and its answer was lost: it may have been carried out.\n")
+			b.WriteString("  An earlier attempt was sent and its response was lost: the change may have been made.\n")
 		}
 	}
 	b.WriteString(s.earlierChangeText())
@@ -160,7 +160,7 @@ func errorText(err error) string {
 
 func problemText(e *apiclient.Error) string {
 	if e.Problem.Error == "" {
-		detail := firstNonEmpty(e.Problem.Detail, "this does not look like an answer of flux-resourceset")
+		detail := firstNonEmpty(e.Problem.Detail, "this is not a response of flux-resourceset")
 		return fmt.Sprintf("%s %s was answered with status %d: %s", e.Method, e.Path, e.StatusCode, detail)
 	}
 	return fmt.Sprintf("%s (%d %s)", e.Problem.Detail, e.StatusCode, e.Problem.Error)
@@ -181,7 +181,7 @@ func (s *session) hint(err error) string {
 		return hints[firstNonEmpty(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	if lost, ok := errors.AsType[*apiclient.UnansweredError](err); ok {
-		return fmt.Sprintf("look before you repeat it, with: revision list --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)
+		return fmt.Sprintf("before you repeat it, check: revision list --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)
 	}
 	var (
 		op         *net.OpError
@@ -198,33 +198,33 @@ func (s *session) hint(err error) string {
 	case errors.As(err, &dns), errors.As(err, &op):
 		return serverHint
 	case errors.Is(err, context.DeadlineExceeded):
-		return serverHint + " --timeout gives it longer."
+		return serverHint + " --timeout sets a longer limit."
 	}
 	return ""
 }
 
 // hints by error code of the server, or by status without a code.
 var hints = map[string]string{
-	"unauthorized":          "reads take FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows which are set.",
-	"forbidden":             "this token may not do that, auth whoami shows what it may; use one with a higher role, see: token create --help",
-	"method_not_allowed":    "a server in read-only mode takes no changes: point FLUX_API_URL at the one in crud mode.",
+	"unauthorized":          "reads use FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows those that are set.",
+	"forbidden":             "this token lacks the permission, auth whoami shows those that it has; use one with a higher role, see: token create --help",
+	"method_not_allowed":    "a server in read-only mode rejects changes: set FLUX_API_URL to the server in crud mode.",
 	"in_use":                "unassign it first where it is used; --cascade unassigns it from every cluster in the same change.",
 	"protected":             "lift the protection with: cluster protect ID --off",
-	"stale":                 "somebody changed it in the meantime: look at it again, then repeat the change.",
+	"stale":                 "another client changed it in the meantime: check it, then repeat the change.",
 	"too_large":             "apply parts of the fleet one after the other, such as one kind or directory at a time, definitions before clusters; each part is then a change of its own.",
 	"store_unavailable":     "nothing was changed; try again in a moment.",
-	"contended":             "nothing was changed; others change the fleet so often that this one did not get its turn: try again in a moment.",
-	"unknown_revision":      "what was seen of the server before is forgotten now: look at what is there, then repeat the command.",
-	"outcome_unknown":       "the change may or may not have been made: look before you repeat it, with: revision list --limit 5",
-	"field_conflict":        "ownership CLUSTER COMPONENT shows who manages what; after talking to them, --force takes a value over.",
+	"contended":             "nothing was changed; other clients change the fleet too often: try again in a moment.",
+	"unknown_revision":      "the revisions stored for the server were removed: check the fleet, then repeat the command.",
+	"outcome_unknown":       "the change may or may not have been made: before you repeat it, check: revision list --limit 5",
+	"field_conflict":        "ownership CLUSTER COMPONENT shows the managers; with their consent, --force takes a value over.",
 	"object_conflict":       "unassign one of the two from the cluster, or put both into one definition.",
-	"revert_conflict":       "nothing was changed; --ours keeps what was changed since, --theirs takes that back as well, and --only takes back a part.",
-	"confirmation_required": "look at the effect with --plan, then repeat the command with --max-removals N, or with the --plan-hash that the plan shows.",
+	"revert_conflict":       "nothing was changed; --ours keeps later changes, --theirs reverts them as well, and --only reverts a part.",
+	"confirmation_required": "check the effect with --plan, then repeat the command with --max-removals N, or with the --plan-hash of the plan.",
 	"internal_error":        "the server's log has the cause, under the request id.",
-	"unresolved_reference":  "the stored data names something that does not exist; the server's log says what.",
-	"401":                   "something in front of the server wants other credentials.",
-	"502":                   "a proxy answers, but the server behind it does not; a change may have been made, so look before you repeat it, with: revision list --limit 5",
-	"504":                   "a proxy answers, but the server behind it does not; a change may have been made, so look before you repeat it, with: revision list --limit 5",
+	"unresolved_reference":  "the stored data refers to a document that does not exist; the server's log names it.",
+	"401":                   "a proxy in front of the server requires other credentials.",
+	"502":                   "the proxy responds, but the server behind it does not; a change may have been made, so before you repeat it, check: revision list --limit 5",
+	"504":                   "the proxy responds, but the server behind it does not; a change may have been made, so before you repeat it, check: revision list --limit 5",
 	"503":                   "the server is not ready; try again in a moment, or see: status",
 	"404":                   "the address reaches a server, but not this service; check its path in FLUX_API_URL.",
 }

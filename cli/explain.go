@@ -19,13 +19,13 @@ func (s *session) explainCommand() *cli.Command {
 		Name:      "explain",
 		Usage:     "Show where each value of a cluster's inputs comes from, and what it overrides",
 		ArgsUsage: "CLUSTER [NAME]",
-		Description: "NAME is a component, or what --list has. With -o wide also where in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
+		Description: "NAME is a component, or an entry of --list. -o wide adds the place in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
 			args.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain --fields cluster.patches"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: platform-components, namespaces, rolebindings, or a resource type; without NAME all", Value: "platform-components"},
-			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without asking the server"},
+			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without a server"},
 			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches"},
-			&cli.StringFlag{Name: "pointer", Usage: "only what is at or below this JSON `POINTER` in an input"},
+			&cli.StringFlag{Name: "pointer", Usage: "only values at or below this JSON `POINTER` in an input"},
 		},
 		Action: s.explain,
 	}
@@ -37,7 +37,7 @@ func (s *session) explain(c *cli.Context) error {
 	}
 	operands := c.Args().Slice()
 	if len(operands) < 1 || len(operands) > 2 {
-		return args.Errorf("%s takes CLUSTER, and then maybe NAME", c.Command.HelpName)
+		return args.Errorf("%s takes CLUSTER, and optionally NAME", c.Command.HelpName)
 	}
 	if err := checkIDs([]string{"CLUSTER", "NAME"}[:len(operands)], operands); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *session) explain(c *cli.Context) error {
 	pointer := c.String("pointer")
 	if c.IsSet("path") {
 		if c.IsSet("pointer") || len(operands) < 2 {
-			return args.Errorf("--path is about one component, and takes the place of --pointer")
+			return args.Errorf("--path needs one component, and replaces --pointer")
 		}
 		pointer = "/patches/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.String("path"))
 	}

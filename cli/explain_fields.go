@@ -94,7 +94,7 @@ var fieldSchemaNames = map[string]string{
 // explainFields prints the schema at PATH: a kind and its fields, separated by dots.
 func (s *session) explainFields(c *cli.Context, path string) error {
 	if c.Args().Present() {
-		return args.Errorf("--fields takes no CLUSTER: it is about the fields of a kind, such as cluster.patches")
+		return args.Errorf("--fields takes no CLUSTER: it explains fields of a kind, such as cluster.patches")
 	}
 	names := strings.Split(path, ".")
 	kind := names[0]

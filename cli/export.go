@@ -20,9 +20,9 @@ type exporter struct{ *session }
 func (s exporter) exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "Print the documents of the fleet, or of some kinds, as apply takes them",
+		Usage:     "Print the documents of the fleet, or of some kinds, in the form that apply reads",
 		ArgsUsage: "[KIND|KIND/NAME]...",
-		Description: "Applied again, the output changes nothing; applied later, it puts every field back that it has. It is YAML unless -o says otherwise.\n\n" +
+		Description: "Applied at once, the output changes nothing; applied later, it restores every field that it contains. It is YAML without -o.\n\n" +
 			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
 		Action: func(c *cli.Context) error {
 			wanted, err := wantedFrom(c.Args().Slice())

@@ -40,14 +40,14 @@ func (f exportedFile) path() (string, error) {
 func (s exporter) split(c *cli.Context, files []exportedFile) error {
 	dir := c.String("split")
 	if dir == "" || c.IsSet("output") {
-		return args.Errorf("--split takes a directory, and no --output: the files are YAML")
+		return args.Errorf("--split needs a directory, and excludes --output: the files are YAML")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: nothing was written, because documents that are there would be applied with the others", dir)
+		return fmt.Errorf("%s is not empty: nothing was written, because apply would also read the files in it", dir)
 	}
 	for _, f := range files {
 		if err := f.write(dir); err != nil {

@@ -189,7 +189,7 @@ func fileFlag(of string) cli.Flag {
 }
 
 func yesFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Category: args.ChangeCategory, Usage: "do not ask"}
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Category: args.ChangeCategory, Usage: "do not prompt"}
 }
 
 func fullFlag() cli.Flag {
@@ -197,7 +197,7 @@ func fullFlag() cli.Flag {
 }
 
 func dryRunFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "dry-run", Category: args.ChangeCategory, Usage: "let the server check everything and show the result, but change nothing"}
+	return &cli.BoolFlag{Name: "dry-run", Category: args.ChangeCategory, Usage: "have the server check the change and show the result, without a change"}
 }
 
 // writeFlags are the flags of every change of a document.
@@ -285,7 +285,7 @@ func arguments(c *cli.Context, names ...string) ([]string, error) {
 func severalArguments(c *cli.Context, name string) ([]string, error) {
 	operands := c.Args().Slice()
 	if len(operands) == 0 {
-		return nil, args.Errorf("%s takes %s, not nothing", c.Command.HelpName, name)
+		return nil, args.Errorf("%s takes %s", c.Command.HelpName, name)
 	}
 	for _, arg := range operands {
 		if err := checkID(name, arg); err != nil {

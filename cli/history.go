@@ -92,7 +92,7 @@ func (v kindCommands) historyDescription() string {
 	const rest = "it is empty when the revision changed only the document. -o json has their values."
 	switch v.kind {
 	case apiclient.KindCluster:
-		return "It includes the revisions that changed what the cluster is served by way of layers, the catalog and resource types. SERVED names " +
+		return "It includes the revisions that changed the cluster's inputs through layers, the catalog and resource types. SERVED names " +
 			"the inputs and fields that a revision changed; " + rest
 	case apiclient.KindPlatformComponent:
 		return "It includes the revisions that changed what any cluster is served of the component, by way of layers, clusters and the components " +
@@ -122,7 +122,7 @@ const servedColumn = 5 // after WHAT
 
 func (v kindCommands) rollbackCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rollback", Usage: "Put a " + v.title + " back to what it was before its last change, as a new revision; a second time undoes the first",
+		Name: "rollback", Usage: "Restore a " + v.title + " to its version before the last change, as a new revision; a second time reverts the first",
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -172,7 +172,7 @@ func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations plan
 			return a, err
 		}
 	}
-	return answer{}, errors.New("somebody else keeps changing it at the same time; try again")
+	return answer{}, errors.New("other clients keep changing it; try again")
 }
 
 // rollback restores the revision before the last one that changed the document. A newly created document is not deleted: that would
@@ -195,7 +195,7 @@ func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *syn
 	}
 	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existedBefore(history[0], v.kind, id) {
 		return nil, hintedError{
-			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is nothing to go back to", v.title, id, history[0].Revision),
+			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is no earlier version", v.title, id, history[0].Revision),
 			fmt.Sprintf("delete it with: %s delete %s", v.command(), id),
 		}
 	}
@@ -215,7 +215,7 @@ func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *syn
 // unchanged.
 func (s *session) noteOtherChanges(last api.RevisionSummary) {
 	if n := last.ChangeCount - 1; n > 0 {
-		s.note("Revision %d changed %s as well; to take all of it back: revision revert %d", last.Revision, count(n, "other document"), last.Revision)
+		s.note("Revision %d changed %s as well; to revert all of it: revision revert %d", last.Revision, count(n, "other document"), last.Revision)
 	}
 }
 
@@ -228,9 +228,9 @@ func atRevision(n int64) url.Values { return url.Values{"revision": {strconv.For
 
 func (s *session) restoreCommand() *cli.Command {
 	return &cli.Command{
-		Name: "restore", Usage: "Put one document, or the whole fleet, back to what it was at a revision, as a new revision",
+		Name: "restore", Usage: "Restore one document, or the whole fleet, to its state at a revision, as a new revision",
 		ArgsUsage: "REVISION [KIND NAME]",
-		Description: "What did not exist then is deleted, and Flux told to remove it: see that with --plan.\n\n" +
+		Description: "Documents that did not exist then are deleted, and Flux removes their objects: --plan shows the effect.\n\n" +
 			args.ExampleText("restore 41 component grafana --plan", "restore 41 --yes"),
 		Flags: slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -243,7 +243,7 @@ func (s *session) restoreCommand() *cli.Command {
 				return args.Errorf("%q is not the number of a revision", operands[0])
 			}
 			op := operation{"op": "restore", "revision": revision}
-			what := fmt.Sprintf("put the whole fleet back to revision %d", revision)
+			what := fmt.Sprintf("restore the whole fleet to revision %d", revision)
 			if len(operands) == 3 {
 				n, ok := findKind(operands[1])
 				if !ok {
@@ -253,7 +253,7 @@ func (s *session) restoreCommand() *cli.Command {
 					return err
 				}
 				op = n.operation("restore", operands[2], op)
-				what = fmt.Sprintf("put the %s %q back to revision %d", n.title, operands[2], revision)
+				what = fmt.Sprintf("restore the %s %q to revision %d", n.title, operands[2], revision)
 			}
 			if c.String("reason") == "" {
 				if err := c.Set("reason", fmt.Sprintf("restored to revision %d", revision)); err != nil {

@@ -101,7 +101,7 @@ func checkEndOfInput(part string) error {
 	err := dec.Decode(&node)
 	if err == nil {
 		if err = dec.Decode(&node); err == nil {
-			err = errors.New("there is more behind the end of the document")
+			err = errors.New("there is text after the end of the document")
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -172,7 +172,7 @@ func (s *session) input(name string) ([]byte, error) {
 		return nil, err
 	}
 	if lastLineTruncated(data) {
-		return nil, args.Errorf("%s looks cut off: its last line has no end, so nothing was read from it; if it is whole, end it with a newline", sourceName(name))
+		return nil, args.Errorf("%s seems truncated: its last line has no newline, so nothing was read; if it is complete, add a newline", sourceName(name))
 	}
 	return data, nil
 }

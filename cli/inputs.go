@@ -64,14 +64,14 @@ func (s inputCommands) inputsCommand() *cli.Command {
 	names := inputTypeNames()
 	return &cli.Command{
 		Name:      "inputs",
-		Usage:     "Show what the Flux of a cluster receives",
+		Usage:     "Show the inputs that a cluster's Flux receives",
 		ArgsUsage: "CLUSTER",
 		Description: "CLUSTER is an id or a DNS name; a name with a dot in it is taken for a DNS name.\n" +
-			"--static prints the list alone, as flux-operator build rset -f RESOURCESET --inputs-from FILE takes it.\n\n" +
+			"--static prints the list alone, in the form of flux-operator build rset -f RESOURCESET --inputs-from FILE.\n\n" +
 			args.ExampleText("inputs demo-cluster-01 --type namespaces --static > inputs.yaml"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + args.ListOf(names) + ", or a resource type"},
-			&cli.BoolFlag{Name: "static", Usage: "only the list, as YAML unless -o says otherwise"},
+			&cli.BoolFlag{Name: "static", Usage: "only the list, as YAML without -o"},
 		},
 		Action: func(c *cli.Context) error {
 			operands, err := arguments(c, "CLUSTER")

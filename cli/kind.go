@@ -81,7 +81,7 @@ func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error
 	return func(raw json.RawMessage) ([]string, error) {
 		var doc T
 		if err := json.Unmarshal(raw, &doc); err != nil {
-			return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+			return nil, fmt.Errorf("unexpected response of the server: %w", err)
 		}
 		return cells(doc), nil
 	}

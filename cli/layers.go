@@ -19,10 +19,10 @@ import (
 // layers are the documents with settings that clusters share.
 var layers = documentKind{
 	kind: "layer", name: "layer", plural: "layers", title: "layer", list: "layers", aliases: []string{"layers"},
-	usage:   "Layers: what clusters have in common, said once for all that a selector matches",
+	usage:   "Layers: shared settings for all clusters that match a selector",
 	example: "layer create prod-eu --priority 200 --selector environment=prod,region=eu --namespace observability",
 	fields: []field{
-		textField("description", "description", "what it is, for people"),
+		textField("description", "description", "description for people"),
 		numberField("priority", "priority", "`NUMBER` that no other layer has; the higher one wins"),
 		textField("selector", "selector", "which clusters: a label `SELECTOR`, also over environment and id; instead of --all"),
 		boolField("all", "all", "every cluster"),
@@ -32,7 +32,7 @@ var layers = documentKind{
 		referencesField("components", "platform_components", "former name of --component").hidden(),
 		referencesField("namespaces", "namespaces", "former name of --namespace").hidden(),
 		referencesField("rolebindings", "rolebindings", "former name of --rolebinding").hidden(),
-		boolField("deletion-protection", "deletion_protection", "protect these clusters, whatever their documents say"),
+		boolField("deletion-protection", "deletion_protection", "protect these clusters, independent of their documents"),
 	},
 	view: view{
 		header: []string{"ID", "PRIORITY", "CLUSTERS", "COMPONENTS", "NAMESPACES", "ROLEBINDINGS", "REVISION", "RESOURCES", "DESCRIPTION", "UPDATED"},
@@ -80,7 +80,7 @@ var layers = documentKind{
 func (s *session) layerCommand() *cli.Command {
 	v := kindCommands{s, layers}
 	remove := v.deleteCommand()
-	remove.Usage = "Delete a layer: what only it gave leaves the clusters that it matched"
+	remove.Usage = "Delete a layer: its clusters lose the entries that only it assigned"
 	remove.Flags = slices.DeleteFunc(remove.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "cascade") })
 	return v.documentCommand(remove, s.layerClustersCommand(), s.adoptCommand())
 }
@@ -130,10 +130,10 @@ func (s *session) layerClustersCommand() *cli.Command {
 func (s *session) adoptCommand() *cli.Command {
 	v := kindCommands{s, layers}
 	return &cli.Command{
-		Name: "adopt", Usage: "Move what all clusters of a layer say alike out of their documents into the layer; what they are given stays as it is",
+		Name: "adopt", Usage: "Move the settings that all clusters of a layer share from their documents into the layer; their inputs stay the same",
 		ArgsUsage: "NAME",
-		Description: "With fields given, the layer is created or changed first, in the same change. Entries that only differ in their settings, and stand " +
-			"first, are given by the layer, and the clusters go on saying the settings. Values that a field manager owns stay.\n\n" +
+		Description: "With fields, the layer is created or changed first, in the same change. Entries that differ only in their settings, and come " +
+			"first, move to the layer, and the settings stay on the clusters. Values that a field manager owns stay.\n\n" +
 			args.ExampleText("layer adopt base --priority 100 --all --plan", "layer adopt prod --priority 200 --selector environment=prod"),
 		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the layer"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -150,7 +150,7 @@ func (s *session) adoptCommand() *cli.Command {
 				return []operation{put, adopt}, err
 			}
 			return v.perform(c, change{
-				operations: operations, description: fmt.Sprintf("move what all clusters of layer %q say alike into it", id), unconfirmedInScripts: true,
+				operations: operations, description: fmt.Sprintf("move the shared settings of layer %q's clusters into it", id), unconfirmedInScripts: true,
 				request: func(conn client, hash string) (answer, error) {
 					return v.retryOnConflict(func() (answer, error) {
 						ops, err := operations(conn)

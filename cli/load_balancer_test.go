@@ -205,11 +205,11 @@ func TestReplacedHistory(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"cluster list -o name", 0, "Note: the server was given another history"},
-		{"cluster label demo-cluster-01 a=b --plan -o name", 1, "Note: the server was given another history"},
-		{"namespace create another", 1, "Error: the store has no revision 4"},                                                                             // starts with a change
-		{"component patch podinfo --cluster demo-cluster-01 --set replicaCount=4", 1, "Error: nothing was changed: the server was given another history"}, // starts with a read
-		{"apply -f testdata/one.yaml", 1, "Error: nothing was changed: the server was given another history"},
+		{"cluster list -o name", 0, "Note: the server's history was replaced"},
+		{"cluster label demo-cluster-01 a=b --plan -o name", 1, "Note: the server's history was replaced"},
+		{"namespace create another", 1, "Error: the store has no revision 4"},                                                                          // starts with a change
+		{"component patch podinfo --cluster demo-cluster-01 --set replicaCount=4", 1, "Error: nothing was changed: the server's history was replaced"}, // starts with a read
+		{"apply -f testdata/one.yaml", 1, "Error: nothing was changed: the server's history was replaced"},
 	} {
 		t.Run(test.first, func(t *testing.T) {
 			t.Parallel()
@@ -235,7 +235,7 @@ func TestReplacedHistory(t *testing.T) {
 				t.Errorf("the next command: exit %d\n%s", got.code, got.stderr)
 			}
 			if kept, err := os.ReadFile(filepath.Join(state, "revisions.jsonl")); err != nil || !strings.Contains(string(kept), "other.example.com") {
-				t.Errorf("what was seen of another server is gone: %v %s", err, kept)
+				t.Errorf("the stored revision of another server is gone: %v %s", err, kept)
 			}
 			if got := run(t, cli.Env{}, variables, "revision", "list", "-o", "name"); got.stdout != "revision/1\n" {
 				t.Errorf("something was changed: %s%s", got.stdout, got.stderr)

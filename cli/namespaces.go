@@ -12,11 +12,11 @@ import (
 
 var namespaces = documentKind{
 	kind: "namespace", name: "namespace", plural: "namespaces", title: "namespace", list: "namespaces",
-	aliases: []string{"namespaces", "ns"}, usage: "Namespaces that clusters are given",
+	aliases: []string{"namespaces", "ns"}, usage: "Namespaces, and their assignments to clusters",
 	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
 	fields: []field{
-		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; the labels given replace all"),
-		mapField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; the annotations given replace all"),
+		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels"),
+		mapField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; replaces all annotations"),
 		textField("deletion-policy", "deletion_policy", "`POLICY` when it is unassigned from a cluster: delete it with everything in it, or orphan it"),
 	},
 	view: view{

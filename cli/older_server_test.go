@@ -50,7 +50,7 @@ func TestListsOfOlderServer(t *testing.T) {
 				t.Errorf("export: %d %s", got.code, got.stderr)
 			}
 			got := run(t, cli.Env{}, settings, "bootstrap", "c", "--values", "--timeout", "5s")
-			if (got.code == 0) != test.exports || strings.Contains(got.stderr, "nothing for resource types") != test.notes {
+			if (got.code == 0) != test.exports || strings.Contains(got.stderr, "no manifests for resource types") != test.notes {
 				t.Errorf("bootstrap: %d %s", got.code, got.stderr)
 			}
 		})

@@ -15,9 +15,9 @@ import (
 // ownerFlags set the field manager of a change of values.
 func ownerFlags() []cli.Flag {
 	return []cli.Flag{
-		fieldManagerFlag("own the values given as this `MANAGER`: others cannot change them unawares"),
+		fieldManagerFlag("own the given values as this `MANAGER`: other managers cannot change them without --force"),
 		&cli.BoolFlag{Name: "force", Usage: "take over values that another manager owns, instead of failing"},
-		&cli.BoolFlag{Name: "apply", Usage: "the values given are all this manager wants: what it owned and is not given goes, unless somebody else owns it too"},
+		&cli.BoolFlag{Name: "apply", Usage: "apply all values of this manager: its other values are removed, unless another manager owns them, too"},
 	}
 }
 
@@ -105,11 +105,11 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 
 func (s ownershipCommands) relinquishCommand() *cli.Command {
 	return &cli.Command{
-		Name: "relinquish", Usage: "Give up every value that a manager owns of a component on clusters; what nobody else owns is removed",
+		Name: "relinquish", Usage: "Release every value that a manager owns of a component on clusters; values without another owner are removed",
 		ArgsUsage: "NAME " + targetsUsage,
 		Flags: slices.Concat(targetFlags(), []cli.Flag{
 			fieldManagerFlag("the `MANAGER` (required)"),
-			&cli.BoolFlag{Name: "retain", Usage: "leave the values, owned by nobody"}, yesFlag(),
+			&cli.BoolFlag{Name: "retain", Usage: "keep the values, without an owner"}, yesFlag(),
 		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, on, err := assignmentOf(c)

@@ -44,7 +44,7 @@ func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (jso
 func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	for _, flag := range []string{"dry-run", "if-match", "plan-hash"} {
 		if c.IsSet(flag) {
-			return args.Errorf("--plan changes nothing, so it cannot take --%s", flag)
+			return args.Errorf("--plan changes nothing, so it excludes --%s", flag)
 		}
 	}
 	if c.IsSet("templates") && c.String("templates") == "" {
@@ -156,7 +156,7 @@ func (w *planWriter) counts(plan api.Plan) {
 	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
 		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
 	if t.Clusters == 0 && len(plan.Ownership) == 0 {
-		w.linef("It changes data here, and nothing that any cluster receives.")
+		w.linef("It changes stored data only; no cluster receives another input.")
 	}
 	if removals := summarize.RemovalSentence(plan); removals != "" {
 		w.linef("%s", w.paint(render.Red, removals))

@@ -66,7 +66,7 @@ func (p renderedPlan) objects() int {
 func renderedFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "rendered", Usage: "with --plan: show how the Kubernetes objects of the clusters would differ"},
-		&cli.StringFlag{Name: "templates", Usage: "with --plan: what clusters render with, ResourceSets in a YAML `FILE` (default: the shipped ones)"},
+		&cli.StringFlag{Name: "templates", Usage: "with --plan: the clusters' templates, as ResourceSets in a YAML `FILE` (default: the shipped ones)"},
 	}
 }
 

@@ -101,7 +101,7 @@ func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 		w.linef("\n%s were not rendered; --full renders all.", count(p.Left, "more cluster"))
 	}
 	for _, list := range p.Unread {
-		w.linef("\n%s", render.Printable("No template here reads "+list+": --templates gives one that does."))
+		w.linef("\n%s", render.Printable("No template here reads "+list+": set --templates to one that does."))
 	}
 }
 

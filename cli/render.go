@@ -24,8 +24,8 @@ func (s renderer) renderCommand() *cli.Command {
 		Usage:     "Show the Kubernetes objects that a cluster would end up with",
 		ArgsUsage: "CLUSTER",
 		Description: "The cluster's inputs are read from the API and rendered here, with the ResourceSets that are shipped and the\n" +
-			"templates of the resource types, or with your own. No cluster is asked. A file may hold several ResourceSets, and the ResourceSetInputProviders whose\n" +
-			"defaultValues they use, so what bootstrap prints can be rendered as it is. CLUSTER is an id or a DNS name.\n\n" +
+			"templates of the resource types, or with your own, without access to a cluster. A file may contain several ResourceSets, and the ResourceSetInputProviders whose\n" +
+			"defaultValues they use, so the output of bootstrap can be rendered. CLUSTER is an id or a DNS name.\n\n" +
 			args.ExampleText(
 				"render demo-cluster-01",
 				"render demo-cluster-01 --type namespaces",
@@ -35,7 +35,7 @@ func (s renderer) renderCommand() *cli.Command {
 			),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones, and one for each resource type with a template)"},
-			&cli.StringFlag{Name: "type", Usage: "only what is rendered from inputs of this `TYPE`: " + args.ListOf(inputTypeNames()) + ", or a resource type (default: all)"},
+			&cli.StringFlag{Name: "type", Usage: "only objects of inputs of this `TYPE`: " + args.ListOf(inputTypeNames()) + ", or a resource type (default: all)"},
 		},
 		Action: func(c *cli.Context) error {
 			operands, err := arguments(c, "CLUSTER")
@@ -171,7 +171,7 @@ func (s renderer) shippedSets(c *cli.Context, conn client, only string) ([]byte,
 		if t.template != "" {
 			texts = append(texts, t.template)
 		} else if t.name == only {
-			return nil, fmt.Errorf("the resource type %q has no template: give a ResourceSet with -f", t.name)
+			return nil, fmt.Errorf("the resource type %q has no template: pass a ResourceSet with -f", t.name)
 		}
 	}
 	return []byte(strings.Join(texts, "\n---\n")), nil

@@ -34,12 +34,12 @@ func resourcesOf(of api.ResourceType) documentKind {
 	template, wrong := resourceSetOf(of)
 	return documentKind{
 		resourceType: id, kind: resourcePrefix + id, name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
-		usage:   "Definitions of your resource types, and which clusters are given them",
+		usage:   "Definitions of your resource types, and their assignments to clusters",
 		example: "resource network-policies create podinfo --set namespace=podinfo --set ports=[9898] --cluster demo-cluster-01",
 		fields:  specFields("set", "spec", "", properties),
 		view:    properties.view(true),
 		assignable: &assignable{
-			word: id, removed: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of what the definition says; those given replace all", properties),
+			word: id, removed: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of the definition's; replaces all overrides", properties),
 			inputs: inputType{
 				name: id, template: template, wrong: wrong,
 				poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
@@ -214,7 +214,7 @@ func (p typeProperties) view(definitions bool) view {
 // each of them reads both.
 func specFields(flag, name, usage string, properties typeProperties) []field {
 	read := func(c *cli.Context, _ string) (any, error) { return properties.given(c, flag) }
-	plainly := listField(flag, name, "`NAME=VALUE`: a property"+usage+"; a text if the schema says so, else JSON; repeat for more")
+	plainly := listField(flag, name, "`NAME=VALUE`: a property"+usage+"; a string if the schema requires one, else JSON; repeat for more")
 	exactly := listField(flag+"-json", name, "`NAME=JSON`: a property"+usage+"; repeat for more")
 	plainly.read, exactly.read = read, read
 	plainly.merge, exactly.merge = true, true
@@ -308,7 +308,7 @@ func (n documentKind) entries(cluster json.RawMessage) ([]map[string]json.RawMes
 		err = json.Unmarshal(list, &entries)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the server's answer is not as expected: %w", err)
+		return nil, fmt.Errorf("unexpected response of the server: %w", err)
 	}
 	return entries, nil
 }

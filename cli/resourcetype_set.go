@@ -22,7 +22,7 @@ func resourceSetOf(of api.ResourceType) (string, error) {
 		err = fmt.Errorf("%d objects in place of one", len(objects))
 	}
 	if err != nil {
-		return "", fmt.Errorf("what is shipped for %s: %w", namespaces.plural, err)
+		return "", fmt.Errorf("the shipped manifests for %s: %w", namespaces.plural, err)
 	}
 	set := objects[0]
 	customizeForType(set, of)
@@ -74,7 +74,7 @@ func typeObjects(of api.ResourceType) ([]kubeObject, error) {
 	}
 	const provided = 2
 	if len(made) != provided {
-		return nil, fmt.Errorf("what is shipped has %d objects for %s", len(made), namespaces.plural)
+		return nil, fmt.Errorf("the shipped manifests have %d objects for %s", len(made), namespaces.plural)
 	}
 	return made, nil
 }

@@ -19,9 +19,9 @@ var resourceTypes = documentKind{
 	aliases: []string{"rt", "resource-types"}, usage: "Resource types: kinds of definitions that are made by you",
 	example: "resource-type create network-policies -f network-policies.yaml",
 	fields: []field{
-		textField("description", "description", "what it is, for people"),
+		textField("description", "description", "description for people"),
 		listField("overridable", "overridable", "`PROPERTY` that clusters may set otherwise; repeat for more; replaces all"),
-		textField("removal", "removal", "what Flux does with an object whose input goes: delete, or keep if the template sees to it"),
+		textField("removal", "removal", "effect on an object whose input is removed: delete, or keep with the annotation of the template"),
 	},
 	view: view{
 		header: []string{"ID", "REMOVAL", "TEMPLATE", "OVERRIDABLE", "REVISION", "DESCRIPTION", "UPDATED"},
@@ -64,7 +64,7 @@ var resourceTypes = documentKind{
 func (s *session) resourceTypeCommand() *cli.Command {
 	v := kindCommands{s, resourceTypes}
 	remove := v.deleteCommand()
-	remove.Usage = "Delete a resource type of which there are no definitions"
+	remove.Usage = "Delete a resource type without definitions"
 	for _, f := range remove.Flags {
 		if flag, ok := f.(*cli.BoolFlag); ok && flag.Name == "cascade" {
 			flag.Usage = "delete its definitions, and unassign them from every cluster, in the same change"

@@ -26,7 +26,7 @@ func (s *session) prepareResultLine(c *cli.Context, conn client, ch change) erro
 		return err
 	}
 	if err := s.newest(c, conn); err != nil && s.verbose {
-		s.note("the newest revision could not be asked: %v", err)
+		s.note("the newest revision could not be read: %v", err)
 	}
 	return nil
 }
@@ -121,9 +121,9 @@ func (op operation) deletionText() string {
 	case kindOf(op) != clusters.kind:
 		return "deleted"
 	case op["mode"] == "orphan":
-		return "forgotten; Flux keeps what it runs"
+		return "forgotten; Flux keeps its objects"
 	}
-	return "deleted; Flux removes what it runs when it polls next"
+	return "deleted; Flux removes its objects after the next poll"
 }
 
 // documentName names the document of an operation; empty without one.

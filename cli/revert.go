@@ -12,17 +12,17 @@ import (
 
 func (s revisionCommands) revertCommand() *cli.Command {
 	return &cli.Command{
-		Name: "revert", Usage: "Take back what a revision changed, as a new revision; what was changed since stays",
+		Name: "revert", Usage: "Revert the changes of a revision, as a new revision; later changes stay",
 		ArgsUsage: "REVISION...",
-		Description: "Of each document it is a three-way merge: field by field, entry by entry of lists, value by value of patches. What was changed " +
-			"again since is a conflict: each is named, and nothing is reverted unless --ours or --theirs decides. Several revisions " +
-			"are taken back the newest first, in one change. What the revision created is deleted, and Flux told to remove it: see that " +
+		Description: "Of each document it is a three-way merge: field by field, entry by entry of lists, value by value of patches. A value that was changed " +
+			"again later is a conflict: each is listed, and nothing is reverted without --ours or --theirs. Several revisions " +
+			"are reverted newest first, in one change. Documents that the revision created are deleted, and Flux removes their objects: check " +
 			"with --plan. Tokens are never reverted.\n\n" +
 			args.ExampleText("revision revert 41 --plan", "revision revert 41", "revision revert 41 --only cluster/demo-cluster-01 --theirs"),
 		Flags: slices.Concat([]cli.Flag{
-			&cli.StringSliceFlag{Name: "only", Usage: "only what was done to this `KIND/NAME`; repeat for more"},
-			&cli.BoolFlag{Name: "ours", Usage: "of what was changed again since, keep what is there now"},
-			&cli.BoolFlag{Name: "theirs", Usage: "of what was changed again since, put back what was before the revision"},
+			&cli.StringSliceFlag{Name: "only", Usage: "only the changes of this `KIND/NAME`; repeat for more"},
+			&cli.BoolFlag{Name: "ours", Usage: "on a conflict, keep the later change"},
+			&cli.BoolFlag{Name: "theirs", Usage: "on a conflict, restore the value before the revision"},
 			dryRunFlag(), yesFlag(),
 		}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -71,7 +71,7 @@ func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
 	prefer := ""
 	switch {
 	case c.Bool("ours") && c.Bool("theirs"):
-		return nil, args.Errorf("--ours and --theirs say opposite things")
+		return nil, args.Errorf("--ours and --theirs exclude each other")
 	case c.Bool("ours"):
 		prefer = "ours"
 	case c.Bool("theirs"):

@@ -30,7 +30,7 @@ func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 		groups = append(groups, changeLines(change, w.paint))
 	}
 	w.groups(summarize.Regroup(groups, full), "document")
-	w.linef("\nRevision %d changed %s. To take it back: revision revert %d", rev.Revision, count(rev.ChangeCount, "document"), rev.Revision)
+	w.linef("\nRevision %d changed %s. To revert it: revision revert %d", rev.Revision, count(rev.ChangeCount, "document"), rev.Revision)
 	return w.b.String()
 }
 

@@ -53,7 +53,7 @@ type revisionCommands struct{ *session }
 
 func (s revisionCommands) revisionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "revision", Aliases: []string{"revisions"}, Usage: "History: who changed what, when and why",
+		Name: "revision", Aliases: []string{"revisions"}, Usage: "History: changes with time, actor and reason",
 		Subcommands: []*cli.Command{s.listRevisionsCommand(), s.getRevisionCommand(), s.revertCommand()},
 	}
 }

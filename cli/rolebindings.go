@@ -15,11 +15,11 @@ import (
 
 var roleBindings = documentKind{
 	kind: "rolebinding", name: "rolebinding", plural: "role bindings", title: "role binding", list: "rolebindings",
-	aliases: []string{"rolebindings", "rb"}, usage: "Role bindings that clusters are given",
+	aliases: []string{"rolebindings", "rb"}, usage: "Role bindings, and their assignments to clusters",
 	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
 	fields: []field{
 		textField("role", "role", "`NAME` of the ClusterRole"),
-		subjectField("user", "subject: a `USER`; repeat for more; the subjects given replace all"),
+		subjectField("user", "subject: a `USER`; repeat for more; replaces all subjects"),
 		subjectField("group", "subject: a `GROUP`; repeat for more"),
 		subjectField("serviceaccount", "subject: a service account, `NAMESPACE:NAME`; repeat for more"),
 	},

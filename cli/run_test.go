@@ -372,7 +372,7 @@ func TestOlderServer(t *testing.T) {
 		"component create podinfo --cluster c":                    "Error: this server is too old to change several documents in one change: it has no /batch",
 		"component create podinfo --cluster c --component-path p": "Error: this server is too old to compare or plan a change: it has no /plan (it answers POST with status 404)\nHint: upgrade the server; until then, leave out --plan and --max-removals, and change one document a command: component create NAME, then component assign NAME --cluster CLUSTER.",
 		"cluster get gone":                                        "Error: GET /fleet/clusters/gone was answered with status 404: cluster gone not found",
-		"revision list --api-url " + strangers.URL + "/any":       "does not look like an answer of flux-resourceset",
+		"revision list --api-url " + strangers.URL + "/any":       "is not a response of flux-resourceset",
 	} {
 		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL + "/fleet"}, strings.Fields(args)...)
 		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, want) {

@@ -57,7 +57,7 @@ type answer struct {
 // decode reads the body into v.
 func (a answer) decode(v any) error {
 	if err := json.Unmarshal(a.body, v); err != nil {
-		return fmt.Errorf("the server's answer is not as expected: %w", err)
+		return fmt.Errorf("unexpected response of the server: %w", err)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func receive(rsp *http.Response, err error) (answer, error) {
 	}
 	body = bytes.TrimSpace(body)
 	if !json.Valid(body) {
-		return answer{}, fmt.Errorf("what answers at %s is not this service: its answer is not JSON", rsp.Request.URL.Redacted())
+		return answer{}, fmt.Errorf("%s is not this service: its response is not JSON", rsp.Request.URL.Redacted())
 	}
 	a := answer{body: body, etag: rsp.Header.Get("ETag"), revision: rsp.Header.Get("X-Fleet-Revision"), total: -1}
 	if n, err := strconv.Atoi(rsp.Header.Get("X-Total-Count")); err == nil {

@@ -15,7 +15,7 @@ func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Category: outputCategory, Usage: "`FORMAT`: table, wide, json, yaml, name, jsonpath=…, go-template=… or custom-columns=… (default: FRS_OUTPUT, or table on a terminal, else json)"},
 		&cli.BoolFlag{Name: "no-headers", Category: outputCategory, Usage: "tables without their first line"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Category: outputCategory, Usage: "print nothing after a change, and no warnings; errors still are"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Category: outputCategory, Usage: "print no result of a change and no warnings; errors are printed"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Category: outputCategory, Usage: "show the requests on standard error, without tokens"},
 		&cli.BoolFlag{Name: "version", Category: outputCategory, Usage: "print the version"},
 		&cli.StringFlag{Name: "api-url", Category: serverCategory, Usage: "`URL` of the server (FLUX_API_URL; default: " + config.DefaultURL + ")"},
@@ -24,11 +24,11 @@ func globalFlags() []cli.Flag {
 		&cli.StringFlag{Name: "ca-file", Category: serverCategory, Usage: "PEM `FILE` with the only authorities to trust"},
 		&cli.StringFlag{Name: "client-cert", Category: serverCategory, Usage: "PEM `FILE` with the client certificate"},
 		&cli.StringFlag{Name: "client-key", Category: serverCategory, Usage: "PEM `FILE` with its key"},
-		&cli.DurationFlag{Name: "timeout", Category: serverCategory, Usage: "how long a request may take, retries included, such as 30s (default: 30s)"},
+		&cli.DurationFlag{Name: "timeout", Category: serverCategory, Usage: "time limit of a request with its retries, such as 30s (default: 30s)"},
 		&cli.StringFlag{Name: "context", Category: serverCategory, Usage: "`NAME` of a context of the configuration file; wins over the environment (FLUX_RESOURCESET_CONTEXT)"},
 		&cli.StringFlag{Name: "config", Category: serverCategory, Usage: "configuration `FILE` (FLUX_RESOURCESET_CONFIG; default: flux-resourceset/config.yaml in $XDG_CONFIG_HOME or the system's place)"},
 		&cli.StringFlag{Name: "reason", Category: serverCategory, Usage: "why; kept with the change, see revision list"},
-		&cli.StringFlag{Name: "author", Category: serverCategory, Usage: "`WHO` stands behind the change; kept with it as claimed (FLUX_RESOURCESET_AUTHOR)"},
+		&cli.StringFlag{Name: "author", Category: serverCategory, Usage: "`AUTHOR` of the change, stored as claimed (FLUX_RESOURCESET_AUTHOR)"},
 	}
 }
 

@@ -74,7 +74,7 @@ type tokenCommands struct{ *session }
 
 func (s tokenCommands) tokenCommand() *cli.Command {
 	return &cli.Command{
-		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens of single clusters, people and pipelines",
+		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens for single clusters, people and pipelines",
 		Subcommands: []*cli.Command{
 			s.createTokenCommand(),
 			kindCommands{s.session, tokens}.listCommand(),
@@ -85,7 +85,7 @@ func (s tokenCommands) tokenCommand() *cli.Command {
 	}
 }
 
-const secretOutput = "The secret is printed once, on standard output, and nothing shows it again: alone on its line with --quiet and\n" +
+const secretOutput = "The secret is printed once, on standard output, and cannot be shown again: as the only line with --quiet and\n" +
 	"at a terminal, else as the field token."
 
 func expiryFlags() []cli.Flag {
@@ -99,7 +99,7 @@ func expiryFlags() []cli.Flag {
 func expiresAt(c *cli.Context) (any, error) {
 	switch {
 	case c.IsSet("expires-at") && c.IsSet("expires-in"):
-		return nil, args.Errorf("give --expires-at or --expires-in, not both")
+		return nil, args.Errorf("use --expires-at or --expires-in, not both")
 	case c.IsSet("expires-at"):
 		at, err := time.Parse(time.RFC3339, c.String("expires-at"))
 		if err != nil {
@@ -125,7 +125,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 		Usage:     "Create a token and print its secret",
 		ArgsUsage: "NAME",
 		Description: secretOutput + "\n\n" +
-			"Role poll reads what one cluster is to run, and nothing else; read reads and plans everything; write changes the\n" +
+			"Role poll reads only the inputs of one cluster; read reads and plans everything; write changes the\n" +
 			"fleet; admin manages tokens as well.\n\n" +
 			args.ExampleText(
 				"token create poll-demo-cluster-01 --cluster demo-cluster-01",
@@ -134,7 +134,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + args.ListOf(tokenRoles) + " (default: poll, with --cluster)"},
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
-			&cli.StringFlag{Name: "description", Usage: "where it is used, for whoever has to rotate it"},
+			&cli.StringFlag{Name: "description", Usage: "where it is used, as a note for its rotation"},
 		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
 		Action: func(c *cli.Context) error {
 			operands, err := arguments(c, "NAME")
@@ -183,7 +183,7 @@ func (s tokenCommands) createToken(c *cli.Context, conn client, body map[string]
 // checkSecretOutput rejects, before a secret exists, an output that would lose it.
 func (s tokenCommands) checkSecretOutput(c *cli.Context) error {
 	if format, err := s.format(c); err == nil && format == "name" && !c.Bool("dry-run") {
-		return args.Errorf("-o name would not show the secret, and nothing else ever does")
+		return args.Errorf("-o name would not show the secret, which cannot be shown later")
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
 		err = s.print(c, tokens.output(a.body))
 	}
 	if err != nil {
-		return hintedError{err, "nobody has seen its secret; make another one with: token rotate " + issued.Name}
+		return hintedError{err, "its secret was not shown; create another one with: token rotate " + issued.Name}
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func tokenID(c *cli.Context, conn client, name string) (string, error) {
 func (s tokenCommands) rotateTokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rotate",
-		Usage:     "Give a token a new secret and print it; those from before go on working for a while",
+		Usage:     "Create a new secret for a token and print it; earlier ones keep working for a while",
 		ArgsUsage: "NAME",
 		Description: secretOutput + "\n\n" +
 			"NAME is a name or an id. For a secret that leaked, --overlap 0s ends the ones from before at once.\n\n" +
@@ -318,7 +318,7 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 		Name:      "revoke",
 		Usage:     "Revoke a token: every server refuses it within a second",
 		ArgsUsage: "NAME",
-		Description: "NAME is a name or an id. A cluster whose poll token is revoked keeps what it runs, and gets no changes until it has\n" +
+		Description: "NAME is a name or an id. A cluster whose poll token is revoked keeps its objects, and receives no changes until it has\n" +
 			"another one.",
 		Flags: slices.Concat([]cli.Flag{yesFlag()}, writeFlags()),
 		Action: func(c *cli.Context) error {

@@ -21,7 +21,7 @@ func TestTruncatedFile(t *testing.T) {
 			continue
 		}
 		got := run(t, cli.Env{Stdin: strings.NewReader(file[:end])}, variables, "apply", "-f", "-", "--yes")
-		if got.code != 2 || !strings.Contains(got.stderr, "standard input looks cut off") || !strings.Contains(got.stderr, "newline") {
+		if got.code != 2 || !strings.Contains(got.stderr, "standard input seems truncated") || !strings.Contains(got.stderr, "newline") {
 			t.Errorf("cut after %q: exit %d\n%s", file[:end], got.code, got.stderr)
 		}
 	}
@@ -35,7 +35,7 @@ func TestTruncatedFile(t *testing.T) {
 		"rolebinding update -f " + name, "rolebinding patch c -f " + name, "component patch p --cluster c -f " + name,
 	} {
 		got := run(t, cli.Env{}, variables, strings.Fields(args)...)
-		if got.code != 2 || !strings.Contains(got.stderr, "cut.yaml looks cut off") {
+		if got.code != 2 || !strings.Contains(got.stderr, "cut.yaml seems truncated") {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 		}
 	}
@@ -47,7 +47,7 @@ func TestTruncatedFile(t *testing.T) {
 		words := strings.Fields(strings.ReplaceAll(args, "\u00a0", "~"))
 		words[len(words)-1] = strings.ReplaceAll(words[len(words)-1], "~", " ")
 		got := run(t, cli.Env{Stdin: strings.NewReader(`{"kind":"rolebinding","id":"r","role":"view"}`)}, variables, words...)
-		if strings.Contains(got.stderr, "cut off") {
+		if strings.Contains(got.stderr, "truncated") {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 		}
 	}

@@ -16,8 +16,8 @@ func valueFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "set", Usage: "set a value, `PATH=VALUE`, typed as helm --set does (3 is a number); a comma is part of the value; repeat for more"},
 		&cli.StringSliceFlag{Name: "set-string", Usage: "set a value that stays a string, `PATH=VALUE`"},
-		&cli.StringSliceFlag{Name: "set-json", Usage: "set a value given as JSON, `PATH=JSON`"},
-		&cli.StringSliceFlag{Name: "set-file", Usage: "set a value to what a file holds, as a string, `PATH=FILE`"},
+		&cli.StringSliceFlag{Name: "set-json", Usage: "set a JSON value, `PATH=JSON`"},
+		&cli.StringSliceFlag{Name: "set-file", Usage: "set a value to the contents of a file, as a string, `PATH=FILE`"},
 		&cli.StringSliceFlag{Name: "values", Aliases: []string{"f"}, Usage: "set every value of a YAML `FILE` (-: standard input); flags win over files"},
 		&cli.StringSliceFlag{Name: "unset", Usage: "remove the value at `PATH`, so that the catalog's or the chart's counts; repeat for more"},
 	}
@@ -70,7 +70,7 @@ func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 		values[path] = nil
 	}
 	if len(values) == 0 {
-		return nil, args.Errorf("nothing to change: give at least one --set, --set-string, --set-json, --set-file, -f or --unset")
+		return nil, args.Errorf("nothing to change: use at least one of --set, --set-string, --set-json, --set-file, -f or --unset")
 	}
 	return values, nil
 }

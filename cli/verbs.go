@@ -176,7 +176,7 @@ func filterEdit(c *cli.Context, filters []filter) edit {
 }
 
 func limitFlag() cli.Flag {
-	return &cli.IntFlag{Name: "limit", Usage: "at most `N` entries; says so when there are more (default: all)"}
+	return &cli.IntFlag{Name: "limit", Usage: "at most `N` entries; a note reports when there are more (default: all)"}
 }
 
 func limitOf(c *cli.Context) (int, error) {
@@ -276,7 +276,7 @@ func (v kindCommands) getSeveral(c *cli.Context, ids []string, get func(id strin
 func (v kindCommands) updateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "update",
-		Usage:     "Change the fields given of a " + v.title + " that exists; the others stay",
+		Usage:     "Change the given fields of a " + v.title + " that exists; the others stay",
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("fields of the document"), yesFlag()}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -285,7 +285,7 @@ func (v kindCommands) updateCommand() *cli.Command {
 				return err
 			}
 			if len(body) == 1 {
-				return args.Errorf("nothing to change: give at least one field")
+				return args.Errorf("nothing to change: set at least one field")
 			}
 			return v.performOn(c, change{
 				operations: fixedOperations(v.updateOperation(id, body)),
@@ -305,7 +305,7 @@ func (v kindCommands) updateCommand() *cli.Command {
 func (v kindCommands) createDocumentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "Create a " + v.title + ", or change the fields given when it exists",
+		Usage:     "Create a " + v.title + ", or change the given fields of an existing one",
 		ArgsUsage: "NAME", Description: args.ExampleText(v.example),
 		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("the document"), dryRunFlag(), yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -333,7 +333,7 @@ func (v kindCommands) patchDocumentCommand() *cli.Command {
 				return err
 			}
 			if c.IsSet("patch") == c.IsSet("file") {
-				return args.Errorf("give the patch with either -p or -f")
+				return args.Errorf("pass the patch with either -p or -f")
 			}
 			source, name := []byte(c.String("patch")), "-p"
 			if c.IsSet("file") {
@@ -448,5 +448,5 @@ func (v kindCommands) upsert(c *cli.Context, api client, id string, doc map[stri
 			return a, err
 		}
 	}
-	return answer{}, errors.New("somebody else keeps changing it at the same time; try again")
+	return answer{}, errors.New("other clients keep changing it; try again")
 }

@@ -18,15 +18,15 @@ import (
 // watchFlags are those of get and list.
 func watchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "then show what becomes different, until you interrupt; what is deleted is said on standard error"},
-		&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "with --watch: how long to wait between two looks"},
+		&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "then show changes, until an interrupt; deletions are noted on standard error"},
+		&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "with --watch: interval between two requests"},
 	}
 }
 
 // watchList follows a list. It reads the list again only when the fleet's revision changes.
 func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) error {
 	if c.String("sort-by") != "" {
-		return args.Errorf("--watch shows changes as they come, so it cannot take --sort-by")
+		return args.Errorf("--watch shows changes in their order, so it excludes --sort-by")
 	}
 	newestFirst := v.page > 0 // of a list that only grows, the latest entries are enough
 	if newestFirst && limit == 0 {
@@ -62,7 +62,7 @@ const watchedRevisions = 20
 // watchSeveral follows named documents until the last of them is deleted.
 func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
 	if c.IsSet("revision") {
-		return args.Errorf("what was at a revision does not change: --watch cannot take --revision")
+		return args.Errorf("a document at a revision does not change: --watch excludes --revision")
 	}
 	w, err := v.watch(c)
 	if err != nil {
@@ -107,7 +107,7 @@ func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 			}
 			if away {
 				away = false
-				v.note("The server answers again.")
+				v.note("The server responds again.")
 			}
 			err := v.writeWatched(c, format, headers, docs)
 			headers = false
@@ -120,7 +120,7 @@ func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 				return false
 			}
 			if !away {
-				v.note("The server cannot be asked, and will be again: %s", errorText(err))
+				v.note("The server does not respond, retrying: %s", errorText(err))
 			}
 			away = true
 			return true

@@ -21,9 +21,9 @@ func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command, changes []cli.Fl
 		usageFlags(&b, changes)
 		usageRows(&b, "Files", [][2]string{
 			{"$XDG_CONFIG_HOME/flux-resourceset/config.yaml", "the contexts"},
-			{"$XDG_STATE_HOME/flux-resourceset/revisions.jsonl", "the newest revision seen of each server in the last ten minutes, which the next command asks for; may be deleted"},
+			{"$XDG_STATE_HOME/flux-resourceset/revisions.jsonl", "the newest revision of each server in the last ten minutes, which the next command requires; may be deleted"},
 		})
-		_, _ = fmt.Fprintf(&b, "\nFlags may stand anywhere. %s COMMAND --help tells more about a command.\n", app.Name)
+		_, _ = fmt.Fprintf(&b, "\nFlags may stand anywhere. %s COMMAND --help explains a command.\n", app.Name)
 		_, _ = io.WriteString(w, b.String())
 		return
 	}

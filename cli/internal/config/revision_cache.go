@@ -108,7 +108,7 @@ func (w Environment) temporaryPath() string {
 		err = checkPrivate(dir)
 	}
 	if err != nil {
-		w.Warn(fmt.Sprintf("the next command may not see what this one did: there is no place to keep the newest revision (%v); set XDG_STATE_HOME", err))
+		w.Warn(fmt.Sprintf("the next command may not see this change: the newest revision cannot be stored (%v); set XDG_STATE_HOME", err))
 		return ""
 	}
 	return filepath.Join(dir, "revisions.jsonl")
@@ -160,7 +160,7 @@ func (w Environment) seenRevisions() []seenRevision {
 		}
 	}
 	if damaged || lines.Err() != nil {
-		w.Warn(path + " is damaged; what cannot be read of it is ignored, and it may be deleted")
+		w.Warn(path + " is damaged; unreadable lines are ignored, and the file may be deleted")
 	}
 	return known
 }

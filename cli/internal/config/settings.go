@@ -82,7 +82,7 @@ func (w Environment) Resolve(c *cli.Context) (Settings, error) {
 		return Settings{}, err
 	}
 	if withheld && set.Token.Empty() && set.WriteToken.Empty() && w.Warn != nil {
-		w.Warn(fmt.Sprintf("the tokens of context %q are for %s, and are not sent to %s: give FLUX_API_TOKEN and FLUX_API_WRITE_TOKEN, or choose a context of that server", name, ctx.APIURL, address))
+		w.Warn(fmt.Sprintf("the tokens of context %q are for %s, and are not sent to %s: set FLUX_API_TOKEN and FLUX_API_WRITE_TOKEN, or choose a context of that server", name, ctx.APIURL, address))
 	}
 	if set.WriteToken.Empty() {
 		set.WriteToken = set.Token
@@ -154,7 +154,7 @@ func (t TokenSource) Read(ctx context.Context, w Environment) (string, error) {
 		if v := w.Getenv(t.Env); v != "" {
 			return v, nil
 		}
-		return "", fmt.Errorf("the context takes the token from the variable %s, which is not set", t.Env)
+		return "", fmt.Errorf("the context reads the token from the variable %s, which is not set", t.Env)
 	case t.File != "":
 		data, err := ReadFile(t.File)
 		if err != nil {
@@ -183,7 +183,7 @@ func (t TokenSource) Read(ctx context.Context, w Environment) (string, error) {
 func nonEmptyToken(data []byte, source string) (string, error) {
 	token := strings.TrimSpace(string(data))
 	if token == "" {
-		return "", fmt.Errorf("the token is empty: %s gave nothing", source)
+		return "", fmt.Errorf("the token is empty: read from %s", source)
 	}
 	return token, nil
 }

@@ -22,7 +22,7 @@ func printPath(w io.Writer, text string, document any) error {
 		if list, ok := document.([]any); ok && len(list) == 0 {
 			return nil
 		}
-		return fmt.Errorf("jsonpath %q matches nothing in the output; -o json shows what is there", text)
+		return fmt.Errorf("jsonpath %q matches nothing in the output; -o json shows the document", text)
 	}
 	for _, values := range found {
 		if err := path.PrintResults(w, values); err != nil {

@@ -50,7 +50,7 @@ func (t Table) Without(column int) Table {
 // An export in YAML starts with a header and ends with YAML's document end marker: a truncated file is often valid YAML, but has no
 // end marker.
 const (
-	ExportHeader = "# Exported by flux-resourceset-cli. The line \"...\" at the end shows that nothing is missing."
+	ExportHeader = "# Exported by flux-resourceset-cli. The line \"...\" at the end marks it as complete."
 	EndMarker    = "..."
 )
 

@@ -49,7 +49,7 @@ func compile(format string) (printer, error) {
 		return nil, nil
 	}
 	if !given || text == "" {
-		return nil, fmt.Errorf("-o %s needs what to print, such as -o %s", name, map[string]string{
+		return nil, fmt.Errorf("-o %s needs a template, such as -o %s", name, map[string]string{
 			"jsonpath": "jsonpath='{.id}'", "go-template": "go-template='{{.id}}'", "custom-columns": "custom-columns=ID:.id,DNS:.cluster_dns",
 		}[name])
 	}
