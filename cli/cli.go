@@ -12,7 +12,7 @@
 // To read it from the beginning:
 //
 //  1. cli.go and session.go: a run, from the command line to the exit code; connection.go is the way to the server.
-//  2. kind.go and verbs.go: kinds of documents and the commands that all of them have; fields.go reads their flags.
+//  2. kind.go, calls.go and verbs.go: kinds of documents, their requests and the commands that all of them have; fields.go reads flags.
 //     components.go, namespaces.go, rolebindings.go, resources.go, layers.go and clusters.go are the kinds.
 //  3. batch.go and confirm.go: a change, from operations through plan and confirmation to the request. targets.go selects clusters,
 //     assign.go assigns definitions, result_line.go prints the result.

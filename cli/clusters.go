@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -36,29 +33,7 @@ var clusters = documentKind{
 	}),
 	filters: clusterFilters, widen: addStateColumns,
 	view: clusterView(),
-	api: calls{
-		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-			return c.ListClusters(ctx, nil, e...)
-		},
-		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetCluster(ctx, id, nil, e...)
-		},
-		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetClusterHistory(ctx, id, nil, e...)
-		},
-		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateClusterWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateClusterWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchClusterWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
-		},
-		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.DeleteCluster(ctx, id, nil, e...)
-		},
-	},
+	api:  calls{path: "/clusters"},
 }
 
 // assignedFields are the lists of a cluster's assignments.

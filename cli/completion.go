@@ -300,7 +300,7 @@ func (s *completer) labelKeys(end string) []string {
 
 // revisions returns the latest revisions, newest first.
 func (s *completer) revisions() []string {
-	docs := s.list(listRevisions, query(url.Values{"limit": {"20"}}))
+	docs := s.list(revisionCalls.list, query(url.Values{"limit": {"20"}}))
 	numbers := make([]string, len(docs))
 	for i, doc := range docs {
 		numbers[i] = strconv.FormatInt(doc.Revision, 10)

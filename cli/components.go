@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,9 +51,6 @@ var components = documentKind{
 		inputs: inputType{
 			name:     "platform-components",
 			template: charts.PlatformComponents,
-			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
-				return c.PollPlatformComponents(ctx, dns, nil)
-			},
 			view: view{
 				header: []string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
 				narrow: 7,
@@ -73,35 +67,7 @@ var components = documentKind{
 			},
 		},
 	},
-	api: calls{
-		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-			return c.ListPlatformComponents(ctx, nil, e...)
-		},
-		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetPlatformComponent(ctx, id, nil, e...)
-		},
-		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetPlatformComponentHistory(ctx, id, nil, e...)
-		},
-		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreatePlatformComponentWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdatePlatformComponentWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchPlatformComponentWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
-		},
-		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.DeletePlatformComponent(ctx, id, nil, e...)
-		},
-		assign: func(ctx context.Context, c client, cluster, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.AssignPlatformComponentWithBody(ctx, cluster, id, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		unassign: func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error) {
-			return c.UnassignPlatformComponent(ctx, cluster, id, nil, e...)
-		},
-	},
+	api: calls{path: "/platform_components", assignment: "/platform_components", settings: true},
 }
 
 // assignmentSettings are the fields of a component's assignment to a cluster.

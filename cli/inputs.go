@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -19,7 +17,6 @@ type inputType struct {
 	// template is the ResourceSet that renders them on clusters.
 	template string
 	wrong    error // the reason why the template cannot be used; nil: there is none
-	poll     func(ctx context.Context, c client, dns string) (*http.Response, error)
 	view     view
 }
 
@@ -99,7 +96,7 @@ func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
 	if err != nil {
 		return err
 	}
-	a, err := receive(t.poll(c.Context, conn, dns))
+	a, err := receive(conn.PollResources(c.Context, dns, t.name, nil))
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 
@@ -47,27 +45,6 @@ type assignable struct {
 	unconfirmedInScripts bool    // without a terminal, deleting it needs no --yes
 	inputs               inputType
 }
-
-// calls are the operations of a kind. Optional parameters are edits of the request, so that all kinds look the same. Kinds that are
-// not assigned to clusters have no assign and unassign.
-type calls struct {
-	list    func(ctx context.Context, c client, e ...edit) (*http.Response, error)
-	get     func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
-	history func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
-	create  func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error)
-	update  func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error)
-	patch   func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error)
-	delete  func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error)
-
-	assign   func(ctx context.Context, c client, cluster, id string, body []byte, e ...edit) (*http.Response, error)
-	unassign func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error)
-}
-
-// Content types of bodies.
-const (
-	contentJSON       = "application/json"
-	contentMergePatch = "application/merge-patch+json"
-)
 
 // view is the table of a kind. Without -o wide it has the first narrow columns.
 type view struct {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,29 +51,7 @@ var layers = documentKind{
 			}
 		}),
 	},
-	api: calls{
-		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-			return c.ListLayers(ctx, nil, e...)
-		},
-		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetLayer(ctx, id, nil, e...)
-		},
-		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetLayerHistory(ctx, id, nil, e...)
-		},
-		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateLayerWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateLayerWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchLayerWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
-		},
-		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.DeleteLayer(ctx, id, nil, e...)
-		},
-	},
+	api: calls{path: "/layers"},
 }
 
 func (s *session) layerCommand() *cli.Command {

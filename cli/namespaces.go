@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
-	"net/http"
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
@@ -31,9 +28,6 @@ var namespaces = documentKind{
 		inputs: inputType{
 			name:     "namespaces",
 			template: charts.Namespaces,
-			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
-				return c.PollNamespaces(ctx, dns, nil)
-			},
 			view: view{
 				header: []string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
 				narrow: 3,
@@ -43,33 +37,5 @@ var namespaces = documentKind{
 			},
 		},
 	},
-	api: calls{
-		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-			return c.ListNamespaces(ctx, nil, e...)
-		},
-		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetNamespace(ctx, id, nil, e...)
-		},
-		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetNamespaceHistory(ctx, id, nil, e...)
-		},
-		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateNamespaceWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateNamespaceWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchNamespaceWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
-		},
-		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.DeleteNamespace(ctx, id, nil, e...)
-		},
-		assign: func(ctx context.Context, c client, cluster, id string, _ []byte, e ...edit) (*http.Response, error) {
-			return c.AssignNamespace(ctx, cluster, id, nil, e...)
-		},
-		unassign: func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error) {
-			return c.UnassignNamespace(ctx, cluster, id, nil, e...)
-		},
-	},
+	api: calls{path: "/namespaces", assignment: "/namespaces"},
 }

@@ -227,7 +227,7 @@ func (r *rendering) poll(dns, list string) ([]rawInput, error) {
 		}
 		r.lists[list] = t
 	}
-	a, err := receive(t.poll(r.c.Context, r.conn, dns))
+	a, err := receive(r.conn.PollResources(r.c.Context, dns, t.name, nil))
 	switch {
 	case apiclient.ErrorCode(err) == "not_found":
 		return nil, nil

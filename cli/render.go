@@ -70,7 +70,7 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 		if err != nil {
 			return nil, fmt.Errorf("inputsFrom %q: %w", name, err)
 		}
-		a, err := receive(t.poll(c.Context, conn, dns))
+		a, err := receive(conn.PollResources(c.Context, dns, t.name, nil))
 		if err != nil {
 			return nil, err
 		}

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -42,42 +40,10 @@ func resourcesOf(of api.ResourceType) documentKind {
 			word: id, removed: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of the definition's; replaces all overrides", properties),
 			inputs: inputType{
 				name: id, template: template, wrong: wrong,
-				poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
-					return c.PollResources(ctx, dns, id, nil)
-				},
 				view: properties.view(false),
 			},
 		},
-		api: calls{
-			list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-				return c.ListResources(ctx, id, nil, e...)
-			},
-			get: func(ctx context.Context, c client, name string, e ...edit) (*http.Response, error) {
-				return c.GetResource(ctx, id, name, nil, e...)
-			},
-			history: func(ctx context.Context, c client, name string, e ...edit) (*http.Response, error) {
-				return c.GetResourceHistory(ctx, id, name, nil, e...)
-			},
-			create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-				return c.CreateResourceWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
-			},
-			// A PUT would replace the spec; fields that are not given stay.
-			update: func(ctx context.Context, c client, name string, body []byte, e ...edit) (*http.Response, error) {
-				return c.PatchResourceWithBody(ctx, id, name, nil, contentMergePatch, bytes.NewReader(body), e...)
-			},
-			patch: func(ctx context.Context, c client, name string, body []byte, e ...edit) (*http.Response, error) {
-				return c.PatchResourceWithBody(ctx, id, name, nil, contentMergePatch, bytes.NewReader(body), e...)
-			},
-			delete: func(ctx context.Context, c client, name string, e ...edit) (*http.Response, error) {
-				return c.DeleteResource(ctx, id, name, nil, e...)
-			},
-			assign: func(ctx context.Context, c client, cluster, name string, body []byte, e ...edit) (*http.Response, error) {
-				return c.AssignResourceWithBody(ctx, cluster, id, name, nil, contentJSON, bytes.NewReader(body), e...)
-			},
-			unassign: func(ctx context.Context, c client, cluster, name string, e ...edit) (*http.Response, error) {
-				return c.UnassignResource(ctx, cluster, id, name, nil, e...)
-			},
-		},
+		api: calls{path: "/resources/" + url.PathEscape(id), assignment: "/resources/" + url.PathEscape(id), settings: true, merges: true},
 	}
 }
 

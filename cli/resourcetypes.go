@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -36,29 +35,7 @@ var resourceTypes = documentKind{
 			}
 		}),
 	},
-	api: calls{
-		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-			return c.ListResourceTypes(ctx, nil, e...)
-		},
-		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetResourceType(ctx, id, nil, e...)
-		},
-		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetResourceTypeHistory(ctx, id, nil, e...)
-		},
-		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateResourceTypeWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateResourceTypeWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchResourceTypeWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
-		},
-		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.DeleteResourceType(ctx, id, nil, e...)
-		},
-	},
+	api: calls{path: "/resource_types"},
 }
 
 func (s *session) resourceTypeCommand() *cli.Command {

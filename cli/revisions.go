@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 	}
 	cmd := kindCommands{s.session, documentKind{
 		name: "revision", plural: "revisions, newest first", view: revisionView,
-		api: calls{list: listRevisions}, page: 1000,
+		api: revisionCalls, page: 1000,
 		filters: func() []filter { return filters },
 	}}.listCommand()
 	list := cmd.Action
@@ -133,9 +132,8 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 	return cmd
 }
 
-func listRevisions(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-	return c.ListRevisions(ctx, nil, e...)
-}
+// revisionCalls lists revisions, the only request that they share with kinds.
+var revisionCalls = calls{path: "/revisions"}
 
 // wholeRevision reads a revision with all pages of its changes.
 func wholeRevision(page func(e ...edit) (*http.Response, error)) (answer, error) {

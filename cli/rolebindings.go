@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -39,9 +36,6 @@ var roleBindings = documentKind{
 		inputs: inputType{
 			name:     "rolebindings",
 			template: charts.RoleBindings,
-			poll: func(ctx context.Context, c client, dns string) (*http.Response, error) {
-				return c.PollRoleBindings(ctx, dns, nil)
-			},
 			view: view{
 				header: []string{"ID", "ROLE", "SUBJECTS"},
 				narrow: 3,
@@ -55,35 +49,7 @@ var roleBindings = documentKind{
 			},
 		},
 	},
-	api: calls{
-		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-			return c.ListRoleBindings(ctx, nil, e...)
-		},
-		get: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetRoleBinding(ctx, id, nil, e...)
-		},
-		history: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.GetRoleBindingHistory(ctx, id, nil, e...)
-		},
-		create: func(ctx context.Context, c client, body []byte, e ...edit) (*http.Response, error) {
-			return c.CreateRoleBindingWithBody(ctx, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		update: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.UpdateRoleBindingWithBody(ctx, id, nil, contentJSON, bytes.NewReader(body), e...)
-		},
-		patch: func(ctx context.Context, c client, id string, body []byte, e ...edit) (*http.Response, error) {
-			return c.PatchRoleBindingWithBody(ctx, id, nil, contentMergePatch, bytes.NewReader(body), e...)
-		},
-		delete: func(ctx context.Context, c client, id string, e ...edit) (*http.Response, error) {
-			return c.DeleteRoleBinding(ctx, id, nil, e...)
-		},
-		assign: func(ctx context.Context, c client, cluster, id string, _ []byte, e ...edit) (*http.Response, error) {
-			return c.AssignRoleBinding(ctx, cluster, id, nil, e...)
-		},
-		unassign: func(ctx context.Context, c client, cluster, id string, e ...edit) (*http.Response, error) {
-			return c.UnassignRoleBinding(ctx, cluster, id, nil, e...)
-		},
-	},
+	api: calls{path: "/rolebindings", assignment: "/rolebindings"},
 }
 
 // subjectField is one of the flags that name subjects, as in `kubectl create clusterrolebinding`. Together they are the list of

@@ -19,7 +19,7 @@ import (
 )
 
 // client is the API with raw responses, which are printed unchanged, with fields this program does not know.
-type client = rawclient.ClientInterface
+type client = *rawclient.Client
 
 // edit modifies a request.
 type edit = apiclient.RequestEditorFn

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -46,11 +44,7 @@ var tokens = documentKind{
 			}
 		}),
 	},
-	api: calls{
-		list: func(ctx context.Context, c client, e ...edit) (*http.Response, error) {
-			return c.ListTokens(ctx, nil, e...)
-		},
-	},
+	api: calls{path: "/tokens"},
 }
 
 func expiry(t *time.Time) string {

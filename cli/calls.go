@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Content types of bodies.
+const (
+	contentJSON       = "application/json"
+	contentMergePatch = "application/merge-patch+json"
+)
+
+// calls are the requests of a kind, which differ only in their paths. Edits add parameters and headers.
+type calls struct {
+	path       string // of the list, such as /clusters
+	assignment string // of assignments below a cluster's path, such as /namespaces; empty: the kind is not assigned
+	settings   bool   // an assignment has settings, which are its body
+	merges     bool   // update merges, because a PUT would replace a spec in which fields that are not given have to stay
+}
+
+func (k calls) list(ctx context.Context, c client, edits ...edit) (*http.Response, error) {
+	return send(ctx, c, http.MethodGet, k.path, nil, edits)
+}
+
+func (k calls) get(ctx context.Context, c client, id string, edits ...edit) (*http.Response, error) {
+	return send(ctx, c, http.MethodGet, k.document(id), nil, edits)
+}
+
+func (k calls) history(ctx context.Context, c client, id string, edits ...edit) (*http.Response, error) {
+	return send(ctx, c, http.MethodGet, k.document(id)+"/history", nil, edits)
+}
+
+func (k calls) create(ctx context.Context, c client, body []byte, edits ...edit) (*http.Response, error) {
+	return send(ctx, c, http.MethodPost, k.path, body, edits)
+}
+
+func (k calls) update(ctx context.Context, c client, id string, body []byte, edits ...edit) (*http.Response, error) {
+	if k.merges {
+		return k.patch(ctx, c, id, body, edits...)
+	}
+	return send(ctx, c, http.MethodPut, k.document(id), body, edits)
+}
+
+func (k calls) patch(ctx context.Context, c client, id string, body []byte, edits ...edit) (*http.Response, error) {
+	return send(ctx, c, http.MethodPatch, k.document(id), body, edits)
+}
+
+func (k calls) delete(ctx context.Context, c client, id string, edits ...edit) (*http.Response, error) {
+	return send(ctx, c, http.MethodDelete, k.document(id), nil, edits)
+}
+
+func (k calls) assign(ctx context.Context, c client, cluster, id string, body []byte, edits ...edit) (*http.Response, error) {
+	if !k.settings {
+		body = nil
+	}
+	return send(ctx, c, http.MethodPut, k.assigned(cluster, id), body, edits)
+}
+
+func (k calls) unassign(ctx context.Context, c client, cluster, id string, edits ...edit) (*http.Response, error) {
+	return send(ctx, c, http.MethodDelete, k.assigned(cluster, id), nil, edits)
+}
+
+func (k calls) document(id string) string { return k.path + "/" + url.PathEscape(id) }
+
+func (k calls) assigned(cluster, id string) string {
+	return clusters.api.document(cluster) + k.assignment + "/" + url.PathEscape(id)
+}
+
+// send sends a request to a path of the API with a body of JSON, nil for none. A PATCH is a merge patch.
+func send(ctx context.Context, c client, method, path string, body []byte, edits []edit) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.Server, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case method == http.MethodPatch:
+		req.Header.Set("Content-Type", contentMergePatch)
+	case body != nil:
+		req.Header.Set("Content-Type", contentJSON)
+	}
+	for _, change := range slices.Concat(c.RequestEditors, edits) {
+		if err := change(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	return c.Client.Do(req)
+}
