@@ -100,37 +100,37 @@ type (
 // encodeRow returns the row of a subject; not ok when the observation was removed.
 func (c *cluster) encodeRow(s subject) (Row, bool) {
 	var body any
-	var said int64
+	var observedAt int64
 	switch s.kind {
 	case kindSeen:
-		body, said = seenBody{c.agent, c.interval.Seconds()}, c.seen
+		body, observedAt = seenBody{c.agent, c.interval.Seconds()}, c.seen
 	case kindPoll:
 		p := c.poll(s.key.list.Value())
 		if p == nil || p.etag == "" {
 			return Row{}, false
 		}
-		body, said = pollBody{p.etag, p.revision, p.served.encode(), p.removed.encode(p.since)}, p.since
+		body, observedAt = pollBody{p.etag, p.revision, p.served.encode(), p.removed.encode(p.since)}, p.since
 	case kindReceipt:
 		r, ok := c.receipts[s.key]
 		if !ok {
 			return Row{}, false
 		}
-		body, said = receiptBody{r.input.String()}, r.at
+		body, observedAt = receiptBody{r.input.String()}, r.at
 	case kindInvalidation:
 		v, ok := c.invalidations[s.key]
 		if !ok {
 			return Row{}, false
 		}
-		body, said = invalidationBody{v.input.String(), true}, v.at
+		body, observedAt = invalidationBody{v.input.String(), true}, v.at
 	case kindEvent:
 		e, ok := c.events[s.key]
 		if !ok {
 			return Row{}, false
 		}
-		body, said = e, e.At.UnixMilli()
+		body, observedAt = e, e.At.UnixMilli()
 	}
 	text, err := json.Marshal(body)
-	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), ObservedAt: time.UnixMilli(said)}, err == nil
+	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), ObservedAt: time.UnixMilli(observedAt)}, err == nil
 }
 
 // maxSharedInputs is the limit of the served and of the removed inputs of one list in a row. Larger sets are written as

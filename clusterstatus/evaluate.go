@@ -289,7 +289,7 @@ func (c *cluster) evaluate(q Query) Status {
 }
 
 func (e *evaluation) addList(desired fleet.DesiredInputs) {
-	e.desired, e.name, e.index, e.list, e.servedSet = desired, e.Names.of(desired.List), 0, e.cluster.listStatus(desired, e.Now), nil
+	e.desired, e.name, e.index, e.list, e.servedSet = desired, e.Names.of(desired.List), 0, e.listStatus(desired, e.Now), nil
 	if e.Details {
 		e.status.Lists = append(e.status.Lists, e.list)
 	}

@@ -173,7 +173,7 @@ func (g *gaps) learn(interval, gap time.Duration) time.Duration {
 	if gap < time.Second { // a manual reconciliation
 		return interval
 	}
-	g.last[g.n%uint32(len(g.last))] = uint32(min(gap.Milliseconds(), math.MaxUint32)) //nolint:gosec // it fits
+	g.last[g.n%uint32(len(g.last))] = uint32(min(gap.Milliseconds(), math.MaxUint32))
 	g.n++
 	known := slices.Sorted(slices.Values(g.last[:min(int(g.n), len(g.last))]))
 	if len(known) < 3 { // too few to tell a short one

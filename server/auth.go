@@ -110,18 +110,18 @@ func (r *refusal) Error() string { return r.answer.Error() }
 
 // authorize identifies the sender of a request and checks its permission in a State; st may be nil.
 func (s *Server) authorize(r *request, st *fleet.State) (principal, *refusal) {
-	who, err := s.identify(r.Request(), st)
+	caller, err := s.identify(r.Request(), st)
 	switch {
 	case errors.Is(err, errUnauthenticated):
-		return who, &refusal{who, err, unauthorized(r.op, err)}
+		return caller, &refusal{caller, err, unauthorized(r.op, err)}
 	case err != nil:
-		return who, &refusal{who, err, err}
-	case who.mayCall(r.op, st, r.Param("cluster_dns")):
-		return who, nil
-	case who.static: // as the reference implementation answers
-		return who, &refusal{who, nil, unauthorized(r.op, errReadToken)}
+		return caller, &refusal{caller, err, err}
+	case caller.mayCall(r.op, st, r.Param("cluster_dns")):
+		return caller, nil
+	case caller.static: // as the reference implementation answers
+		return caller, &refusal{caller, nil, unauthorized(r.op, errReadToken)}
 	}
-	return who, &refusal{who, nil, errForbidden}
+	return caller, &refusal{caller, nil, errForbidden}
 }
 
 // authenticate authorizes the request in the newest State, and stores both in it. It does nothing when the request was
@@ -139,14 +139,14 @@ func (s *Server) authenticate(r *request) error {
 	if r.principal.role != roleNone && st == r.state {
 		return nil
 	}
-	who, refusal := s.authorize(r, st)
+	caller, refusal := s.authorize(r, st)
 	if refusal != nil {
 		return s.reportRefusal(r, refusal)
 	}
 	if r.principal.role == roleNone {
-		s.metrics.identified[who.method].Inc()
+		s.metrics.identified[caller.method].Inc()
 	}
-	r.state, r.principal = st, who
+	r.state, r.principal = st, caller
 	s.releasePreauth(r)
 	markAuthenticated(r.Request().Context())
 	return nil
@@ -264,27 +264,27 @@ func (t Tokens) credentials() []credential {
 
 // identifyToken returns the holder of a token. It compares every static token in constant time, whichever matched before, and
 // looks managed ones up by their digest, so the time reveals nothing about a secret.
-func (s *Server) identifyToken(token string, st *fleet.State) (who principal, err error) {
+func (s *Server) identifyToken(token string, st *fleet.State) (caller principal, err error) {
 	var room [128]byte // on the stack: a conversion of the string would allocate
 	sum := sha256.Sum256(append(room[:0], token...))
 	for i := range s.credentials {
 		if subtle.ConstantTimeCompare(sum[:], s.credentials[i].sum[:]) == 1 {
-			who = s.credentials[i].principal
+			caller = s.credentials[i].principal
 		}
 	}
-	if who.role != roleNone {
-		return who, nil
+	if caller.role != roleNone {
+		return caller, nil
 	}
 	if st == nil {
 		if fleet.LooksLikeSecret(token) {
-			return who, store.ErrNotLoaded // it may be valid
+			return caller, store.ErrNotLoaded // it may be valid
 		}
-		return who, errUnknown
+		return caller, errUnknown
 	}
 	h := s.cfg.Replica.Holder(st, sum)
 	switch {
 	case h == nil:
-		return who, errUnknown
+		return caller, errUnknown
 	case h.Expired(s.cfg.Now()):
 		return principal{actor: h.Actor}, errExpired
 	}

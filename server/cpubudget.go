@@ -43,7 +43,7 @@ func (s spentTime) after(now time.Time) time.Duration {
 }
 
 // charge adds the time of a job to the spent part of a principal's budget.
-func (b *timeBudgets) charge(who string, took time.Duration) {
+func (b *timeBudgets) charge(principal string, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -55,7 +55,7 @@ func (b *timeBudgets) charge(who string, took time.Duration) {
 			delete(b.spent, other)
 		}
 	}
-	b.spent[who] = spentTime{max(0, b.spent[who].after(now)) + took, now}
+	b.spent[principal] = spentTime{max(0, b.spent[principal].after(now)) + took, now}
 }
 
 // charge charges the job's principal, if the queue is charged.
@@ -79,10 +79,10 @@ func (w *timedWriter) Write(p []byte) (int, error) {
 }
 
 // check returns 429 for a principal whose budget is spent, with the time until at least a second of it is available.
-func (b *timeBudgets) check(who string) error {
+func (b *timeBudgets) check(principal string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s, known := b.spent[who]
+	s, known := b.spent[principal]
 	if !known {
 		return nil
 	}

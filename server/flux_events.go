@@ -105,7 +105,7 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 
 // target returns the input, with its list, that an event is about. The list is empty when it is about an object instead.
 func (e *fluxEvent) target(st *fleet.State, now time.Time) (list, id string, _ clusterstatus.Event) {
-	said := func(name string) string {
+	metadata := func(name string) string {
 		if value, ok := e.Metadata[name]; ok {
 			return value
 		}
@@ -113,15 +113,15 @@ func (e *fluxEvent) target(st *fleet.State, now time.Time) (list, id string, _ c
 	}
 	object := e.InvolvedObject.Kind + "/" + e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
 	out := clusterstatus.Event{
-		Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: object, Revision: said("revision"), At: now,
+		Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: object, Revision: metadata("revision"), At: now,
 	}
 	if e.Timestamp != nil {
 		out.At = *e.Timestamp
 	}
-	if input, ok := fleet.ParseReceipt(said("input")); ok {
+	if input, ok := fleet.ParseReceipt(metadata("input")); ok {
 		out.Input = input.String()
 	}
-	list, id = said("list"), said("component")
+	list, id = metadata("list"), metadata("component")
 	if list == "" {
 		list = fleet.KindComponent.Endpoint()
 	}

@@ -190,13 +190,13 @@ func (s *Server) reportRefusal(c echo.Context, r *refusal) error {
 	return answer
 }
 
-func (s *Server) logRefused(c echo.Context, who principal, why string, suppressed int) {
+func (s *Server) logRefused(c echo.Context, caller principal, why string, suppressed int) {
 	attrs := []slog.Attr{
 		slog.String("request_id", requestID(c)), slog.String("reason", why), slog.String("method", c.Request().Method),
 		slog.String("route", c.Path()), slog.String("remote", c.Request().RemoteAddr),
 	}
-	if who.actor != "" {
-		attrs = append(attrs, slog.String("actor", who.actor))
+	if caller.actor != "" {
+		attrs = append(attrs, slog.String("actor", caller.actor))
 	}
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Int("not_logged_before", suppressed))

@@ -180,8 +180,8 @@ const fluxAgent = "flux-operator/"
 
 // ownPoll reports whether a cluster's own Flux polls: the request has a token or certificate of that cluster, or the
 // User-Agent of Flux Operator. Polls by people do not count, because they prove nothing about the cluster.
-func ownPoll(r *http.Request, who role) bool {
-	return r.Method == http.MethodGet && (who == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
+func ownPoll(r *http.Request, caller role) bool {
+	return r.Method == http.MethodGet && (caller == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
 }
 
 // isPerson reports whether the User-Agent is that of our programs or of a browser.

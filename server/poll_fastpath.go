@@ -62,47 +62,47 @@ func (s *Server) tryFastPoll(r *http.Request) (p fastPoll, ok bool) {
 		return p, false
 	}
 	kind, isList := st.PolledAt(endpoint)
-	var said receipt
+	var sent receipt
 	if !isList {
-		if said, ok = fastReceipt(st, endpoint, r.URL.RawQuery); !ok {
+		if sent, ok = fastReceipt(st, endpoint, r.URL.RawQuery); !ok {
 			return p, false
 		}
 	}
-	who, err := s.identify(r, st)
+	caller, err := s.identify(r, st)
 	if err != nil {
 		return p, false
 	}
 	cluster, ok := st.ByDNS(dns)
-	if !ok || !who.mayPoll(cluster, dns) {
+	if !ok || !caller.mayPoll(cluster, dns) {
 		return p, false
 	}
 	if isList {
-		p.pollAnswer, err = s.answerPoll(r, who.role, st, cluster, kind)
+		p.pollAnswer, err = s.answerPoll(r, caller.role, st, cluster, kind)
 		p.series = s.metrics.pollsOf(kind)
 	} else {
-		p.pollAnswer, err = s.answerReceipt(r, who.role, st, cluster, said)
+		p.pollAnswer, err = s.answerReceipt(r, caller.role, st, cluster, sent)
 		p.series = s.metrics.receipts
 	}
-	p.age, p.method = age, who.method
+	p.age, p.method = age, caller.method
 	return p, err == nil
 }
 
 // fastReceipt parses the rest of a receipt's path, and its query, in the form in which the templates write them.
-func fastReceipt(st *fleet.State, endpoint, query string) (said receipt, ok bool) {
+func fastReceipt(st *fleet.State, endpoint, query string) (sent receipt, ok bool) {
 	rest, ok := strings.CutPrefix(endpoint, "receipts/")
 	if !ok {
-		return said, false
+		return sent, false
 	}
 	list, id, ok := strings.Cut(rest, "/")
 	if !ok || strings.Contains(id, "/") {
-		return said, false
+		return sent, false
 	}
 	input, ok := strings.CutPrefix(query, "input=")
 	if !ok {
-		return said, false
+		return sent, false
 	}
-	said, err := readReceipt(st, list, id, input)
-	return said, err == nil
+	sent, err := readReceipt(st, list, id, input)
+	return sent, err == nil
 }
 
 // parsePollPath splits the path of a poll.

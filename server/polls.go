@@ -46,12 +46,12 @@ func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
 var errBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
 
 // answerPoll returns the answer to an authorized poll, for the router and for the fast path.
-func (s *Server) answerPoll(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (pollAnswer, error) {
+func (s *Server) answerPoll(r *http.Request, caller role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (pollAnswer, error) {
 	answer, err := st.Answer(cluster, kind)
 	if err != nil {
 		return pollAnswer{}, err
 	}
-	if ownPoll(r, who) {
+	if ownPoll(r, caller) {
 		now := s.cfg.Now()
 		if s.tracker.ServedNewer(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
 			return pollAnswer{}, errBehind

@@ -90,14 +90,14 @@ func (s *Server) GetMetrics(c echo.Context) error {
 		if err != nil {
 			st = nil // its tokens are too old as well
 		}
-		who, err := s.identify(c.Request(), st)
+		caller, err := s.identify(c.Request(), st)
 		if errors.Is(err, errUnauthenticated) { // counted and limited as on all routes, so that tokens cannot be guessed here
-			return s.reportRefusal(c, &refusal{who, err, unauthorized(&operation{needs: roleRead}, err)})
+			return s.reportRefusal(c, &refusal{caller, err, unauthorized(&operation{needs: roleRead}, err)})
 		}
 		if err == nil {
-			s.metrics.identified[who.method].Inc()
+			s.metrics.identified[caller.method].Inc()
 		}
-		if err == nil && who.role >= roleRead {
+		if err == nil && caller.role >= roleRead {
 			metrics = append(metrics, s.metrics.clusters)
 		}
 	}

@@ -30,11 +30,11 @@ func (s *Server) PollReceipt(c echo.Context, dns, list, id string, p api.PollRec
 		return err
 	}
 	r := requestOf(c)
-	said, err := readReceipt(st, list, id, p.Input)
+	sent, err := readReceipt(st, list, id, p.Input)
 	if err != nil {
 		return err
 	}
-	out, err := s.answerReceipt(r.Request(), r.principal.role, st, cluster, said)
+	out, err := s.answerReceipt(r.Request(), r.principal.role, st, cluster, sent)
 	if err != nil {
 		return err
 	}
@@ -66,13 +66,13 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 }
 
 // answerReceipt returns the answer to an authorized receipt, for the router and for the fast path.
-func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, cluster *fleet.Document, said receipt) (pollAnswer, error) {
+func (s *Server) answerReceipt(r *http.Request, caller role, st *fleet.State, cluster *fleet.Document, sent receipt) (pollAnswer, error) {
 	answer, err := fleet.EmptyAnswer()
 	if err != nil {
 		return pollAnswer{}, err
 	}
-	if ownPoll(r, who) {
-		if err := s.recordReceipt(st, cluster, said); err != nil {
+	if ownPoll(r, caller) {
+		if err := s.recordReceipt(st, cluster, sent); err != nil {
 			return pollAnswer{}, err
 		}
 	}
@@ -80,17 +80,17 @@ func (s *Server) answerReceipt(r *http.Request, who role, st *fleet.State, clust
 }
 
 // recordReceipt records a receipt of a cluster's own Flux. An error makes the cluster send it again.
-func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, said receipt) error {
+func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, sent receipt) error {
 	now := s.cfg.Now()
-	if s.tracker.RecordRepeatedReceipt(cluster.ID, said.list, said.id, said.input, now) {
+	if s.tracker.RecordRepeatedReceipt(cluster.ID, sent.list, sent.id, sent.input, now) {
 		return nil
 	}
-	kind, _ := st.PolledAt(said.list) // readReceipt has found it
+	kind, _ := st.PolledAt(sent.list) // readReceipt has found it
 	desired, err := st.Answer(cluster, kind)
 	if err != nil {
 		return err
 	}
-	if again := s.tracker.RecordReceipt(cluster.ID, st.DesiredInputsIn(cluster, kind, desired), said.id, said.input, now); again > 0 {
+	if again := s.tracker.RecordReceipt(cluster.ID, st.DesiredInputsIn(cluster, kind, desired), sent.id, sent.input, now); again > 0 {
 		return errEarlyReceipt(again)
 	}
 	return nil

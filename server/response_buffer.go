@@ -28,20 +28,20 @@ type responseBuffer struct {
 }
 
 // reserve counts an answer, and returns the function that releases it; nil at a limit.
-func (b *responseBuffer) reserve(who string, size int) (leave func()) {
+func (b *responseBuffer) reserve(principal string, size int) (leave func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.total+size > maxBuffered || b.perPrincipal[who] > 0 && b.perPrincipal[who]+size > maxBufferedPerPrincipal {
+	if b.total+size > maxBuffered || b.perPrincipal[principal] > 0 && b.perPrincipal[principal]+size > maxBufferedPerPrincipal {
 		return nil
 	}
 	b.total += size
-	b.perPrincipal[who] += size
+	b.perPrincipal[principal] += size
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.total -= size
-		if b.perPrincipal[who] -= size; b.perPrincipal[who] == 0 {
-			delete(b.perPrincipal, who)
+		if b.perPrincipal[principal] -= size; b.perPrincipal[principal] == 0 {
+			delete(b.perPrincipal, principal)
 		}
 	}
 }
