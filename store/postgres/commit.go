@@ -16,6 +16,10 @@ import (
 // waiting commits hold no lock that this one needs.
 const lockLog = `LOCK TABLE commits IN SHARE ROW EXCLUSIVE MODE`
 
+// andVersion makes a commit fail if a migration came between the read of the head and its last statement: the migration locks
+// the table of the head first, and the statement sees all commits made before it got the lock.
+const andVersion = ` AND EXISTS (SELECT FROM ` + versionTable + ` WHERE version = $7 AND NOT dirty)`
+
 // idle is the time that a transaction may wait for the next statement.
 func idle(limit time.Duration) string {
 	return fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = %d`, limit.Milliseconds())

@@ -273,9 +273,8 @@ func TestCommitsAreDurable(t *testing.T) {
 			require.NoError(t, err)
 			defer done()
 			require.NoError(t, tx.Flush(ctx))
-			rows, err := tx.Query(ctx, `SHOW synchronous_commit`)
 			var got string
-			require.NoError(t, sqlstore.One(rows, err, &got))
+			require.NoError(t, sqlstore.QueryOne(ctx, tx, []any{&got}, `SHOW synchronous_commit`))
 			require.Equal(t, want, got)
 			return nil
 		}))

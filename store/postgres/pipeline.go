@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,7 +61,7 @@ func (p *pipeline) QueueRows(ctx context.Context, affected *int64, s sqlstore.Ro
 			return nil
 		}
 		size = 0
-		args := fixed[:len(fixed):len(fixed)]
+		args := slices.Clip(fixed)
 		for i := range p.columns {
 			args = append(args, p.columns[i].literal())
 		}

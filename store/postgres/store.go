@@ -75,7 +75,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		durability: durable, importIdle: readTimeout,
 	}
 	s.Store = sqlstore.New(sqlstore.Dialect{
-		ReadOnly: cfg.ReadOnly, ReadHead: s.readHead, Ask: s.ask, Read: s.read, Recall: s.recall, Barrier: s.barrier, Write: s.write,
+		ReadOnly: cfg.ReadOnly, AndVersion: andVersion, ReadHead: s.readHead, Ask: s.ask, Read: s.read, Recall: s.recall, Barrier: s.barrier, Write: s.write,
 	})
 	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
 		return nil, err

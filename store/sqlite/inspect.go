@@ -93,12 +93,10 @@ func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) err
 func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	c := contents{exists: true}
 	// Ended sessions are not part of the fleet: a file with no other table counts as new.
-	rows, err := reading{tx.QueryContext}.Query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'ended_sessions'`)
-	if err != nil {
-		return c, err
-	}
-	c.tables, err = sqlstore.Collect(rows, func(rows sqlstore.Rows, name *string) error { return rows.Scan(name) })
-	if err != nil {
+	var err error
+	scan := func(rows sqlstore.Rows, name *string) error { return rows.Scan(name) }
+	if c.tables, err = sqlstore.Query(ctx, reading{tx.QueryContext}, scan, `SELECT name FROM sqlite_master
+		WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'ended_sessions'`); err != nil {
 		return c, err
 	}
 	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&c.userVersion); err != nil {

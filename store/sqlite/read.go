@@ -83,7 +83,7 @@ var _ sqlstore.Tx = reading{}
 
 // Query implements [sqlstore.Tx].
 func (r reading) Query(ctx context.Context, query string, args ...any) (sqlstore.Rows, error) {
-	rows, err := r.query(ctx, query, args...) //nolint:rowserrcheck // sqlstore.Collect asks it
+	rows, err := r.query(ctx, query, args...) //nolint:rowserrcheck // sqlstore.Each checks it
 	if err != nil {
 		return nil, err
 	}

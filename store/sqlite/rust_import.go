@@ -61,11 +61,7 @@ func ReadReference(ctx context.Context, path string) (*Reference, error) {
 }
 
 func readReferenceTable(ctx context.Context, tx *sql.Tx, table string) ([]json.RawMessage, error) {
-	rows, err := reading{tx.QueryContext}.Query(ctx, `SELECT id, data FROM `+table+` ORDER BY id`)
-	if err != nil {
-		return nil, fmt.Errorf("table %s: %w", table, err)
-	}
-	docs, err := sqlstore.Collect(rows, func(rows sqlstore.Rows, doc *json.RawMessage) error {
+	scan := func(rows sqlstore.Rows, doc *json.RawMessage) error {
 		var id string
 		var data sql.NullString
 		if err := rows.Scan(&id, &data); err != nil {
@@ -77,7 +73,8 @@ func readReferenceTable(ctx context.Context, tx *sql.Tx, table string) ([]json.R
 		}
 		*doc = json.RawMessage(data.String)
 		return nil
-	})
+	}
+	docs, err := sqlstore.Query(ctx, reading{tx.QueryContext}, scan, `SELECT id, data FROM `+table+` ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", table, err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Row is a change as the log keeps it. One that an older version wrote has its documents in Before and After, others have
+// logRow is a change as the log keeps it. One that an older version wrote has its documents in Before and After, others have
 // the [Marker] there.
-type Row struct {
+type logRow struct {
 	Revision                  fleet.Revision
 	Kind                      fleet.Kind
 	ID                        string
@@ -25,20 +25,26 @@ type Row struct {
 	Body                      []byte // the document, if this is its last change and no row has it complete
 }
 
-// Fields are where a query for RowColumns puts them.
-func (r *Row) Fields() []any {
+// fields are where a query for rowColumns puts them.
+func (r *logRow) fields() []any {
 	return []any{&r.Revision, &r.Kind, &r.ID, &r.Before, &r.After, &r.PackedBefore, &r.PackedAfter, &r.Sum, &r.Bytes, &r.Body}
 }
 
-// RowColumns of RowTables are a Row.
+// scan reads a row of rowColumns.
+func (r *logRow) scan(ctx context.Context, rows Rows) error {
+	store.Touch(ctx)
+	return rows.Scan(r.fields()...)
+}
+
+// rowColumns of rowTables are a logRow.
 const (
-	RowColumns = `c.revision, c.kind, c.id, c.before, c.after, c.packed_before, c.packed_after, c.sum,
+	rowColumns = `c.revision, c.kind, c.id, c.before, c.after, c.packed_before, c.packed_after, c.sum,
 		coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0)), d.body`
-	RowTables = `changes c LEFT JOIN documents d ON c.after = '' AND c.packed_after IS NULL
+	rowTables = `changes c LEFT JOIN documents d ON c.after = '' AND c.packed_after IS NULL
 		AND d.kind = c.kind AND d.id = c.id AND d.revision = c.revision`
 	// selectLaterChanges selects the changes of a document after a revision that are needed to compute the document at that
 	// revision.
-	selectLaterChanges = `SELECT ` + RowColumns + ` FROM ` + RowTables + `
+	selectLaterChanges = `SELECT ` + rowColumns + ` FROM ` + rowTables + `
 		WHERE c.kind = $1 AND c.id = $2 AND c.revision > $3 AND c.revision <= coalesce((SELECT k.revision FROM changes k
 			WHERE k.kind = $1 AND k.id = $2 AND k.revision > $3 AND (k.packed_after IS NOT NULL OR k.after IS NULL)
 			ORDER BY k.revision LIMIT 1), 9223372036854775807)
@@ -46,7 +52,7 @@ const (
 )
 
 // whole returns the document after the change; false if later changes are needed to compute it. nil: the document was removed.
-func (r *Row) whole() (after []byte, known bool, err error) {
+func (r *logRow) whole() (after []byte, known bool, err error) {
 	switch {
 	case len(r.After) > 0 || r.After == nil:
 		return r.After, true, nil
@@ -63,7 +69,7 @@ func (r *Row) whole() (after []byte, known bool, err error) {
 	return after, true, err
 }
 
-func (r *Row) check(after []byte) error {
+func (r *logRow) check(after []byte) error {
 	if sum(after) != r.Sum {
 		return fmt.Errorf("%w: revision %d of %s %q is not what the log says", store.ErrCorrupt, r.Revision, r.Kind, r.ID)
 	}
@@ -71,7 +77,7 @@ func (r *Row) check(after []byte) error {
 }
 
 // found returns the document before the change, given the one after it.
-func (r *Row) found(after []byte) ([]byte, error) {
+func (r *logRow) found(after []byte) ([]byte, error) {
 	if len(r.Before) > 0 || r.Before == nil {
 		return r.Before, nil
 	}
@@ -83,9 +89,9 @@ func (r *Row) found(after []byte) ([]byte, error) {
 }
 
 // bodies returns the changes that rows are, with their documents.
-func bodies(ctx context.Context, tx Tx, rows []Row) ([]fleet.Change, error) {
+func bodies(ctx context.Context, tx Tx, rows []logRow) ([]fleet.Change, error) {
 	afters := make([][]byte, len(rows))
-	var open []*Row
+	var open []*logRow
 	var index []int
 	for i := range rows {
 		after, known, err := rows[i].whole()
@@ -121,7 +127,7 @@ func bodies(ctx context.Context, tx Tx, rows []Row) ([]fleet.Change, error) {
 
 // changesOfRun adds the documents to rows that are successive changes of one document, newest first. newest is the document after the
 // first of them.
-func changesOfRun(rows []Row, newest []byte) ([]fleet.Change, error) {
+func changesOfRun(rows []logRow, newest []byte) ([]fleet.Change, error) {
 	changes := make([]fleet.Change, len(rows))
 	after := newest
 	for i := range rows {
@@ -144,7 +150,7 @@ func changesOfRun(rows []Row, newest []byte) ([]fleet.Change, error) {
 }
 
 // laterChanges returns the changes that are needed to compute the documents of some changes.
-func laterChanges(ctx context.Context, tx Tx, of []*Row) (all []Row, err error) {
+func laterChanges(ctx context.Context, tx Tx, of []*logRow) (all []logRow, err error) {
 	keys := make([]Key, len(of))
 	for i, r := range of {
 		keys[i] = Key{Kind: r.Kind, ID: r.ID, Revision: r.Revision}
@@ -154,24 +160,24 @@ func laterChanges(ctx context.Context, tx Tx, of []*Row) (all []Row, err error) 
 }
 
 // walk finds bodies by going back from one that is whole.
-type walk map[fleet.DocumentName][]*Row // by revision
+type walk map[fleet.DocumentName][]*logRow // by revision
 
-func newWalk(chain []Row) walk {
+func newWalk(chain []logRow) walk {
 	w := walk{}
 	for i := range chain {
 		k := fleet.DocumentName{Kind: chain[i].Kind, ID: chain[i].ID}
 		w[k] = append(w[k], &chain[i])
 	}
 	for k, rows := range w {
-		slices.SortFunc(rows, func(a, b *Row) int { return cmp.Compare(a.Revision, b.Revision) })
-		w[k] = slices.CompactFunc(rows, func(a, b *Row) bool { return a.Revision == b.Revision })
+		slices.SortFunc(rows, func(a, b *logRow) int { return cmp.Compare(a.Revision, b.Revision) })
+		w[k] = slices.CompactFunc(rows, func(a, b *logRow) bool { return a.Revision == b.Revision })
 	}
 	return w
 }
 
-func (w walk) after(r *Row) ([]byte, error) {
+func (w walk) after(r *logRow) ([]byte, error) {
 	rows := w[fleet.DocumentName{Kind: r.Kind, ID: r.ID}]
-	first, _ := slices.BinarySearchFunc(rows, r.Revision+1, func(e *Row, rev fleet.Revision) int { return cmp.Compare(e.Revision, rev) })
+	first, _ := slices.BinarySearchFunc(rows, r.Revision+1, func(e *logRow, rev fleet.Revision) int { return cmp.Compare(e.Revision, rev) })
 	for last := first; last < len(rows); last++ {
 		body, known, err := rows[last].whole()
 		if err != nil {
@@ -201,8 +207,8 @@ func MustUnpack(from, to int) bool {
 
 // unpackedChange returns a row in the format of older versions. Some rows before the oldest complete revision only record when a
 // document was created, and their documents are never read.
-func unpackedChange(ctx context.Context, tx Tx, r Row, oldest fleet.Revision) (fleet.Change, error) {
-	changes, err := bodies(ctx, tx, []Row{r})
+func unpackedChange(ctx context.Context, tx Tx, r logRow, oldest fleet.Revision) (fleet.Change, error) {
+	changes, err := bodies(ctx, tx, []logRow{r})
 	if err == nil {
 		return changes[0], nil
 	}

@@ -24,15 +24,12 @@ func (s *Store) Links(ctx context.Context, after fleet.Revision, limit int) ([]s
 
 // links returns the links of the commits after a revision.
 func links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) ([]store.Link, error) {
-	rows, err := tx.Query(ctx, `SELECT revision, previous, hash, checkpoint FROM commits WHERE revision > $1 AND revision >= $2
-		ORDER BY revision LIMIT $3`, int64(after), int64(h.Oldest), limit)
-	if err != nil {
-		return nil, err
-	}
-	return Collect(rows, func(rows Rows, l *store.Link) error {
+	scan := func(rows Rows, l *store.Link) error {
 		store.Touch(ctx)
 		return rows.Scan(&l.Revision, &l.Previous, &l.Hash, &l.Checkpoint)
-	})
+	}
+	return Query(ctx, tx, scan, `SELECT revision, previous, hash, checkpoint FROM commits WHERE revision > $1 AND revision >= $2
+		ORDER BY revision LIMIT $3`, int64(after), int64(h.Oldest), limit)
 }
 
 // unchained computes the links of commits after a revision that are not in the chain yet, of at most limit commits. It also
@@ -41,8 +38,7 @@ func unchained(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limi
 	last = max(after, h.Oldest-1)
 	var previous []byte
 	if last > 0 && last >= h.Oldest {
-		rows, err := tx.Query(ctx, `SELECT hash FROM commits WHERE revision = $1`, int64(last))
-		if err := One(rows, err, &previous); err != nil {
+		if err := QueryOne(ctx, tx, []any{&previous}, `SELECT hash FROM commits WHERE revision = $1`, int64(last)); err != nil {
 			return nil, last, fmt.Errorf("revision %d: %w", last, err)
 		}
 		if previous == nil {

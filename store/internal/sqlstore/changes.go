@@ -10,12 +10,9 @@ import (
 )
 
 func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
-	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
-	for i := range commits {
-		to[commits[i].Revision] = &commits[i]
-	}
+	to := byRevision(commits)
 	among, arg := tx.OneOf("c.revision", "$1", revisions(commits))
-	result, err := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+` WHERE `+among+` ORDER BY c.revision, c.seq`, arg)
+	result, err := tx.QueryRows(ctx, `SELECT `+rowColumns+` FROM `+rowTables+` WHERE `+among+` ORDER BY c.revision, c.seq`, arg)
 	rows, err := collectRows(ctx, result, err)
 	if err != nil {
 		return err
@@ -31,6 +28,14 @@ func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 	return nil
 }
 
+func byRevision(commits []fleet.Commit) map[fleet.Revision]*fleet.Commit {
+	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
+	for i := range commits {
+		to[commits[i].Revision] = &commits[i]
+	}
+	return to
+}
+
 // kept returns the remains of the commits before the oldest complete one.
 func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
 	if max(h.Oldest, 1) != max(oldest, 1) {
@@ -41,26 +46,20 @@ func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 	if err != nil || len(commits) == 0 {
 		return nil, err
 	}
-	to := make(map[fleet.Revision]*fleet.Commit, len(commits))
-	for i := range commits {
-		to[commits[i].Revision] = &commits[i]
-	}
+	to := byRevision(commits)
 	among, arg := tx.OneOf("c.revision", "$1", revisions(commits))
 	// For most of them only the creation and its time are kept: the later changes needed to unpack the documents are gone.
 	result, err := tx.QueryRows(ctx, `SELECT c.action, EXISTS (SELECT 1 FROM changes l WHERE l.kind = c.kind AND l.id = c.id
-		AND l.revision > c.revision AND l.revision <= $2), `+RowColumns+` FROM `+RowTables+` WHERE `+among+`
+		AND l.revision > c.revision AND l.revision <= $2), `+rowColumns+` FROM `+rowTables+` WHERE `+among+`
 		ORDER BY c.revision, c.seq`, arg, int64(oldest))
-	if err != nil {
-		return nil, err
-	}
 	type row struct {
-		Row
+		logRow
 		action  string
 		outdone bool
 	}
-	rows, err := Collect(result, func(rows Rows, r *row) error {
+	rows, err := collect(result, err, func(rows Rows, r *row) error {
 		store.Touch(ctx)
-		return rows.Scan(append([]any{&r.action, &r.outdone}, r.Fields()...)...)
+		return rows.Scan(append([]any{&r.action, &r.outdone}, r.fields()...)...)
 	})
 	if err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 	for _, r := range rows {
 		ch := fleet.Change{Kind: r.Kind, ID: r.ID, Before: json.RawMessage(`{}`), After: json.RawMessage(`{}`)}
 		if !r.outdone {
-			found, err := bodies(ctx, tx, []Row{r.Row})
+			found, err := bodies(ctx, tx, []logRow{r.logRow})
 			if err != nil {
 				return nil, err
 			}
@@ -101,8 +100,8 @@ func changes(ctx context.Context, tx Tx, h HeadRow, rev fleet.Revision, offset, 
 
 // changePage reads changes of a revision until they are as large as a page may be. The cast is for PostgreSQL, which would take
 // $2 for an integer like seq, and refuse a larger one.
-func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit int) (page []Row, err error) {
-	rows, err := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+`
+func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit int) (page []logRow, err error) {
+	rows, err := tx.QueryRows(ctx, `SELECT `+rowColumns+` FROM `+rowTables+`
 	WHERE c.revision = $1 AND c.seq >= CAST($2 AS bigint) ORDER BY c.seq LIMIT $3`,
 		int64(rev), offset, limit)
 	if err != nil {
@@ -110,9 +109,8 @@ func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit in
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for bytes := int64(0); rows.Next(); {
-		var r Row
-		store.Touch(ctx)
-		if err := rows.Scan(r.Fields()...); err != nil {
+		var r logRow
+		if err := r.scan(ctx, rows); err != nil {
 			return nil, err
 		}
 		if bytes += r.Bytes; bytes > pageBytes && len(page) > 0 {
@@ -131,12 +129,12 @@ func past(ctx context.Context, tx Tx, h HeadRow, q fleet.PastQuery) (fleet.Docum
 	if q.ID != "" {
 		q.Documents = []fleet.DocumentName{{Kind: q.Kind, ID: q.ID}}
 	}
-	var rows []Row
+	var rows []logRow
 	var err error
 	if len(q.Documents) > 0 {
 		rows, err = pastOf(ctx, tx, q)
 	} else {
-		result, failed := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+` WHERE c.revision > $1 AND c.revision <= $2
+		result, failed := tx.QueryRows(ctx, `SELECT `+rowColumns+` FROM `+rowTables+` WHERE c.revision > $1 AND c.revision <= $2
 	AND NOT EXISTS (SELECT 1 FROM changes e WHERE e.kind = c.kind AND e.id = c.id AND e.revision > $1 AND e.revision < c.revision)`, int64(q.At), int64(q.UpTo))
 		rows, err = collectRows(ctx, result, failed)
 	}
@@ -162,26 +160,25 @@ func at(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, id string, rev f
 	rec := fleet.Record{Kind: kind, ID: id}
 	var action string
 	var updated, created int64
-	var row Row
-	rows, err := tx.Query(ctx, `SELECT commits.id, at, action, `+RowColumns+` FROM `+RowTables+`
+	var row logRow
+	to := append([]any{&rec.CommitID, &updated, &action}, row.fields()...)
+	err := QueryOne(ctx, tx, to, `SELECT commits.id, at, action, `+rowColumns+` FROM `+rowTables+`
 		JOIN commits ON commits.revision = c.revision
 		WHERE c.kind = $1 AND c.id = $2 AND c.revision <= $3 ORDER BY c.revision DESC LIMIT 1`, string(kind), id, int64(rev))
-	err = One(rows, err, append([]any{&rec.CommitID, &updated, &action}, row.Fields()...)...)
 	if errors.Is(err, errNoRow) || err == nil && action == "delete" {
 		return fleet.Record{}, false, nil
 	}
 	if err != nil {
 		return fleet.Record{}, false, err
 	}
-	changes, err := bodies(ctx, tx, []Row{row})
+	changes, err := bodies(ctx, tx, []logRow{row})
 	if err != nil {
 		return fleet.Record{}, false, err
 	}
-	rows, err = tx.Query(ctx, `SELECT at FROM changes d JOIN commits ON commits.revision = d.revision
-		WHERE kind = $1 AND d.id = $2 AND d.revision <= $3 AND action = 'create' ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev))
-	if err := One(rows, err, &created); err != nil {
+	if err := QueryOne(ctx, tx, []any{&created}, `SELECT at FROM changes d JOIN commits ON commits.revision = d.revision
+		WHERE kind = $1 AND d.id = $2 AND d.revision <= $3 AND action = 'create' ORDER BY d.revision DESC LIMIT 1`, string(kind), id, int64(rev)); err != nil {
 		return fleet.Record{}, false, err
 	}
-	rec.Revision, rec.Body, rec.CreatedAt, rec.UpdatedAt = row.Revision, changes[0].After, Microtime(created), Microtime(updated)
+	rec.Revision, rec.Body, rec.CreatedAt, rec.UpdatedAt = row.Revision, changes[0].After, microtime(created), microtime(updated)
 	return rec, true, nil
 }

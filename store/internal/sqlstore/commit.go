@@ -27,7 +27,7 @@ func (s *Store) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) err
 	}
 	job := Job{Doing: fmt.Sprintf("committing revision %d", c.Revision), Commit: c.ID}
 	return s.write(ctx, job, func(ctx context.Context, tx WriteTx, now HeadRow) error {
-		return commit(ctx, tx, now, base, c)
+		return s.commit(ctx, tx, now, base, c)
 	})
 }
 
@@ -45,7 +45,7 @@ func (s *Store) CommitLocked(ctx context.Context, id uuid.UUID, next func(contex
 		if err != nil {
 			return err
 		}
-		return commit(ctx, tx, now, now.Head, c)
+		return s.commit(ctx, tx, now, now.Head, c)
 	})
 }
 
@@ -57,7 +57,7 @@ func (s *Store) Probe(ctx context.Context) error {
 		if err := tx.Queue(ctx, nil, `SAVEPOINT probe`); err != nil {
 			return err
 		}
-		if err := commit(ctx, tx, now, now.Head, probe(now.Head)); err != nil {
+		if err := s.commit(ctx, tx, now, now.Head, probe(now.Head)); err != nil {
 			return err
 		}
 		if err := tx.Queue(ctx, nil, `ROLLBACK TO probe`); err != nil {
@@ -73,7 +73,7 @@ func (s *Store) Probe(ctx context.Context) error {
 
 // commit writes everything between BEGIN and COMMIT. The commit's own row comes first: its revision is unique, so writers that
 // start from the same base wait for each other there, before they have locked any document. The head comes last.
-func commit(ctx context.Context, tx WriteTx, now HeadRow, base fleet.Head, c fleet.Commit) error {
+func (s *Store) commit(ctx context.Context, tx WriteTx, now HeadRow, base fleet.Head, c fleet.Commit) error {
 	if now.Head != base {
 		return fmt.Errorf("%w: it is revision %d, not %d", store.ErrStale, now.Revision, base.Revision)
 	}
@@ -97,7 +97,7 @@ func commit(ctx context.Context, tx WriteTx, now HeadRow, base fleet.Head, c fle
 	if err := applyChanges(ctx, tx, c, changes, &done); err != nil {
 		return err
 	}
-	statement := moveHead
+	statement := moveHead + s.db.AndVersion
 	if link.Hash == nil {
 		statement += unlessChained
 	}
@@ -113,10 +113,8 @@ func commit(ctx context.Context, tx WriteTx, now HeadRow, base fleet.Head, c fle
 }
 
 const (
-	// The version is checked again because a migration may have come between: it locks this table first, and this statement
-	// sees all commits made before it got the lock.
 	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9, hash = $10
-		WHERE revision = $5 AND commit_id = $6 AND hold = $8 AND EXISTS (SELECT 1 FROM ` + VersionTable + ` WHERE version = $7 AND NOT dirty)`
+		WHERE revision = $5 AND commit_id = $6 AND hold = $8`
 	// A commit that is not in the hash chain must not follow one that was added to it meanwhile: see FillChain.
 	unlessChained = ` AND ($5 = 0 OR hash IS NULL)`
 )

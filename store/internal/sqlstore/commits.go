@@ -19,24 +19,22 @@ const commitColumns = `commits.revision, commits.id, at, actor, author, reason, 
 // load reads every document at one head.
 func load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 	var last fleet.Head
-	rows, err := tx.Query(ctx, `SELECT revision, id FROM commits ORDER BY revision DESC LIMIT 1`)
-	if err := One(rows, err, &last.Revision, &last.ID); err != nil && !errors.Is(err, errNoRow) {
+	if err := QueryOne(ctx, tx, []any{&last.Revision, &last.ID}, `SELECT revision, id FROM commits ORDER BY revision DESC LIMIT 1`); err != nil && !errors.Is(err, errNoRow) {
 		return store.Snapshot{}, err
 	}
 	if last != h.Head {
 		return store.Snapshot{}, fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, h.Revision, last.Revision)
 	}
-	if rows, err = tx.Query(ctx, `SELECT kind, id, revision, commit_id, created_at, updated_at, body FROM documents ORDER BY kind, id`); err != nil {
-		return store.Snapshot{}, err
-	}
-	found := store.Snapshot{Head: h.Head, Checkpoint: h.Checkpoint}
-	found.Records, err = Collect(rows, func(rows Rows, r *fleet.Record) error {
+	scan := func(rows Rows, r *fleet.Record) error {
 		store.Touch(ctx)
 		var created, updated int64
 		err := rows.Scan(&r.Kind, &r.ID, &r.Revision, &r.CommitID, &created, &updated, (*[]byte)(&r.Body))
-		r.CreatedAt, r.UpdatedAt = Microtime(created), Microtime(updated)
+		r.CreatedAt, r.UpdatedAt = microtime(created), microtime(updated)
 		return err
-	})
+	}
+	found := store.Snapshot{Head: h.Head, Checkpoint: h.Checkpoint}
+	var err error
+	found.Records, err = Query(ctx, tx, scan, `SELECT kind, id, revision, commit_id, created_at, updated_at, body FROM documents ORDER BY kind, id`)
 	if err == nil {
 		err = checkSnapshot(found, h.Documents)
 	}
@@ -47,7 +45,7 @@ func load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
 		found.Quarantine = quarantine
 	}
 	if h.Revision > 0 {
-		found.At = Microtime(h.At)
+		found.At = microtime(h.At)
 	}
 	if h.Oldest > 1 {
 		found.Oldest = h.Oldest
@@ -120,8 +118,7 @@ func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 		return fmt.Errorf("%w: revision %d is not a past of the head, revision %d", store.ErrDiverged, after.Revision, h.Revision)
 	}
 	var first *int64 // nil: there is no commit
-	rows, err := tx.Query(ctx, `SELECT min(revision) FROM commits`)
-	if err := One(rows, err, &first); err != nil {
+	if err := QueryOne(ctx, tx, []any{&first}, `SELECT min(revision) FROM commits`); err != nil {
 		return err
 	}
 	if first == nil {
@@ -137,8 +134,7 @@ func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 		return nil
 	}
 	var id uuid.UUID
-	rows, err = tx.Query(ctx, `SELECT id FROM commits WHERE revision = $1`, int64(after.Revision))
-	err = One(rows, err, &id)
+	err := QueryOne(ctx, tx, []any{&id}, `SELECT id FROM commits WHERE revision = $1`, int64(after.Revision))
 	switch {
 	case errors.Is(err, errNoRow) && int64(after.Revision) < *first && after.Revision > 0:
 		return compacted(fleet.Revision(*first))
@@ -156,25 +152,6 @@ func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 // whole fleet, and a hundred of them in memory would exhaust it.
 const pageBytes = 16 << 20
 
-// firstPage returns the first commits with documents of at most pageBytes in total; at least one.
-func firstPage(commits []fleet.Commit, sizes map[fleet.Revision]int64) []fleet.Commit {
-	var total int64
-	for i, c := range commits {
-		if total += sizes[c.Revision]; total > pageBytes && i > 0 {
-			return commits[:i]
-		}
-	}
-	return commits
-}
-
-// operationsOf converts the column operations of the table commits.
-func operationsOf(text string) json.RawMessage {
-	if text == "" {
-		return nil
-	}
-	return json.RawMessage(text)
-}
-
 // page returns the commits that Since may return at once.
 func page(ctx context.Context, tx Tx, commits []fleet.Commit) ([]fleet.Commit, error) {
 	if len(commits) < 2 {
@@ -186,19 +163,21 @@ func page(ctx context.Context, tx Tx, commits []fleet.Commit) ([]fleet.Commit, e
 	if err != nil {
 		return nil, err
 	}
-	type size struct {
-		revision fleet.Revision
-		bytes    int64
+	sizes := make(map[fleet.Revision]int64, len(commits))
+	err = Each(rows, func(rows Rows) error {
+		var revision fleet.Revision
+		var bytes int64
+		err := rows.Scan(&revision, &bytes)
+		sizes[revision] = bytes
+		return err
+	})
+	var total int64
+	for i, c := range commits {
+		if total += sizes[c.Revision]; total > pageBytes && i > 0 {
+			return commits[:i], err
+		}
 	}
-	found, err := Collect(rows, func(rows Rows, s *size) error { return rows.Scan(&s.revision, &s.bytes) })
-	if err != nil {
-		return nil, err
-	}
-	sizes := make(map[fleet.Revision]int64, len(found))
-	for _, s := range found {
-		sizes[s.revision] = s.bytes
-	}
-	return firstPage(commits, sizes), nil
+	return commits, err
 }
 
 func revisions(commits []fleet.Commit) []int64 {
@@ -211,17 +190,19 @@ func revisions(commits []fleet.Commit) []int64 {
 
 // selectedCommits runs a query for commitColumns.
 func selectedCommits(ctx context.Context, tx Tx, query string, args ...any) ([]fleet.Commit, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
+	return Query(ctx, tx, func(rows Rows, c *fleet.Commit) error { return scanCommit(rows, c) }, query, args...)
+}
+
+// scanCommit scans commitColumns, and further ones.
+func scanCommit(rows Rows, c *fleet.Commit, more ...any) error {
+	var at int64
+	var operations string
+	err := rows.Scan(append([]any{&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations}, more...)...)
+	c.At = microtime(at)
+	if operations != "" {
+		c.Operations = json.RawMessage(operations)
 	}
-	return Collect(rows, func(rows Rows, c *fleet.Commit) error {
-		var at int64
-		var operations string
-		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations)
-		c.At, c.Operations = Microtime(at), operationsOf(operations)
-		return err
-	})
+	return err
 }
 
 // selectCommits is a query for the commits that q asks for. columns may refer to the table commits.
@@ -282,17 +263,7 @@ func history(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery) ([]fle
 // summaries is History without documents.
 func summaries(ctx context.Context, tx Tx, h HeadRow, q store.HistoryQuery, names int) ([]store.Summary, error) {
 	query, args := selectCommits(tx, commitColumns+`, coalesce((SELECT max(seq) + 1 FROM changes c WHERE c.revision = commits.revision), 0)`, q, h.Oldest)
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	summaries, err := Collect(rows, func(rows Rows, c *store.Summary) error {
-		var at int64
-		var operations string
-		err := rows.Scan(&c.Revision, &c.ID, &at, &c.Actor, &c.Author, &c.Reason, &c.RequestID, &operations, &c.Count)
-		c.At, c.Operations = Microtime(at), operationsOf(operations)
-		return err
-	})
+	summaries, err := Query(ctx, tx, func(rows Rows, c *store.Summary) error { return scanCommit(rows, &c.Commit, &c.Count) }, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -310,14 +281,14 @@ func addNames(ctx context.Context, tx Tx, to []store.Summary, names int) error {
 	if err != nil {
 		return err
 	}
-	type row struct {
-		revision fleet.Revision
-		store.ChangedName
-	}
-	changed, err := Collect(rows, func(rows Rows, r *row) error { return rows.Scan(&r.revision, &r.Kind, &r.ID, &r.Action) })
-	for _, r := range changed {
-		c := index[r.revision]
-		c.First = append(c.First, r.ChangedName)
-	}
-	return err
+	return Each(rows, func(rows Rows) error {
+		var revision fleet.Revision
+		var name store.ChangedName
+		if err := rows.Scan(&revision, &name.Kind, &name.ID, &name.Action); err != nil {
+			return err
+		}
+		c := index[revision]
+		c.First = append(c.First, name)
+		return nil
+	})
 }

@@ -18,8 +18,7 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 			return err
 		}
 		var checkpoint []byte
-		rows, err := tx.Query(ctx, `SELECT oldest, checkpoint, coalesce((SELECT min(revision) FROM commits), 0) FROM head`)
-		err = One(rows, err, &oldest, &checkpoint, &at)
+		err = QueryOne(ctx, tx, []any{&oldest, &checkpoint, &at}, `SELECT oldest, checkpoint, coalesce((SELECT min(revision) FROM commits), 0) FROM head`)
 		if err == nil && oldest > 1 && !store.IsCheckpointFor(checkpoint, oldest) {
 			_, err = tx.Exec(ctx, setCheckpoint, store.CheckpointFor(oldest, nil), int64(oldest))
 		}
@@ -39,9 +38,8 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Rev
 // changes of every document that exists at the oldest revision: its creation and its last change up to there.
 func compactSome(ctx context.Context, tx WriteTx, from, oldest fleet.Revision) (to fleet.Revision, removed int64, err error) {
 	const atOnce = 2000 // changes
-	rows, err := tx.Query(ctx, `SELECT coalesce((SELECT revision + 1 FROM changes WHERE revision >= $1 AND revision < $2
-		ORDER BY revision, seq LIMIT 1 OFFSET $3), $2)`, int64(from), int64(oldest), atOnce)
-	if err := One(rows, err, &to); err != nil {
+	if err := QueryOne(ctx, tx, []any{&to}, `SELECT coalesce((SELECT revision + 1 FROM changes WHERE revision >= $1 AND revision < $2
+		ORDER BY revision, seq LIMIT 1 OFFSET $3), $2)`, int64(from), int64(oldest), atOnce); err != nil {
 		return oldest, 0, err
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM changes AS c WHERE revision >= $1 AND revision < $2
@@ -70,7 +68,7 @@ func (s *Store) Unpack(ctx context.Context) error {
 
 // unpackSome goes on from a revision downwards, and returns where to go on; 0 at the end.
 func unpackSome(ctx context.Context, tx WriteTx, h HeadRow, from fleet.Revision) (fleet.Revision, error) {
-	found, err := tx.QueryRows(ctx, `SELECT `+RowColumns+` FROM `+RowTables+`
+	found, err := tx.QueryRows(ctx, `SELECT `+rowColumns+` FROM `+rowTables+`
 		WHERE c.revision <= $1 AND (c.before = '' OR c.after = '') ORDER BY c.revision DESC, c.seq LIMIT 500`, int64(from))
 	rows, err := collectRows(ctx, found, err)
 	if err != nil || len(rows) == 0 {

@@ -22,12 +22,11 @@ func documentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery
 	if err != nil || len(documents) == 0 {
 		return log, err
 	}
-	runs := map[fleet.DocumentName][]Row{}
-	err = tx.EachKey(ctx, keysOf(documents), `SELECT `+RowColumns+` FROM `+RowTables+` WHERE c.kind = $1 AND c.id = $2 AND c.revision >= $4 AND c.revision < $5
+	runs := map[fleet.DocumentName][]logRow{}
+	err = tx.EachKey(ctx, keysOf(documents), `SELECT `+rowColumns+` FROM `+rowTables+` WHERE c.kind = $1 AND c.id = $2 AND c.revision >= $4 AND c.revision < $5
 		ORDER BY c.revision DESC`, []any{int64(first), int64(q.Before)}, func(rows Rows) error {
-		var r Row
-		store.Touch(ctx)
-		err := rows.Scan(r.Fields()...)
+		var r logRow
+		err := r.scan(ctx, rows)
 		name := fleet.DocumentName{Kind: r.Kind, ID: r.ID}
 		runs[name] = append(runs[name], r)
 		return err
@@ -35,7 +34,7 @@ func documentLog(ctx context.Context, tx Tx, h HeadRow, q fleet.DocumentLogQuery
 	if err != nil {
 		return log, err
 	}
-	var newest []Row
+	var newest []logRow
 	for _, run := range runs {
 		newest = append(newest, run[0])
 	}
@@ -184,14 +183,10 @@ func expand(ctx context.Context, tx Tx, names []fleet.DocumentName) ([]fleet.Doc
 			add(name)
 			continue
 		}
-		rows, err := tx.Query(ctx, `WITH RECURSIVE ids(id) AS (
+		ids, err := Query(ctx, tx, func(rows Rows, id *string) error { return rows.Scan(id) }, `WITH RECURSIVE ids(id) AS (
 		SELECT min(id) FROM changes WHERE kind = $1
 		UNION ALL SELECT (SELECT min(c.id) FROM changes c WHERE c.kind = $1 AND c.id > ids.id) FROM ids WHERE ids.id IS NOT NULL)
 	SELECT id FROM ids WHERE id IS NOT NULL`, string(name.Kind))
-		if err != nil {
-			return nil, err
-		}
-		ids, err := Collect(rows, func(rows Rows, id *string) error { return rows.Scan(id) })
 		if err != nil {
 			return nil, err
 		}
@@ -203,12 +198,12 @@ func expand(ctx context.Context, tx Tx, names []fleet.DocumentName) ([]fleet.Doc
 }
 
 // pastOf returns the changes from which some documents at a revision are computed: the first change after it.
-func pastOf(ctx context.Context, tx Tx, q fleet.PastQuery) (found []Row, err error) {
+func pastOf(ctx context.Context, tx Tx, q fleet.PastQuery) (found []logRow, err error) {
 	documents, err := expand(ctx, tx, q.Documents)
 	if err != nil {
 		return nil, err
 	}
-	err = tx.EachKey(ctx, keysOf(documents), `SELECT `+RowColumns+` FROM `+RowTables+` WHERE c.kind = $1 AND c.id = $2 AND c.revision > $4 AND c.revision <= $5
+	err = tx.EachKey(ctx, keysOf(documents), `SELECT `+rowColumns+` FROM `+rowTables+` WHERE c.kind = $1 AND c.id = $2 AND c.revision > $4 AND c.revision <= $5
 	ORDER BY c.revision LIMIT 1`, []any{int64(q.At), int64(q.UpTo)}, scanRow(ctx, &found))
 	return found, err
 }

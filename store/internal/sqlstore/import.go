@@ -26,7 +26,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 		if snap.Head == (fleet.Head{}) {
 			return nil
 		}
-		moved, err := tx.Exec(ctx, moveHead, int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), int64(len(snap.Records)),
+		moved, err := tx.Exec(ctx, moveHead+s.db.AndVersion, int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), int64(len(snap.Records)),
 			int64(0), fleet.Head{}.ID.String(), now.version, "", "", nil)
 		if err == nil && moved != 1 {
 			err = store.ErrStale

@@ -18,8 +18,7 @@ func (s *Store) EndSession(ctx context.Context, id string, until time.Time) erro
 // SessionEnded implements [store.Sessions].
 func (s *Store) SessionEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = s.db.Ask(ctx, "looking a session up", func(ctx context.Context, tx Tx) error {
-		rows, err := tx.Query(ctx, `SELECT count(*) > 0 FROM ended_sessions WHERE id = $1`, id)
-		return One(rows, err, &ended)
+		return QueryOne(ctx, tx, []any{&ended}, `SELECT count(*) > 0 FROM ended_sessions WHERE id = $1`, id)
 	})
 	return ended, err
 }

@@ -27,6 +27,9 @@ type Dialect struct {
 	ReadOnly bool
 	// ReadHead reads the head with the function of the same name.
 	ReadHead func(ctx context.Context, tx Tx) (HeadRow, error)
+	// AndVersion is a condition, with AND in front, that the version of the schema is $7. It is empty if no migration can run
+	// during a transaction that writes.
+	AndVersion string
 	// Ask runs f, one short query, outside of a transaction.
 	Ask func(ctx context.Context, doing string, f func(context.Context, Tx) error) error
 	// Read runs f in a read transaction: every query of f sees the store at the same head, which f receives.
@@ -53,6 +56,7 @@ type Job struct {
 // Mode selects the time limits and the lock of a transaction that writes.
 type Mode int
 
+// The modes; only Locked and HeadLocked lock more than the rows that are written.
 const (
 	Short      Mode = iota // a few statements, or one commit
 	Locked                 // locks out commits while one is computed
@@ -67,7 +71,7 @@ type Reader = func(ctx context.Context, doing string, f func(context.Context, Tx
 // Tx is a transaction, or a connection without one. Parameters are $1, $2 and so on.
 type Tx interface {
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
-	// QueryRows is Query for RowColumns, which may be large.
+	// QueryRows is Query for rowColumns, which may be large.
 	QueryRows(ctx context.Context, query string, args ...any) (Rows, error)
 	// OneOf is a condition: the column is one of some revisions. It has one parameter, by its name in the query.
 	OneOf(column, parameter string, revisions []int64) (condition string, arg any)
@@ -123,8 +127,28 @@ type Rows interface {
 // errNoRow: there is not even one.
 var errNoRow = errors.New("the query has no result")
 
-// Collect reads a result to its end, and closes it. A scan that dies half-way is an error, never a shorter result.
-func Collect[T any](rows Rows, scan func(Rows, *T) error) (all []T, err error) {
+// Each calls scan for every row of a result, and closes it.
+func Each(rows Rows, scan func(Rows) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Query runs a query and reads its result to the end. A scan that dies half-way is an error, never a shorter result.
+func Query[T any](ctx context.Context, tx Tx, scan func(Rows, *T) error, query string, args ...any) ([]T, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	return collect(rows, err, scan)
+}
+
+// collect reads the result of a query.
+func collect[T any](rows Rows, err error, scan func(Rows, *T) error) (all []T, _ error) {
+	if err != nil {
+		return nil, err
+	}
 	err = Each(rows, func(rows Rows) error {
 		var item T
 		err := scan(rows, &item)
@@ -137,50 +161,44 @@ func Collect[T any](rows Rows, scan func(Rows, *T) error) (all []T, err error) {
 	return all, nil
 }
 
-// Each calls scan for every row of a result, and closes it.
-func Each(rows Rows, scan func(Rows) error) (err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// One reads a result of one row.
-func One(rows Rows, err error, to ...any) error {
+// QueryOne runs a query with a result of at most one row, and returns errNoRow if there is none.
+func QueryOne(ctx context.Context, tx Tx, to []any, query string, args ...any) error {
+	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	found, err := Collect(rows, func(rows Rows, _ *struct{}) error { return rows.Scan(to...) })
-	if err == nil && len(found) == 0 {
-		return errNoRow
+	found := rows.Next()
+	if found {
+		err = rows.Scan(to...)
+	}
+	// The rows are not asked for another one, which costs SQLite as much as the first. PostgreSQL reads the result to its end.
+	err = errors.Join(err, rows.Close())
+	if err == nil {
+		err = rows.Err()
+	}
+	if err == nil && !found {
+		err = errNoRow
 	}
 	return err
 }
 
 // collectRows reads changes.
-func collectRows(ctx context.Context, rows Rows, err error) (all []Row, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	return all, Each(rows, scanRow(ctx, &all))
+func collectRows(ctx context.Context, rows Rows, err error) ([]logRow, error) {
+	return collect(rows, err, func(rows Rows, r *logRow) error { return r.scan(ctx, rows) })
 }
 
-// scanRow appends a row of RowColumns to a slice.
-func scanRow(ctx context.Context, to *[]Row) func(Rows) error {
+// scanRow appends a row of rowColumns to a slice.
+func scanRow(ctx context.Context, to *[]logRow) func(Rows) error {
 	return func(rows Rows) error {
-		var r Row
-		store.Touch(ctx)
-		err := rows.Scan(r.Fields()...)
+		var r logRow
+		err := r.scan(ctx, rows)
 		*to = append(*to, r)
 		return err
 	}
 }
 
-// Microtime is a time as the log has it.
-func Microtime(us int64) time.Time { return time.UnixMicro(us).UTC() }
+// microtime is a time as the log has it.
+func microtime(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // HeadRow is the row every commit moves.
 type HeadRow struct {
@@ -205,7 +223,7 @@ func HeadQuery(standby string) string {
 // VersionTable is golang-migrate's. It exists in every database that was ever migrated.
 const VersionTable = "schema_migrations"
 
-// ErrNoHead: the table of the head is empty.
+// ErrNoHead is returned when the table of the head is empty.
 var ErrNoHead = fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
 
 // ReadHead reads the head with a [HeadQuery], and refuses a schema version other than the newest one: another process may have
@@ -214,8 +232,9 @@ func ReadHead(ctx context.Context, tx Tx, query string, newest int, name string)
 	var h HeadRow
 	var version sql.NullInt64
 	var dirty sql.NullBool
-	rows, err := tx.Query(ctx, query)
-	err = One(rows, err, &h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Quarantine, &h.Hash, &h.Checkpoint, &h.Standby, &version, &dirty)
+	err := QueryOne(ctx, tx, []any{
+		&h.Revision, &h.ID, &h.At, &h.Documents, &h.Oldest, &h.Quarantine, &h.Hash, &h.Checkpoint, &h.Standby, &version, &dirty,
+	}, query)
 	switch {
 	case errors.Is(err, errNoRow):
 		return h, ErrNoHead
