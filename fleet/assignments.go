@@ -69,7 +69,7 @@ func errUnreadable(d *Document, err error) error {
 func (tx *Tx) SetLabels(cluster string, patch []byte) (*Document, error) {
 	doc, err := tx.editCluster(cluster, setLabels(patch))
 	if err == nil {
-		tx.did(onCluster("set_labels", cluster, "", "", pathsOf(patch)))
+		tx.recordOperation(onCluster("set_labels", cluster, "", "", pathsOf(patch)))
 	}
 	return doc, err
 }
@@ -104,7 +104,7 @@ func setLabels(patch []byte) clusterEdit {
 func (tx *Tx) Assign(cluster string, kind Kind, id string, settings []byte) (*Document, error) {
 	doc, err := tx.editCluster(cluster, tx.assign(kind, id, settings))
 	if err == nil {
-		tx.did(onCluster("assign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, fieldsOf(settings)))
+		tx.recordOperation(onCluster("assign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, fieldsOf(settings)))
 	}
 	return doc, err
 }
@@ -184,7 +184,7 @@ func (a *descriptor) removeExclusion(obj map[string]any, id string) error {
 func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
 	doc, err := tx.editCluster(cluster, tx.unassign(kind, id))
 	if err == nil {
-		tx.did(onCluster("unassign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, nil))
+		tx.recordOperation(onCluster("unassign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, nil))
 	}
 	return doc, err
 }

@@ -64,7 +64,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 		if err := b.stopped(); err != nil {
 			return nil, err
 		}
-		b.tx.altered = map[docKey]bool{}
+		b.tx.changedByOperation = map[docKey]bool{}
 		docs, clusters, err := b.runOne(op)
 		for _, d := range docs {
 			b.touched[docKey{d.Kind, d.ID}] = i
@@ -72,7 +72,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 		results[i] = api.OperationResult{Op: op.Op, Clusters: clusters, Documents: len(docs)}
 		if err == nil {
 			if !slices.Contains(documentOperations, op.Op) {
-				b.noted(op, docs, clusters)
+				b.recordBatchOperation(op, docs, clusters)
 			}
 			continue
 		}

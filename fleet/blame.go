@@ -35,7 +35,7 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 	for name, of := range sayings {
 		var values []string
 		for _, say := range of {
-			values = append(values, blamed(say)...)
+			values = append(values, settingPointers(say)...)
 		}
 		doc := s.docs[name.Kind][name.ID]
 		blame, err := explain.NewBlame(doc.Body, values)
@@ -44,13 +44,13 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 		}
 		found[name] = blame
 	}
-	oldest, err := s.blame(ctx, found, history)
+	oldest, err := s.findRevisions(ctx, found, history)
 	if err != nil {
 		return err
 	}
 	for name, of := range sayings {
 		for _, say := range of {
-			for _, pointer := range blamed(say) {
+			for _, pointer := range settingPointers(say) {
 				say.Revision = max(say.Revision, found[name].Revision(pointer))
 			}
 			if say.Revision == 0 {
@@ -62,7 +62,7 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 }
 
 // blame reads the log until all revisions are known, or to its end. It returns the oldest revision of the log.
-func (s *State) blame(ctx context.Context, found map[DocumentName]*explain.Blame, history DocumentHistory) (oldest Revision, err error) {
+func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*explain.Blame, history DocumentHistory) (oldest Revision, err error) {
 	before := s.Revision() + 1
 	for {
 		q := DocumentLogQuery{Before: before, Limit: blamePage}
@@ -101,7 +101,7 @@ func (s *State) blame(ctx context.Context, found map[DocumentName]*explain.Blame
 
 // blamed are the places in a document whose last change set what a saying has. An entry of a list that is switched on because
 // nothing switches it off is set by what added the entry, or by what removed the switch.
-func blamed(say *api.Saying) []string {
+func settingPointers(say *api.Saying) []string {
 	if say.Value.IsSpecified() {
 		return []string{say.Pointer}
 	}

@@ -26,7 +26,7 @@
 //     configuration of each cluster.
 //  4. answers.go: the answer to a poll.
 //  5. tx.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field managers.
-//     batch.go, batch_operations.go, restore.go and revert.go edit many documents, seed.go creates the first ones. cause.go
+//     batch.go, batch_operations.go, restore.go and revert.go edit many documents, seed.go creates the first ones. requested.go
 //     records the requested operations in the commit.
 //  6. validate.go validates a change. dependents.go, layer_changes.go and answer_size.go check the clusters that a change
 //     affects indirectly. guard.go and budget.go limit removals, orphans.go records objects that Flux keeps.

@@ -16,7 +16,7 @@ func TestOperationsOnLayersInHistory(t *testing.T) {
 	} {
 		commit := w.must(batch(ops)).Commit
 		require.Equal(t, want, commit.Summary(nil, 0))
-		made, _, _ := commit.Cause()
+		made, _, _ := commit.Requested()
 		require.NotEmpty(t, made[0].Layers)
 		require.Zero(t, made[0].Clusters)
 	}

@@ -69,8 +69,8 @@ func (tx *Tx) editValues(op, cluster, component string, body []byte, opt PatchOp
 	doc, err := tx.editCluster(cluster, edit)
 	if err == nil {
 		did := onCluster(op, cluster, KindComponent, component, pathsOf(body))
-		did.FieldManager = cut(opt.Manager)
-		tx.did(did)
+		did.FieldManager = truncate(opt.Manager)
+		tx.recordOperation(did)
 	}
 	return doc, err
 }

@@ -31,8 +31,8 @@ func (tx *Tx) countClustersWith(kind Kind, id string) (n int) {
 // unassignEverywhere removes a definition from every cluster, from every layer, and from the dependencies of other
 // definitions.
 func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {
-	tx.within++ // this is part of the deletion
-	defer func() { tx.within-- }()
+	tx.nested++ // this is part of the deletion
+	defer func() { tx.nested-- }()
 	for _, user := range tx.referrers(kind, id) {
 		switch user.Kind {
 		case KindCluster:

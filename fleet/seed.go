@@ -175,7 +175,7 @@ func (s Seed) Create(tx *Tx) error { return s.create(tx, nil) }
 
 // create is Create. If shape is not nil and finds problems, only these are reported.
 func (s Seed) create(tx *Tx, shape Shape) error {
-	return tx.as(api.RevisionOperation{Op: "seed"}, func() error {
+	return tx.runOperation(api.RevisionOperation{Op: "seed"}, func() error {
 		var misshapen, problems []Problem
 		for i := range s {
 			d := &s[i]

@@ -40,16 +40,16 @@ func (p *componentPast) documents() []DocumentName {
 	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}}
 }
 
-func (p *componentPast) back(changes []DocumentChange) (servedStep, error) {
+func (p *componentPast) stepBack(changes []DocumentChange) (servedStep, error) {
 	c := &componentChange{
 		component: p.component, list: p.list, effects: &effects{base: p.view, next: p.view}, shown: map[string]bool{},
 		effect: api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}},
 	}
 	var err error
 	if slices.ContainsFunc(changes, func(ch DocumentChange) bool { return ch.Kind != KindCluster }) {
-		err = p.backOverAll(changes, c)
+		err = p.stepBackOverAll(changes, c)
 	} else {
-		err = p.backOverClusters(changes, c)
+		err = p.stepBackOverClusters(changes, c)
 	}
 	step := servedStep{clusters: c.clusters, compared: c.compared, size: c.effects.size}
 	step.own = slices.ContainsFunc(changes, func(ch DocumentChange) bool { return ch.Kind == KindComponent && ch.ID == p.component })
@@ -60,7 +60,7 @@ func (p *componentPast) back(changes []DocumentChange) (servedStep, error) {
 }
 
 // backOverClusters goes back over a revision that changed only clusters.
-func (p *componentPast) backOverClusters(changes []DocumentChange, c *componentChange) error {
+func (p *componentPast) stepBackOverClusters(changes []DocumentChange, c *componentChange) error {
 	var layers *layerResolution
 	if p.view.layers != nil {
 		layers = &layerResolution{ascending: p.view.layers.ascending, chains: map[string]*layerChain{}}
@@ -102,7 +102,7 @@ func (p *componentPast) cluster(layers *layerResolution, id string, body []byte)
 }
 
 // backOverAll goes back over any revision.
-func (p *componentPast) backOverAll(changes []DocumentChange, c *componentChange) error {
+func (p *componentPast) stepBackOverAll(changes []DocumentChange, c *componentChange) error {
 	next, _, err := p.view.withBodies(p.pending)
 	if err != nil {
 		return err
@@ -119,12 +119,12 @@ func (p *componentPast) backOverAll(changes []DocumentChange, c *componentChange
 		return err
 	}
 	p.view = older
-	if !p.concerned(older, next, changes) {
+	if !p.mayChange(older, next, changes) {
 		return nil
 	}
 	c.effects.base, c.effects.next = older, next
 	for id := range previous[KindCluster] {
-		if err := c.add(older.servedTo(id), next.servedTo(id)); err != nil {
+		if err := c.add(older.clusterByID(id), next.clusterByID(id)); err != nil {
 			return err
 		}
 	}
@@ -149,7 +149,7 @@ func (p *componentPast) backOverAll(changes []DocumentChange, c *componentChange
 }
 
 // concerned reports whether changes between two States may change the component's input on any cluster.
-func (p *componentPast) concerned(older, next *State, changes []DocumentChange) bool {
+func (p *componentPast) mayChange(older, next *State, changes []DocumentChange) bool {
 	names := map[string]bool{p.component: true}
 	for _, s := range []*State{older, next} {
 		if doc := s.docs[KindComponent][p.component]; doc != nil {

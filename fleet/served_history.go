@@ -39,7 +39,7 @@ type servedPast interface {
 	// documents are those whose changes have to be read. It may name more of them after a step.
 	documents() []DocumentName
 	// back goes back over the changes of one revision.
-	back(changes []DocumentChange) (servedStep, error)
+	stepBack(changes []DocumentChange) (servedStep, error)
 }
 
 // servedStep is what one revision changed.
@@ -75,7 +75,7 @@ func (s *State) ServedHistory(ctx context.Context, of DocumentName, before Revis
 			if err := context.Cause(ctx); err != nil {
 				return out, err
 			}
-			step, err := past.back(changes)
+			step, err := past.stepBack(changes)
 			if err != nil {
 				return out, err
 			}
@@ -147,22 +147,22 @@ func (p *clusterPast) start(at Revision) error {
 // add adds documents to a State as they were at a revision, with the definitions that the cluster then refers to.
 func (p *clusterPast) add(view *State, names []DocumentName, at Revision) (*State, error) {
 	for len(names) > 0 {
-		changes, err := p.at(names, at)
+		changes, err := p.changesAt(names, at)
 		if err == nil {
 			view, err = view.Apply(Commit{Revision: view.Revision() + 1, Changes: changes})
 		}
 		if err != nil {
 			return nil, err
 		}
-		names = p.missing(view)
+		names = p.missingDefinitions(view)
 	}
 	return view, nil
 }
 
 // missing are the definitions that the cluster refers to and that nobody has looked for.
-func (p *clusterPast) missing(view *State) []DocumentName {
+func (p *clusterPast) missingDefinitions(view *State) []DocumentName {
 	var names []DocumentName
-	e := view.servedTo(p.cluster)
+	e := view.clusterByID(p.cluster)
 	if e == nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (p *clusterPast) missing(view *State) []DocumentName {
 }
 
 // at are documents as they were at a revision, as changes that create them.
-func (p *clusterPast) at(names []DocumentName, at Revision) ([]Change, error) {
+func (p *clusterPast) changesAt(names []DocumentName, at Revision) ([]Change, error) {
 	past := Documents{}
 	if at < p.newest.Revision() {
 		var err error
@@ -213,7 +213,7 @@ func (p *clusterPast) at(names []DocumentName, at Revision) ([]Change, error) {
 	return changes, nil
 }
 
-func (p *clusterPast) back(changes []DocumentChange) (step servedStep, err error) {
+func (p *clusterPast) stepBack(changes []DocumentChange) (step servedStep, err error) {
 	view, reversed := p.view, make([]Change, len(changes))
 	for i, ch := range changes {
 		reversed[i] = Change{Kind: ch.Kind, ID: ch.ID, Before: ch.After, After: ch.Before}
@@ -223,7 +223,7 @@ func (p *clusterPast) back(changes []DocumentChange) (step servedStep, err error
 	if err != nil {
 		return step, err
 	}
-	if p.view, err = p.add(older, p.missing(older), changes[0].Revision-1); err != nil {
+	if p.view, err = p.add(older, p.missingDefinitions(older), changes[0].Revision-1); err != nil {
 		return step, err
 	}
 	step.compared = 1
@@ -233,7 +233,7 @@ func (p *clusterPast) back(changes []DocumentChange) (step servedStep, err error
 
 // compare returns what the changes that lead from one State to another do to the cluster's polls, and about how large that is.
 func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[string]api.EndpointEffect, int, error) {
-	a := affected{id: p.cluster, before: base.servedTo(p.cluster), after: next.servedTo(p.cluster), changed: map[Kind]map[string]bool{}}
+	a := affected{id: p.cluster, before: base.clusterByID(p.cluster), after: next.clusterByID(p.cluster), changed: map[Kind]map[string]bool{}}
 	for _, ch := range changes {
 		if a.changed[ch.Kind] == nil {
 			a.changed[ch.Kind] = map[string]bool{}
@@ -247,7 +247,7 @@ func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[
 }
 
 // servedTo is a cluster with everything that it is served; nil: there is none.
-func (s *State) servedTo(cluster string) *Effective {
+func (s *State) clusterByID(cluster string) *Effective {
 	doc := s.docs[KindCluster][cluster]
 	if doc == nil {
 		return nil

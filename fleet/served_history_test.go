@@ -116,9 +116,9 @@ func TestServedHistoryOfComponent(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestServedHistoryIsWhatPollsWere: of random fleets, it has the revisions between which a cluster's polls differ, in pages of any
+// TestServedHistoryMatchesPolls: of random fleets, it has the revisions between which a cluster's polls differ, in pages of any
 // size, and those of its document.
-func TestServedHistoryIsWhatPollsWere(t *testing.T) {
+func TestServedHistoryMatchesPolls(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := layeredWorld(t)
@@ -196,7 +196,7 @@ func inputText(t require.TestingT, s *State, cluster, component string) string {
 	if s == nil || s.docs[KindCluster][cluster] == nil {
 		return ""
 	}
-	inputs, _, err := s.inputs(s.servedTo(cluster), s.kinds.descriptor(KindComponent), map[string]bool{component: true})
+	inputs, _, err := s.inputs(s.clusterByID(cluster), s.kinds.descriptor(KindComponent), map[string]bool{component: true})
 	require.NoError(t, err)
 	if len(inputs) == 0 {
 		return ""
@@ -213,7 +213,7 @@ func inputsText(t require.TestingT, s *State, cluster string) string {
 	}
 	text := ""
 	for _, a := range s.kinds.lists {
-		inputs, _, err := s.inputs(s.servedTo(cluster), a, nil)
+		inputs, _, err := s.inputs(s.clusterByID(cluster), a, nil)
 		require.NoError(t, err)
 		for _, in := range inputs {
 			body, err := json.Marshal(in.value)

@@ -82,7 +82,7 @@ func TestRequestedOperationsAreKept(t *testing.T) {
 	}
 	ops = append(ops, `{"op":"set_component","component_id":"app","oci_tag":"v1","all":true}`)
 	res := w.must(runBatch(w, ops...))
-	made, more, unchanged := res.Commit.Cause()
+	made, more, unchanged := res.Commit.Requested()
 	require.Equal(t, 31, len(made)+more)
 	require.Equal(t, 28, unchanged, "the first and the last update change the labels")
 	require.Equal(t, api.RevisionOperation{Op: "set_component", Kind: "platform_component", ID: "app", Clusters: 2, All: true, Fields: []string{"oci_tag=v1"}, Unchanged: 1}, made[2])

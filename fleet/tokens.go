@@ -183,7 +183,7 @@ func (tx *Tx) CreateToken(t NewToken, now time.Time) (*Document, error) {
 			return nil, errorf(CodeConflict, "there is a token named %q already, with id %q: rotate or revoke it, or choose another name", other.token().Name, other.ID)
 		}
 	}
-	tx.did(api.RevisionOperation{Op: "create", Kind: string(KindToken), ID: t.ID, Fields: []string{cut("name=" + t.Name)}})
+	tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(KindToken), ID: t.ID, Fields: []string{truncate("name=" + t.Name)}})
 	return tx.storeToken(t.ID, storedToken{
 		ID: t.ID, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Description: t.Description, ExpiresAt: inUTC(t.ExpiresAt),
 		Secrets: []storedSecret{{SHA256: hex.EncodeToString(t.Secret[:]), CreatedAt: now}},
@@ -232,7 +232,7 @@ func (tx *Tx) RotateToken(id string, r Rotation, now time.Time) (*Document, erro
 	if len(secrets) > maxSecrets {
 		return nil, errorf(CodeConflict, "%d secrets from before still work: wait until some have expired, or rotate with overlap 0s", len(secrets)-1)
 	}
-	tx.did(api.RevisionOperation{Op: "rotate", Kind: string(KindToken), ID: id, Fields: []string{cut("name=" + was.Name)}})
+	tx.recordOperation(api.RevisionOperation{Op: "rotate", Kind: string(KindToken), ID: id, Fields: []string{truncate("name=" + was.Name)}})
 	return tx.edit(before, func(stored map[string]any) map[string]any {
 		stored["secrets"] = secrets
 		if r.ExpiresAt != nil {

@@ -35,9 +35,9 @@ type Tx struct {
 	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
 
-	done    []doneOperation // what it was asked for
-	altered map[docKey]bool // documents that the current operation of a batch changed; nil: it is no batch
-	within  int             // more than 0: in the middle of one of them
+	requested          []doneOperation // what it was asked for
+	changedByOperation map[docKey]bool // documents that the current operation of a batch changed; nil: it is no batch
+	nested             int             // more than 0: in the middle of one of them
 }
 
 type docKey struct {
@@ -105,8 +105,8 @@ func (tx *Tx) notFound(kind Kind, id string) *Error { return tx.kinds.notFound(k
 // record records an edit; a nil document deletes. Every edit goes through this function.
 func (tx *Tx) record(kind Kind, id string, doc *Document) {
 	was := tx.raw(kind, id)
-	if tx.altered != nil && (was == nil || doc == nil || !bytes.Equal(was.Body, doc.Body)) {
-		tx.altered[docKey{kind, id}] = true
+	if tx.changedByOperation != nil && (was == nil || doc == nil || !bytes.Equal(was.Body, doc.Body)) {
+		tx.changedByOperation[docKey{kind, id}] = true
 	}
 	if kind == KindCluster {
 		tx.byLabel.update(was, doc)
@@ -164,7 +164,7 @@ func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	}
 	doc, err := tx.create(kind, obj)
 	if err == nil {
-		tx.did(api.RevisionOperation{Op: "create", Kind: string(kind), ID: doc.ID})
+		tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(kind), ID: doc.ID})
 	}
 	return doc, err
 }
@@ -224,7 +224,7 @@ func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 		return mergePut(stored, request)
 	})
 	if err == nil {
-		tx.did(documentOperation("update", before, doc, body))
+		tx.recordOperation(documentOperation("update", before, doc, body))
 	}
 	return doc, err
 }
@@ -236,7 +236,7 @@ func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
 		return jsontext.MergePatch(stored, request).(map[string]any)
 	})
 	if err == nil {
-		tx.did(documentOperation("patch", before, doc, body))
+		tx.recordOperation(documentOperation("patch", before, doc, body))
 	}
 	return doc, err
 }
@@ -320,7 +320,7 @@ func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error)
 		if opt.Orphan {
 			op.Mode = "orphan"
 		}
-		tx.did(op)
+		tx.recordOperation(op)
 	}
 	return doc, err
 }

@@ -28,7 +28,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
-	if c.Operations, err = tx.cause(changes); err != nil {
+	if c.Operations, err = tx.requestedOperations(changes); err != nil {
 		return Result{}, err
 	}
 	duplicates := tx.duplicateDNS(edits)

@@ -114,7 +114,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		Reason: commit.Reason, Summary: commit.Summary(changedNames(commit), commit.Count), RequestID: commit.RequestID,
 		ChangeCount: commit.Count, Changes: []api.RevisionChange{}, Operations: []api.RevisionOperation{},
 	}
-	if ops, more, unchanged := commit.Cause(); len(ops) > 0 {
+	if ops, more, unchanged := commit.Requested(); len(ops) > 0 {
 		out.Operations, out.MoreOperations, out.UnchangedOperations = ops, more, unchanged
 	}
 	if out.UndoneBy, err = s.undoneBy(ctx, commit); err != nil {
@@ -155,7 +155,7 @@ func (s *Server) undoneBy(ctx context.Context, commit store.Summary) (*int64, er
 
 // revertsOf returns the revisions that a commit reverted as a whole.
 func revertsOf(commit store.Summary) (reverted []int64) {
-	operations, _, _ := commit.Cause()
+	operations, _, _ := commit.Requested()
 	for _, op := range operations {
 		if op.Op == "revert" && op.ID == "" { // with an id it reverted that document only
 			reverted = append(reverted, op.Revision)

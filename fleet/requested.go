@@ -16,16 +16,16 @@ import (
 // not say that somebody has deleted a component. No value of a patch is kept, nor any document.
 
 // maxCause is how many bytes of that one commit keeps: the log is read a thousand commits at a time.
-const maxCause = 4 << 10
+const maxRequestedBytes = 4 << 10
 
 const (
-	maxCauseFields = 10
-	maxCauseText   = 100 // characters of a selector, or of a field and its value
-	maxCauseIDs    = 3
+	maxRequestedFields = 10
+	maxRequestedText   = 100 // characters of a selector, or of a field and its value
+	maxRequestedIDs    = 3
 )
 
 // cause is the stored form of the operations that were requested. Those that changed something are first.
-type cause struct {
+type requested struct {
 	Operations []api.RevisionOperation `json:"operations"`
 	// More is how many more were requested.
 	More int `json:"more,omitempty"`
@@ -38,32 +38,34 @@ type doneOperation struct {
 	api.RevisionOperation
 	// altered are the documents that it changed, of those that it was applied to, and rest are the others. Both are empty where the
 	// operation is on one document.
-	altered, rest []*Document
+	changed, rest []*Document
 }
 
 // did notes an operation, unless it is a part of another one.
-func (tx *Tx) did(op api.RevisionOperation) { tx.ran(doneOperation{RevisionOperation: op}) }
+func (tx *Tx) recordOperation(op api.RevisionOperation) {
+	tx.recordDone(doneOperation{RevisionOperation: op})
+}
 
-func (tx *Tx) ran(op doneOperation) {
-	if tx.within == 0 {
-		tx.done = append(tx.done, op)
+func (tx *Tx) recordDone(op doneOperation) {
+	if tx.nested == 0 {
+		tx.requested = append(tx.requested, op)
 	}
 }
 
 // as does what is one operation, whatever it consists of.
-func (tx *Tx) as(op api.RevisionOperation, do func() error) error {
-	tx.within++
+func (tx *Tx) runOperation(op api.RevisionOperation, do func() error) error {
+	tx.nested++
 	err := do()
-	tx.within--
+	tx.nested--
 	if err == nil {
-		tx.did(op)
+		tx.recordOperation(op)
 	}
 	return err
 }
 
 // cause is the operations that the Tx was requested to run, in as many bytes as a commit keeps. changes are those of its commit.
-func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
-	if len(tx.done) == 0 {
+func (tx *Tx) requestedOperations(changes []Change) (json.RawMessage, error) {
+	if len(tx.requested) == 0 {
 		return nil, nil
 	}
 	const first = 20
@@ -72,7 +74,7 @@ func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
 		changed[docKey{ch.Kind, ch.ID}] = true
 	}
 	var effective, idle []api.RevisionOperation
-	for _, ran := range tx.done {
+	for _, ran := range tx.requested {
 		op := ran.RevisionOperation
 		if slices.Contains(documentOperations, op.Op) {
 			if op.ID != "" && !changed[docKey{Kind(op.Kind), op.ID}] {
@@ -81,10 +83,10 @@ func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
 			if op.Clusters > 0 && op.Cascade { // not those that an earlier operation had assigned it to
 				op.Clusters = tx.base.Begin().countClustersWith(Kind(op.Kind), op.ID)
 			}
-		} else if len(ran.altered)+len(ran.rest) > 0 {
-			op = ran.on(func(doc *Document) bool {
+		} else if len(ran.changed)+len(ran.rest) > 0 {
+			op = ran.withLastingEffect(func(doc *Document) bool {
 				key := docKey{doc.Kind, doc.ID}
-				return changed[key] && (len(tx.done) == 1 || tx.lasts(op, key))
+				return changed[key] && (len(tx.requested) == 1 || tx.hasLastingChange(op, key))
 			})
 		}
 		if hasEffect(op) {
@@ -94,11 +96,11 @@ func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
 		}
 	}
 	all := append(effective, idle...)
-	c := cause{Operations: all[:min(first, len(all))], Unchanged: len(idle)}
+	c := requested{Operations: all[:min(first, len(all))], Unchanged: len(idle)}
 	for {
 		c.More = len(all) - len(c.Operations)
 		text, err := json.Marshal(c)
-		if err != nil || len(text) <= maxCause {
+		if err != nil || len(text) <= maxRequestedBytes {
 			return text, err
 		}
 		c.Operations = c.Operations[:len(c.Operations)-1]
@@ -106,10 +108,10 @@ func (tx *Tx) cause(changes []Change) (json.RawMessage, error) {
 }
 
 // on is the operation with the documents that it changed for good: lasting reports whether one of those that it changed is.
-func (o doneOperation) on(lasting func(*Document) bool) api.RevisionOperation {
+func (o doneOperation) withLastingEffect(lasting func(*Document) bool) api.RevisionOperation {
 	op := o.RevisionOperation
 	var changed, rest []*Document
-	for _, doc := range o.altered {
+	for _, doc := range o.changed {
 		if lasting(doc) {
 			changed = append(changed, doc)
 		} else {
@@ -125,12 +127,12 @@ func (o doneOperation) on(lasting func(*Document) bool) api.RevisionOperation {
 	}
 	named := idsOf(slices.Concat(changed, rest))
 	if op.Clusters > 0 && op.Selector == "" && !op.All {
-		op.ClusterIds = named[:min(len(named), maxCauseIDs)]
+		op.ClusterIds = named[:min(len(named), maxRequestedIDs)]
 	}
 	if op.Unchanged > 0 && op.LayerCount > 0 {
 		op.Layers = nil
-		for _, layer := range named[:min(len(named), maxCauseIDs)] {
-			op.Layers = append(op.Layers, cut(layer))
+		for _, layer := range named[:min(len(named), maxRequestedIDs)] {
+			op.Layers = append(op.Layers, truncate(layer))
 		}
 	}
 	return op
@@ -138,7 +140,7 @@ func (o doneOperation) on(lasting func(*Document) bool) api.RevisionOperation {
 
 // lasts reports whether a document has, in the end, something of what an operation changed in it: a later operation of the batch may
 // have undone it.
-func (tx *Tx) lasts(op api.RevisionOperation, key docKey) bool {
+func (tx *Tx) hasLastingChange(op api.RevisionOperation, key docKey) bool {
 	was, is := tx.base.docs[key.kind][key.id], tx.edits[key]
 	if was == nil || is == nil {
 		return true
@@ -165,8 +167,8 @@ func hasEffect(op api.RevisionOperation) bool {
 
 // Cause is the requested operations of a commit, those that changed something first, how many more were requested, and how many
 // of all changed nothing. It is empty for commits of versions that did not keep them.
-func (c Commit) Cause() (operations []api.RevisionOperation, more, unchanged int) {
-	var stored cause
+func (c Commit) Requested() (operations []api.RevisionOperation, more, unchanged int) {
+	var stored requested
 	if len(c.Operations) == 0 || json.Unmarshal(c.Operations, &stored) != nil { // of a newer version: it is only to be shown
 		return nil, 0, 0
 	}
@@ -182,7 +184,7 @@ func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 		}
 		return kind
 	})
-	all, more, unchanged := c.Cause()
+	all, more, unchanged := c.Requested()
 	var ops []api.RevisionOperation
 	for _, op := range all {
 		if hasEffect(op) {
@@ -224,7 +226,7 @@ func fieldsOf(body []byte) []string {
 		if slices.Contains(readOnly, name) || name == "id" {
 			continue
 		}
-		if len(fields) == maxCauseFields {
+		if len(fields) == maxRequestedFields {
 			return append(fields, "…")
 		}
 		switch v := obj[name].(type) {
@@ -236,7 +238,7 @@ func fieldsOf(body []byte) []string {
 				name += "=" + string(text)
 			}
 		}
-		fields = append(fields, cut(name))
+		fields = append(fields, truncate(name))
 	}
 	return fields
 }
@@ -249,17 +251,17 @@ func pathsOf(body []byte) []string {
 	}
 	var paths []string
 	for _, path := range sortedKeys(obj) {
-		if len(paths) == maxCauseFields {
+		if len(paths) == maxRequestedFields {
 			return append(paths, "…")
 		}
-		paths = append(paths, cut(path))
+		paths = append(paths, truncate(path))
 	}
 	return paths
 }
 
-func cut(text string) string {
-	if runes := []rune(text); len(runes) > maxCauseText {
-		return string(runes[:maxCauseText]) + "…"
+func truncate(text string) string {
+	if runes := []rune(text); len(runes) > maxRequestedText {
+		return string(runes[:maxRequestedText]) + "…"
 	}
 	return text
 }
@@ -271,9 +273,9 @@ func onCluster(op, cluster string, kind Kind, id string, fields []string) api.Re
 
 // noted is an operation of a batch as the log keeps it, with how many clusters it was applied to; those of documents note
 // themselves.
-func (b *Batch) noted(op api.Operation, docs []*Document, clusters int) {
+func (b *Batch) recordBatchOperation(op api.Operation, docs []*Document, clusters int) {
 	out := api.RevisionOperation{
-		Op: op.Op, Clusters: clusters, Selector: cut(op.Selector), All: op.All, Revision: op.Revision, Prefer: op.Prefer, FieldManager: cut(op.FieldManager),
+		Op: op.Op, Clusters: clusters, Selector: truncate(op.Selector), All: op.All, Revision: op.Revision, Prefer: op.Prefer, FieldManager: truncate(op.FieldManager),
 	}
 	verb, definition, err := b.tx.verb(op)
 	switch {
@@ -295,21 +297,21 @@ func (b *Batch) noted(op api.Operation, docs []*Document, clusters int) {
 	case "labels":
 		out.Fields = pathsOf(op.Labels)
 	}
-	for _, layer := range op.Layers[:min(len(op.Layers), maxCauseIDs)] {
-		out.Layers = append(out.Layers, cut(layer))
+	for _, layer := range op.Layers[:min(len(op.Layers), maxRequestedIDs)] {
+		out.Layers = append(out.Layers, truncate(layer))
 	}
 	out.LayerCount = len(op.Layers)
 	if len(docs) == 0 {
 		out.Unchanged = max(1, clusters, len(op.Layers))
 	}
 	altered, rest := b.splitByEffect(docs)
-	b.tx.ran(doneOperation{out, altered, rest})
+	b.tx.recordDone(doneOperation{out, altered, rest})
 }
 
 // splitByEffect divides the documents of an operation into those that it changed and the rest.
 func (b *Batch) splitByEffect(docs []*Document) (changed, rest []*Document) {
 	for _, doc := range docs {
-		if b.tx.altered[docKey{doc.Kind, doc.ID}] {
+		if b.tx.changedByOperation[docKey{doc.Kind, doc.ID}] {
 			changed = append(changed, doc)
 		} else {
 			rest = append(rest, doc)

@@ -56,7 +56,7 @@ func TestSummaries(t *testing.T) {
 			res := revertWorld(t).must(edit)
 			require.Equal(t, want, inWords(res))
 			require.NotContains(t, string(res.Commit.Operations), "secret", "values are in the changes, and nowhere else")
-			require.LessOrEqual(t, len(res.Commit.Operations), maxCause)
+			require.LessOrEqual(t, len(res.Commit.Operations), maxRequestedBytes)
 		})
 	}
 	w := revertWorld(t)
@@ -69,8 +69,8 @@ func TestSummaries(t *testing.T) {
 	require.Equal(t, "reverted revision 3 of cluster/k0", inWords(w.must(revert(w, api.Operation{Revision: 3, Kind: "cluster", ID: "k0"}))))
 }
 
-// TestCauseIsBounded: whatever is asked for, a commit does not grow with it.
-func TestCauseIsBounded(t *testing.T) {
+// TestRequestedOperationsAreBounded: whatever is asked for, a commit does not grow with it.
+func TestRequestedOperationsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)
 	long := strings.Repeat("ü", 200)
@@ -84,12 +84,12 @@ func TestCauseIsBounded(t *testing.T) {
 	}
 	b := &Batch{tx: w.state.Begin()}
 	for _, op := range ops {
-		b.noted(op, nil, 2)
+		b.recordBatchOperation(op, nil, 2)
 	}
-	text, err := b.tx.cause(nil)
+	text, err := b.tx.requestedOperations(nil)
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(text), maxCause)
-	stored, more, _ := Commit{Operations: text}.Cause()
+	require.LessOrEqual(t, len(text), maxRequestedBytes)
+	stored, more, _ := Commit{Operations: text}.Requested()
 	require.Equal(t, 500, len(stored)+more)
 	require.NotEmpty(t, stored)
 }
