@@ -83,7 +83,7 @@ func (r Result) addRecreated(out []affected, changed map[Kind]map[string]bool) [
 	return out
 }
 
-// addChangedTypes adds to the changed definitions those whose resource type has changed: inputs depend on both.
+// addChangedTypes adds the definitions of changed resource types to the changed definitions: inputs depend on both.
 func (s *State) addChangedTypes(before *State, changed map[Kind]map[string]bool) {
 	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
 		if was := before.kinds.byKind[a.kind]; was == nil || was == a {

@@ -12,19 +12,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/explain"
 )
 
-// blamePage is how many revisions are read from the log at once.
+// blamePage is the number of revisions that are read from the log at once.
 const blamePage = 250
 
-// Blame adds to an explanation the revision that set each value: the last one that changed the value in its document, not the last
-// one that changed the document. Where that is older than the log, SetBefore is the oldest revision that there is. Defaults, which
-// no revision set, have neither. It reads the changes of the documents back to where the last value was set, and ends with ctx.
+// Blame adds to an explanation the revision that set each value: the last one that changed the value in its document, not
+// the last one that changed the document. If that is older than the log, SetBefore is the oldest available revision.
+// Defaults, which no revision set, have neither. It reads the changes of the documents back to the oldest of these
+// revisions, and ends with ctx.
 func (s *State) Blame(ctx context.Context, ex *api.Explanation, history DocumentHistory) error {
 	sayings := map[DocumentName][]*api.Saying{}
 	for i := range ex.Inputs {
 		for j := range ex.Inputs[i].Values {
 			v := &ex.Inputs[i].Values[j]
 			for _, say := range append([]*api.Saying{&v.SaidBy}, pointers(v.InsteadOf)...) {
-				if say.Pointer != "" { // or it is a default
+				if say.Pointer != "" { // otherwise it is a default
 					name := DocumentName{Kind(say.Kind), say.ID}
 					sayings[name] = append(sayings[name], say)
 				}
@@ -61,7 +62,7 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 	return nil
 }
 
-// blame reads the log until all revisions are known, or to its end. It returns the oldest revision of the log.
+// findRevisions reads the log back until all revisions are known, or to its end. It returns the oldest revision of the log.
 func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*explain.Blame, history DocumentHistory) (oldest Revision, err error) {
 	before := s.Revision() + 1
 	for {
@@ -88,7 +89,7 @@ func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*expla
 			if blame.Done() {
 				continue
 			}
-			if ch.tombstone(was) { // the cluster that was decommissioned is another one
+			if ch.tombstone(was) { // a decommissioned cluster of the same id is another one
 				was = nil
 			}
 			if err := blame.Step(int64(ch.Revision), was); err != nil {
@@ -99,8 +100,8 @@ func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*expla
 	}
 }
 
-// blamed are the places in a document whose last change set what a saying has. An entry of a list that is switched on because
-// nothing switches it off is set by what added the entry, or by what removed the switch.
+// settingPointers returns the places in a document whose last change set the value of a saying. An entry that is enabled by
+// default is set by the revision that added the entry, or that removed enabled.
 func settingPointers(say *api.Saying) []string {
 	if say.Value.IsSpecified() {
 		return []string{say.Pointer}
@@ -108,6 +109,7 @@ func settingPointers(say *api.Saying) []string {
 	return []string{say.Pointer + "/id", say.Pointer + "/enabled"}
 }
 
+// pointers returns pointers to the elements of a list.
 func pointers(all []api.Saying) []*api.Saying {
 	out := make([]*api.Saying, len(all))
 	for i := range all {

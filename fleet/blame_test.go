@@ -35,7 +35,7 @@ func (w *world) attributed(cluster, list, id, pointer string) []string {
 	return out
 }
 
-// TestBlameFindsTheRevisionOfAValue: not the last one of the document.
+// TestBlameFindsTheRevisionOfAValue, which need not be the last one of the document.
 func TestBlameFindsTheRevisionOfAValue(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer) // revision 1
@@ -52,10 +52,10 @@ func TestBlameFindsTheRevisionOfAValue(t *testing.T) {
 	require.Equal(t, []string{"cluster c2 1"}, w.attributed("c2", "platform-components", "grafana", "/cluster/dns"))
 
 	version("18.0.0") // 7
-	version("17.5.0") // 8: what it was before, set anew
+	version("17.5.0") // 8: the same value as before, set again
 	require.Equal(t, "cluster c2 8", w.attributed("c2", "platform-components", "grafana", "/component_version")[0])
 
-	// Switched on because nothing switches it off any more.
+	// It is enabled because the setting was removed.
 	enabled := func() string { return w.attributed("c3", "platform-components", "loki", "/enabled")[0] }
 	require.Equal(t, "layer prod 1", enabled())
 	w.must(func(tx *Tx) error {
@@ -69,7 +69,7 @@ func TestBlameFindsTheRevisionOfAValue(t *testing.T) {
 	require.Equal(t, fmt.Sprint("layer prod ", on.Commit.Revision), enabled())
 }
 
-// TestBlameBeyondTheLog: a value that was set before the oldest revision that is kept has no revision, and no other one's.
+// TestBlameBeyondTheLog: a value that was set before the oldest revision of the log has no revision.
 func TestBlameBeyondTheLog(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
@@ -100,8 +100,7 @@ func TestBlameOfAClusterThatWasCreatedAgain(t *testing.T) {
 	require.Equal(t, fmt.Sprint("cluster c9 ", again), w.attributed("c9", "platform-components", "grafana", "/cluster/dns")[0])
 }
 
-// TestBlameAgreesWithEveryVersion: of random fleets, a value is attributed to the last revision before which there was another one
-// at its place.
+// TestBlameAgreesWithEveryVersion: in random fleets, the revision of a value is the last one that changed it.
 func TestBlameAgreesWithEveryVersion(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -138,7 +137,7 @@ func TestBlameAgreesWithEveryVersion(t *testing.T) {
 	})
 }
 
-// setBy looks through every version of a document, from the newest one.
+// setBy searches every version of a document, from the newest one.
 func (w *world) setBy(rt *rapid.T, say api.Saying) (Revision, bool) {
 	if say.Pointer == "" {
 		return 0, false
@@ -172,7 +171,8 @@ func (w *world) setBy(rt *rapid.T, say api.Saying) (Revision, bool) {
 	return 0, false
 }
 
-// valueAt is what a version of a document has at a pointer into its newest version; entries of lists go by their ids.
+// valueAt returns the value in a version of a document for a pointer into its newest version; entries of lists are found by
+// their ids.
 func valueAt(rt *rapid.T, newest, version json.RawMessage, pointer string) string {
 	var n, v any
 	require.NoError(rt, json.Unmarshal(newest, &n))

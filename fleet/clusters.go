@@ -117,7 +117,7 @@ func checkCluster(c *checker, d *Document) {
 	checkExcludes(c, d)
 }
 
-// checkEffective checks the effective configuration of a cluster whose document has not changed.
+// checkEffective checks the effective configuration of a cluster with an unchanged document.
 func checkEffective(c *checker, has *Effective) {
 	for _, a := range c.next.kinds.lists {
 		checkAmount(c, has, a)

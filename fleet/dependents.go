@@ -52,7 +52,7 @@ func (v *txValidation) checkDependents(edits []edit) {
 	}
 }
 
-// dependent is a cluster whose own document does not change.
+// dependent is a cluster with an unchanged document.
 type dependent struct {
 	has       *Effective
 	redefined map[Kind]map[string]bool // nil: its configuration is checked on another cluster with the same one
@@ -141,7 +141,7 @@ func inDocument(c *checker, doc *Document) *checker {
 	return c
 }
 
-// checkDependent checks a cluster whose own document does not change.
+// checkDependent checks a cluster with an unchanged document.
 func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]bool) checkResult {
 	now, was := &checker{next: v.next, work: v.work}, &checker{next: v.base, work: v.work}
 	for _, a := range v.next.kinds.lists {

@@ -22,7 +22,7 @@ type DocumentLog struct {
 	Oldest Revision
 }
 
-// DocumentChange is what one revision did to one document.
+// DocumentChange is the change of one document in one revision.
 type DocumentChange struct {
 	Revision Revision
 	Change

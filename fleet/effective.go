@@ -31,7 +31,7 @@ type Effective struct {
 // Cluster returns the cluster with its effective configuration. The result must not be changed.
 func (e *Effective) Cluster() *api.Cluster { return e.cluster }
 
-// Deleted reports whether this is a decommissioned cluster, whose lists are empty.
+// Deleted reports whether this is a decommissioned cluster, which has empty lists.
 func (e *Effective) Deleted() bool { return e.cluster.DeletedAt != nil }
 
 // withoutLayers returns the configuration from the document alone.

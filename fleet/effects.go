@@ -215,7 +215,7 @@ func (e *effects) compare(list *descriptor, id string, before, after any) (*diff
 	return d, err
 }
 
-// changedIDs returns the ids whose inputs can differ; nil means any.
+// changedIDs returns the ids of inputs that can differ; nil means any.
 func (a affected) changedIDs(next *State, list *descriptor) map[string]bool {
 	if a.before == nil || a.before.Deleted() != a.after.Deleted() {
 		return nil

@@ -18,7 +18,7 @@ type Guard struct {
 	Careful bool
 	// RemovesFrom are the protected environments that a careful change may remove from.
 	RemovesFrom []string
-	// Off disables the guard; for plans, which change nothing.
+	// Off disables the guard; for plans, which commit no change.
 	Off bool
 }
 

@@ -160,7 +160,7 @@ func (ks *kindSet) withType(id string, doc *Document) *kindSet {
 	return ks.withTypes(types)
 }
 
-// listsWithRemoved returns the lists, and those that only an older set has.
+// listsWithRemoved returns the lists of this set, then the lists that only an older set has.
 func (ks *kindSet) listsWithRemoved(before *kindSet) []*descriptor {
 	if ks == before {
 		return ks.lists

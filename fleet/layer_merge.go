@@ -128,7 +128,7 @@ func applyResource(below, above overlay.Entry[api.ResourceAssignment]) overlay.E
 	return out
 }
 
-// resourcesOver merges a cluster's own resources over those of the layers.
+// resourcesOver merges a cluster's own resources over the resources of its layers.
 func (st *layerChain) resourcesOver(own *api.Cluster) map[string][]api.ResourceAssignment {
 	if len(st.resources) == 0 && own.Excludes == nil {
 		return own.Resources

@@ -189,7 +189,7 @@ func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution)
 	return st
 }
 
-// layerChange is a cluster whose effective configuration changes through its layers.
+// layerChange is a change of a cluster's effective configuration through its layers.
 type layerChange struct {
 	doc     *Document
 	was, is *Effective

@@ -12,10 +12,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/summary"
 )
 
-// What a commit was asked for, as the log keeps it beside what that changed: a list of 200 clusters that were updated does
-// not say that somebody has deleted a component. No value of a patch is kept, nor any document.
+// The operations that a commit was requested to run, as the log keeps them beside the changes: a list of 200 updated
+// clusters would not show that a component was deleted. Neither values of patches nor documents are recorded.
 
-// maxCause is how many bytes of that one commit keeps: the log is read a thousand commits at a time.
+// maxRequestedBytes limits the size of that record in one commit: the log is read a thousand commits at a time.
 const maxRequestedBytes = 4 << 10
 
 const (
@@ -24,35 +24,36 @@ const (
 	maxRequestedIDs    = 3
 )
 
-// cause is the stored form of the operations that were requested. Those that changed something are first.
+// requested is the stored form of the requested operations. Those with an effect come first.
 type requested struct {
 	Operations []api.RevisionOperation `json:"operations"`
-	// More is how many more were requested.
+	// More is the number of further requested operations.
 	More int `json:"more,omitempty"`
-	// Unchanged is how many of all requested operations changed nothing.
+	// Unchanged is the number of all requested operations without an effect.
 	Unchanged int `json:"unchanged,omitempty"`
 }
 
 // doneOperation is an operation that a Tx has run.
 type doneOperation struct {
 	api.RevisionOperation
-	// altered are the documents that it changed, of those that it was applied to, and rest are the others. Both are empty where the
-	// operation is on one document.
+	// changed are the documents that the operation changed, rest those that it was applied to without a change. Both are
+	// empty for an operation on one document.
 	changed, rest []*Document
 }
 
-// did notes an operation, unless it is a part of another one.
+// recordOperation records an operation, unless it is part of another one.
 func (tx *Tx) recordOperation(op api.RevisionOperation) {
 	tx.recordDone(doneOperation{RevisionOperation: op})
 }
 
+// recordDone is recordOperation, with the documents of the operation.
 func (tx *Tx) recordDone(op doneOperation) {
 	if tx.nested == 0 {
 		tx.requested = append(tx.requested, op)
 	}
 }
 
-// as does what is one operation, whatever it consists of.
+// runOperation runs do, which may consist of several operations, and records it as one.
 func (tx *Tx) runOperation(op api.RevisionOperation, do func() error) error {
 	tx.nested++
 	err := do()
@@ -63,7 +64,8 @@ func (tx *Tx) runOperation(op api.RevisionOperation, do func() error) error {
 	return err
 }
 
-// cause is the operations that the Tx was requested to run, in as many bytes as a commit keeps. changes are those of its commit.
+// requestedOperations returns the operations that the Tx ran, as JSON of at most maxRequestedBytes; nil if there are none.
+// changes are those of its commit.
 func (tx *Tx) requestedOperations(changes []Change) (json.RawMessage, error) {
 	if len(tx.requested) == 0 {
 		return nil, nil
@@ -80,7 +82,7 @@ func (tx *Tx) requestedOperations(changes []Change) (json.RawMessage, error) {
 			if op.ID != "" && !changed[docKey{Kind(op.Kind), op.ID}] {
 				op.Unchanged = 1
 			}
-			if op.Clusters > 0 && op.Cascade { // not those that an earlier operation had assigned it to
+			if op.Clusters > 0 && op.Cascade { // without clusters that an earlier operation had assigned it to
 				op.Clusters = tx.base.Begin().countClustersWith(Kind(op.Kind), op.ID)
 			}
 		} else if len(ran.changed)+len(ran.rest) > 0 {
@@ -107,7 +109,8 @@ func (tx *Tx) requestedOperations(changes []Change) (json.RawMessage, error) {
 	}
 }
 
-// on is the operation with the documents that it changed for good: lasting reports whether one of those that it changed is.
+// withLastingEffect returns the operation with its final effect: lasting reports whether a change of a document lasts until
+// the end.
 func (o doneOperation) withLastingEffect(lasting func(*Document) bool) api.RevisionOperation {
 	op := o.RevisionOperation
 	var changed, rest []*Document
@@ -138,8 +141,8 @@ func (o doneOperation) withLastingEffect(lasting func(*Document) bool) api.Revis
 	return op
 }
 
-// lasts reports whether a document has, in the end, something of what an operation changed in it: a later operation of the batch may
-// have undone it.
+// hasLastingChange reports whether a document keeps, in the end, part of an operation's change: a later operation of the
+// batch may have undone it.
 func (tx *Tx) hasLastingChange(op api.RevisionOperation, key docKey) bool {
 	was, is := tx.base.docs[key.kind][key.id], tx.edits[key]
 	if was == nil || is == nil {
@@ -165,18 +168,18 @@ func hasEffect(op api.RevisionOperation) bool {
 	return op.Unchanged < max(1, op.Clusters, op.LayerCount)
 }
 
-// Cause is the requested operations of a commit, those that changed something first, how many more were requested, and how many
-// of all changed nothing. It is empty for commits of versions that did not keep them.
+// Requested returns the requested operations of a commit, those with an effect first, the number of further ones, and the
+// number of all without an effect. It returns none for commits of versions that did not record them.
 func (c Commit) Requested() (operations []api.RevisionOperation, more, unchanged int) {
 	var stored requested
-	if len(c.Operations) == 0 || json.Unmarshal(c.Operations, &stored) != nil { // of a newer version: it is only to be shown
+	if len(c.Operations) == 0 || json.Unmarshal(c.Operations, &stored) != nil { // written by a newer version: it is only for display
 		return nil, 0, 0
 	}
 	return stored.Operations, stored.More, stored.Unchanged
 }
 
-// Summary describes in words what a commit changed: the requested operations that had an effect, or the changed documents where
-// those are not known. changed is the first of count documents.
+// Summary describes a commit in one line: the requested operations with an effect, or the changed documents if the
+// operations are unknown. changed is the first of count documents.
 func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 	names := summary.Names(func(kind string) string {
 		if a := compiledIn.descriptor(Kind(kind)); a != nil {
@@ -197,7 +200,7 @@ func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 	return names.Changes(changed, count)
 }
 
-// documentOperation is an operation on one document, with the requested fields that it changed.
+// documentOperation returns an operation on one document, with the requested fields that it changed.
 func documentOperation(op string, before, after *Document, body []byte) api.RevisionOperation {
 	out := api.RevisionOperation{Op: op, Kind: string(after.Kind), ID: after.ID}
 	if bytes.Equal(before.Body, after.Body) {
@@ -206,7 +209,7 @@ func documentOperation(op string, before, after *Document, body []byte) api.Revi
 	}
 	var was, is, requested map[string]json.RawMessage
 	if json.Unmarshal(before.Body, &was) != nil || json.Unmarshal(after.Body, &is) != nil || json.Unmarshal(body, &requested) != nil {
-		return out // it is only to be shown
+		return out // it is only for display
 	}
 	maps.DeleteFunc(requested, func(field string, _ json.RawMessage) bool { return bytes.Equal(was[field], is[field]) })
 	if text, err := json.Marshal(requested); err == nil {
@@ -215,7 +218,7 @@ func documentOperation(op string, before, after *Document, body []byte) api.Revi
 	return out
 }
 
-// fieldsOf names the fields that a body changes, with those values that are short.
+// fieldsOf returns the fields that a body changes, with short values.
 func fieldsOf(body []byte) []string {
 	obj, err := ParseObject(body)
 	if err != nil {
@@ -243,7 +246,7 @@ func fieldsOf(body []byte) []string {
 	return fields
 }
 
-// pathsOf names the values that a body changes.
+// pathsOf returns the paths of the values that a body changes.
 func pathsOf(body []byte) []string {
 	obj, err := ParseObject(body)
 	if err != nil {
@@ -259,6 +262,7 @@ func pathsOf(body []byte) []string {
 	return paths
 }
 
+// truncate shortens a text to maxRequestedText characters.
 func truncate(text string) string {
 	if runes := []rune(text); len(runes) > maxRequestedText {
 		return string(runes[:maxRequestedText]) + "…"
@@ -266,13 +270,13 @@ func truncate(text string) string {
 	return text
 }
 
-// onCluster is an operation on one cluster.
+// onCluster returns an operation on one cluster.
 func onCluster(op, cluster string, kind Kind, id string, fields []string) api.RevisionOperation {
 	return api.RevisionOperation{Op: op, Kind: string(kind), ID: id, Clusters: 1, ClusterIds: []string{cluster}, Fields: fields}
 }
 
-// noted is an operation of a batch as the log keeps it, with how many clusters it was applied to; those of documents note
-// themselves.
+// recordBatchOperation records an operation of a batch, with the number of clusters it was applied to; operations on
+// documents record themselves.
 func (b *Batch) recordBatchOperation(op api.Operation, docs []*Document, clusters int) {
 	out := api.RevisionOperation{
 		Op: op.Op, Clusters: clusters, Selector: truncate(op.Selector), All: op.All, Revision: op.Revision, Prefer: op.Prefer, FieldManager: truncate(op.FieldManager),
@@ -308,7 +312,7 @@ func (b *Batch) recordBatchOperation(op api.Operation, docs []*Document, cluster
 	b.tx.recordDone(doneOperation{out, altered, rest})
 }
 
-// splitByEffect divides the documents of an operation into those that it changed and the rest.
+// splitByEffect splits the documents of an operation into the changed ones and the rest.
 func (b *Batch) splitByEffect(docs []*Document) (changed, rest []*Document) {
 	for _, doc := range docs {
 		if b.tx.changedByOperation[docKey{doc.Kind, doc.ID}] {

@@ -11,10 +11,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// inWords is what the history says of a change.
+// inWords returns the summary of a change.
 func inWords(res Result) string { return res.Commit.Summary(res.Changes(), len(res.Commit.Changes)) }
 
-// TestSummaries: history names what was asked for, whatever that changed and by which route it came.
+// TestSummaries: history names the requested operations, for any effect and any route.
 func TestSummaries(t *testing.T) {
 	t.Parallel()
 	run := func(ops ...string) func(*Tx) error {
@@ -69,7 +69,7 @@ func TestSummaries(t *testing.T) {
 	require.Equal(t, "reverted revision 3 of cluster/k0", inWords(w.must(revert(w, api.Operation{Revision: 3, Kind: "cluster", ID: "k0"}))))
 }
 
-// TestRequestedOperationsAreBounded: whatever is asked for, a commit does not grow with it.
+// TestRequestedOperationsAreBounded: the record in a commit has a maximum size.
 func TestRequestedOperationsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := revertWorld(t)

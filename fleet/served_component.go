@@ -10,20 +10,21 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// maxServedChanges is how many different changes of a component's input one revision shows.
+// maxServedChanges is the maximum number of different changes of a component's input in one revision.
 const maxServedChanges = 10
 
-// componentPast is the past of the documents that the input of one component is made of, on every cluster.
+// componentPast is the servedPast of a component, on all clusters.
 type componentPast struct {
 	component string
 	list      *descriptor
 	work      work
-	// view is the fleet at a revision. Of the clusters in pending it may be too new: a revision that changes nothing but clusters
-	// is compared without a State of its own.
+	// view is the fleet as of a revision. Clusters in pending may be newer in it: a revision that changes only clusters is
+	// compared without building a State.
 	view    *State
 	pending Documents
 }
 
+// start sets the view to the fleet as of a revision.
 func (p *componentPast) start(at Revision, history DocumentHistory) error {
 	if at >= p.view.Revision() {
 		return nil
@@ -35,11 +36,12 @@ func (p *componentPast) start(at Revision, history DocumentHistory) error {
 	return err
 }
 
-// documents are all that an input may be made of: another cluster, layer or component may have had a part in it earlier.
+// documents returns all kinds that an input may depend on: any cluster, layer or component may have affected it earlier.
 func (p *componentPast) documents() []DocumentName {
 	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}}
 }
 
+// stepBack implements servedPast.
 func (p *componentPast) stepBack(changes []DocumentChange) (servedStep, error) {
 	c := &componentChange{
 		component: p.component, list: p.list, effects: &effects{base: p.view, next: p.view}, shown: map[string]bool{},
@@ -59,7 +61,7 @@ func (p *componentPast) stepBack(changes []DocumentChange) (servedStep, error) {
 	return step, err
 }
 
-// backOverClusters goes back over a revision that changed only clusters.
+// stepBackOverClusters reverses a revision that changed only clusters.
 func (p *componentPast) stepBackOverClusters(changes []DocumentChange, c *componentChange) error {
 	var layers *layerResolution
 	if p.view.layers != nil {
@@ -82,7 +84,7 @@ func (p *componentPast) stepBackOverClusters(changes []DocumentChange, c *compon
 	return nil
 }
 
-// cluster is a cluster with everything that it has by a document and the layers of the view; nil: there was none.
+// cluster returns the effective configuration of a cluster document with the layers of the view; nil: there was none.
 func (p *componentPast) cluster(layers *layerResolution, id string, body []byte) (*Effective, error) {
 	if body == nil {
 		return nil, nil //nolint:nilnil // there was no such cluster
@@ -101,7 +103,7 @@ func (p *componentPast) cluster(layers *layerResolution, id string, body []byte)
 	return p.view.kinds.effective(doc, layers.chain(p.view.kinds, matched, p.view.layers)), nil
 }
 
-// backOverAll goes back over any revision.
+// stepBackOverAll reverses any revision.
 func (p *componentPast) stepBackOverAll(changes []DocumentChange, c *componentChange) error {
 	next, _, err := p.view.withBodies(p.pending)
 	if err != nil {
@@ -148,7 +150,7 @@ func (p *componentPast) stepBackOverAll(changes []DocumentChange, c *componentCh
 	return nil
 }
 
-// concerned reports whether changes between two States may change the component's input on any cluster.
+// mayChange reports whether changes between two States may affect the component's input on any cluster.
 func (p *componentPast) mayChange(older, next *State, changes []DocumentChange) bool {
 	names := map[string]bool{p.component: true}
 	for _, s := range []*State{older, next} {
@@ -177,13 +179,13 @@ func (p *componentPast) mayChange(older, next *State, changes []DocumentChange) 
 	})
 }
 
-// componentChange collects what one revision changed in the component's input.
+// componentChange collects the changes of the component's input in one revision.
 type componentChange struct {
 	component string
 	list      *descriptor
 	effects   *effects
 	effect    api.EndpointEffect
-	shown     map[string]bool // the texts of the changes in effect
+	shown     map[string]bool // texts of the changes in effect
 	clusters  int
 	compared  int
 }
@@ -221,7 +223,7 @@ func (c *componentChange) add(was, is *Effective) error {
 	return nil
 }
 
-// input is the component's input on a cluster; nil: it has none, or its list could not be served.
+// input returns the component's input on a cluster; nil: there is none, or the list cannot be served.
 func (c *componentChange) input(s *State, e *Effective) (any, error) {
 	if e == nil {
 		return nil, nil //nolint:nilnil // see above

@@ -10,20 +10,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// ServedRevision is a revision that changed a document or the inputs that clusters are served because of it.
+// ServedRevision is a revision that changed a document, or inputs of clusters that depend on it.
 type ServedRevision struct {
 	Revision Revision
-	// Effect is what it changed in the polls of the cluster, or in the input of the component, by list, as a plan has it; empty:
-	// nothing. The input of a component may change in several ways; only the first maxServedChanges of them are here.
+	// Effect on the polls of the cluster, or on the input of the component, by list, as in a plan; empty: none. The input of
+	// a component may change in several ways; only the first maxServedChanges of them are included.
 	Effect map[string]api.EndpointEffect
-	// Clusters is on how many clusters the input of the component changed; 0 in the history of a cluster.
+	// Clusters is the number of clusters on which the input of the component changed; 0 in the history of a cluster.
 	Clusters int
 }
 
 // ServedHistory is a page of such revisions, newest first.
 type ServedHistory struct {
 	Revisions []ServedRevision
-	Next      Revision // the next page has the revisions before this one; 0: there is none
+	Next      Revision // the next page has the revisions before this one; 0: this is the last page
 }
 
 const (
@@ -34,29 +34,30 @@ const (
 	servedBytes    = 4 << 20  // bytes of differences in one page
 )
 
-// servedPast goes back through the changes of the documents that some inputs are made of.
+// servedPast walks back through the changes of the documents that some inputs depend on.
 type servedPast interface {
-	// documents are those whose changes have to be read. It may name more of them after a step.
+	// documents returns the documents whose changes must be read. It may return more of them after a step.
 	documents() []DocumentName
-	// back goes back over the changes of one revision.
+	// stepBack reverses the changes of one revision, and returns their effect.
 	stepBack(changes []DocumentChange) (servedStep, error)
 }
 
-// servedStep is what one revision changed.
+// servedStep is the effect of one revision.
 type servedStep struct {
 	effect   map[string]api.EndpointEffect
 	clusters int
-	own      bool // it changed the document itself
-	size     int  // bytes of the effect, roughly
-	compared int  // inputs that were compared
+	own      bool // the document itself changed
+	size     int  // approximate size of the effect in bytes
+	compared int  // number of compared inputs
 }
 
-// ServedHistory lists the revisions before one that changed a document or what clusters are served because of it. Of a cluster
-// these are its inputs, by whatever document: its own, layers, definitions, resource types. Of a platform component it is its
-// input on any cluster: by its own document, those that it depends on, layers and clusters. Other kinds have no such history.
+// ServedHistory lists the revisions before a given one that changed a document or inputs that depend on it. For a cluster
+// these are all its inputs: they change with its own document, layers, definitions and resource types. For a platform
+// component it is its input on any cluster: it changes with its own document, those that it depends on, layers and clusters.
+// Other kinds have no such history.
 //
-// It goes back through the changes of the documents that the inputs are made of, and computes the inputs before and after each.
-// A page ends early at the limits above, so that it may even be empty and have a next one. It ends with ctx.
+// It walks back through the changes of the documents that the inputs depend on, and computes the inputs before and after
+// each. A page ends early at the limits above, so it may even be empty and have a next one. It ends with ctx.
 func (s *State) ServedHistory(ctx context.Context, of DocumentName, before Revision, limit int, history DocumentHistory) (ServedHistory, error) {
 	var out ServedHistory
 	past, err := s.servedPast(ctx, of, before-1, history)
@@ -99,6 +100,7 @@ func (s *State) ServedHistory(ctx context.Context, of DocumentName, before Revis
 	}
 }
 
+// servedPast returns the past of a document, starting after revision at. CodeInvalid for kinds without one.
 func (s *State) servedPast(ctx context.Context, of DocumentName, at Revision, history DocumentHistory) (servedPast, error) {
 	switch of.Kind {
 	case KindCluster:
@@ -111,7 +113,7 @@ func (s *State) servedPast(ctx context.Context, of DocumentName, at Revision, hi
 	return nil, errorf(CodeInvalid, "there is no history of what clusters are served of a %s", of.Kind)
 }
 
-// clusterPast is the past of the documents that the inputs of one cluster are made of.
+// clusterPast is the servedPast of a cluster.
 type clusterPast struct {
 	newest  *State
 	history DocumentHistory
@@ -120,6 +122,7 @@ type clusterPast struct {
 	view    *State
 }
 
+// documents implements servedPast: the watched documents, sorted.
 func (p *clusterPast) documents() []DocumentName {
 	out := make([]DocumentName, 0, len(p.watched))
 	for name := range p.watched {
@@ -129,8 +132,8 @@ func (p *clusterPast) documents() []DocumentName {
 	return out
 }
 
-// start makes a State of these documents as they were at a revision. Any layer may match the cluster earlier, and any type may be one
-// that it refers to, so all of them are watched.
+// start sets the view to these documents as of a revision. Any layer may have matched the cluster earlier, and it may have
+// referred to any resource type, so all of them are watched.
 func (p *clusterPast) start(at Revision) error {
 	empty, err := NewState(p.newest.rules, Head{}, time.Time{}, nil)
 	if err != nil {
@@ -144,7 +147,7 @@ func (p *clusterPast) start(at Revision) error {
 	return err
 }
 
-// add adds documents to a State as they were at a revision, with the definitions that the cluster then refers to.
+// add adds documents to a State as of a revision, with the definitions that the cluster then refers to.
 func (p *clusterPast) add(view *State, names []DocumentName, at Revision) (*State, error) {
 	for len(names) > 0 {
 		changes, err := p.changesAt(names, at)
@@ -159,7 +162,7 @@ func (p *clusterPast) add(view *State, names []DocumentName, at Revision) (*Stat
 	return view, nil
 }
 
-// missing are the definitions that the cluster refers to and that nobody has looked for.
+// missingDefinitions returns the definitions that the cluster refers to and that are not watched yet.
 func (p *clusterPast) missingDefinitions(view *State) []DocumentName {
 	var names []DocumentName
 	e := view.clusterByID(p.cluster)
@@ -177,7 +180,7 @@ func (p *clusterPast) missingDefinitions(view *State) []DocumentName {
 	return names
 }
 
-// at are documents as they were at a revision, as changes that create them.
+// changesAt returns documents as of a revision, as changes that create them.
 func (p *clusterPast) changesAt(names []DocumentName, at Revision) ([]Change, error) {
 	past := Documents{}
 	if at < p.newest.Revision() {
@@ -213,6 +216,7 @@ func (p *clusterPast) changesAt(names []DocumentName, at Revision) ([]Change, er
 	return changes, nil
 }
 
+// stepBack implements servedPast.
 func (p *clusterPast) stepBack(changes []DocumentChange) (step servedStep, err error) {
 	view, reversed := p.view, make([]Change, len(changes))
 	for i, ch := range changes {
@@ -231,7 +235,7 @@ func (p *clusterPast) stepBack(changes []DocumentChange) (step servedStep, err e
 	return step, err
 }
 
-// compare returns what the changes that lead from one State to another do to the cluster's polls, and about how large that is.
+// compare returns the effect on the cluster's polls of the changes between two States, and its approximate size.
 func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[string]api.EndpointEffect, int, error) {
 	a := affected{id: p.cluster, before: base.clusterByID(p.cluster), after: next.clusterByID(p.cluster), changed: map[Kind]map[string]bool{}}
 	for _, ch := range changes {
@@ -246,7 +250,7 @@ func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[
 	return effect.Effect, effects.size, err
 }
 
-// servedTo is a cluster with everything that it is served; nil: there is none.
+// clusterByID returns the effective configuration of a cluster, decommissioned or not; nil: there is none.
 func (s *State) clusterByID(cluster string) *Effective {
 	doc := s.docs[KindCluster][cluster]
 	if doc == nil {

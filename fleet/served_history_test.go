@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// recorded is the history of a world as the store answers it.
+// recorded is the history of a world in the form of a store.
 type recorded struct{ *log }
 
 func (r recorded) Past(q PastQuery) (Documents, error) {
@@ -27,7 +27,7 @@ func (r recorded) Past(q PastQuery) (Documents, error) {
 	return docs, nil
 }
 
-// served reads the whole history of what clusters are served because of a document, in pages.
+// served reads the whole served history of a document, in pages.
 func (w *world) served(t require.TestingT, of DocumentName, limit int) (all []ServedRevision) {
 	before := w.state.Revision() + 1
 	for before > 0 {
@@ -43,15 +43,15 @@ func unguarded(edit func(*Tx) error) func(*Tx) error {
 	return both(func(tx *Tx) error { tx.Guard(Guard{Off: true}); return nil }, edit)
 }
 
-// TestServedHistory: a change of a layer and of the catalog is one of the clusters that are served it, and of no other.
+// TestServedHistory: a change of a layer or of the catalog appears in the history of the affected clusters only.
 func TestServedHistory(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)                                                                // 1
 	w.must(patch(KindLayer, "prod", `{"patches":{"grafana":{"replicas":"5"}}}`))                       // 2
 	w.must(patch(KindComponent, "grafana", `{"oci_tag":"x"}`))                                         // 3
 	w.must(create(KindNamespace, `{"id":"unused"}`))                                                   // 4
-	w.must(patch(KindCluster, "c2", `{"labels":{"team":"x"}}`))                                        // 5: nothing that is served
-	w.must(patch(KindResourceType, "quotas", `{"description":"x"}`))                                   // 6: likewise, of another document
+	w.must(patch(KindCluster, "c2", `{"labels":{"team":"x"}}`))                                        // 5: no change of an input
+	w.must(patch(KindResourceType, "quotas", `{"description":"x"}`))                                   // 6: the same, in another document
 	w.must(create(KindLayer, `{"id":"gone","priority":90,"all":true,"namespaces":[{"id":"unused"}]}`)) // 7
 	w.must(unguarded(remove(KindLayer, "gone", DeleteOptions{})))                                      // 8
 	w.must(unguarded(remove(KindNamespace, "unused", DeleteOptions{})))                                // 9
@@ -80,8 +80,8 @@ func TestServedHistory(t *testing.T) {
 	require.Equal(t, []Revision{8, 7, 5}, revisions("c2"), "what the log still has")
 }
 
-// TestServedHistoryOfComponent: the history of a component has the revisions that changed its input on some cluster, by whatever
-// document, and those of its own.
+// TestServedHistoryOfComponent: the history of a component has the revisions that changed its input on some cluster, through
+// any document, and those of its own.
 func TestServedHistoryOfComponent(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)                                                             // 1
@@ -116,8 +116,8 @@ func TestServedHistoryOfComponent(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestServedHistoryMatchesPolls: of random fleets, it has the revisions between which a cluster's polls differ, in pages of any
-// size, and those of its document.
+// TestServedHistoryMatchesPolls: in random fleets, it has the revisions between which a cluster's polls differ, in pages of
+// any size, and those of its document.
 func TestServedHistoryMatchesPolls(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -165,7 +165,8 @@ func TestServedHistoryMatchesPolls(t *testing.T) {
 	})
 }
 
-// requireComponentHistories holds the history of each component against its inputs on all clusters, before and after each revision.
+// requireComponentHistories compares the history of each component with its inputs on all clusters, before and after each
+// revision.
 func requireComponentHistories(rt *rapid.T, w *world, states []*State, clusters []string, limit int) {
 	for _, id := range []string{"c0", "c1", "c2"} {
 		var want, got []Revision
@@ -191,7 +192,7 @@ func requireComponentHistories(rt *rapid.T, w *world, states []*State, clusters 
 	}
 }
 
-// inputText is a component's input on a cluster, as text; empty: it has none.
+// inputText returns a component's input on a cluster as text; empty: there is none.
 func inputText(t require.TestingT, s *State, cluster, component string) string {
 	if s == nil || s.docs[KindCluster][cluster] == nil {
 		return ""
@@ -206,7 +207,7 @@ func inputText(t require.TestingT, s *State, cluster, component string) string {
 	return string(body)
 }
 
-// inputsText are all inputs of a cluster, as text.
+// inputsText returns all inputs of a cluster as text.
 func inputsText(t require.TestingT, s *State, cluster string) string {
 	if s == nil || s.docs[KindCluster][cluster] == nil {
 		return ""

@@ -298,7 +298,7 @@ func (s *State) kindsAfter(c Commit) (*kindSet, []edit, error) {
 	return kinds, edits, nil
 }
 
-// unknownTypeKinds returns the kinds of definitions whose resource type does not exist.
+// unknownTypeKinds returns the kinds of definitions without an existing resource type.
 func (s *State) unknownTypeKinds() (kinds []Kind) {
 	for kind, docs := range s.docs {
 		if len(docs) > 0 && s.kinds.byName[kind] == nil {

@@ -206,7 +206,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	return doc, nil
 }
 
-// endDecommission removes the decommissioned cluster whose DNS name a live cluster takes over.
+// endDecommission removes the decommissioned cluster with the DNS name of a new live cluster.
 func (tx *Tx) endDecommission(c *api.Cluster) {
 	old, ok := tx.base.ByDNS(c.ClusterDNS)
 	if ok && old.Deleted() && old.ID != c.ID {

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// entries is a list whose entries have names.
+// entries is a list of named entries.
 type entries struct {
 	names  []string
 	byName map[string]any

@@ -100,7 +100,7 @@ func combined(how string, of ...value) value {
 	return out
 }
 
-// normal returns sorted paths, without those below another one.
+// normal returns sorted paths, without paths below another one.
 func normal(paths []string) []string {
 	paths = slices.Compact(slices.Sorted(slices.Values(paths)))
 	var out []string
