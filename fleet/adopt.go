@@ -49,7 +49,7 @@ type adoptedEntry struct {
 // adoptInto runs the operation of that name. If it names several layers, each adopts what the layers before it have left.
 func (b *Batch) adoptInto(op api.Operation) ([]*Document, error) {
 	if len(op.Layers) == 0 || len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
-		return nil, Invalid([]Problem{{Detail: "layers: says which layers take over what their clusters say alike; not cluster_ids, selector or all"}})
+		return nil, Invalid([]Problem{{Detail: "layers: names the layers that adopt common settings of their clusters; cluster_ids, selector and all are not allowed"}})
 	}
 	touched := map[docKey]*Document{}
 	for _, layer := range op.Layers {
@@ -114,7 +114,7 @@ func (b *Batch) adopt(layer string) ([]*Document, error) {
 	}
 	for _, list := range ad.lists {
 		if list.left > 0 {
-			b.tx.note("%d of the %s that all clusters of layer %q have stay in their documents: to move them would change the order of what is polled", list.left, list.field, layer)
+			b.tx.note("%d of the %s that all clusters of layer %q have stay in their documents: moving them would change the order of the polled list", list.left, list.field, layer)
 		}
 	}
 	return docs, ad.verify()
@@ -247,6 +247,6 @@ func (ad *adoption) verify() error {
 // checkDuplicates refuses documents that an earlier operation of the batch has left invalid: if a cluster lists an entry
 // twice, or lists and excludes it, its configuration changes when that is corrected.
 func (ad *adoption) checkDuplicates(field, cluster string) error {
-	return Invalid([]Problem{{Detail: fmt.Sprintf("adopting what is alike into layer %q would change the %s of cluster %q, as an operation before this one leaves them",
+	return Invalid([]Problem{{Detail: fmt.Sprintf("adopting common settings into layer %q would change the %s of cluster %q, as an operation before this one leaves them",
 		ad.layer.ID, field, cluster)}})
 }

@@ -59,7 +59,7 @@ func TestAdoptKeepsTheOrder(t *testing.T) {
 	base, _ := w.state.Get(KindLayer, "base")
 	require.Empty(t, base.layer().Namespaces)
 	require.Len(t, base.layer().Rolebindings, 1)
-	require.Contains(t, res.Warnings, `2 of the namespaces that all clusters of layer "base" have stay in their documents: to move them would change the order of what is polled`)
+	require.Contains(t, res.Warnings, `2 of the namespaces that all clusters of layer "base" have stay in their documents: moving them would change the order of the polled list`)
 }
 
 // TestAdoptLeavesOverriddenSettings: a cluster overrides every layer, but a layer does not.
@@ -93,8 +93,8 @@ func TestAdoptIsRefused(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, `{"id":"none","priority":3,"selector":"x"}`)
 	for op, want := range map[string]string{
-		`{"op":"adopt"}`: "layers: says which",
-		`{"op":"adopt","layers":["base"],"cluster_ids":["c1"]}`: "layers: says which",
+		`{"op":"adopt"}`: "layers: names the layers",
+		`{"op":"adopt","layers":["base"],"cluster_ids":["c1"]}`: "layers: names the layers",
 		`{"op":"adopt","layers":["none"]}`:                      `layer "none" matches no cluster`,
 	} {
 		require.Contains(t, w.refused(CodeInvalid, batch(op)).Error(), want, op)

@@ -211,7 +211,7 @@ func (b *Batch) runOne(op api.Operation) ([]*Document, int, error) {
 		return nil, 0, err
 	}
 	if len(docs) == 0 && !op.AllowEmpty {
-		return nil, 0, Invalid([]Problem{{Detail: "applies to no cluster; say allow_empty if that is fine"}})
+		return nil, 0, Invalid([]Problem{{Detail: "applies to no cluster; set allow_empty to allow that"}})
 	}
 	return docs, len(docs), nil
 }
@@ -317,7 +317,7 @@ func (b *Batch) document(op api.Operation) (*Document, error) {
 		}
 		doc, err := b.tx.Create(kind, op.Document)
 		if err == nil && op.ID != "" && op.ID != doc.ID {
-			return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("must be %q, as the operation says", op.ID)}})
+			return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("must be %q, as in the operation", op.ID)}})
 		}
 		return doc, err
 	case "update":
@@ -364,7 +364,7 @@ func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) 
 		}
 	}
 	if ways != 1 {
-		return nil, false, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty) and all says which clusters"}})
+		return nil, false, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty) and all is required"}})
 	}
 	if len(op.ClusterIds) > 0 {
 		ids = slices.Clone(op.ClusterIds)
@@ -376,7 +376,7 @@ func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) 
 		return nil, false, err
 	}
 	if !op.All && sel.selector.Empty() {
-		return nil, false, Invalid([]Problem{{Detail: "selector: must not be empty; say all for every cluster"}})
+		return nil, false, Invalid([]Problem{{Detail: "selector: must not be empty; use all for every cluster"}})
 	}
 	return b.tx.selected(sel), false, nil
 }

@@ -174,7 +174,7 @@ func warnLayersChanged(c *checker, before, after *Document) {
 		}
 	}
 	if len(moves) > 0 {
-		c.warn("cluster %q %s: what is on it changes with its layers", after.ID, strings.Join(moves, " and "))
+		c.warn("cluster %q %s: its configuration changes with its layers", after.ID, strings.Join(moves, " and "))
 	}
 }
 
@@ -295,7 +295,7 @@ func checkExcludes(c *checker, d *Document) {
 			case has[id]:
 				c.problem(at, "%q is also assigned to this cluster: take it out of one of the two", id)
 			case !given[id]:
-				c.warn("cluster %q excludes the %s %q, which no layer gives it", d.ID, a.rules.noun, id)
+				c.warn("cluster %q excludes the %s %q, which no layer assigns to it", d.ID, a.rules.noun, id)
 			}
 			seen[id] = true
 		}

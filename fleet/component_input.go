@@ -72,9 +72,9 @@ func (c *checker) checkUnassignedPatches(on *clusterCheck, id string) {
 	}
 	switch was := c.before(on.effective.id); {
 	case was != nil && same(was) && isAssigned(c.base.Effective(was).cluster, id):
-		c.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, on.effective.id)
+		c.warn("the patches of component %q on cluster %q have no effect any more: the component is no longer on it", id, on.effective.id)
 	case c.recalled != nil && same(c.recalled), c.base != nil && was == nil && c.next.assignedByLayers(id):
-		c.warn("the patches of component %q on cluster %q do nothing: the component is not on it", id, on.effective.id)
+		c.warn("the patches of component %q on cluster %q have no effect: the component is not on it", id, on.effective.id)
 	default:
 		c.problem(jsontext.Pointer("patches", id), "component %q is not assigned to this cluster", id)
 	}
@@ -150,7 +150,7 @@ func checkClusterPatches(c *checker, has *Effective, id string) {
 // withSources adds the documents that set a path, and the path that it contradicts, to the problem's detail.
 func (e *Effective) withSources(component string, p Problem) string {
 	path := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(p.Pointer, "/"))
-	out := fmt.Sprintf("%s (%q is said by %s", p.Detail, path, e.setBy(component, path))
+	out := fmt.Sprintf("%s (%q is set by %s", p.Detail, path, e.setBy(component, path))
 	if p.other != "" {
 		out += fmt.Sprintf(", %q by %s", p.other, e.setBy(component, p.other))
 	}
@@ -184,11 +184,11 @@ func adviseComponentsOn(c *checker, has *Effective) {
 			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
 		}
 		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
-			c.warn("values_from of component %q on cluster %q does nothing: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
+			c.warn("values_from of component %q on cluster %q has no effect: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
 		}
 		if p.Type == typeHelm {
 			if pinned := cmp.Or(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
-				c.warn("oci_tag %q of component %q on cluster %q does nothing: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
+				c.warn("oci_tag %q of component %q on cluster %q has no effect: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
 			}
 			// Flux keeps a release in the namespace of the HelmRelease, whatever the target namespace.
 			if !catalog.releases[p.ReleaseName] {

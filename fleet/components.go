@@ -163,15 +163,15 @@ func checkComponent(c *checker, p *api.PlatformComponent) {
 func adviseComponent(c *checker, p *api.PlatformComponent) {
 	if p.Type != typeHelm {
 		if len(p.ValuesFrom) > 0 {
-			c.warn("values_from of component %q does nothing: it is of type %s, and has no Helm values", p.ID, p.Type)
+			c.warn("values_from of component %q has no effect: it is of type %s, and has no Helm values", p.ID, p.Type)
 		}
 		return
 	}
 	if p.ComponentVersion != latest && p.OCITag != latest && p.OCITag != p.ComponentVersion {
-		c.warn("oci_tag %q of component %q does nothing: a helm component installs its component_version, here %s", p.OCITag, p.ID, p.ComponentVersion)
+		c.warn("oci_tag %q of component %q has no effect: a helm component installs its component_version, here %s", p.OCITag, p.ID, p.ComponentVersion)
 	}
 	if p.ClusterEnvEnabled {
-		c.warn("cluster_env_enabled of component %q does nothing: only the path of a kustomize component gets the cluster's environment", p.ID)
+		c.warn("cluster_env_enabled of component %q has no effect: only the path of a kustomize component gets the cluster's environment", p.ID)
 	}
 }
 

@@ -281,7 +281,7 @@ func TestLayersAreEditedEntryByEntry(t *testing.T) {
 		`{"op":"set_labels","layers":["prod"],"labels":{"a":"b"}}`:                                          "is for clusters",
 		`{"op":"apply_values","layers":["prod"],"component_id":"grafana","values":{}}`:                      "is for clusters",
 		`{"op":"patch_values","layers":["prod"],"component_id":"grafana","values":{},"field_manager":"ci"}`: "is for clusters",
-		`{"op":"set_component","layers":["prod"],"component_id":"grafana","enabled":false}`:                 "only who gives it switches it",
+		`{"op":"set_component","layers":["prod"],"component_id":"grafana","enabled":false}`:                 "so it cannot enable or disable it",
 		`{"op":"assign_namespace","layers":["prod"],"all":true,"namespace_id":"kept"}`:                      "exactly one of",
 		`{"op":"assign_namespace","layers":["prod"]}`:                                                       "namespace_id: is required",
 		`{"op":"delete","kind":"layer","id":"prod","layers":["prod"]}`:                                      "not cluster_ids, selector, all or layers",

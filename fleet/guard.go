@@ -195,11 +195,11 @@ func (l removals) checkProtection() error {
 	}
 	clusters := sortedKeys(l.protected)
 	if len(clusters) > 1 {
-		return errorf(CodeProtected, "%d clusters have deletion_protection, and this would take something off them: %s; clear it first, in a change of its own",
+		return errorf(CodeProtected, "%d clusters have deletion_protection, and this change would remove from them: %s; clear it first, in a change of its own",
 			len(clusters), list(clusters))
 	}
 	id := clusters[0]
-	return errorf(CodeProtected, "cluster %q has deletion_protection, and this would take off it: %s; clear it first, in a change of its own: %s",
+	return errorf(CodeProtected, "cluster %q has deletion_protection, and this change would remove from it: %s; clear it first, in a change of its own: %s",
 		id, list(l.protected[id].leaving), l.protected[id].cluster.howToUnprotect())
 }
 

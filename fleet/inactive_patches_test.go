@@ -46,7 +46,7 @@ func TestInactivePatchesComeBack(t *testing.T) {
 		other := *w
 		res := other.must(back)
 		require.Equal(t, before, bodies(other.state), name)
-		require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" do nothing`, name)
+		require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" have no effect`, name)
 	}
 	w.must(remove(KindCluster, "c2", DeleteOptions{Orphan: true}))
 	w.must(create(KindCluster, exported))

@@ -124,7 +124,7 @@ func TestAnyKindIsExcluded(t *testing.T) {
 	require.Contains(t, string(shown), `"excludes":{"quotas":["spare"]}`)
 
 	res = w.must(patch(KindCluster, "k1", `{"excludes":{"quotas":["nobody"]}}`))
-	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "k1" excludes the quota "nobody", which no layer gives it`)
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "k1" excludes the quota "nobody", which no layer assigns to it`)
 	for body, at := range map[string]string{
 		`{"excludes":{"quotas":["spare","spare"]}}`: "/excludes/quotas/1",
 		`{"excludes":{"quotas":["a"]}}`:             "/excludes/quotas/0",
@@ -239,7 +239,7 @@ func TestRemovalsOfAnyKindCount(t *testing.T) {
 	w.must(confirmed(plan.PlanHash, all))
 
 	w.must(patch(KindCluster, "k0", `{"deletion_protection":true}`))
-	require.Contains(t, w.refused(CodeProtected, put(KindCluster, "k0", `{"quotas":[]}`)).Detail, "would take off it: a")
+	require.Contains(t, w.refused(CodeProtected, put(KindCluster, "k0", `{"quotas":[]}`)).Detail, "would remove from it: a")
 
 	// The installations of an orphaned cluster are recorded until its name is registered again.
 	w.must(remove(KindCluster, "k1", DeleteOptions{Orphan: true}))

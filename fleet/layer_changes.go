@@ -39,7 +39,7 @@ func (v *txValidation) checkEffective(c layerChange) checkResult {
 	checkEffective(now, c.is)
 	for _, id := range sortedKeys(c.is.withoutLayers().cluster.Patches) {
 		if isAssigned(c.was.cluster, id) && !isAssigned(c.is.cluster, id) {
-			now.warn("the patches of component %q on cluster %q do nothing by now: the component is not on it any more", id, c.is.id)
+			now.warn("the patches of component %q on cluster %q have no effect any more: the component is no longer on it", id, c.is.id)
 		}
 	}
 	if len(now.problems)+len(now.limits)+len(now.warnings) > 0 {

@@ -96,7 +96,7 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 			return err
 		}
 		if request["enabled"] != nil {
-			return Invalid([]Problem{{Detail: fmt.Sprintf("enabled: the layer does not give the component %q, and only who gives it switches it; assign it to the layer, or set it on the clusters", component)}})
+			return Invalid([]Problem{{Detail: fmt.Sprintf("enabled: the layer does not assign the component %q, so it cannot enable or disable it; assign it to the layer, or set enabled on the clusters", component)}})
 		}
 		apart, _ := obj["overrides"].(map[string]any)
 		said, _ := apart[component].(map[string]any)
@@ -112,7 +112,7 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 // onLayers runs an operation of a batch on layers.
 func (b *Batch) onLayers(op api.Operation) ([]*Document, error) {
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All {
-		return nil, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty), all and layers says what it is done to"}})
+		return nil, Invalid([]Problem{{Detail: "exactly one of cluster_ids, selector (not empty), all and layers is required"}})
 	}
 	if _, err := b.clusterOperation(op); err != nil { // operations that are invalid for clusters are invalid for layers too
 		return nil, err

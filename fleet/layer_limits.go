@@ -50,11 +50,11 @@ func (s *costCounter) check(was layerCost) error {
 	switch {
 	case s.chainEntries > maxChainEntries && s.chainEntries > was.chainEntries:
 		says, on := s.largest()
-		return errorf(CodeLimitExceeded, "clusters match %s of layers, which would say %d entries and patch paths in all (before: %d); at most %d are possible. Most of it is layer %q, with %d in %d of them: "+
-			"say less in it, or have it or other layers match by fewer different labels", plural(len(s.chains), "combination"), s.chainEntries, was.chainEntries, maxChainEntries, says.ID, says.layer().entryCount(), on)
+		return errorf(CodeLimitExceeded, "clusters match %s of layers, which would have %d entries and patch paths in all (before: %d); at most %d are possible. Most of it is layer %q, with %d in %d of them: "+
+			"remove entries from it, or let it or other layers match by fewer different labels", plural(len(s.chains), "combination"), s.chainEntries, was.chainEntries, maxChainEntries, says.ID, says.layer().entryCount(), on)
 	case s.mergedEntries > maxMergedEntries && s.mergedEntries > was.mergedEntries:
-		return errorf(CodeLimitExceeded, "clusters would have %d entries of layers in lists in which they say something themselves (before: %d); at most %d are possible: "+
-			"say less in layers that match such clusters, or in the clusters", s.mergedEntries, was.mergedEntries, maxMergedEntries)
+		return errorf(CodeLimitExceeded, "clusters would have %d entries of layers in lists that have settings of their own (before: %d); at most %d are possible: "+
+			"remove entries from layers that match such clusters, or from the clusters", s.mergedEntries, was.mergedEntries, maxMergedEntries)
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func TestLayerCombinationsAreLimited(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		err := w.refused(CodeLimitExceeded, wide)
 		runtime.ReadMemStats(&after)
-		require.Equal(t, "clusters match 400 combinations of layers, which would say 2000000 entries and patch paths in all (before: 0); at most 500000 are possible. "+
-			"Most of it is layer \"wide\", with 5000 in 400 of them: say less in it, or have it or other layers match by fewer different labels", err.Detail)
+		require.Equal(t, "clusters match 400 combinations of layers, which would have 2000000 entries and patch paths in all (before: 0); at most 500000 are possible. "+
+			"Most of it is layer \"wide\", with 5000 in 400 of them: remove entries from it, or let it or other layers match by fewer different labels", err.Detail)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20), "it is refused before it is worked out")
 	}
 }
@@ -133,7 +133,7 @@ func TestClusterSettingsOverLayersAreLimited(t *testing.T) {
 		return nil
 	})
 	require.Contains(t, w.refused(CodeLimitExceeded, put(KindLayer, "wide", `{"all":true}`)).Detail,
-		"clusters would have 5000000 entries of layers in lists in which they say something themselves (before: 0); at most 4000000 are possible")
+		"clusters would have 5000000 entries of layers in lists that have settings of their own (before: 0); at most 4000000 are possible")
 	// Another list does not matter.
 	w.takes(patch(KindCluster, "k0", `{"namespaces":[],"labels":{"wide":""}}`))
 	w.takes(patch(KindCluster, "k1", `{"labels":{"wide":""}}`))

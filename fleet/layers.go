@@ -160,7 +160,7 @@ func checkSelectors(layers map[string]*Document) error {
 		case l.selectorErr != nil:
 			return fmt.Errorf("layer %q cannot be read: %w", id, l.selectorErr)
 		case strings.TrimSpace(l.Selector) == "":
-			return fmt.Errorf("layer %q cannot be read: it says neither all nor a selector", id)
+			return fmt.Errorf("layer %q cannot be read: it has neither all nor a selector", id)
 		}
 	}
 	return nil
@@ -235,10 +235,10 @@ func checkLayer(c *checker, l *layer) {
 func checkLayerSelector(c *checker, l *layer) {
 	switch {
 	case l.All && l.Selector != "":
-		c.problem("/selector", "either selector or all says which clusters; not both")
+		c.problem("/selector", "set either selector or all, not both")
 	case l.All:
 	case strings.TrimSpace(l.Selector) == "" || l.selectorErr == nil && l.selector.selector.Empty():
-		c.problem("/selector", "is required and must not be empty; say all for every cluster")
+		c.problem("/selector", "is required and must not be empty; use all for every cluster")
 	case l.selectorErr != nil:
 		c.problem("/selector", "%v", l.selectorErr)
 	}
@@ -267,7 +267,7 @@ func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.L
 		{"values_from", len(e.ValuesFrom) > 0 && len(o.ValuesFrom) > 0},
 	} {
 		if said.twice {
-			c.problem(at+jsontext.Pointer(said.field), "is also said in %s", jsontext.Pointer("overrides", e.ID, said.field))
+			c.problem(at+jsontext.Pointer(said.field), "is also set in %s", jsontext.Pointer("overrides", e.ID, said.field))
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestClustersOptOut(t *testing.T) {
 
 	// An exclusion may name a missing definition; a duplicate, or one beside an assignment, is an error.
 	res := w.must(patch(KindCluster, "c3", `{"excludes":{"namespaces":["nowhere"]}}`))
-	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c3" excludes the namespace "nowhere", which no layer gives it`)
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c3" excludes the namespace "nowhere", which no layer assigns to it`)
 	require.Equal(t, "/excludes/namespaces/1", w.refused(CodeInvalid, patch(KindCluster, "c3", `{"excludes":{"namespaces":["team","team"]}}`)).Problems[0].Pointer)
 	require.Equal(t, "/excludes/namespaces/0", w.refused(CodeInvalid, patch(KindCluster, "c3", `{"namespaces":[{"id":"team"}],"excludes":{"namespaces":["team"]}}`)).Problems[0].Pointer)
 
@@ -266,7 +266,7 @@ func TestPathsThatContradictAcrossPlaces(t *testing.T) {
 	}
 	refused := w.refused(CodeInvalid, own)
 	require.Equal(t, "/patches/grafana/resources.limits.cpu", refused.Problems[0].Pointer)
-	require.Contains(t, refused.Detail, `("resources.limits.cpu" is said by cluster "c2", "resources" by layer "whole")`)
+	require.Contains(t, refused.Detail, `("resources.limits.cpu" is set by cluster "c2", "resources" by layer "whole")`)
 
 	w.must(func(tx *Tx) error {
 		_, err := tx.PatchValues("c0", "grafana", []byte(`{"resources.limits.cpu":"1"}`), PatchOptions{})
@@ -276,10 +276,10 @@ func TestPathsThatContradictAcrossPlaces(t *testing.T) {
 	require.Contains(t, refused.Detail, `"resources" by layer "whole"`)
 	refused = w.refused(CodeInvalid, patch(KindLayer, "whole", `{"selector":"tier"}`))
 	require.Contains(t, refused.Detail, `cluster "c0": patches/grafana/resources.limits.cpu: contradicts the path "resources"`)
-	require.Contains(t, refused.Detail, `("resources.limits.cpu" is said by cluster "c0", "resources" by layer "whole")`)
+	require.Contains(t, refused.Detail, `("resources.limits.cpu" is set by cluster "c0", "resources" by layer "whole")`)
 	refused = w.refused(CodeInvalid, create(KindLayer, `{"id":"cpu","priority":30,"selector":"tier=prod","patches":{"grafana":{"resources.limits.cpu":"2"}}}`))
-	require.Contains(t, refused.Detail, `("resources.limits.cpu" is said by layer "cpu", "resources" by layer "whole") (and on 1 cluster like it)`)
-	require.Contains(t, w.refused(CodeInvalid, patch(KindComponent, "grafana", `{"patches":{"resources.limits.cpu":"2"}}`)).Detail, `"resources.limits.cpu" is said by platform component "grafana"`)
+	require.Contains(t, refused.Detail, `("resources.limits.cpu" is set by layer "cpu", "resources" by layer "whole") (and on 1 cluster like it)`)
+	require.Contains(t, w.refused(CodeInvalid, patch(KindComponent, "grafana", `{"patches":{"resources.limits.cpu":"2"}}`)).Detail, `"resources.limits.cpu" is set by platform component "grafana"`)
 	w.must(put(KindLayer, "whole", `{"patches":{"grafana":{"resources":null}}}`))
 }
 
@@ -293,13 +293,13 @@ func TestPatchesOfAbsentComponentsAreKept(t *testing.T) {
 		return err
 	})
 	res := w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err })
-	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" do nothing by now`)
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" have no effect any more`)
 	require.Nil(t, component(t, w.state, "c2.example.com", "loki"))
 	w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"x":"y"}`)); return err })
 	w.must(func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"prod"}`)); return err })
 	require.Equal(t, map[string]any{"a": 1.0}, component(t, w.state, "c2.example.com", "loki")["values"])
 	res = w.must(patch(KindLayer, "prod", `{"platform_components":[]}`))
-	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" do nothing by now`)
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `the patches of component "loki" on cluster "c2" have no effect any more`)
 	w.refused(CodeInvalid, patch(KindCluster, "c3", `{"patches":{"loki":{"a":"1"}}}`))
 	// An edit of another field does not drop them either, in any form.
 	for _, away := range []func(*Tx) error{
@@ -382,7 +382,7 @@ func TestLayersProtect(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer, `{"id":"guard","priority":5,"selector":"tier=prod","deletion_protection":true}`)
 	off := func(tx *Tx) error { _, err := tx.SetLabels("c2", []byte(`{"tier":"dev"}`)); return err }
-	require.Contains(t, w.refused(CodeProtected, off).Detail, `would take off it: loki; clear it first, in a change of its own: PATCH /layers/guard {"deletion_protection": null}`)
+	require.Contains(t, w.refused(CodeProtected, off).Detail, `would remove from it: loki; clear it first, in a change of its own: PATCH /layers/guard {"deletion_protection": null}`)
 	w.refused(CodeProtected, remove(KindLayer, "prod", DeleteOptions{}))
 	w.refused(CodeProtected, both(patch(KindLayer, "guard", `{"deletion_protection":false}`), remove(KindLayer, "prod", DeleteOptions{})))
 	require.Contains(t, w.refused(CodeProtected, remove(KindCluster, "c2", DeleteOptions{})).Detail, "PATCH /layers/guard")
@@ -514,7 +514,7 @@ func TestProcessWithoutLayersRefusesThem(t *testing.T) {
 func TestUnreadableLayerIsRefused(t *testing.T) {
 	t.Parallel()
 	for selects, says := range map[string]string{
-		`"selector":"tier in ("`: `layer "prod" cannot be read: `, `"selector":" "`: `says neither all nor a selector`, `"description":""`: `says neither all nor a selector`,
+		`"selector":"tier in ("`: `layer "prod" cannot be read: `, `"selector":" "`: `has neither all nor a selector`, `"description":""`: `has neither all nor a selector`,
 	} {
 		w := tiers(t, baseLayer, prodLayer)
 		stored, err := w.state.Find(KindLayer, "prod")
@@ -540,16 +540,16 @@ func TestUnreadableLayerIsRefused(t *testing.T) {
 func TestOverriddenLayerSettingIsAWarning(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)
-	vain := `the patch "replicas" of component "grafana" does nothing in layer "eu": on all its clusters a higher layer says it`
+	vain := `the patch "replicas" of component "grafana" has no effect in layer "eu": a higher layer overrides it on all its clusters`
 	res := w.must(create(KindLayer, `{"id":"eu","priority":15,"selector":"region=eu","patches":{"grafana":{"replicas":"2"}}}`))
 	require.NotContains(t, res.Warnings, vain, "c1 is in no higher one")
 	res = w.must(patch(KindLayer, "eu", `{"selector":"region=eu,tier=prod","overrides":{"grafana":{"component_version":"1"}}}`))
 	require.Contains(t, res.Warnings, vain)
-	require.Contains(t, res.Warnings, `component_version of platform component "grafana" does nothing in layer "eu": on all its clusters a higher layer says it`)
+	require.Contains(t, res.Warnings, `component_version of platform component "grafana" has no effect in layer "eu": a higher layer overrides it on all its clusters`)
 	require.Equal(t, "17.1.0", component(t, w.state, "c2.example.com", "grafana")["component_version"])
 
 	// Clusters override all layers.
-	own := `oci_tag of platform component "grafana" does nothing in layer "prod": all its clusters say it themselves, or a higher layer does`
+	own := `oci_tag of platform component "grafana" has no effect in layer "prod": all its clusters override it themselves, or a higher layer does`
 	tagged := put(KindLayer, "prod", `{"overrides":{"grafana":{"oci_tag":"l","component_version":"17.1.0"}}}`)
 	w.must(assign("c2", KindComponent, "grafana", `{"oci_tag":"c"}`))
 	require.NotContains(t, w.plan(tagged).Warnings, own, "c3 says nothing")
@@ -561,7 +561,7 @@ func TestOverriddenLayerSettingIsAWarning(t *testing.T) {
 	require.Contains(t, warnings, own)
 	require.NotContains(t, strings.Join(warnings, "\n"), "component_version of")
 	quota := create(KindLayer, `{"id":"top","priority":99,"selector":"tier=prod","resources":{"quotas":[{"id":"small","overrides":{"cpu":5}}]}}`)
-	require.Contains(t, strings.Join(w.plan(quota).Warnings, "\n"), `"small" does nothing in layer "top": all its clusters say it themselves`)
+	require.Contains(t, strings.Join(w.plan(quota).Warnings, "\n"), `"small" has no effect in layer "top": all its clusters override it themselves`)
 }
 
 // TestLayersAreCheckedAgainstDefinitions, even if no cluster is affected now: the layer matches none, or a higher one hides
@@ -610,7 +610,7 @@ func TestProblemsNameTheLayer(t *testing.T) {
 	refused := w.refused(CodeInvalid, patch(KindCluster, "c2", label))
 	require.Empty(t, refused.Problems[0].Pointer)
 	require.Contains(t, refused.Detail, `ranges "r": overrides: `)
-	require.Contains(t, refused.Detail, `(said by layer "high", layer "low")`)
+	require.Contains(t, refused.Detail, `(set by layer "high", layer "low")`)
 	refused = w.refused(CodeInvalid, patch(KindLayer, "high", `{"selector":"tier"}`))
 	require.Contains(t, refused.Detail, `cluster "c2": ranges "r": overrides: `)
 
@@ -618,7 +618,7 @@ func TestProblemsNameTheLayer(t *testing.T) {
 	w.must(assign("c0", ResourceKind("ranges"), "r", `{"overrides":{"high":1}}`))
 	refused = w.refused(CodeInvalid, patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))
 	require.Equal(t, "/resources/ranges/0/overrides", refused.Problems[0].Pointer)
-	require.Contains(t, refused.Detail, `(said by layer "low")`)
+	require.Contains(t, refused.Detail, `(set by layer "low")`)
 
 	// A stored layer that is invalid by itself: the pointer to the value, and the layer.
 	docs := `{"id":"bad","priority":22,"selector":"stray","resources":{"quotas":[{"id":"small","overrides":{"cpu":"many"}}]}}`
@@ -631,8 +631,8 @@ func TestProblemsNameTheLayer(t *testing.T) {
 	refused = w.refused(CodeInvalid, patch(KindCluster, "c1", `{"labels":{"stray":"1"}}`))
 	require.Empty(t, refused.Problems[0].Pointer)
 	require.Contains(t, refused.Detail, `quotas "small": overrides/cpu: `)
-	require.Contains(t, refused.Detail, `(said by layer "bad")`)
-	require.Contains(t, w.refused(CodeInvalid, func(tx *Tx) error { _, err := tx.SetLabels("c1", []byte(`{"stray":"1"}`)); return err }).Detail, `(said by layer "bad")`)
+	require.Contains(t, refused.Detail, `(set by layer "bad")`)
+	require.Contains(t, w.refused(CodeInvalid, func(tx *Tx) error { _, err := tx.SetLabels("c1", []byte(`{"stray":"1"}`)); return err }).Detail, `(set by layer "bad")`)
 }
 
 // TestTenThousandLayers are refused before they have been merged ten thousand times.

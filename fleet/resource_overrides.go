@@ -77,7 +77,7 @@ func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 		if property != "" {
 			by = by[:1] // the highest one wins
 		}
-		p.Detail += fmt.Sprintf(" (said by %s)", strings.Join(by, ", "))
+		p.Detail += fmt.Sprintf(" (set by %s)", strings.Join(by, ", "))
 	}
 	return p
 }

@@ -348,7 +348,7 @@ func checkResource(c *checker, r *resource) {
 		return
 	}
 	if r.Type != r.of.ID {
-		c.problem("/type", "must be %q, as the path says", r.of.ID)
+		c.problem("/type", "must be %q, as in the path", r.of.ID)
 	}
 	schema := r.typ().schema
 	if schema == nil {

@@ -253,7 +253,7 @@ func TestATypeInUse(t *testing.T) {
 	require.Contains(t, w.refused(CodeConfirm, gone).Detail, "6 installed things would be removed from 3 clusters")
 	w.must(patch(KindCluster, "k0", `{"deletion_protection":true}`))
 	w.state.rules.MaxRemovals = 5
-	require.Contains(t, w.refused(CodeProtected, gone).Detail, `would take off it: a, b`)
+	require.Contains(t, w.refused(CodeProtected, gone).Detail, `would remove from it: a, b`)
 	w.must(patch(KindCluster, "k0", `{"deletion_protection":false}`))
 	w.state.rules.MaxRemovals = 5
 	plan := w.plan(gone)

@@ -34,9 +34,9 @@ func adviseShadowed(c *checker, l *layer) {
 		}
 		switch overruled, byClusters := s.overridden(places); {
 		case overruled && byClusters:
-			c.warn("%s does nothing in layer %q: all its clusters say it themselves, or a higher layer does", s.name, l.ID)
+			c.warn("%s has no effect in layer %q: all its clusters override it themselves, or a higher layer does", s.name, l.ID)
 		case overruled:
-			c.warn("%s does nothing in layer %q: on all its clusters a higher layer says it", s.name, l.ID)
+			c.warn("%s has no effect in layer %q: a higher layer overrides it on all its clusters", s.name, l.ID)
 		}
 	}
 }

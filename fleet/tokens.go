@@ -213,7 +213,7 @@ func (tx *Tx) RotateToken(id string, r Rotation, now time.Time) (*Document, erro
 		return nil, err
 	}
 	if r.ExpiresAt == nil && was.ExpiresAt != nil && !now.Before(*was.ExpiresAt) {
-		return nil, Invalid([]Problem{{Pointer: "/expires_at", Detail: "the token has expired: say when the new secret does"}})
+		return nil, Invalid([]Problem{{Pointer: "/expires_at", Detail: "the token has expired: set the expiry of the new secret"}})
 	}
 	secrets := []storedSecret{{SHA256: hex.EncodeToString(r.Secret[:]), CreatedAt: now}}
 	for _, s := range was.Secrets {
@@ -280,7 +280,7 @@ func checkToken(c *checker, d *Document) {
 	c.oneOf("/role", t.Role, RolePoll, RoleRead, RoleWrite, RoleAdmin)
 	switch {
 	case t.Role == RolePoll && t.ClusterID == "":
-		c.problem("/cluster_id", "a poll token is for one cluster: say which")
+		c.problem("/cluster_id", "is required: a poll token is for one cluster")
 	case t.Role == RolePoll && !c.next.Has(KindCluster, t.ClusterID):
 		c.problem("/cluster_id", "there is no cluster %q", t.ClusterID)
 	case t.Role != RolePoll && t.ClusterID != "":

@@ -151,11 +151,11 @@ func TestWarnings(t *testing.T) {
 		"text beyond ASCII":    {"PATCH", demoCluster, `{"patches":{"podinfo":{"grüße.token":"x"}}}`, `gr??e.token`},
 		"a tag beside a pinned chart": {
 			"PUT", demoCluster + "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`,
-			`oci_tag "v1.0.0-1" of component "pinned" on cluster "demo-cluster-01" does nothing: a helm component installs its component_version, here 17.0.0`,
+			`oci_tag "v1.0.0-1" of component "pinned" on cluster "demo-cluster-01" has no effect: a helm component installs its component_version, here 17.0.0`,
 		},
 		"a pin beside a tag":          {"PATCH", demoCluster, `{"platform_components":[{"id":"twin","oci_tag":"2","component_version":"1"}]}`, `here 1; set component_version`},
-		"a tag of a pinned chart":     {"PATCH", "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`, `oci_tag "v1.0.0-1" of component "pinned" does nothing`},
-		"a helm chart by environment": {"PATCH", "/platform_components/pinned", `{"cluster_env_enabled":true}`, `cluster_env_enabled of component "pinned" does nothing`},
+		"a tag of a pinned chart":     {"PATCH", "/platform_components/pinned", `{"oci_tag":"v1.0.0-1"}`, `oci_tag "v1.0.0-1" of component "pinned" has no effect`},
+		"a helm chart by environment": {"PATCH", "/platform_components/pinned", `{"cluster_env_enabled":true}`, `cluster_env_enabled of component "pinned" has no effect`},
 		"an adopted namespace":        {"PUT", demoCluster + "/namespaces/kube-public", `{}`, `namespace "kube-public" is adopted`},
 		"an adopted one in the list":  {"PATCH", demoCluster, `{"namespaces":[{"id":"keep"}]}`, `namespace "keep" is adopted`},
 	} {

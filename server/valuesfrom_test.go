@@ -54,6 +54,6 @@ func TestValuesFrom(t *testing.T) {
 	})
 
 	w.create("/platform_components", `{"id":"kust","component_path":"p","oci_url":"oci://c.example.com/x"}`)
-	require.Contains(t, w.put("/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "does nothing")
-	require.Contains(t, w.put(demoCluster+"/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "does nothing")
+	require.Contains(t, w.put("/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "has no effect")
+	require.Contains(t, w.put(demoCluster+"/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "has no effect")
 }
