@@ -42,8 +42,8 @@ type adoptedList struct {
 // adoptedEntry is an entry of the layer. Without settings, only the assignment moves, and each cluster keeps its own
 // settings.
 type adoptedEntry struct {
-	id   string
-	said map[string]any
+	id       string
+	settings map[string]any
 }
 
 // adoptInto runs the operation of that name. If it names several layers, each adopts what the layers before it have left.
@@ -141,7 +141,7 @@ func (ad *adoption) openDocuments() error {
 
 // editLayer adds the adopted settings to the layer.
 func (ad *adoption) editLayer(obj map[string]any) error {
-	apart, _ := obj["overrides"].(map[string]any)
+	overrides, _ := obj["overrides"].(map[string]any)
 	for _, list := range ad.lists {
 		entries := slices.Clone(list.entriesIn(obj))
 		for _, adopted := range list.entries {
@@ -152,11 +152,11 @@ func (ad *adoption) editLayer(obj map[string]any) error {
 			}
 			entry, _, _ := unstructured.Entry(entries[at])
 			if !list.typed {
-				maps.Copy(entry, adopted.said)
-				if said, ok := apart[adopted.id].(map[string]any); ok && list.kind == KindComponent { // a layer must not set a field twice
-					maps.DeleteFunc(said, func(leaf string, _ any) bool { return hasKey(adopted.said, leaf) })
+				maps.Copy(entry, adopted.settings)
+				if settings, ok := overrides[adopted.id].(map[string]any); ok && list.kind == KindComponent { // a layer must not set a field twice
+					maps.DeleteFunc(settings, func(leaf string, _ any) bool { return hasKey(adopted.settings, leaf) })
 				}
-			} else if overrides := list.entrySettings(adopted.said); len(overrides) > 0 {
+			} else if overrides := list.entrySettings(adopted.settings); len(overrides) > 0 {
 				merged, _ := entry["overrides"].(map[string]any)
 				if merged == nil {
 					merged = map[string]any{}
@@ -172,17 +172,17 @@ func (ad *adoption) editLayer(obj map[string]any) error {
 	first := ad.clusters[0].doc.Cluster()
 	for component, paths := range ad.patches {
 		patches, _ := obj["patches"].(map[string]any)
-		said, _ := patches[component].(map[string]any)
-		if said == nil {
-			said = map[string]any{}
-			patches[component] = said
+		settings, _ := patches[component].(map[string]any)
+		if settings == nil {
+			settings = map[string]any{}
+			patches[component] = settings
 		}
 		for path := range paths {
 			value, err := ParseJSON(first.Patches[component][path])
 			if err != nil {
 				return errUnreadable(ad.clusters[0].doc, err)
 			}
-			said[path] = value
+			settings[path] = value
 		}
 	}
 	return nil

@@ -19,17 +19,17 @@ func (ad *adoption) choose(list *adoptedList) error {
 	}
 	// Adopted entries follow those of the layer and of the layers below it, so existing entries must have that order
 	// already.
-	given := map[*layerChain]map[string]bool{}
+	assigned := map[*layerChain]map[string]bool{}
 	tails := make([][]string, len(ad.clusters))
 	for i, m := range ad.clusters {
-		below := given[m.has.chain]
+		below := assigned[m.has.chain]
 		if below == nil {
 			below = ad.assignedUpTo(m.has.chain, list)
-			given[m.has.chain] = below
+			assigned[m.has.chain] = below
 		}
 		tails[i] = slices.DeleteFunc(list.ids(m.has), func(id string) bool { return below[id] })
 	}
-	said := map[*Document]map[string]map[string]bool{}
+	settings := map[*Document]map[string]map[string]bool{}
 	for id := range list.eachID(ad.clusters[0].has) {
 		entry, known := common[id]
 		if !known {
@@ -41,7 +41,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 		next := func(i int) bool { return len(tails[i]) > 0 && tails[i][0] == id }
 		inOrder := true
 		for i, m := range ad.clusters {
-			inOrder = inOrder && (given[m.has.chain][id] || next(i))
+			inOrder = inOrder && (assigned[m.has.chain][id] || next(i))
 		}
 		if !inOrder {
 			list.left++
@@ -52,7 +52,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 				tails[i] = tails[i][1:]
 			}
 		}
-		if entry != nil && !ad.overriddenAbove(list, id, entry, said) {
+		if entry != nil && !ad.overriddenAbove(list, id, entry, settings) {
 			list.moved[id] = true
 		} else {
 			entry = nil
@@ -64,16 +64,16 @@ func (ad *adoption) choose(list *adoptedList) error {
 
 // assignedUpTo returns the entries of a list that the layer and those below it assign.
 func (ad *adoption) assignedUpTo(st *layerChain, list *adoptedList) map[string]bool {
-	given := map[string]bool{}
+	assigned := map[string]bool{}
 	for _, d := range st.layers {
 		for _, id := range d.layer().assignedIDs(list.descriptor) {
-			given[id] = true
+			assigned[id] = true
 		}
 		if d.ID == ad.layer.ID {
 			break
 		}
 	}
-	return given
+	return assigned
 }
 
 // commonEntries returns the entries that all clusters have in their documents, equally enabled or disabled, by id: their
@@ -144,10 +144,10 @@ func (a *descriptor) openList(obj map[string]any) ([]any, error) {
 }
 
 // overriddenAbove reports whether a higher layer, which the clusters override now, would override this layer. An entry that
-// is enabled needs no setting, unless another layer sets enabled. said caches the settings of layers.
-func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[string]any, said map[*Document]map[string]map[string]bool) bool {
-	says := list.entrySettings(entry)
-	on, _ := says["enabled"].(bool)
+// is enabled needs no setting, unless another layer sets enabled. settings caches the settings of layers.
+func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[string]any, settings map[*Document]map[string]map[string]bool) bool {
+	own := list.entrySettings(entry)
+	on, _ := own["enabled"].(bool)
 	switches := !on
 	seen := map[*layerChain]bool{}
 	for _, m := range ad.clusters {
@@ -159,11 +159,11 @@ func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[stri
 		for _, d := range m.has.chain.layers {
 			here := d.ID == ad.layer.ID
 			above = above || here
-			if said[d] == nil {
-				said[d] = d.layer().settingNames(list.descriptor)
+			if settings[d] == nil {
+				settings[d] = d.layer().settingNames(list.descriptor)
 			}
-			for leaf := range said[d][id] {
-				if hasKey(says, leaf) && above && !here {
+			for leaf := range settings[d][id] {
+				if hasKey(own, leaf) && above && !here {
 					return true
 				}
 				switches = switches || leaf == "enabled"
@@ -190,8 +190,8 @@ func (a *descriptor) entrySettings(entry map[string]any) map[string]any {
 // settingNames returns, by id, the names of the settings that a layer has for definitions, besides their assignment.
 func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 	leaves := map[string]map[string]bool{}
-	say := func(id, leaf string, said bool) {
-		if !said {
+	add := func(id, leaf string, set bool) {
+		if !set {
 			return
 		}
 		if leaves[id] == nil {
@@ -200,22 +200,22 @@ func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 		leaves[id][leaf] = true
 	}
 	settings := func(id string, o api.LayerOverride) {
-		say(id, "oci_tag", o.OCITag != "")
-		say(id, "component_path", o.ComponentPath != "")
-		say(id, "component_version", o.ComponentVersion != "")
-		say(id, "values_from", len(o.ValuesFrom) > 0)
+		add(id, "oci_tag", o.OCITag != "")
+		add(id, "component_path", o.ComponentPath != "")
+		add(id, "component_version", o.ComponentVersion != "")
+		add(id, "values_from", len(o.ValuesFrom) > 0)
 	}
 	switch {
 	case a.typed:
 		for _, s := range l.resources[a.field] {
 			for property := range s.Value.Overrides {
-				say(s.Value.ID, property, true)
+				add(s.Value.ID, property, true)
 			}
 		}
 	case a.kind == KindComponent:
 		for _, e := range l.PlatformComponents {
 			settings(e.ID, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
-			say(e.ID, "enabled", e.Enabled != nil)
+			add(e.ID, "enabled", e.Enabled != nil)
 		}
 		for id, o := range l.Overrides {
 			settings(id, o)
@@ -253,8 +253,8 @@ func (ad *adoption) choosePatches() {
 // canAdoptPatch reports whether the layer can set a patch in place of the cluster.
 func (m member) canAdoptPatch(layer *Document, component, path string, value []byte) bool {
 	c := m.doc.Cluster()
-	said, there := c.Patches[component][path]
-	if !there || !bytes.Equal(said, value) || !isAssigned(m.has.cluster, component) {
+	own, present := c.Patches[component][path]
+	if !present || !bytes.Equal(own, value) || !isAssigned(m.has.cluster, component) {
 		return false
 	}
 	for _, owned := range c.PatchOwners[component] {

@@ -145,7 +145,7 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 func (tx *Tx) newEntry(cluster *Document, a *descriptor, id string) map[string]any {
 	entry := map[string]any{"id": id}
 	if e := tx.effective(cluster); e.chain != nil {
-		if enabled, there := a.enabled(e, id); there && !enabled {
+		if enabled, present := a.enabled(e, id); present && !enabled {
 			entry["enabled"] = false
 		}
 	}
@@ -219,7 +219,7 @@ func (tx *Tx) warnFromLayer(cluster *Document, a *descriptor, id string) {
 	if e.chain == nil {
 		return
 	}
-	if _, there := a.enabled(e, id); !there {
+	if _, present := a.enabled(e, id); !present {
 		return
 	}
 	for _, d := range slices.Backward(e.chain.layers) {

@@ -358,8 +358,8 @@ func (tx *Tx) kindOf(op api.Operation) (Kind, error) {
 // targets returns the clusters of an operation, and whether the operation lists them one by one.
 func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) {
 	ways := 0
-	for _, given := range []bool{len(op.ClusterIds) > 0, op.Selector != "", op.All} {
-		if given {
+	for _, present := range []bool{len(op.ClusterIds) > 0, op.Selector != "", op.All} {
+		if present {
 			ways++
 		}
 	}

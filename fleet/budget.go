@@ -77,11 +77,11 @@ func removalsIn(entries []budgetEntry) int {
 // by a fast clock must not exhaust the budget until that time comes, so any later commit moves entries that lie further
 // ahead than the window to the end of the window.
 func (s *State) charge(c Commit, removals int) (*Document, error) {
-	entries, most := slices.Clone(s.recentRemovals(c.At)), c.At.Add(budgetWindow)
+	entries, latest := slices.Clone(s.recentRemovals(c.At)), c.At.Add(budgetWindow)
 	moved := false
 	for i := range entries {
-		if entries[i].At.After(most) {
-			entries[i].At, moved = most, true
+		if entries[i].At.After(latest) {
+			entries[i].At, moved = latest, true
 		}
 	}
 	if removals == 0 && !moved {
@@ -92,8 +92,8 @@ func (s *State) charge(c Commit, removals int) (*Document, error) {
 		if n := len(entries); n > 0 {
 			at = later(at, entries[n-1].At)
 		}
-		if at.After(most) {
-			at = most
+		if at.After(latest) {
+			at = latest
 		}
 		entries = append(entries, budgetEntry{At: at, Removals: removals, First: c.Revision, Last: c.Revision})
 	}

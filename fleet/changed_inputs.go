@@ -96,7 +96,7 @@ func (r Result) changedInputs(a affected) ([]ChangedInput, error) {
 			return nil, err
 		}
 		for _, id := range sortedKeys(is) {
-			if receipt, there := was[id]; !there || receipt != is[id] {
+			if receipt, present := was[id]; !present || receipt != is[id] {
 				out = append(out, ChangedInput{List: list.endpoint, ID: id, Receipt: is[id]})
 			}
 		}

@@ -45,9 +45,9 @@ const (
 func (c *checker) full() bool { return c.limit > 0 && len(c.problems) >= c.limit }
 
 // atMost reports too many items; a document that has more already may keep or reduce them.
-func (c *checker) atMost(at string, n, most int, what string) {
-	if n > most {
-		c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf("there are %d %s; at most %d are taken", n, what, most), size: n})
+func (c *checker) atMost(at string, n, limit int, noun string) {
+	if n > limit {
+		c.problems = append(c.problems, Problem{Pointer: at, Detail: fmt.Sprintf("there are %d %s; at most %d are taken", n, noun, limit), size: n})
 	}
 }
 
@@ -81,9 +81,9 @@ func (c *checker) required(at, s string) {
 }
 
 // text checks a free string: its length in bytes, and that it has no control characters, which no Kubernetes field accepts.
-func (c *checker) text(at, s string, most int) {
-	if len(s) > most {
-		c.problem(at, "must be at most %d bytes", most)
+func (c *checker) text(at, s string, limit int) {
+	if len(s) > limit {
+		c.problem(at, "must be at most %d bytes", limit)
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		c.problem(at, "must not contain control characters")
@@ -151,8 +151,8 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 }
 
 // check returns the problems of a document in a State, up to a limit.
-func check(s *State, d *Document, most int, work work) *checker {
-	c := &checker{next: s, limit: most, work: work}
+func check(s *State, d *Document, limit int, work work) *checker {
+	c := &checker{next: s, limit: limit, work: work}
 	if !d.Deleted() {
 		d.rules.check(c, d)
 	}

@@ -165,12 +165,12 @@ func warnLayersChanged(c *checker, before, after *Document) {
 	was, is := c.base.Effective(before).layerIDs(), c.next.Effective(after).layerIDs()
 	var moves []string
 	for _, m := range []struct {
-		what string
+		verb string
 		ids  []string
 	}{{"joins", missing(is, was)}, {"leaves", missing(was, is)}} {
 		ids := slices.DeleteFunc(m.ids, func(id string) bool { return !c.base.Has(KindLayer, id) || !c.next.Has(KindLayer, id) })
 		if len(ids) > 0 {
-			moves = append(moves, fmt.Sprintf("%s %s", m.what, list(ids)))
+			moves = append(moves, fmt.Sprintf("%s %s", m.verb, list(ids)))
 		}
 	}
 	if len(moves) > 0 {
@@ -276,11 +276,11 @@ func checkExcludes(c *checker, d *Document) {
 		for id := range a.eachID(d.own) {
 			has[id] = true
 		}
-		given := map[string]bool{}
+		fromLayers := map[string]bool{}
 		if st := c.next.Effective(d).chain; st != nil {
 			for _, doc := range st.layers {
 				for _, id := range doc.layer().assignedIDs(a) {
-					given[id] = true
+					fromLayers[id] = true
 				}
 			}
 		}
@@ -294,7 +294,7 @@ func checkExcludes(c *checker, d *Document) {
 				c.problem(at, "%q is listed twice", id)
 			case has[id]:
 				c.problem(at, "%q is also assigned to this cluster: take it out of one of the two", id)
-			case !given[id]:
+			case !fromLayers[id]:
 				c.warn("cluster %q excludes the %s %q, which no layer assigns to it", d.ID, a.rules.noun, id)
 			}
 			seen[id] = true

@@ -292,13 +292,13 @@ func (d definition[D, E, I]) sameDeployments(a, b *Effective) bool {
 	if len(as) != len(bs) {
 		return false
 	}
-	anyone := new(D)
+	empty := new(D)
 	for i := range as {
 		x, y := &as[i], &bs[i]
 		if d.same != nil && !d.same(x, y) {
 			return false
 		}
-		if d.entryID(x) != d.entryID(y) || d.isEnabled(x) != d.isEnabled(y) || d.deployment != nil && d.deployment(anyone, x, "") != d.deployment(anyone, y, "") {
+		if d.entryID(x) != d.entryID(y) || d.isEnabled(x) != d.isEnabled(y) || d.deployment != nil && d.deployment(empty, x, "") != d.deployment(empty, y, "") {
 			return false
 		}
 	}

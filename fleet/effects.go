@@ -64,7 +64,7 @@ func (e *effects) on(a affected) (effect, error) {
 	}
 	like, shared := a.groupKey()
 	if shared = shared && fluxCluster(a.before.cluster) == fluxCluster(a.after.cluster); shared {
-		if known, there := e.alike[like]; there {
+		if known, present := e.alike[like]; present {
 			return known, nil
 		}
 	}

@@ -142,8 +142,8 @@ func (r Result) computeRemovals(affectedNames []affected) removals {
 			}
 		}
 		removed := r.cachedRemovals(a, known)
-		if why := cmp.Or(r.recreationReason(a, removed), r.takeoverReason(a, removed)); why != "" {
-			all.mustConfirm = append(all.mustConfirm, why)
+		if reason := cmp.Or(r.recreationReason(a, removed), r.takeoverReason(a, removed)); reason != "" {
+			all.mustConfirm = append(all.mustConfirm, reason)
 		}
 		if len(removed) == 0 && r.leavesFleet(a.before) {
 			removed = []installation{{Kind: KindCluster, ID: a.before.id}}
@@ -257,8 +257,8 @@ func (r Result) cachedRemovals(a affected, known map[groupKey][]installation) []
 	if !shared {
 		return r.removalsOn(a)
 	}
-	removed, there := known[key]
-	if !there {
+	removed, present := known[key]
+	if !present {
 		removed = r.removalsOn(a)
 		known[key] = removed
 	}
@@ -356,12 +356,12 @@ func missing(before, after []string) []string {
 
 // confirmationReason returns the reason why the change must be confirmed, or "".
 func (r Result) confirmationReason() string {
-	if why := r.removals.mustConfirm; len(why) > 0 {
-		slices.Sort(why)
-		if more := len(why) - 1; more > 0 {
-			return fmt.Sprintf("%s (and %d more like it)", why[0], more)
+	if reason := r.removals.mustConfirm; len(reason) > 0 {
+		slices.Sort(reason)
+		if more := len(reason) - 1; more > 0 {
+			return fmt.Sprintf("%s (and %d more like it)", reason[0], more)
 		}
-		return why[0]
+		return reason[0]
 	}
 	for _, ns := range sortedKeys(r.removals.namespaces) {
 		if n := r.removals.namespaces[ns]; n > 1 {

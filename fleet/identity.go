@@ -118,8 +118,8 @@ func (in *resourceInput) field(name string) json.RawMessage {
 		}
 		return body
 	}
-	at, there := slices.BinarySearchFunc(in.fields, name, func(f inputField, name string) int { return strings.Compare(f.name, name) })
-	if !there {
+	at, present := slices.BinarySearchFunc(in.fields, name, func(f inputField, name string) int { return strings.Compare(f.name, name) })
+	if !present {
 		return nil
 	}
 	return in.fields[at].value

@@ -36,7 +36,7 @@ type descriptor struct {
 	entries func(of *Effective) iter.Seq2[string, bool]
 	clear   func(of *Effective) // makes the list empty
 	// enabled reports whether an entry is enabled, and whether it is present.
-	enabled func(of *Effective, id string) (enabled, there bool)
+	enabled func(of *Effective, id string) (enabled, present bool)
 	merger  listMerger
 
 	// buildInputs builds the inputs of a cluster's list from the list's definitions; with only, just these.
@@ -181,8 +181,8 @@ func (a *descriptor) removeFromLayer(obj map[string]any, id string) map[string]a
 	a.setEntries(obj, slices.DeleteFunc(slices.Clone(a.entriesIn(obj)), unstructured.HasID(id)))
 	if a.kind == KindComponent {
 		for _, field := range []string{"overrides", "patches"} {
-			said, _ := obj[field].(map[string]any)
-			delete(said, id)
+			settings, _ := obj[field].(map[string]any)
+			delete(settings, id)
 		}
 	}
 	return obj

@@ -17,7 +17,7 @@ func (v *txValidation) checkLayerChanges(edited map[string]bool) {
 		edited[one.doc.ID] = true // it is checked completely here
 		if v.next.kinds.hasNoSettings(one.doc.own) {
 			key := shared{one.was.chain, one.is.chain, one.doc.Cluster().Environment}
-			if at, there := known[key]; there {
+			if at, present := known[key]; present {
 				groups[at] = append(groups[at], one)
 				continue
 			}

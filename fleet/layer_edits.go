@@ -98,13 +98,13 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 		if request["enabled"] != nil {
 			return Invalid([]Problem{{Detail: fmt.Sprintf("enabled: the layer does not assign the component %q, so it cannot enable or disable it; assign it to the layer, or set enabled on the clusters", component)}})
 		}
-		apart, _ := obj["overrides"].(map[string]any)
-		said, _ := apart[component].(map[string]any)
-		if said == nil {
-			said = map[string]any{}
+		overrides, _ := obj["overrides"].(map[string]any)
+		override, _ := overrides[component].(map[string]any)
+		if override == nil {
+			override = map[string]any{}
 		}
-		maps.Copy(said, request)
-		apart[component] = said
+		maps.Copy(override, request)
+		overrides[component] = override
 		return nil
 	}
 }

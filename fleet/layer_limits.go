@@ -31,11 +31,11 @@ type costCounter struct {
 }
 
 // add adds the cost of one cluster; key is the chainKey of its layers.
-func (s *costCounter) add(layers []*Document, key string, laid int) {
+func (s *costCounter) add(layers []*Document, key string, merged int) {
 	if len(layers) == 0 {
 		return
 	}
-	s.mergedEntries += laid
+	s.mergedEntries += merged
 	if s.chains[key] != nil {
 		return
 	}
@@ -49,9 +49,9 @@ func (s *costCounter) add(layers []*Document, key string, laid int) {
 func (s *costCounter) check(was layerCost) error {
 	switch {
 	case s.chainEntries > maxChainEntries && s.chainEntries > was.chainEntries:
-		says, on := s.largest()
+		top, on := s.largest()
 		return errorf(CodeLimitExceeded, "clusters match %s of layers, which would have %d entries and patch paths in all (before: %d); at most %d are possible. Most of it is layer %q, with %d in %d of them: "+
-			"remove entries from it, or let it or other layers match by fewer different labels", plural(len(s.chains), "combination"), s.chainEntries, was.chainEntries, maxChainEntries, says.ID, says.layer().entryCount(), on)
+			"remove entries from it, or let it or other layers match by fewer different labels", plural(len(s.chains), "combination"), s.chainEntries, was.chainEntries, maxChainEntries, top.ID, top.layer().entryCount(), on)
 	case s.mergedEntries > maxMergedEntries && s.mergedEntries > was.mergedEntries:
 		return errorf(CodeLimitExceeded, "clusters would have %d entries of layers in lists that have settings of their own (before: %d); at most %d are possible: "+
 			"remove entries from layers that match such clusters, or from the clusters", s.mergedEntries, was.mergedEntries, maxMergedEntries)

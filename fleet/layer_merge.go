@@ -22,13 +22,13 @@ type entryMerge[E any] struct {
 
 // merge merges the lists of layers, the lowest first.
 func (f *entryMerge[E]) merge(layers []*layer, entries func(*layer) []overlay.Entry[E]) *overlay.Merged[E] {
-	says := make([]overlay.Layer[E], len(layers))
+	inputs := make([]overlay.Layer[E], len(layers))
 	for i, l := range layers {
-		if says[i].Entries = entries(l); f.defaults != nil {
-			says[i].Defaults = f.defaults(l)
+		if inputs[i].Entries = entries(l); f.defaults != nil {
+			inputs[i].Defaults = f.defaults(l)
 		}
 	}
-	return f.Merge(says)
+	return f.Merge(inputs)
 }
 
 // listMerger is an entryMerge with its type parameter erased.
@@ -191,10 +191,10 @@ func (ks *kindSet) newChain(docs []*Document) *layerChain {
 			st.deletionProtection = *l.DeletionProtection
 		}
 	}
-	nothing := ks.emptyCluster()
-	st.base = &Effective{value: ks.copyValue(nothing.value)}
+	empty := ks.emptyCluster()
+	st.base = &Effective{value: ks.copyValue(empty.value)}
 	st.base.cluster = ks.cluster(st.base.value)
-	ks.applyCluster(st, nothing, st.base)
+	ks.applyCluster(st, empty, st.base)
 	return st
 }
 

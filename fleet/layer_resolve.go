@@ -35,7 +35,7 @@ func sortByPriority(layers map[string]*Document) []*Document {
 // recomputeLayers computes the effective configurations after edits of another State; before is nil to compute all. It
 // returns an error if they exceed the limits, unless the edits are committed already (there), and if a committed layer has
 // no readable selector.
-func (s *State) recomputeLayers(before *State, edits []edit, there bool) error {
+func (s *State) recomputeLayers(before *State, edits []edit, committed bool) error {
 	var was *layerResolution
 	layersChanged := before == nil
 	var clusters []*Document
@@ -53,18 +53,18 @@ func (s *State) recomputeLayers(before *State, edits []edit, there bool) error {
 	case len(s.docs[KindLayer]) == 0:
 		s.layers = nil
 	case layersChanged:
-		s.layers, err = s.kinds.resolveAll(s, before, cmp.Or(was, &layerResolution{}), there)
+		s.layers, err = s.kinds.resolveAll(s, before, cmp.Or(was, &layerResolution{}), committed)
 	case !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindCluster }):
 		s.layers = was
 	default:
-		s.layers, err = was.resolveChanged(s.kinds, clusters, edits, there)
+		s.layers, err = was.resolveChanged(s.kinds, clusters, edits, committed)
 	}
 	return err
 }
 
 // resolveAll resolves the layers of all clusters.
-func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, there bool) (*layerResolution, error) {
-	if there {
+func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed bool) (*layerResolution, error) {
+	if committed {
 		if err := checkSelectors(s.docs[KindLayer]); err != nil {
 			return nil, err
 		}
@@ -84,11 +84,11 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, there bool
 		}
 		found[i] = next.match(ks, clusters[i], prev, was, known)
 	})
-	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, there)
+	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
 }
 
 // resolveChanged resolves the layers of the changed clusters only.
-func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edits []edit, there bool) (*layerResolution, error) {
+func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edits []edit, committed bool) (*layerResolution, error) {
 	next := &layerResolution{ascending: l.ascending, version: l.version, chains: make(map[string]*layerChain, len(l.chains)), effective: maps.Clone(l.effective)}
 	for _, e := range edits {
 		if e.kind == KindCluster {
@@ -104,27 +104,27 @@ func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edit
 	for i, d := range clusters {
 		found[i] = next.match(ks, d, nil, l, nil)
 	}
-	return next.resolve(ks, l, clusters, found, &all, there)
+	return next.resolve(ks, l, clusters, found, &all, committed)
 }
 
 // resolve computes the effective configurations of matched clusters; all has the cost of the other clusters. Unchanged
 // results are reused.
-func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []*Document, found []layerMatch, all *costCounter, there bool) (*layerResolution, error) {
+func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []*Document, found []layerMatch, all *costCounter, committed bool) (*layerResolution, error) {
 	for _, m := range found {
 		all.add(m.layers, m.key, m.mergedEntries)
 	}
-	if l.cost = all.layerCost; !there {
+	if l.cost = all.layerCost; !committed {
 		if err := all.check(was.cost); err != nil {
 			return nil, err
 		}
 	}
-	stacks := make([]*layerChain, len(clusters))
+	chains := make([]*layerChain, len(clusters))
 	for i := range clusters {
-		stacks[i] = l.chain(ks, found[i], was)
+		chains[i] = l.chain(ks, found[i], was)
 	}
 	made := make([]*Effective, len(clusters))
 	parallel.Each(len(clusters), func(i int) {
-		d, st := clusters[i], stacks[i]
+		d, st := clusters[i], chains[i]
 		if e := was.effective[d.ID]; e != nil && e.chain == st && e.own == d.own {
 			made[i] = e
 		} else if st != nil {
@@ -296,9 +296,9 @@ func (l *txLayers) chain(ks *kindSet, layers []*Document) *layerChain {
 
 // componentsFromLayers returns the components that layers assign to a cluster, given as an object.
 func (tx *Tx) componentsFromLayers(obj map[string]any) map[string]bool {
-	given := map[string]bool{}
+	assigned := map[string]bool{}
 	if len(tx.layers.ascending) == 0 {
-		return given
+		return assigned
 	}
 	c := &api.Cluster{Labels: map[string]string{}}
 	c.ID, _ = obj["id"].(string)
@@ -310,8 +310,8 @@ func (tx *Tx) componentsFromLayers(obj map[string]any) map[string]bool {
 	a := tx.kinds.descriptor(KindComponent)
 	for _, doc := range tx.matchingLayers(c) {
 		for _, id := range doc.layer().assignedIDs(a) {
-			given[id] = true
+			assigned[id] = true
 		}
 	}
-	return given
+	return assigned
 }

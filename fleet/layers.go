@@ -257,7 +257,7 @@ func (c *checker) settings(at string, o api.LayerOverride) {
 
 // checkDuplicateSettings refuses a field that a layer sets both in an entry and in overrides.
 func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.LayerOverride) {
-	for _, said := range []struct {
+	for _, setting := range []struct {
 		field string
 		twice bool
 	}{
@@ -266,8 +266,8 @@ func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.L
 		{"component_version", e.ComponentVersion != "" && o.ComponentVersion != ""},
 		{"values_from", len(e.ValuesFrom) > 0 && len(o.ValuesFrom) > 0},
 	} {
-		if said.twice {
-			c.problem(at+jsontext.Pointer(said.field), "is also set in %s", jsontext.Pointer("overrides", e.ID, said.field))
+		if setting.twice {
+			c.problem(at+jsontext.Pointer(setting.field), "is also set in %s", jsontext.Pointer("overrides", e.ID, setting.field))
 		}
 	}
 }

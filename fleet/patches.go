@@ -137,7 +137,7 @@ func patchRequest(body []byte, opt PatchOptions) (map[string]json.RawMessage, er
 // reconcileOwners updates ownership after a cluster document was written as a whole. That is a write by the anonymous
 // manager: without force it must not change or drop values that a named manager owns. Components that leave the cluster take
 // their owners with them.
-func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map[string]any) map[string]bool, force bool) error {
+func reconcileOwners(before *api.Cluster, obj map[string]any, fromLayers func(obj map[string]any) map[string]bool, force bool) error {
 	if before == nil || len(before.PatchOwners) == 0 {
 		delete(obj, "patch_owners")
 		return nil
@@ -150,7 +150,7 @@ func reconcileOwners(before *api.Cluster, obj map[string]any, gives func(obj map
 	if err := json.Unmarshal(after, &patches); err != nil {
 		return nil //nolint:nilerr // of the wrong type: the decoder of the whole document reports that
 	}
-	on := gives(obj)
+	on := fromLayers(obj)
 	entries, _ := obj["platform_components"].([]any)
 	for _, e := range entries {
 		_, id, _ := unstructured.Entry(e)

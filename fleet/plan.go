@@ -15,9 +15,9 @@ import (
 // Plan returns the effect of the change on every cluster's polls, as the API shows it. It uses the functions that answer
 // polls.
 func (r Result) Plan() (api.Plan, error) {
-	why := r.confirmationReason()
+	reason := r.confirmationReason()
 	plan := api.Plan{
-		BaseRevision: int64(r.base.Revision()), ConfirmationRequired: why != "", ConfirmationReason: why,
+		BaseRevision: int64(r.base.Revision()), ConfirmationRequired: reason != "", ConfirmationReason: reason,
 		Changes: changeRefs(r.Commit.Changes), Groups: []api.EffectGroup{}, Ownership: r.ownership(),
 		Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
 	}

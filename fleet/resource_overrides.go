@@ -53,12 +53,12 @@ func checkOverrides(c *checker, has *Effective, typeID string, at int) {
 func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 	property, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
 	property = strings.NewReplacer("~1", "/", "~0", "~").Replace(property)
-	says := func(entries []api.ResourceAssignment) bool {
+	sets := func(entries []api.ResourceAssignment) bool {
 		return slices.ContainsFunc(entries, func(a api.ResourceAssignment) bool {
 			return a.ID == id && (hasKey(a.Overrides, property) || property == "" && len(a.Overrides) > 0)
 		})
 	}
-	if own := e.own.cluster.Resources[typeID]; says(own) {
+	if own := e.own.cluster.Resources[typeID]; sets(own) {
 		p.Pointer = jsontext.Pointer("resources", typeID, entryOf(e.own.cluster, typeID, id), "overrides") + p.Pointer
 		if property != "" {
 			return p
@@ -69,7 +69,7 @@ func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 	}
 	var by []string
 	for _, d := range slices.Backward(e.chain.layers) {
-		if says(d.layer().Resources[typeID]) {
+		if sets(d.layer().Resources[typeID]) {
 			by = append(by, fmt.Sprintf("layer %q", d.ID))
 		}
 	}
@@ -127,8 +127,8 @@ func (r *resource) overlaid(raw map[string]json.RawMessage) ([]inputField, error
 	}
 	fields := slices.Clone(r.fields)
 	for _, f := range over {
-		at, there := slices.BinarySearchFunc(fields, f.name, func(have inputField, name string) int { return strings.Compare(have.name, name) })
-		if there {
+		at, present := slices.BinarySearchFunc(fields, f.name, func(have inputField, name string) int { return strings.Compare(have.name, name) })
+		if present {
 			fields[at] = f
 		} else {
 			fields = slices.Insert(fields, at, f)

@@ -56,7 +56,7 @@ func (r *rendered) handle(o objectRef, h handling) {
 	if r.handling == nil {
 		r.handling = map[objectRef]handling{}
 	}
-	if other, there := r.handling[o]; there {
+	if other, present := r.handling[o]; present {
 		h = handling{h.kept && other.kept, h.opened && other.opened, h.guarded && other.guarded}
 	}
 	r.handling[o] = h
@@ -71,16 +71,16 @@ func (r *rendered) deleted() []objectRef {
 // one that exists on every cluster. Otherwise it is empty.
 func (t *resourceType) wrongRemoval(r *rendered) string {
 	for _, o := range r.deleted() {
-		var why string
+		var reason string
 		switch {
 		case o.existsEverywhere():
-			why = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is taken off", o)
+			reason = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is taken off", o)
 		case t.Removal == removalKeep:
-			why = fmt.Sprintf("removal is %q, but Flux would delete %s when the definition is taken off", removalKeep, o)
+			reason = fmt.Sprintf("removal is %q, but Flux would delete %s when the definition is taken off", removalKeep, o)
 		default:
 			continue
 		}
-		return fmt.Sprintf("%s; give the object the annotation %s: %s", why, pruneKey, pruneDisabled)
+		return fmt.Sprintf("%s; give the object the annotation %s: %s", reason, pruneKey, pruneDisabled)
 	}
 	return ""
 }

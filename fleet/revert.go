@@ -205,11 +205,11 @@ type reversal struct {
 func (r reversal) problems(kind Kind, id, noun string) []Problem {
 	problems := make([]Problem, len(r.conflicts))
 	for i, c := range r.conflicts {
-		what := fmt.Sprintf("is %s now, which the revision had changed from %s to %s", excerpt(c.Ours), excerpt(c.Theirs), excerpt(c.Base))
+		change := fmt.Sprintf("is %s now, which the revision had changed from %s to %s", excerpt(c.Ours), excerpt(c.Theirs), excerpt(c.Base))
 		if c.Pointer == "" {
-			what = "was " + c.Ours.(string) + " since"
+			change = "was " + c.Ours.(string) + " since"
 		}
-		problems[i] = Problem{Pointer: c.Pointer, Kind: kind, ID: id, Detail: fmt.Sprintf("%s %q: %s", noun, id, what)}
+		problems[i] = Problem{Pointer: c.Pointer, Kind: kind, ID: id, Detail: fmt.Sprintf("%s %q: %s", noun, id, change)}
 	}
 	return problems
 }
@@ -240,16 +240,16 @@ func (tx *Tx) reversal(ch Change, now json.RawMessage, prefer jsontext.Side) (re
 	case ch.live(ch.Before) && ch.live(ch.After) && ch.live(now):
 		return tx.mergeBack(ch, now, prefer)
 	}
-	what := "changed"
+	change := "changed"
 	switch {
 	case !ch.live(now):
-		what = "deleted"
+		change = "deleted"
 	case !ch.live(ch.After):
-		what = "created again"
+		change = "created again"
 	}
 	r := reversal{changes: prefer == jsontext.Theirs, body: ch.Before}
 	if prefer == "" {
-		r.conflicts = []jsontext.MergeConflict{{Ours: what}}
+		r.conflicts = []jsontext.MergeConflict{{Ours: change}}
 	}
 	return r, nil
 }

@@ -48,17 +48,17 @@ func (l *layer) layerSettings(ks *kindSet) []layerSetting {
 		if a.kind != KindComponent && !a.typed {
 			continue
 		}
-		said := map[*layer]map[string]map[string]bool{}
+		cache := map[*layer]map[string]map[string]bool{}
 		leaves := l.settingNames(a)
 		for _, id := range sortedKeys(leaves) {
 			for _, leaf := range sortedKeys(leaves[id]) {
 				out = append(out, layerSetting{
 					name: fmt.Sprintf("%s of %s %q", leaf, a.rules.noun, id),
 					setByHigher: func(higher *layer) bool {
-						if said[higher] == nil {
-							said[higher] = higher.settingNames(a)
+						if cache[higher] == nil {
+							cache[higher] = higher.settingNames(a)
 						}
-						return said[higher][id][leaf]
+						return cache[higher][id][leaf]
 					},
 					setByCluster: func(c *api.Cluster) bool { return a.setByCluster(c, id, leaf) },
 				})

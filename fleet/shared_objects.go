@@ -57,7 +57,7 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]objectRef {
 			}
 			key := docKey{a.kind, id}
 			for _, o := range doc.value.(*resource).rendered(nil, work).objects {
-				if other, there := first[o]; there {
+				if other, present := first[o]; present {
 					note(o, other)
 					note(o, key)
 					continue

@@ -23,8 +23,8 @@ func running(p *api.PlatformComponent, e *api.ComponentAssignment) api.Component
 
 // Running returns the variant of a component that a cluster runs; not ok if the component is not assigned to it.
 func (s *State) Running(cluster *Document, component string) (runs api.ComponentVariant, ok bool) {
-	doc, there := s.Get(KindComponent, component)
-	if !there {
+	doc, present := s.Get(KindComponent, component)
+	if !present {
 		return runs, false
 	}
 	entries := s.Effective(cluster).Cluster().PlatformComponents

@@ -304,8 +304,8 @@ func (v *txValidation) countNew(f checkResult) {
 }
 
 // check returns the problems of a document in the next State.
-func (v *txValidation) check(doc *Document, most int, known bool) *checker {
-	c := &checker{next: v.next, base: v.base, limit: most, alreadyValid: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
+func (v *txValidation) check(doc *Document, limit int, known bool) *checker {
+	c := &checker{next: v.next, base: v.base, limit: limit, alreadyValid: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
 	if !doc.Deleted() {
 		doc.rules.check(c, doc)
 	}

@@ -180,7 +180,7 @@ func child(value any, step blameStep) (any, error) {
 	}
 	switch of := value.(type) {
 	case map[string]any:
-		if v, there := of[step.key]; there && step.kind == stepKey {
+		if v, present := of[step.key]; present && step.kind == stepKey {
 			return v, nil
 		}
 	case []any:

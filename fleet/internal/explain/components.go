@@ -58,11 +58,11 @@ type sources struct {
 
 // add adds a place if it sets the value at the keys.
 func (o *sources) add(p Place, keys ...any) {
-	one, there, err := p.valueAt(keys...)
+	one, present, err := p.valueAt(keys...)
 	if err != nil {
 		o.err = err
 	}
-	if there {
+	if present {
 		o.all = append(o.all, one)
 	}
 }
@@ -70,8 +70,8 @@ func (o *sources) add(p Place, keys ...any) {
 // valueAt returns the value that a document sets at a pointer, given as keys, and false if it sets none.
 func (p Place) valueAt(keys ...any) (api.Saying, bool, error) {
 	out := p.source(keys...)
-	v, there := at(p.Object, keys)
-	if !there {
+	v, present := at(p.Object, keys)
+	if !present {
 		return out, false, nil
 	}
 	value, err := jsontext.Canonical(v)
@@ -85,12 +85,12 @@ func (p Place) source(keys ...any) api.Saying {
 }
 
 // at returns the value at a path of keys.
-func at(v any, keys []any) (found any, there bool) {
+func at(v any, keys []any) (found any, present bool) {
 	for _, key := range keys {
 		switch key := key.(type) {
 		case string:
 			m, _ := v.(map[string]any)
-			if v, there = m[key]; !there {
+			if v, present = m[key]; !present {
 				return nil, false
 			}
 		case int:

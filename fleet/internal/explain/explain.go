@@ -141,7 +141,7 @@ func (of *input) entries(found *sources, keys ...any) {
 			if of.Type != nil {
 				path = append([]any{"resources"}, path...)
 			}
-			if _, said, _ := p.valueAt(path...); said {
+			if _, set, _ := p.valueAt(path...); set {
 				found.add(p, path...)
 				continue
 			}
