@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// BenchmarkLayers compares processes that serve the same fleet: one whose clusters hold all content themselves, one
-// whose clusters have all of it from five layers, and one with fifty layers. Then it measures changes of a layer and of
+// BenchmarkLayers compares processes that serve the same fleet: all content in the clusters' own documents, in five
+// layers, and in fifty layers. Then it measures changes of a layer and of
 // the catalog that reach all clusters, planned and made by one process while the other is polled.
 func BenchmarkLayers(b *testing.B) {
 	clusters := fleetSize(b)

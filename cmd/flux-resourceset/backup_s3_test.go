@@ -127,8 +127,8 @@ func TestBucketSettingsAreCheckedTogether(t *testing.T) {
 	require.NotContains(t, stderr, "hunter2")
 }
 
-// TestBackupToARefusingBucket fails before the store is read, if possible.
-func TestBackupToARefusingBucket(t *testing.T) {
+// TestBackupRefusedByBucket fails before the store is read, if possible.
+func TestBackupRefusedByBucket(t *testing.T) {
 	t.Parallel()
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(down.Close)

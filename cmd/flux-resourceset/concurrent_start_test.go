@@ -115,7 +115,7 @@ func TestStartWithoutStore(t *testing.T) {
 
 // A crud process whose database directory is missing answers polls from its state directory, and accepts changes again
 // when the directory is back.
-func TestStartsWithoutTheDirectoryOfItsDatabase(t *testing.T) {
+func TestStartWithoutDatabaseDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "volume")
 	settings := []string{"API_MODE=crud", "DATABASE_URL=sqlite://" + filepath.Join(dir, "fleet.db"), "STATE_DIR=" + t.TempDir()}

@@ -94,7 +94,7 @@ func TestChartDefaults(t *testing.T) {
 	require.Equal(t, rustLevel(""), at("config.logLevel"), "what LOG_LEVEL is when nothing says so")
 	require.Equal(t, "json", at("config.logFormat"), "what LOG_FORMAT is where there is no terminal")
 
-	// What the chart sets itself, or leaves as the program has it: a new setting is put into one of these lists on purpose.
+	// Settings that the chart sets, and settings that it leaves to the program. A new setting must be added to one list.
 	others := []string{
 		"API_MODE", "STORE_BACKEND", "DATABASE_URL", "AUTH_TOKEN", "AUTH_TOKEN_PREVIOUS", "CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_PREVIOUS", "SEED_FILE",
 		"OPENAPI_FILE", "OFFLINE_AFTER", "START_TIMEOUT", "STATE_DIR", "LISTEN_ADDR", "METRICS_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ALLOW_LOOKALIKE_ENV", "ALLOW_SHORT_TOKENS", "TLS_CERT_FILE",

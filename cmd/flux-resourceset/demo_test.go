@@ -28,7 +28,7 @@ func demoScript(t *testing.T, step string, settings ...string) string {
 }
 
 // The reference's documentation has its demo's users set FLUX_API_WRITE_TOKEN="$FLUX_API_TOKEN", from key token of the Secret.
-func TestDemoTakesOneTokenForPollsAndChanges(t *testing.T) {
+func TestDemoWithOneToken(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, demoScript(t, "demo"), "create secret generic internal-api-token --from-literal=token=demo --from-literal=crud-token=demo ")
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "AUTH_TOKEN=demo", "CRUD_AUTH_TOKEN=demo")

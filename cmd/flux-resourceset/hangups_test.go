@@ -16,7 +16,7 @@ import (
 
 // After clients hang up at random moments of a write, the server still accepts writes, and so does the file from another
 // program.
-func TestClientsHangUp(t *testing.T) {
+func TestClientDisconnects(t *testing.T) {
 	t.Parallel()
 	const clients, each = 4, 300
 	for backend, open := range backends() {

@@ -32,7 +32,7 @@ func usedReference(t *testing.T) string {
 
 var wayOut = []string{"--drop-dangling", "--type", "grafana=helm", "--rename-cluster", "US_West=us-west"}
 
-func TestImportOfALivedInDatabase(t *testing.T) {
+func TestImportOfUsedDatabase(t *testing.T) {
 	t.Parallel()
 	from := usedReference(t)
 	before := sum(t, from)

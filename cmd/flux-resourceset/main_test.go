@@ -21,7 +21,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func TestConfigurationErrorsAreReportedTogether(t *testing.T) {
+func TestConfigurationErrorsReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, "AUTH_TOKEN=", "API_MODE=wild", "DATABASE_URL=mysql://u:hunter2@h/db", "LISTEN_ADDR=nowhere", "LOG_LEVEL=loud", "LOG_FORMAT=xml",
 		"ENVIRONMENTS=dev,,prod", "PROTECTED_ENVIRONMENTS=prod,uat", "START_TIMEOUT=soon", "MAX_REMOVALS=-1", "HISTORY_RETENTION=59m", "TLS_CERT_FILE=/nope.pem", "REQUIRE_CLIENT_CERT=maybe", "SEED_ACCEPT=perhaps", "ALLOW_SHORT_TOKENS=perhaps", "CRUD_AUTH_TOKEN=123456789012345", "BASE_PATH=fleet/", "DATABASE_URI=x")
@@ -111,7 +111,7 @@ func TestServeUntilTerminated(t *testing.T) {
 	require.NotContains(t, p.Log(), writeToken)
 }
 
-func TestModesAndBackendsByTheirOtherNames(t *testing.T) {
+func TestAliasesOfModesAndBackends(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"memory", "in-memory", "in_memory"} {
 		for _, mode := range []string{"read-only", "readonly", "read_only"} {
@@ -139,7 +139,7 @@ func TestAddressInUse(t *testing.T) {
 	require.Contains(t, second.Log(), "address already in use")
 }
 
-func TestDatabaseThatCannotBeUsed(t *testing.T) {
+func TestUnusableDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.db")
@@ -154,7 +154,7 @@ func TestDatabaseThatCannotBeUsed(t *testing.T) {
 	require.Len(t, body, 1500, "untouched")
 }
 
-func TestPasswordsInDatabaseURLsAreNotShown(t *testing.T) {
+func TestDatabasePasswordsHidden(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://owner:hunter2@127.0.0.1:1/fleet", "postgres://127.0.0.1:1/fleet?user=owner&password=hunter2&connect_timeout=1"} {
 		for _, args := range [][]string{{"migrate", "status", "--database-url", url}, {"copy", "--from", url, "--to", url}, {"--database-url", url, "--auth-token", "0123456789abcdef", "--start-timeout", "100ms", "--listen-addr", "127.0.0.1:0"}} {

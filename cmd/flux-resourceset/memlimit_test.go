@@ -29,7 +29,7 @@ func TestMemoryLimit(t *testing.T) {
 	require.EqualValues(t, math.Floor(container*memoryRatio), debug.SetMemoryLimit(-1))
 }
 
-// While a store is filled less garbage is collected, unless somebody has asked for even less; afterwards it is as before.
+// TestRelaxGC: GOGC is raised while a store is filled, unless it is already higher, and restored afterwards.
 //
 //nolint:paralleltest // the setting is the process's
 func TestRelaxGC(t *testing.T) {

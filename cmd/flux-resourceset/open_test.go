@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAWriteIsSeenByAReadOnlyProcessOnTheSameFile(t *testing.T) {
+func TestReadOnlyProcessSeesWrites(t *testing.T) {
 	t.Parallel()
 	url := "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")
 	reader := start(t, url) // before there is a file
@@ -35,7 +35,7 @@ func TestAWriteIsSeenByAReadOnlyProcessOnTheSameFile(t *testing.T) {
 	require.Contains(t, reader.get(demoPolls+"platform-components"), `"replicaCount":"7"`, "polls do not need the writer")
 }
 
-func TestKill9LosesNothingAcknowledged(t *testing.T) {
+func TestKillLosesNoAcknowledgedChange(t *testing.T) {
 	t.Parallel()
 	url := "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")
 	reader := start(t, url, "SEED_FILE="+demoSeed)
@@ -73,7 +73,7 @@ func TestKill9LosesNothingAcknowledged(t *testing.T) {
 	reader.get(demoPolls+"namespaces", "X-Fleet-Min-Revision", revision)
 }
 
-func TestSeedOnlyFillsAStoreThatNeverHeldACommit(t *testing.T) {
+func TestSeedFillsOnlyNewStore(t *testing.T) {
 	t.Parallel()
 	url := "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")
 	p := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed)
@@ -147,7 +147,7 @@ func writeReferenceOf(t *testing.T, documents map[string][]string) string {
 	return path
 }
 
-func TestDatabaseOfTheReferenceIsServed(t *testing.T) {
+func TestReferenceDatabaseServed(t *testing.T) {
 	t.Parallel()
 	path := writeReference(t, `{"_id":"c1","cluster_name":"c1","cluster_dns":"c1.example.com","environment":"dev","node_count":null,"vm_image":null,"k0s_version":null,
 		"platform_components":[{"id":"podinfo","enabled":true,"oci_tag":null,"component_path":"edited/by/hand"}],
@@ -165,7 +165,7 @@ func TestDatabaseOfTheReferenceIsServed(t *testing.T) {
 	require.Contains(t, p.get("/api/v2/flux/clusters/c1.example.com/platform-components"), `"replicaCount":"5"`, "imported once")
 }
 
-func TestDatabaseOfTheReferenceThatCannotBeImportedIsLeftAlone(t *testing.T) {
+func TestInvalidReferenceDatabaseUnchanged(t *testing.T) {
 	t.Parallel()
 	path := writeReference(t, `{"_id":"c1","cluster_name":"c1","cluster_dns":"not a name","environment":"dev","platform_components":[],"namespaces":[{"id":"gone"}],"rolebindings":[],"patches":{}}`)
 	before := sum(t, path)
@@ -184,7 +184,7 @@ func sum(t *testing.T, path string) [32]byte {
 	return sha256.Sum256(body)
 }
 
-func TestManyStartersShareOneFile(t *testing.T) {
+func TestConcurrentStartsOnOneFile(t *testing.T) {
 	t.Parallel()
 	url := "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")
 	programs := make([]*program, 6)

@@ -56,7 +56,7 @@ func TestSeveralProcessesOnPostgres(t *testing.T) {
 	}
 }
 
-func TestPostgresGoneAndBack(t *testing.T) {
+func TestPostgresOutage(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	url := "DATABASE_URL=" + server.Database(t, "fleet")
@@ -82,7 +82,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 	require.Equal(t, 201, early.send("POST", "/namespaces", `{"id":"x"}`).status)
 }
 
-func TestCopyThereAndBack(t *testing.T) {
+func TestCopyRoundTrip(t *testing.T) {
 	t.Parallel()
 	lite := func(name string) string { return "sqlite://" + filepath.Join(t.TempDir(), name) }
 	first, second, pg := lite("first.db"), lite("second.db"), pgtest.URL(t)

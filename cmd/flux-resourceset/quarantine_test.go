@@ -160,7 +160,7 @@ func TestSeedWhileAnotherProcessServes(t *testing.T) {
 }
 
 // SEED_FILE is needed only for an empty store.
-func TestSeedFileMayBeGone(t *testing.T) {
+func TestMissingSeedFileIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	seed := filepath.Join(dir, "seed.json")

@@ -41,7 +41,7 @@ func backends() map[string]func(*testing.T) (url string, exec func(query string)
 const (
 	emptied = `DELETE FROM changes; DELETE FROM commits; DELETE FROM documents;
 		UPDATE head SET revision = 0, commit_id = '00000000-0000-0000-0000-000000000000', at = 0, documents = 0`
-	// restored goes back to revision 1: nothing after it changed a document that was there before.
+	// restored goes back to revision 1, after which no revision changed a document of it.
 	restored = `DELETE FROM changes WHERE revision > 1; DELETE FROM commits WHERE revision > 1; DELETE FROM documents WHERE revision > 1;
 		UPDATE head SET revision = 1, commit_id = (SELECT id FROM commits), documents = (SELECT count(*) FROM documents)`
 	dropped = `DROP TABLE changes; DROP TABLE commits; DROP TABLE documents; DROP TABLE head; DROP TABLE schema_migrations`
@@ -99,7 +99,7 @@ func TestReplacedHistory(t *testing.T) {
 				require.Equal(t, 503, refused.status)
 				require.Contains(t, refused.body, "history was replaced")
 
-				// A restart does not change that for whoever has a directory, and a second look does not accept it.
+				// A process with a state directory serves the same after a restart. accept without --yes accepts nothing.
 				reader.Kill()
 				reader = start(t, settings...)
 				require.Equal(t, before, reader.demo())
@@ -168,8 +168,8 @@ func TestDroppedSchema(t *testing.T) {
 				require.Equal(t, before, p.demo())
 				require.Equal(t, 503, p.send("POST", "/namespaces", `{"id":"no"}`).status)
 
-				// A new process makes the schema anew, does not fill it, and does not take it for what it serves; also when what
-				// it was filled with once is gone, as it may be.
+				// A new process creates the schema again, but neither fills it nor serves it, also when the seed file was
+				// removed.
 				p.Kill()
 				if gone {
 					require.NoError(t, os.Remove(seed))
@@ -184,8 +184,8 @@ func TestDroppedSchema(t *testing.T) {
 	}
 }
 
-// Processes with a directory answer polls while the database is down, whatever their mode.
-func TestStartsWithoutItsDatabase(t *testing.T) {
+// Processes with a directory answer polls while the database is down, in every mode.
+func TestStartWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	url := "DATABASE_URL=" + server.Database(t, "fleet")

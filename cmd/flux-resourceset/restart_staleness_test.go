@@ -11,7 +11,7 @@ import (
 )
 
 // A process that is cut off from its store refuses polls after MAX_STALENESS. A restart does not make its copy younger.
-func TestRestartDoesNotResetTheAge(t *testing.T) {
+func TestRestartKeepsAge(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	url := "DATABASE_URL=" + server.Database(t, "fleet")
@@ -35,7 +35,7 @@ func TestRestartDoesNotResetTheAge(t *testing.T) {
 		require.Contains(t, checks["state"], "too old")
 	}
 
-	// An operator who runs one process only may have it answer all the same. It is not ready: others may use this database.
+	// With the setting for a single process it answers, but is not ready: other processes may use this database.
 	reader.Kill()
 	alone := start(t, url, state, "MAX_STALENESS=1s", "SERVE_STALE_AFTER_RESTART=true")
 	alone.get(demoPolls + "namespaces")

@@ -41,7 +41,7 @@ func TestOldHistoryIsRemoved(t *testing.T) {
 	p.eventually("/revisions/2", 404)
 	require.Equal(t, 200, p.send("GET", "/revisions/3", "").status)
 	require.Equal(t, 200, p.send("GET", "/namespaces/a", "").status)
-	// A backup has what is left of it.
+	// A backup has the remaining history.
 	file, copied := filepath.Join(t.TempDir(), "backup.db"), "sqlite://"+filepath.Join(t.TempDir(), "fleet.db")
 	require.NoError(t, os.WriteFile(file, []byte(p.get("/backup")), 0o600))
 	code, _, stderr := invoke(t, "restore", file, "--database-url", copied)

@@ -18,10 +18,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// Every secret that was given out is looked for in everything that is kept or said: the database, the file of the last
-// good fleet, the log at its most talkative, and all answers but those that gave it out. That the search finds what is
-// there is shown by the digests, which the database must hold.
-func TestSecretsAreNowhere(t *testing.T) {
+// TestSecretsNotExposed searches for every issued secret in the database, the state directory, the debug log, and all answers except
+// those that issued it. The database must contain the digests, which proves that the search works.
+func TestSecretsNotExposed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "fleet.db")
@@ -127,7 +126,7 @@ func dumpFiles(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// dumpLog is the log as it is read: what is stored of it is packed.
+// dumpLog returns the log decompressed, since it is stored compressed.
 func dumpLog(t *testing.T, url string) string {
 	t.Helper()
 	db, err := parseDatabase(url)

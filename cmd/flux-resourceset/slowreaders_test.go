@@ -16,8 +16,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/bench"
 )
 
-// Whoever may only read asks, on many connections, for the whole of a large revision, for all clusters and for explanations of one with
-// thousands of inputs, and takes nothing of the answers. What the process holds for them has a bound, and it goes on answering others.
+// TestSlowReaders: a client with a read token requests large answers on many connections (a large revision, all clusters, explanations of
+// thousands of inputs) and does not read them. The memory for the answers is bounded, and other clients are served.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	const (

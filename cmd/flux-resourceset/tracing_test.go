@@ -19,7 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
 
-// otlp is a collector that keeps what it is sent.
+// otlp is a collector that records the received spans.
 type otlp struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -77,8 +77,8 @@ const (
 	traceparent = "00-" + traceID + "-" + parentID + "-01"
 )
 
-// A request is a span of the trace that its client began, and the questions to Postgres that it needs are below it, without what they
-// ask. The log names the trace. What nobody asked for, and polls, are in no trace.
+// TestTraces: a request is a span of its client's trace, with its Postgres queries as child spans, without the SQL text. The log names the
+// trace. Polls and background queries are not traced.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	o := newOTLP(t)
@@ -132,7 +132,7 @@ func TestTraces(t *testing.T) {
 	require.Contains(t, p.Log(), `"trace_id":"`+traceID+`"`)
 }
 
-// Without a collector the log names the trace all the same, and one that is not there keeps nobody waiting.
+// TestNoCollector: without a collector the log still names the trace, and an unreachable collector delays no request.
 func TestNoCollector(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})

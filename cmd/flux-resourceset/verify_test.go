@@ -19,7 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// longHistory is a backup whose history is most of it.
+// longHistory is a backup that consists mostly of history.
 func longHistory(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fleet.db")
@@ -145,7 +145,7 @@ func TestVerify(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "history was altered")
 
-	// What a version before has written is restored, with a warning.
+	// A backup of an earlier version is restored, with a warning.
 	alter(`UPDATE commits SET hash = NULL, previous = NULL; UPDATE head SET hash = NULL`)
 	code, stdout, stderr = invoke(t, "verify", path)
 	require.Zero(t, code, stderr)

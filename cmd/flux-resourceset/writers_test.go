@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sixty-four writers change one cluster at the same time, through every process that takes changes. What each of them was
-// told is done is there in the end.
+// Sixty-four writers change one cluster at the same time, through every process that takes changes. Every
+// acknowledged change exists in the end.
 func TestManyWritersOneCluster(t *testing.T) {
 	t.Parallel()
 	const writers = 64
@@ -45,7 +45,7 @@ func TestManyWritersOneCluster(t *testing.T) {
 				}
 			}
 
-			// Each adds one to a number, on condition that nobody else did since it looked.
+			// Each increments a number with If-Match, so no increment is lost.
 			var conflicts sync.Map
 			all(func(i int, p *program) error {
 				for {

@@ -112,7 +112,7 @@ func TestConcurrentPutsOfOneName(t *testing.T) {
 	require.True(t, bytes.Equal(*winner.Load(), got.Bytes()))
 }
 
-// TestInterruptedUpload leaves nothing behind, whether the network, the timeout or the caller ends it.
+// TestInterruptedUpload: an upload ended by the network, the timeout or the caller leaves no object.
 func TestInterruptedUpload(t *testing.T) {
 	t.Parallel()
 	server := testrig.StartS3(t, bucket)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRegroup: groups that are shown alike are one; when there are many, those that differ in values only are, too, and say so.
+// TestRegroup: groups with equal lines are merged; many groups also if only their values differ, which is marked.
 func TestRegroup(t *testing.T) {
 	t.Parallel()
 	several := func(n int) (groups []Group) {
