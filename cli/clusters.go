@@ -17,7 +17,7 @@ import (
 )
 
 var clusters = documentKind{
-	kind: "cluster", name: "cluster", plural: "clusters", title: "cluster", list: "clusters",
+	kind: "cluster", schema: "Cluster", name: "cluster", plural: "clusters", title: "cluster", list: "clusters",
 	aliases: []string{"clusters"}, usage: "Clusters and their assignments", labeled: true,
 	example: "cluster create edge-01 --dns edge-01.example.com --environment dev --label region=eu --component podinfo",
 	fields: slices.Concat([]field{
@@ -25,7 +25,7 @@ var clusters = documentKind{
 		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or those in the server's configuration"),
 		textField("name", "cluster_name", "display `NAME` (default: the id)"),
 		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels"),
-	}, assignedFields(), []field{
+	}, referenceFields("assign this %s"), []field{
 		boolField("deletion-protection", "deletion_protection", "refuse to delete the cluster or change its DNS name"),
 		numberField("node-count", "node_count", "number of nodes, for your information"),
 		textField("vm-image", "vm_image", "`IMAGE` of the nodes, for your information"),
@@ -36,38 +36,47 @@ var clusters = documentKind{
 	api:  calls{path: "/clusters"},
 }
 
-// assignedFields are the lists of a cluster's assignments.
-func assignedFields() []field {
+// referenceFields are the lists of a document with the ids of each kind that is assigned to clusters. usage has a %s for the kind.
+func referenceFields(usage string) []field {
 	var fields []field
 	for _, n := range definitions() {
-		fields = append(fields, referencesField(n.name, n.list, "assign this "+n.word+", by `ID`; repeat for more; replaces all"))
+		fields = append(fields, referencesField(n.name, n.list, fmt.Sprintf(usage, n.word)+", by `ID`; repeat for more; replaces all"))
 	}
 	return fields
 }
 
+// countHeader has a column for the number of entries in each of these lists.
+func countHeader() []string {
+	var header []string
+	for _, n := range definitions() {
+		header = append(header, strings.ToUpper(n.name)+"S")
+	}
+	return header
+}
+
+// countCells counts the entries in each of these lists of a document.
+func countCells(document json.RawMessage) ([]string, error) {
+	var cells []string
+	for _, n := range definitions() {
+		entries, err := n.entries(document)
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, strconv.Itoa(len(entries)))
+	}
+	return cells, nil
+}
+
 // clusterView counts the assignments of each kind.
 func clusterView() view {
-	columns := func(of func(n documentKind) string) []string {
-		var cells []string
-		for _, n := range definitions() {
-			cells = append(cells, of(n))
-		}
-		return cells
-	}
-	header := columns(func(n documentKind) string { return strings.ToUpper(n.name) + "S" })
 	return view{
-		header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, header, []string{"REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
-		narrow: 4 + len(header),
+		header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, countHeader(), []string{"REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
+		narrow: 4 + len(definitions()),
 		row: func(raw json.RawMessage) ([]string, error) {
-			var lists map[string]json.RawMessage
-			if err := json.Unmarshal(raw, &lists); err != nil {
-				return nil, fmt.Errorf("unexpected response of the server: %w", err)
+			counts, err := countCells(raw)
+			if err != nil {
+				return nil, err
 			}
-			counts := columns(func(n documentKind) string {
-				var list []json.RawMessage
-				_ = json.Unmarshal(lists[n.list], &list) // rowOf reports an error if it is no list
-				return strconv.Itoa(len(list))
-			})
 			return rowOf(func(d api.Cluster) []string {
 				return slices.Concat([]string{d.ID, d.Environment, d.ClusterDNS}, counts, []string{
 					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), formatLabels(d.Labels), formatTime(d.UpdatedAt),

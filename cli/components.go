@@ -16,7 +16,7 @@ import (
 )
 
 var components = documentKind{
-	kind: "platform_component", name: "component", plural: "platform components", title: "platform component", list: "platform_components",
+	kind: "platform_component", schema: "PlatformComponent", name: "component", plural: "platform components", title: "platform component", list: "platform_components",
 	aliases: []string{"components", "platform-component"}, usage: "Platform components: the catalog, and its use on clusters",
 	example: "component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0",
 	fields: []field{

@@ -22,7 +22,7 @@ func (s *session) explainCommand() *cli.Command {
 		Description: "NAME is a component, or an entry of --list. -o wide adds the place in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
 			args.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain --fields cluster.patches"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: platform-components, namespaces, rolebindings, or a resource type; without NAME all", Value: "platform-components"},
+			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: " + args.ListOf(inputTypeNames()) + ", or a resource type; without NAME all", Value: components.inputs.name},
 			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without a server"},
 			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches"},
 			&cli.StringFlag{Name: "pointer", Usage: "only values at or below this JSON `POINTER` in an input"},

@@ -85,34 +85,25 @@ func (all fieldSchemas) object(s fieldSchema) fieldSchema {
 	return s
 }
 
-// fieldSchemaNames are the schemas of documents by kind. The fields that a new document requires are in their Create schemas.
-var fieldSchemaNames = map[string]string{
-	"cluster": "Cluster", "layer": "Layer", "namespace": "Namespace", "platform_component": "PlatformComponent", "rolebinding": "RoleBinding",
-	"resource_type": "ResourceType", resourceKind: "Resource",
-}
-
 // explainFields prints the schema at PATH: a kind and its fields, separated by dots.
 func (s *session) explainFields(c *cli.Context, path string) error {
 	if c.Args().Present() {
 		return args.Errorf("--fields takes no CLUSTER: it explains fields of a kind, such as cluster.patches")
 	}
 	names := strings.Split(path, ".")
-	kind := names[0]
-	if n, ok := findKind(kind); ok {
-		kind = n.kind
-	} else if kind == resourcesList {
-		kind = resourceKind
+	kind, ok := findKind(names[0])
+	if isResource(names[0]) {
+		kind, ok = resourcesOfID(""), true
 	}
-	schema, ok := fieldSchemaNames[kind]
 	if !ok {
-		return args.Errorf("--fields: %q is not a kind; it is one of %s", names[0], strings.Join(render.SortedKeys(fieldSchemaNames), ", "))
+		return args.Errorf("--fields: %q is not a kind; it is one of %s", names[0], strings.Join(kindWords(), ", "))
 	}
 	all, err := readFieldSchemas()
 	if err != nil {
 		return err
 	}
-	at := all.resolve(&fieldSchema{Ref: schema})
-	if create := all[schema+"Create"]; create != nil {
+	at := all.resolve(&fieldSchema{Ref: kind.schema})
+	if create := all[kind.schema+"Create"]; create != nil {
 		at.Required = create.Required
 	}
 	for i, name := range names[1:] {

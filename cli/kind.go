@@ -19,6 +19,7 @@ type documentKind struct {
 	aliases      []string // of the command, and where a kind is named
 	usage        string   // of the command
 	example      string   // a command line that creates one
+	schema       string   // in the OpenAPI document; fields that a new document requires are in its Create schema
 	fields       []field
 	view         view
 	text         func(wide bool) string // shown in place of the table

@@ -17,41 +17,55 @@ import (
 
 // layers are the documents with settings that clusters share.
 var layers = documentKind{
-	kind: "layer", name: "layer", plural: "layers", title: "layer", list: "layers", aliases: []string{"layers"},
+	kind: "layer", schema: "Layer", name: "layer", plural: "layers", title: "layer", list: "layers", aliases: []string{"layers"},
 	usage:   "Layers: shared settings for all clusters that match a selector",
 	example: "layer create prod-eu --priority 200 --selector environment=prod,region=eu --namespace observability",
-	fields: []field{
+	fields: slices.Concat([]field{
 		textField("description", "description", "description for people"),
 		numberField("priority", "priority", "`NUMBER` that no other layer has; the higher one wins"),
 		textField("selector", "selector", "which clusters: a label `SELECTOR`, also over environment and id; instead of --all"),
 		boolField("all", "all", "every cluster"),
-		referencesField("component", "platform_components", "component that these clusters have, by `ID`; repeat for more; replaces all"),
-		referencesField("namespace", "namespaces", "namespace that these clusters have, by `ID`; repeat for more; replaces all"),
-		referencesField("rolebinding", "rolebindings", "role binding that these clusters have, by `ID`; repeat for more; replaces all"),
-		referencesField("components", "platform_components", "former name of --component").hidden(),
-		referencesField("namespaces", "namespaces", "former name of --namespace").hidden(),
-		referencesField("rolebindings", "rolebindings", "former name of --rolebinding").hidden(),
+	}, referenceFields("%s that these clusters have"), formerReferenceFields(), []field{
 		boolField("deletion-protection", "deletion_protection", "protect these clusters, independent of their documents"),
-	},
-	view: view{
-		header: []string{"ID", "PRIORITY", "CLUSTERS", "COMPONENTS", "NAMESPACES", "ROLEBINDINGS", "REVISION", "RESOURCES", "DESCRIPTION", "UPDATED"},
-		narrow: 7,
-		row: rowOf(func(d api.Layer) []string {
-			which := d.Selector
-			if d.All {
-				which = "all"
+	}),
+	view: layerView(),
+	api:  calls{path: "/layers"},
+}
+
+// formerReferenceFields are the plural names that the flags of layers had before those of clusters.
+func formerReferenceFields() []field {
+	var fields []field
+	for _, n := range definitions() {
+		fields = append(fields, referencesField(n.name+"s", n.list, "former name of --"+n.name).hidden())
+	}
+	return fields
+}
+
+// layerView counts the entries of each kind.
+func layerView() view {
+	return view{
+		header: slices.Concat([]string{"ID", "PRIORITY", "CLUSTERS"}, countHeader(), []string{"REVISION", "RESOURCES", "DESCRIPTION", "UPDATED"}),
+		narrow: 4 + len(definitions()),
+		row: func(raw json.RawMessage) ([]string, error) {
+			counts, err := countCells(raw)
+			if err != nil {
+				return nil, err
 			}
-			resources := 0
-			for _, entries := range d.Resources {
-				resources += len(entries)
-			}
-			return []string{
-				d.ID, strconv.Itoa(d.Priority), which, strconv.Itoa(len(d.PlatformComponents)), strconv.Itoa(len(d.Namespaces)),
-				strconv.Itoa(len(d.Rolebindings)), strconv.FormatInt(d.Revision, 10), strconv.Itoa(resources), d.Description, formatTime(d.UpdatedAt),
-			}
-		}),
-	},
-	api: calls{path: "/layers"},
+			return rowOf(func(d api.Layer) []string {
+				which := d.Selector
+				if d.All {
+					which = "all"
+				}
+				resources := 0
+				for _, entries := range d.Resources {
+					resources += len(entries)
+				}
+				return slices.Concat([]string{d.ID, strconv.Itoa(d.Priority), which}, counts, []string{
+					strconv.FormatInt(d.Revision, 10), strconv.Itoa(resources), d.Description, formatTime(d.UpdatedAt),
+				})
+			})(raw)
+		},
+	}
 }
 
 func (s *session) layerCommand() *cli.Command {

@@ -8,7 +8,7 @@ import (
 )
 
 var namespaces = documentKind{
-	kind: "namespace", name: "namespace", plural: "namespaces", title: "namespace", list: "namespaces",
+	kind: "namespace", schema: "Namespace", name: "namespace", plural: "namespaces", title: "namespace", list: "namespaces",
 	aliases: []string{"namespaces", "ns"}, usage: "Namespaces, and their assignments to clusters",
 	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
 	fields: []field{

@@ -31,7 +31,7 @@ func resourcesOf(of api.ResourceType) documentKind {
 	properties := propertiesIn(of.Schema)
 	template, wrong := resourceSetOf(of)
 	return documentKind{
-		resourceType: id, kind: resourcePrefix + id, name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
+		resourceType: id, kind: resourcePrefix + id, schema: "Resource", name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
 		usage:   "Definitions of your resource types, and their assignments to clusters",
 		example: "resource network-policies create podinfo --set namespace=podinfo --set ports=[9898] --cluster demo-cluster-01",
 		fields:  specFields("set", "spec", "", properties),

@@ -14,7 +14,7 @@ import (
 
 // resourceTypes are the documents that each make a kind of definition; see resources.go.
 var resourceTypes = documentKind{
-	kind: "resource_type", name: "resource-type", plural: "resource types", title: "resource type", list: "resource_types",
+	kind: "resource_type", schema: "ResourceType", name: "resource-type", plural: "resource types", title: "resource type", list: "resource_types",
 	aliases: []string{"rt", "resource-types"}, usage: "Resource types: kinds of definitions that are made by you",
 	example: "resource-type create network-policies -f network-policies.yaml",
 	fields: []field{

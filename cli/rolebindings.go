@@ -11,7 +11,7 @@ import (
 )
 
 var roleBindings = documentKind{
-	kind: "rolebinding", name: "rolebinding", plural: "role bindings", title: "role binding", list: "rolebindings",
+	kind: "rolebinding", schema: "RoleBinding", name: "rolebinding", plural: "role bindings", title: "role binding", list: "rolebindings",
 	aliases: []string{"rolebindings", "rb"}, usage: "Role bindings, and their assignments to clusters",
 	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
 	fields: []field{
