@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestAPIResources(t *testing.T) {
 		for _, name := range append(k.ShortNames, strings.Fields(k.Name)[0]) {
 			words := append([]string{name}, strings.Fields(k.Name)[1:]...)
 			for _, verb := range k.Verbs {
-				help := run(t, cli.Env{}, nil, append(words[:len(words):len(words)], verb, "--help")...)
+				help := run(t, cli.Env{}, nil, append(slices.Clip(words), verb, "--help")...)
 				if help.code != 0 || !strings.Contains(help.stdout, "Usage: ") {
 					t.Errorf("%s %s: %d %s", name, verb, help.code, help.stderr)
 				}

@@ -35,7 +35,7 @@ func nounFirst(app *cli.App, words []string) []string {
 	line := slices.Concat(words[:at], words[at+1:next], []string{kind})
 	rest := words[next+1:]
 	if Operand(cmd) != "" {
-		operand := name
+		var operand string
 		if named {
 			operand, name, named = strings.Cut(name, "/")
 		} else if i := wordAfter(app, rest, 0); i >= 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ErrNotConfirmed: the reply did not confirm.
+// ErrNotConfirmed is the error of a reply that does not confirm.
 var ErrNotConfirmed = errors.New("not confirmed; nothing was changed")
 
 // Prompter reads replies from the terminal. A run uses one for all prompts, because it buffers input.
