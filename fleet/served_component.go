@@ -169,7 +169,7 @@ func (p *componentPast) mayChange(older, next *State, changes []DocumentChange) 
 		return false
 	}
 	return slices.ContainsFunc(changes, func(ch DocumentChange) bool {
-		switch ch.Kind {
+		switch ch.Kind { //nolint:exhaustive // changes of all other kinds may matter
 		case KindComponent:
 			return names[ch.ID]
 		case KindLayer:

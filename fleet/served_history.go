@@ -102,7 +102,7 @@ func (s *State) ServedHistory(ctx context.Context, of DocumentName, before Revis
 
 // servedPast returns the past of a document, starting after revision at. CodeInvalid for kinds without one.
 func (s *State) servedPast(ctx context.Context, of DocumentName, at Revision, history DocumentHistory) (servedPast, error) {
-	switch of.Kind {
+	switch of.Kind { //nolint:exhaustive // the other kinds have no such history
 	case KindCluster:
 		p := &clusterPast{newest: s, history: history, cluster: of.ID, watched: map[DocumentName]bool{}}
 		return p, p.start(at)
