@@ -175,7 +175,9 @@ func (g *gaps) learn(interval, gap time.Duration) time.Duration {
 	}
 	g.last[g.n%uint32(len(g.last))] = uint32(min(gap.Milliseconds(), math.MaxUint32))
 	g.n++
-	known := slices.Sorted(slices.Values(g.last[:min(int(g.n), len(g.last))]))
+	sorted := g.last
+	known := sorted[:min(int(g.n), len(sorted))]
+	slices.Sort(known)
 	if len(known) < 3 { // too few to tell a short one
 		return max(interval, time.Duration(known[len(known)-1])*time.Millisecond)
 	}
