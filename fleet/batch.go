@@ -60,6 +60,7 @@ func NewBatch(tx *Tx, past History) *Batch {
 func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 	results := make([]api.OperationResult, len(ops))
 	var failed failures
+	partial := false // a revert with conflicts made the edits without
 	for i, op := range ops {
 		if err := b.stopped(); err != nil {
 			return nil, err
@@ -81,8 +82,9 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 			return nil, err
 		}
 		failed.add(e.Code, b.locateProblems(i, op, e)...)
+		partial = partial || e.Code == CodeRevertConflict
 	}
-	if len(failed.problems) > 0 {
+	if len(failed.problems) > 0 && !partial {
 		// Problems that validation finds in the successful operations are reported together with the failed operations.
 		b.tx.Guard(Guard{Off: true})
 		if _, err := b.tx.Finish(Commit{}); err != nil {

@@ -89,7 +89,7 @@ func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]
 
 // revertChanges reverts changes, all or none.
 func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Document, error) {
-	r := reverting{b: b, prefer: prefer, changes: map[docKey]Change{}, now: Documents{}, conflicting: map[docKey]bool{}}
+	r := reverting{b: b, prefer: prefer, changes: map[docKey]Change{}, now: Documents{}, conflicting: map[docKey]bool{}, removed: map[docKey]bool{}}
 	before := Documents{}
 	for _, ch := range changes {
 		before.Set(ch.Kind, ch.ID, ch.Before)
@@ -107,8 +107,8 @@ func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Docume
 			return nil, err
 		}
 	}
-	if r.failed == nil {
-		r.failed = r.removePatches()
+	if r.failed == nil || len(r.conflicts) > 0 { // an error may follow from a conflict
+		r.failed = cmp.Or(r.failed, r.removePatches())
 	}
 	if len(r.conflicts) > 0 {
 		return nil, &Error{Code: CodeRevertConflict, Detail: summarizeProblems(r.conflicts), Problems: r.conflicts}
@@ -128,6 +128,7 @@ type reverting struct {
 	deleted     []*Document // components
 	conflicts   []Problem
 	conflicting map[docKey]bool
+	removed     map[docKey]bool // documents that the revert deletes, also where a rule refuses that
 	failed      error // the first error; conflicts are reported instead of it, all together
 }
 
@@ -147,10 +148,12 @@ func (r *reverting) restore(group restored) error {
 	for i, m := range merged {
 		problems := m.problems(group.kind, ids[i], tx.kinds.noun(group.kind))
 		r.conflicts = append(r.conflicts, problems...)
-		r.conflicting[docKey{group.kind, ids[i]}] = len(problems) > 0
-		if !m.changes || r.failed != nil {
+		key := docKey{group.kind, ids[i]}
+		r.conflicting[key] = len(problems) > 0
+		if !m.changes {
 			continue
 		}
+		r.removed[key] = !r.changes[key].live(m.body)
 		if group.kind == KindComponent && m.body == nil {
 			r.deleted = append(r.deleted, tx.raw(group.kind, ids[i]))
 			tx.record(group.kind, ids[i], nil)
@@ -160,7 +163,7 @@ func (r *reverting) restore(group restored) error {
 		if doc != nil {
 			r.docs = append(r.docs, doc)
 		}
-		r.failed = err
+		r.failed = cmp.Or(r.failed, err)
 	}
 	return nil
 }
@@ -183,7 +186,7 @@ func (r *reverting) removePatches() error {
 			continue
 		}
 		for _, d := range clusters {
-			if !r.conflicting[docKey{KindCluster, d.ID}] {
+			if key := (docKey{KindCluster, d.ID}); !r.conflicting[key] && !r.removed[key] {
 				r.conflicts = append(r.conflicts, Problem{
 					Pointer: jsontext.Pointer("patches", component.ID), Kind: KindCluster, ID: d.ID,
 					Detail: fmt.Sprintf("cluster %q: is %s now; the revert deletes component %q", d.ID, excerpt(d.Cluster().Patches[component.ID]), component.ID),

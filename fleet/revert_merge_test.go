@@ -91,6 +91,14 @@ func TestRevertOfPatchedComponent(t *testing.T) {
 			require.False(t, w.state.Has(KindLayer, "graphs"))
 		}
 	})
+	t.Run("patched on another cluster, with a changed layer and a protected cluster", func(t *testing.T) {
+		t.Parallel()
+		w := revertWorld(t)
+		w.must(both(createGraph(), create(KindCluster, `{"id":"clu-p","cluster_dns":"clu-p.example.com","environment":"dev","deletion_protection":true}`)))
+		rev := w.last()
+		w.must(both(patchGraph("k0", `{"b":"2"}`), patch(KindLayer, "graphs", `{"priority":7}`)))
+		require.Equal(t, []string{"layer/graphs /operations/0", "cluster/k0 /operations/0/patches/graph"}, at(w.refused(CodeRevertConflict, revert(w, api.Operation{Revision: rev}))))
+	})
 	t.Run("patched on a cluster that it changed", func(t *testing.T) {
 		t.Parallel()
 		w := revertWorld(t)
