@@ -129,7 +129,7 @@ type reverting struct {
 	conflicts   []Problem
 	conflicting map[docKey]bool
 	removed     map[docKey]bool // documents that the revert deletes, also where a rule refuses that
-	failed      error // the first error; conflicts are reported instead of it, all together
+	failed      error           // the first error; conflicts are reported instead of it, all together
 }
 
 // restore reverts the changes of documents of one kind.

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 )
 
-// Observations is an [clusterstatus.Table] in the database of a fleet. It has a connection of its own, opened on first use, so
+// Observations is an [clusterstatus.Store] in the database of a fleet. It has a connection of its own, opened on first use, so
 // that it never delays commits or followers of the log.
 type Observations struct {
 	pool *pgxpool.Pool
@@ -44,7 +44,7 @@ func NewObservations(cfg Config) (*Observations, error) {
 	return &Observations{pool: pool, name: name(p.ConnConfig)}, nil
 }
 
-// Put implements [clusterstatus.Table].
+// Put implements [clusterstatus.Store].
 func (o *Observations) Put(ctx context.Context, rows []clusterstatus.Row) error {
 	clusters, subjects, bodies, said := make([]string, len(rows)), make([]string, len(rows)), make([]string, len(rows)), make([]int64, len(rows))
 	for i, r := range rows {
@@ -96,7 +96,7 @@ func (o *Observations) write(ctx context.Context, sql string, args ...any) error
 	return tx.Commit(ctx)
 }
 
-// Since implements [clusterstatus.Table].
+// Since implements [clusterstatus.Store].
 func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(clusterstatus.Row)) (time.Time, error) {
 	limit := observationsTimeout
 	if at.IsZero() {
@@ -157,7 +157,7 @@ func (o *Observations) since(ctx context.Context, limit time.Duration, at time.T
 	return time.UnixMicro(began).Add(-observationsSettle), rows.Err()
 }
 
-// Keep implements [clusterstatus.Table].
+// Prune implements [clusterstatus.Store].
 func (o *Observations) Prune(ctx context.Context, clusters []string, most int) error {
 	err := o.write(ctx, `DELETE FROM observations AS o USING (
 		SELECT cluster_id, subject, cluster_id = ANY ($1::text[]) AS known, row_number() OVER (PARTITION BY cluster_id ORDER BY at DESC, subject) AS n FROM observations) AS old
@@ -168,7 +168,7 @@ func (o *Observations) Prune(ctx context.Context, clusters []string, most int) e
 	return o.failed("tidying observations", err)
 }
 
-// Close implements [clusterstatus.Table].
+// Close implements [clusterstatus.Store].
 func (o *Observations) Close() error {
 	go o.pool.Close() // which waits for a connection that hangs
 	return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 )
 
-// Observations is an [clusterstatus.Table] in a separate file beside a fleet's, so that commits never wait for it. The file is
+// Observations is an [clusterstatus.Store] in a separate file beside a fleet's, so that commits never wait for it. The file is
 // opened for each query, so it can be deleted or replaced without a restart.
 type Observations struct{ path string }
 
@@ -98,7 +98,7 @@ func (o *Observations) once(ctx context.Context, question func(context.Context, 
 	return tx.Commit()
 }
 
-// Put implements [clusterstatus.Table].
+// Put implements [clusterstatus.Store].
 func (o *Observations) Put(ctx context.Context, rows []clusterstatus.Row) error {
 	return o.do(ctx, "writing observations", func(ctx context.Context, tx *sql.Tx) (err error) {
 		insert, err := tx.PrepareContext(ctx, `INSERT INTO observations AS o (cluster_id, subject, body, said, at) VALUES ($1, $2, $3, $4, $5)
@@ -118,7 +118,7 @@ func (o *Observations) Put(ctx context.Context, rows []clusterstatus.Row) error 
 	})
 }
 
-// Since implements [clusterstatus.Table].
+// Since implements [clusterstatus.Store].
 func (o *Observations) Since(ctx context.Context, at time.Time, subjects []string, visit func(clusterstatus.Row)) (next time.Time, err error) {
 	from := int64(0)
 	if !at.IsZero() {
@@ -150,7 +150,7 @@ func (o *Observations) Since(ctx context.Context, at time.Time, subjects []strin
 	return next, err
 }
 
-// Keep implements [clusterstatus.Table].
+// Prune implements [clusterstatus.Store].
 func (o *Observations) Prune(ctx context.Context, clusters []string, most int) error {
 	known, err := json.Marshal(clusters)
 	if err != nil {
@@ -164,5 +164,5 @@ func (o *Observations) Prune(ctx context.Context, clusters []string, most int) e
 	})
 }
 
-// Close implements [clusterstatus.Table].
+// Close implements [clusterstatus.Store].
 func (o *Observations) Close() error { return nil }
