@@ -112,7 +112,7 @@ func (h Quarantine) Message(head fleet.Head) string {
 	case QuarantineReplaced:
 		return fmt.Sprintf("the store has another history, which ends with %s, and %s is served until an operator runs `flux-resourceset accept`", FormatHead(head), h.Served)
 	}
-	return fmt.Sprintf("the store is held (%s) until an operator runs `flux-resourceset accept`", h.Reason)
+	return fmt.Sprintf("the store is quarantined (%s) until an operator runs `flux-resourceset accept`", h.Reason)
 }
 
 // QuarantinedError reports that a store is quarantined, and its head. It wraps ErrQuarantined.

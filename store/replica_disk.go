@@ -51,7 +51,7 @@ func (r *Replica) Restore(ctx context.Context) bool {
 	r.setStatus(func(s *Status) { s.FromDisk, s.ConfirmedAt = true, k.Confirmed.Wall })
 	about := []slog.Attr{
 		r.revision(), slog.Int("clusters", k.State.Clusters()), slog.Time("confirmed_at", k.Confirmed.Wall),
-		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("held", k.Quarantined),
+		slog.Duration("age", age), slog.Duration("max_age", r.cfg.StateMaxAge), slog.Bool("quarantined", k.Quarantined),
 	}
 	if _, _, err := r.read(v); err != nil {
 		r.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the last good state on disk is too old to be served; waiting for the store", about...)

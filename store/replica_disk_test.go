@@ -156,7 +156,7 @@ func TestQuarantineSurvivesRestart(t *testing.T) {
 	ours := wrong.replica.State()
 	wrong.run(t)
 	wrong.holds(t, ours)
-	eventually(t, func() bool { return !wrong.replica.Status().FromDisk }) // the store answers that it is held
+	eventually(t, func() bool { return !wrong.replica.Status().FromDisk }) // the store answers that it is quarantined
 	wrong.stop()
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func (r *Replica) applyQuarantine(ctx context.Context, quarantined *QuarantinedE
 	ours := from.state.Head()
 	why := quarantined.Error()
 	if r.setQuarantineReason(why) {
-		r.cfg.Logger.ErrorContext(ctx, "the store is held; changes are refused until an operator accepts what it has", slog.String("why", why),
+		r.cfg.Logger.ErrorContext(ctx, "the store is quarantined; changes are refused until an operator accepts what it has", slog.String("why", why),
 			slog.String("here", FormatHead(ours)), slog.Bool("served_here", FormatHead(ours) == quarantined.Quarantine.Served))
 	}
 	if FormatHead(ours) == quarantined.Quarantine.Served {

@@ -120,7 +120,7 @@ type Shortened interface {
 
 // Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
 type Store interface {
-	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms. While the store is held, a
+	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms. While the store is quarantined, a
 	// *[QuarantinedError] with the head and the quarantine.
 	Head(ctx context.Context) (fleet.Head, error)
 	// Barrier returns the head after every commit under way has ended: no commit that was begun before can land after Barrier

@@ -16,7 +16,7 @@ func acceptCommand() *cli.Command {
 	return &cli.Command{
 		Name: "accept", Usage: "accept a quarantined store: a replaced history, or a seed", OnUsageError: usageError,
 		Description: "A server whose store has another history than the one it serves, such as a restored backup, an emptied database or the " +
-			"wrong one, goes on with what it has, refuses changes and holds the store, so that no other server serves it. One that was empty and filled from SEED_FILE is held as well. Logs and /ready name the reason. This shows what the store has, and with --yes " +
+			"wrong one, goes on with what it has, refuses changes and quarantines the store, so that no other server serves it. One that was empty and filled from SEED_FILE is quarantined as well. Logs and /ready name the reason. This shows what the store has, and with --yes " +
 			"notes in its log that servers shall take it. Clusters then uninstall what it does not name.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "replaces", Usage: "only for servers that serve this `REVISION:COMMIT-ID`, as shown by /ready; default: all servers that keep an earlier history"},
@@ -54,7 +54,7 @@ func acceptHistory(c *cli.Context) (err error) {
 		return err
 	}
 	describe(c.App.Writer, db.where(), snap)
-	if err := describeHold(c.App.Writer, snap); err != nil {
+	if err := describeQuarantine(c.App.Writer, snap); err != nil {
 		return err
 	}
 	switch {
@@ -90,13 +90,13 @@ func historyContains(c *cli.Context, st store.Store, head fleet.Head) (bool, err
 // maxListedRemovals limits the list of clusters with removals.
 const maxListedRemovals = 50
 
-// describeHold shows why the store is held, and what clusters would uninstall.
-func describeHold(w io.Writer, snap store.Snapshot) error {
+// describeQuarantine shows why the store is quarantined, and what clusters would uninstall.
+func describeQuarantine(w io.Writer, snap store.Snapshot) error {
 	hold := snap.Quarantine
 	if hold == nil {
 		return nil
 	}
-	fmt.Fprintf(w, "held since %s: %s\n", hold.At.Format(time.RFC3339), hold.Message(snap.Head))
+	fmt.Fprintf(w, "quarantined since %s: %s\n", hold.At.Format(time.RFC3339), hold.Message(snap.Head))
 	next, err := fleet.NewState(fleet.Rules{}, snap.Head, snap.At, snap.Records)
 	if err != nil {
 		return err

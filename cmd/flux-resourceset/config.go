@@ -83,7 +83,7 @@ func flags() []cli.Flag {
 		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
 		text("allow-short-tokens", "ALLOW_SHORT_TOKENS", "false", "true or false: whether these tokens may have less than 16 characters, for demos"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
-		text("seed-accept", "SEED_ACCEPT", "false", "true or false: whether what came from SEED_FILE is served to clusters at once, and not held until flux-resourceset accept"),
+		text("seed-accept", "SEED_ACCEPT", "false", "true or false: whether what came from SEED_FILE is served to clusters at once, and not quarantined until flux-resourceset accept"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, for this process alone, so that it answers polls after a restart while the store is away"),

@@ -62,7 +62,7 @@ func TestReplacedHistoryIsQuarantined(t *testing.T) {
 	require.Equal(t, 503, late.send("GET", demoPolls+"namespaces", "").status)
 	status, checks := late.readiness()
 	require.Equal(t, 503, status)
-	require.Contains(t, checks["state"], "held")
+	require.Contains(t, checks["state"], "quarantined")
 	require.Contains(t, checks["store"], "until an operator runs `flux-resourceset accept`")
 	require.Equal(t, 200, late.send("GET", "/clusters", "").status, "people may look at it")
 	for _, p := range []*program{cruds[0], cruds[1], late} {
@@ -78,7 +78,7 @@ func TestReplacedHistoryIsQuarantined(t *testing.T) {
 	require.Empty(t, watch(t, 3, left...))
 	code, stdout, stderr := invoke(t, "accept", "--database-url", url)
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "held since")
+	require.Contains(t, stdout, "quarantined since")
 	require.Contains(t, stdout, "demo-cluster-01: installs ")
 	require.Empty(t, watch(t, 3, left...))
 
