@@ -23,13 +23,13 @@ FAULTS          =
 
 # What .ci/run has the race detector look at: where goroutines meet, in a few minutes. The nightly workflow runs it all.
 RACE       = ./...
-RACE_SHORT = -short ./store/... ./faults/internal/...
+RACE_SHORT = -short ./store/... ./test/faults/internal/...
 
 # What is shipped; the fault harness is not.
 PROGRAMS = ./cmd/flux-resourceset ./cmd/flux-resourceset-cli
 
-# Product modules. e2e has one of its own, so that a Kubernetes client stays out of the product's.
-MODULES = . $(patsubst %/go.mod,%,$(wildcard e2e/go.mod))
+# Go modules. test/e2e has one of its own, so that a Kubernetes client stays out of the product's.
+MODULES = . $(patsubst %/go.mod,%,$(wildcard test/e2e/go.mod))
 
 .PHONY: help
 help: ## list the targets
@@ -129,12 +129,12 @@ bench: ## run the benchmarks, each with its baseline
 
 .PHONY: faults
 faults: ## break things around real servers for minutes and check their promises: docs/reliability.md
-	go run ./faults -duration '$(FAULTS_DURATION)' $(FAULTS)
+	go run ./test/faults -duration '$(FAULTS_DURATION)' $(FAULTS)
 
 .PHONY: faults-short
 faults-short: ## the same in a minute or two: the quickest attacks, six seconds of faults, the quickest negative controls
 	@scripts/need postgresql
-	go test -count=1 -timeout 20m -run '^TestDrill' ./faults
+	go test -count=1 -timeout 20m -run '^TestDrill' ./test/faults
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s each)
@@ -147,8 +147,8 @@ fuzz-api: ## hold the real server against its contract with Schemathesis, in bot
 .PHONY: e2e
 e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server; on SQLite, then Postgres
 	@scripts/e2e-tools >/dev/null
-	cd e2e && go test -count=1 -timeout 20m -parallel 6 -v -skip '^TestSoak' ./... | grep -v '^=== '
-	cd e2e && E2E_STORE=postgres go test -count=1 -timeout 20m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
+	cd test/e2e && go test -count=1 -timeout 20m -parallel 6 -v -skip '^TestSoak' ./... | grep -v '^=== '
+	cd test/e2e && E2E_STORE=postgres go test -count=1 -timeout 20m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
 
 .PHONY: e2e-node
 e2e-node: ## install both charts on a real node: kubelet and containerd on this machine, in namespaces of their own (Linux, root)
@@ -157,12 +157,12 @@ e2e-node: ## install both charts on a real node: kubelet and containerd on this 
 .PHONY: e2e-soak
 e2e-soak: ## random changes for E2E_SOAK (5m), each receipt held against what really runs; and the control
 	@scripts/e2e-tools >/dev/null
-	cd e2e && E2E_SOAK='$(E2E_SOAK)' go test -count=1 -timeout 90m -v -run '^TestSoak' . | grep -v '^=== '
+	cd test/e2e && E2E_SOAK='$(E2E_SOAK)' go test -count=1 -timeout 90m -v -run '^TestSoak' . | grep -v '^=== '
 
 .PHONY: demo-local
 demo-local: ## the demo on this machine, without containers: a real API server and Flux (Linux)
 	@scripts/e2e-tools >/dev/null
-	@cd e2e && mkdir -p ../.cache/e2e && go build -o ../.cache/e2e/demo-local ./cmd/demo-local && exec ../.cache/e2e/demo-local
+	@cd test/e2e && mkdir -p ../../.cache/e2e && go build -o ../../.cache/e2e/demo-local ./cmd/demo-local && exec ../../.cache/e2e/demo-local
 
 .PHONY: demo
 demo: kind-create kind-setup kind-demo ## the demo in a kind cluster (needs docker, kind, kubectl and helm)

@@ -30,7 +30,7 @@ func pages(t *testing.T) []string {
 	found, err := filepath.Glob("*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, found)
-	return append(found, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "faults", "README.md"))
+	return append(found, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "test", "faults", "README.md"))
 }
 
 func read(t *testing.T, path string) string {

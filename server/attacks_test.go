@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAttackTable requires that the tests in faults/README.md exist in the named packages.
+// TestAttackTable requires that the tests in test/faults/README.md exist in the named packages.
 func TestAttackTable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../faults/README.md")
+	page, err := os.ReadFile("../test/faults/README.md")
 	require.NoError(t, err)
 	packages := regexp.MustCompile("`([a-z0-9/-]+)` ((?:[Tt]est|Fuzz)[^;|]*)")
 	names := regexp.MustCompile(`\b(?:[Tt]est|Fuzz)[A-Z]\w+`)

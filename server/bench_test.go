@@ -19,7 +19,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/bench"
+	"github.com/flux-resourceset/flux-resourceset/test/bench"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server"

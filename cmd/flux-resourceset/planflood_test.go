@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/bench"
+	"github.com/flux-resourceset/flux-resourceset/test/bench"
 )
 
 // Clients with a read token request thirty plans at a time, each with a different effect on each of 2,000 clusters.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/bench"
+	"github.com/flux-resourceset/flux-resourceset/test/bench"
 )
 
 // TestSlowReaders: a client with a read token requests large answers on many connections (a large revision, all clusters, explanations of
