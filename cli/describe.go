@@ -95,7 +95,7 @@ func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, doc
 }
 
 // valueOrigins are the documents that set values of inputs: by list and id, and by pointer.
-type valueOrigins map[string]map[string]api.Saying
+type valueOrigins map[string]map[string]api.ValueSource
 
 // loadOrigins requests the origins of a cluster's values; nil from an older server.
 func (s clusterCommands) loadOrigins(c *cli.Context, conn client, id string) (valueOrigins, error) {
@@ -109,7 +109,7 @@ func (s clusterCommands) loadOrigins(c *cli.Context, conn client, id string) (va
 	}
 	by := valueOrigins{}
 	for _, in := range ex.Inputs {
-		of := map[string]api.Saying{}
+		of := map[string]api.ValueSource{}
 		for _, v := range in.Values {
 			of[v.Pointer] = v.SaidBy
 		}
@@ -120,8 +120,8 @@ func (s clusterCommands) loadOrigins(c *cli.Context, conn client, id string) (va
 
 // origin is " from layer/ID" for an entry that only layers assign.
 func (b valueOrigins) origin(list, id string) string {
-	if say := b[list+"/"+id]["/id"]; say.Kind == layers.kind {
-		return " from " + shortOrigin(say)
+	if source := b[list+"/"+id]["/id"]; source.Kind == layers.kind {
+		return " from " + shortOrigin(source)
 	}
 	return ""
 }
@@ -140,8 +140,8 @@ func (b valueOrigins) settings(id string) []string {
 // patches counts the values of each origin other than the catalog.
 func (b valueOrigins) patches(id string) []string {
 	counts := map[string]int{}
-	for pointer, say := range b[components.inputs.name+"/"+id] {
-		if name := originName(say); name != "" && strings.HasPrefix(pointer, "/patches/") {
+	for pointer, source := range b[components.inputs.name+"/"+id] {
+		if name := originName(source); name != "" && strings.HasPrefix(pointer, "/patches/") {
 			counts[name]++
 		}
 	}
@@ -152,12 +152,12 @@ func (b valueOrigins) patches(id string) []string {
 	return by
 }
 
-func originName(say api.Saying) string {
-	switch say.Kind {
+func originName(source api.ValueSource) string {
+	switch source.Kind {
 	case clusters.kind:
 		return "its own"
 	case layers.kind:
-		return shortOrigin(say)
+		return shortOrigin(source)
 	}
 	return ""
 }
@@ -224,8 +224,8 @@ func (w *planWriter) components(components []api.FluxPlatformComponent, by value
 		if in.Source.OCITag != "latest" {
 			version += ", tag " + in.Source.OCITag
 		}
-		if says := by.settings(in.ID); len(says) > 0 {
-			version += fmt.Sprintf(" (%s)", strings.Join(says, ", "))
+		if sources := by.settings(in.ID); len(sources) > 0 {
+			version += fmt.Sprintf(" (%s)", strings.Join(sources, ", "))
 		}
 		rows[i] = [3]string{render.Printable(in.ID), render.Printable(in.Type), render.Printable(version)}
 		for n, cell := range rows[i] {
@@ -240,8 +240,8 @@ func (w *planWriter) components(components []api.FluxPlatformComponent, by value
 		if from := by.origin("platform-components", in.ID); from != "" {
 			notes = append(notes, render.Printable(strings.TrimSpace(from)))
 		}
-		if says := by.patches(in.ID); len(says) > 0 {
-			notes = append(notes, "patches: "+render.Printable(strings.Join(says, ", ")))
+		if sources := by.patches(in.ID); len(sources) > 0 {
+			notes = append(notes, "patches: "+render.Printable(strings.Join(sources, ", ")))
 		}
 		var line strings.Builder
 		for n, cell := range rows[i] {

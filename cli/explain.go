@@ -84,8 +84,8 @@ func explained(a answer) render.Output {
 			for _, in := range ex.Inputs {
 				for _, v := range in.Values {
 					var instead []string
-					for _, say := range v.InsteadOf {
-						instead = append(instead, shortOrigin(say)+" "+valueText(say.Value))
+					for _, source := range v.InsteadOf {
+						instead = append(instead, shortOrigin(source)+" "+valueText(source.Value))
 					}
 					t.Rows = append(t.Rows, []string{
 						in.List + "/" + in.ID, v.Pointer, valueText(v.Value), shortOrigin(v.SaidBy), strings.Join(instead, ", "),
@@ -114,12 +114,12 @@ func explained(a answer) render.Output {
 
 // setInRevision returns the revision that set a value: "<N" when it is older than N, the oldest revision that the server keeps;
 // empty for a default.
-func setInRevision(say api.Saying) string {
+func setInRevision(source api.ValueSource) string {
 	switch {
-	case say.SetBefore > 0:
-		return fmt.Sprintf("<%d", say.SetBefore)
-	case say.Revision > 0:
-		return strconv.FormatInt(say.Revision, 10)
+	case source.SetBefore > 0:
+		return fmt.Sprintf("<%d", source.SetBefore)
+	case source.Revision > 0:
+		return strconv.FormatInt(source.Revision, 10)
 	}
 	return ""
 }

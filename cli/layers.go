@@ -171,10 +171,10 @@ func layerEntries(value json.RawMessage) (json.RawMessage, error) {
 }
 
 // shortOrigin names the document that set a value.
-func shortOrigin(say api.Saying) string {
-	kind := strings.ReplaceAll(say.Kind, "_", " ")
-	if n, ok := findKind(say.Kind); ok {
+func shortOrigin(source api.ValueSource) string {
+	kind := strings.ReplaceAll(source.Kind, "_", " ")
+	if n, ok := findKind(source.Kind); ok {
 		kind = n.name
 	}
-	return fmt.Sprintf("%s/%s", kind, say.ID)
+	return fmt.Sprintf("%s/%s", kind, source.ID)
 }

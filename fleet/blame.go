@@ -20,23 +20,23 @@ const blamePage = 250
 // Defaults, which no revision set, have neither. It reads the changes of the documents back to the oldest of these
 // revisions, and ends with ctx.
 func (s *State) Blame(ctx context.Context, ex *api.Explanation, history DocumentHistory) error {
-	sayings := map[DocumentName][]*api.Saying{}
+	sources := map[DocumentName][]*api.ValueSource{}
 	for i := range ex.Inputs {
 		for j := range ex.Inputs[i].Values {
 			v := &ex.Inputs[i].Values[j]
-			for _, say := range append([]*api.Saying{&v.SaidBy}, pointers(v.InsteadOf)...) {
-				if say.Pointer != "" { // otherwise it is a default
-					name := DocumentName{Kind(say.Kind), say.ID}
-					sayings[name] = append(sayings[name], say)
+			for _, source := range append([]*api.ValueSource{&v.SaidBy}, pointers(v.InsteadOf)...) {
+				if source.Pointer != "" { // otherwise it is a default
+					name := DocumentName{Kind(source.Kind), source.ID}
+					sources[name] = append(sources[name], source)
 				}
 			}
 		}
 	}
-	found := make(map[DocumentName]*explain.Blame, len(sayings))
-	for name, of := range sayings {
+	found := make(map[DocumentName]*explain.Blame, len(sources))
+	for name, of := range sources {
 		var values []string
-		for _, say := range of {
-			values = append(values, settingPointers(say)...)
+		for _, source := range of {
+			values = append(values, settingPointers(source)...)
 		}
 		doc := s.docs[name.Kind][name.ID]
 		blame, err := explain.NewBlame(doc.Body, values)
@@ -49,13 +49,13 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 	if err != nil {
 		return err
 	}
-	for name, of := range sayings {
-		for _, say := range of {
-			for _, pointer := range settingPointers(say) {
-				say.Revision = max(say.Revision, found[name].Revision(pointer))
+	for name, of := range sources {
+		for _, source := range of {
+			for _, pointer := range settingPointers(source) {
+				source.Revision = max(source.Revision, found[name].Revision(pointer))
 			}
-			if say.Revision == 0 {
-				say.SetBefore = int64(oldest)
+			if source.Revision == 0 {
+				source.SetBefore = int64(oldest)
 			}
 		}
 	}
@@ -100,18 +100,18 @@ func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*expla
 	}
 }
 
-// settingPointers returns the places in a document whose last change set the value of a saying. An entry that is enabled by
+// settingPointers returns the places in a document whose last change set the value of a source. An entry that is enabled by
 // default is set by the revision that added the entry, or that removed enabled.
-func settingPointers(say *api.Saying) []string {
-	if say.Value.IsSpecified() {
-		return []string{say.Pointer}
+func settingPointers(source *api.ValueSource) []string {
+	if source.Value.IsSpecified() {
+		return []string{source.Pointer}
 	}
-	return []string{say.Pointer + "/id", say.Pointer + "/enabled"}
+	return []string{source.Pointer + "/id", source.Pointer + "/enabled"}
 }
 
 // pointers returns pointers to the elements of a list.
-func pointers(all []api.Saying) []*api.Saying {
-	out := make([]*api.Saying, len(all))
+func pointers(all []api.ValueSource) []*api.ValueSource {
+	out := make([]*api.ValueSource, len(all))
 	for i := range all {
 		out[i] = &all[i]
 	}

@@ -24,7 +24,7 @@ func (w *world) attributed(cluster, list, id, pointer string) []string {
 	require.Len(w.t, ex.Inputs, 1)
 	var out []string
 	for _, v := range ex.Inputs[0].Values {
-		for _, say := range append([]api.Saying{v.SaidBy}, v.InsteadOf...) {
+		for _, say := range append([]api.ValueSource{v.SaidBy}, v.InsteadOf...) {
 			text := fmt.Sprintf("%s %s %d", say.Kind, say.ID, say.Revision)
 			if say.SetBefore > 0 {
 				text = fmt.Sprintf("%s %s before %d", say.Kind, say.ID, say.SetBefore)
@@ -123,7 +123,7 @@ func TestBlameAgreesWithEveryVersion(t *testing.T) {
 			require.NoError(rt, w.state.Blame(t.Context(), &ex, &w.log))
 			for _, in := range ex.Inputs {
 				for _, v := range in.Values {
-					for _, say := range append([]api.Saying{v.SaidBy}, v.InsteadOf...) {
+					for _, say := range append([]api.ValueSource{v.SaidBy}, v.InsteadOf...) {
 						want, found := w.setBy(rt, say)
 						if !found {
 							want = 0
@@ -138,7 +138,7 @@ func TestBlameAgreesWithEveryVersion(t *testing.T) {
 }
 
 // setBy searches every version of a document, from the newest one.
-func (w *world) setBy(rt *rapid.T, say api.Saying) (Revision, bool) {
+func (w *world) setBy(rt *rapid.T, say api.ValueSource) (Revision, bool) {
 	if say.Pointer == "" {
 		return 0, false
 	}

@@ -32,7 +32,7 @@ func TestExplainNamesAllSources(t *testing.T) {
 	require.Len(t, ex.Inputs[0].Values, 1)
 	v := ex.Inputs[0].Values[0]
 	require.Equal(t, "9", textOfValue(v.Value))
-	say := func(s api.Saying) string {
+	say := func(s api.ValueSource) string {
 		return fmt.Sprintf("%s %s %s %s", s.Kind, s.ID, s.Pointer, textOfValue(s.Value))
 	}
 	require.Equal(t, "cluster c2 /patches/grafana/replicas 9", say(v.SaidBy))
@@ -143,7 +143,7 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 		}
 		value := lookUp(rt, in, v.Pointer)
 		require.JSONEq(rt, jsonOf(rt, value), textOfValue(v.Value), v.Pointer)
-		said := append([]api.Saying{v.SaidBy}, v.InsteadOf...)
+		said := append([]api.ValueSource{v.SaidBy}, v.InsteadOf...)
 		for i, say := range said {
 			doc := s.docs[Kind(say.Kind)][say.ID]
 			require.NotNil(rt, doc, "%+v", say)
@@ -168,7 +168,7 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 }
 
 // rank orders the documents of a cluster by precedence.
-func rank(s *State, say api.Saying) int {
+func rank(s *State, say api.ValueSource) int {
 	switch Kind(say.Kind) { //nolint:exhaustive // all others are definitions
 	case KindCluster:
 		return maxPriority + 2

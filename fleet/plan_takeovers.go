@@ -109,9 +109,9 @@ func (t *takeovers) warning(a affected, list *descriptor, id string, begun []obj
 		}
 		names = append(names, name)
 	}
-	fate := "Flux keeps all of them when the definition is taken off"
+	fate := "Flux keeps all of them when the definition is removed"
 	if len(deleted) > 0 {
-		fate = fmt.Sprintf("when the definition is taken off, Flux deletes %s, even if it existed before; the annotation %s: %s prevents that",
+		fate = fmt.Sprintf("when the definition is removed, Flux deletes %s, even if it existed before; the annotation %s: %s prevents that",
 			strings.Join(deleted, ", "), pruneKey, pruneDisabled)
 	}
 	return fmt.Sprintf("%s %q begins to make %s%s: Flux takes over an object that exists already and removes what kubectl, helm or kustomize set and the template does not list; %s",

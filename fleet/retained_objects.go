@@ -74,9 +74,9 @@ func (t *resourceType) wrongRemoval(r *rendered) string {
 		var reason string
 		switch {
 		case o.existsEverywhere():
-			reason = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is taken off", o)
+			reason = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is removed", o)
 		case t.Removal == removalKeep:
-			reason = fmt.Sprintf("removal is %q, but Flux would delete %s when the definition is taken off", removalKeep, o)
+			reason = fmt.Sprintf("removal is %q, but Flux would delete %s when the definition is removed", removalKeep, o)
 		default:
 			continue
 		}

@@ -56,11 +56,11 @@ func (s *Server) attribute(ctx context.Context, st *fleet.State, out *api.Explan
 	if err := st.Blame(ctx, out, &history{ctx: ctx, log: s.cfg.History}); err != nil {
 		return err
 	}
-	says := sayingsOf(*out)
+	sources := valueSources(*out)
 	revisions := map[fleet.Revision]bool{}
-	for _, say := range says {
-		if say.Revision > 0 {
-			revisions[fleet.Revision(say.Revision)] = true
+	for _, source := range sources {
+		if source.Revision > 0 {
+			revisions[fleet.Revision(source.Revision)] = true
 		}
 	}
 	commits := make(map[int64]fleet.Commit, len(revisions))
@@ -73,25 +73,25 @@ func (s *Server) attribute(ctx context.Context, st *fleet.State, out *api.Explan
 			commits[int64(commit.Revision)] = commit.Commit
 		}
 	}
-	for _, say := range says {
-		if commit, known := commits[say.Revision]; known {
-			say.At, say.Actor, say.Author = &commit.At, commit.Actor, commit.Author
+	for _, source := range sources {
+		if commit, known := commits[source.Revision]; known {
+			source.At, source.Actor, source.Author = &commit.At, commit.Actor, commit.Author
 		}
 	}
 	return nil
 }
 
-// sayingsOf returns all documents and values of an explanation.
-func sayingsOf(out api.Explanation) []*api.Saying {
-	var says []*api.Saying
+// valueSources returns all documents and values of an explanation.
+func valueSources(out api.Explanation) []*api.ValueSource {
+	var sources []*api.ValueSource
 	for i := range out.Inputs {
 		for j := range out.Inputs[i].Values {
 			v := &out.Inputs[i].Values[j]
-			says = append(says, &v.SaidBy)
+			sources = append(sources, &v.SaidBy)
 			for k := range v.InsteadOf {
-				says = append(says, &v.InsteadOf[k])
+				sources = append(sources, &v.InsteadOf[k])
 			}
 		}
 	}
-	return says
+	return sources
 }

@@ -118,7 +118,7 @@ type valueRow struct {
 }
 
 type sourceView struct {
-	api.Saying
+	api.ValueSource
 	Text, Link string
 }
 
@@ -135,8 +135,8 @@ func showInput(req *pageRequest) error {
 			row := valueRow{Pointer: value.Pointer}
 			row.Value, row.Hidden = redact.JSON(value.Pointer, valueText(value.Value), req.reveal())
 			row.Source = makeSource(value.SaidBy, value.Pointer, req.reveal())
-			for _, say := range value.InsteadOf {
-				row.Overridden = append(row.Overridden, makeSource(say, value.Pointer, req.reveal()))
+			for _, source := range value.InsteadOf {
+				row.Overridden = append(row.Overridden, makeSource(source, value.Pointer, req.reveal()))
 			}
 			view.Hidden = view.Hidden || row.Hidden
 			view.AnyOverridden = view.AnyOverridden || len(row.Overridden) > 0
@@ -148,16 +148,16 @@ func showInput(req *pageRequest) error {
 }
 
 // makeSource returns a source of a value, masked unless reveal is set, with a link to its document.
-func makeSource(say api.Saying, pointer string, reveal bool) sourceView {
-	out := sourceView{Saying: say}
-	out.Text, _ = redact.JSON(pointer, valueText(say.Value), reveal)
-	switch say.Kind {
+func makeSource(source api.ValueSource, pointer string, reveal bool) sourceView {
+	out := sourceView{ValueSource: source}
+	out.Text, _ = redact.JSON(pointer, valueText(source.Value), reveal)
+	switch source.Kind {
 	case "cluster":
-		out.Link = link("clusters", say.ID)
+		out.Link = link("clusters", source.ID)
 	case "platform_component":
-		out.Link = link("components", say.ID)
+		out.Link = link("components", source.ID)
 	case "layer":
-		out.Link = link("layers", say.ID)
+		out.Link = link("layers", source.ID)
 	}
 	return out
 }

@@ -172,7 +172,7 @@ func (ad *adviser) problem(d *adopted, pointer string) {
 		}
 		set(to, "templates that use cluster.name name objects after it")
 	case kind == fleet.KindNamespace && pointer == "/deletion_policy":
-		ad.advise("Flux keeps it when it is taken off a cluster", "--orphan", d.id)
+		ad.advise("Flux keeps it when it is removed from a cluster", "--orphan", d.id)
 	case kind == fleet.KindComponent && pointer == "/component_path" && text == "":
 		set(d.id, "the path of the chart or artifact")
 	case kind == fleet.KindComponent && pointer == "/oci_url":

@@ -36,7 +36,7 @@ func fixFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "rename", Usage: "`KIND/OLD=NEW` id of a component, namespace, rolebinding or cluster, in everything that refers to it, too; repeat for more"},
 		&cli.StringSliceFlag{Name: "rename-cluster", Usage: "`OLD=NEW`: the same as --rename cluster/OLD=NEW"},
 		&cli.StringSliceFlag{Name: "environment", Usage: "`OLD=NEW` environment of clusters; OLD may be empty; repeat for more"},
-		&cli.StringSliceFlag{Name: "orphan", Usage: "`NAMESPACE` that Flux keeps when it is taken off a cluster (deletion_policy: orphan); repeat for more"},
+		&cli.StringSliceFlag{Name: "orphan", Usage: "`NAMESPACE` that Flux keeps when it is removed from a cluster (deletion_policy: orphan); repeat for more"},
 		&cli.StringSliceFlag{Name: "drop", Usage: "`KIND/ID` of a document to leave out; repeat for more"},
 		&cli.StringSliceFlag{Name: "set", Usage: "`KIND/ID/FIELD=VALUE` of a document: JSON where the field holds something else than text; without a value the field is left out; repeat for more"},
 	}

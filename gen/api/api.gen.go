@@ -758,10 +758,10 @@ type ExplainedValue struct {
 	Value nullable.Nullable[json.RawMessage] `json:"value"`
 
 	// SaidBy A document that sets a value, and the location in it.
-	SaidBy Saying `json:"said_by"`
+	SaidBy ValueSource `json:"said_by"`
 
 	// InsteadOf The overridden values, the highest first.
-	InsteadOf []Saying `json:"instead_of"`
+	InsteadOf []ValueSource `json:"instead_of"`
 }
 
 // Explanation Every value that a cluster is served, and the document that sets it.
@@ -3110,52 +3110,6 @@ type RoleBindingUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// Saying A document that sets a value, and the location in it.
-type Saying struct {
-	// Kind cluster, layer, platform_component, namespace, rolebinding, resource_type, or resource/TYPE.
-	//
-	// Example: layer
-	Kind string `json:"kind"`
-
-	// ID Example: prod-eu
-	ID string `json:"id"`
-
-	// Pointer Where in the document (RFC 6901).
-	//
-	// Example: /patches/podinfo/replicaCount
-	Pointer string `json:"pointer"`
-
-	// Value The value there; null where a layer hides the values of lower ones, absent where it is a default.
-	//
-	// Example: 3
-	Value nullable.Nullable[json.RawMessage] `json:"value,omitempty"`
-
-	// Revision The revision that set this value in the document. Absent for a default, and where `set_before` is present.
-	//
-	// Example: 42
-	Revision int64 `json:"revision,omitempty"`
-
-	// At Time of that revision.
-	//
-	// Example: 2026-01-02T03:04:05.678901Z
-	At *time.Time `json:"at,omitempty"`
-
-	// Actor Name of the token that made it.
-	//
-	// Example: static-write
-	Actor string `json:"actor,omitempty"`
-
-	// Author X-Change-Author of that revision, as it was claimed.
-	//
-	// Example: ann@example.com
-	Author string `json:"author,omitempty"`
-
-	// SetBefore Present when the revision that set the value was removed (HISTORY_RETENTION): the oldest revision that is kept. The value was set before it.
-	//
-	// Example: 120
-	SetBefore int64 `json:"set_before,omitempty"`
-}
-
 // Spec The fields of a definition, as the schema of its type has them.
 //
 // Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
@@ -3318,6 +3272,52 @@ type TokenSecret struct {
 	//
 	// Example: 2026-01-03T03:04:05.678901Z
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// ValueSource A document that sets a value, and the location in it.
+type ValueSource struct {
+	// Kind cluster, layer, platform_component, namespace, rolebinding, resource_type, or resource/TYPE.
+	//
+	// Example: layer
+	Kind string `json:"kind"`
+
+	// ID Example: prod-eu
+	ID string `json:"id"`
+
+	// Pointer Where in the document (RFC 6901).
+	//
+	// Example: /patches/podinfo/replicaCount
+	Pointer string `json:"pointer"`
+
+	// Value The value there; null where a layer hides the values of lower ones, absent where it is a default.
+	//
+	// Example: 3
+	Value nullable.Nullable[json.RawMessage] `json:"value,omitempty"`
+
+	// Revision The revision that set this value in the document. Absent for a default, and where `set_before` is present.
+	//
+	// Example: 42
+	Revision int64 `json:"revision,omitempty"`
+
+	// At Time of that revision.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	At *time.Time `json:"at,omitempty"`
+
+	// Actor Name of the token that made it.
+	//
+	// Example: static-write
+	Actor string `json:"actor,omitempty"`
+
+	// Author X-Change-Author of that revision, as it was claimed.
+	//
+	// Example: ann@example.com
+	Author string `json:"author,omitempty"`
+
+	// SetBefore Present when the revision that set the value was removed (HISTORY_RETENTION): the oldest revision that is kept. The value was set before it.
+	//
+	// Example: 120
+	SetBefore int64 `json:"set_before,omitempty"`
 }
 
 // ValuesReference An object in namespace flux-system of the cluster that holds Helm values as YAML. Its content never comes here.

@@ -146,7 +146,7 @@ func TestObjectPatches(t *testing.T) {
 	c.setSays("object-live-typed", "")
 	c.field(typed, "typed", "data", "foo")
 
-	// The fields are given up, and then the patch is taken off: fields of others stay.
+	// The fields are given up, and then the patch is removed: fields of others stay.
 	given := map[*unstructured.Unstructured][]string{
 		team: {"metadata", "labels", "foo"}, shared: {"data", "foo"}, settings: {"spec", "authentication", "oidc", "clientID"},
 	}
@@ -174,7 +174,7 @@ func TestObjectPatches(t *testing.T) {
 		c.gone(fluxAPI, "ResourceSet", c.ns, "object-"+name)
 	}
 	c.settled()
-	theirs("after the patches were taken off")
+	theirs("after the patches were removed")
 	// Without giving up first, the fields stay too, and the object is not deleted.
 	c.field(contested, "ours", "data", "foo")
 	c.field(c.exists("v1", "ConfigMap", space, "live-upsert"), "bar", "data", "foo")

@@ -25,7 +25,7 @@ func (of *input) explainValues(paths map[string]any) {
 		}
 		found.add(of.Definition, "patches", path)
 		value, served := paths[path]
-		if !served && !slices.ContainsFunc(found.all, func(s api.Saying) bool { return !s.Value.IsNull() }) {
+		if !served && !slices.ContainsFunc(found.all, func(s api.ValueSource) bool { return !s.Value.IsNull() }) {
 			continue // there was nothing to remove
 		}
 		of.add(jsontext.Pointer("patches", path), value, found)
@@ -52,7 +52,7 @@ func (of *input) patched(served map[string]any) []string {
 
 // sources collects the documents that set a value, the highest first.
 type sources struct {
-	all []api.Saying
+	all []api.ValueSource
 	err error
 }
 
@@ -68,7 +68,7 @@ func (o *sources) add(p Place, keys ...any) {
 }
 
 // valueAt returns the value that a document sets at a pointer, given as keys, and false if it sets none.
-func (p Place) valueAt(keys ...any) (api.Saying, bool, error) {
+func (p Place) valueAt(keys ...any) (api.ValueSource, bool, error) {
 	out := p.source(keys...)
 	v, present := at(p.Object, keys)
 	if !present {
@@ -79,9 +79,9 @@ func (p Place) valueAt(keys ...any) (api.Saying, bool, error) {
 	return out, true, err
 }
 
-// source returns a saying without its value.
-func (p Place) source(keys ...any) api.Saying {
-	return api.Saying{Kind: p.Kind, ID: p.ID, Pointer: jsontext.Pointer(keys...)}
+// source returns a source without its value.
+func (p Place) source(keys ...any) api.ValueSource {
+	return api.ValueSource{Kind: p.Kind, ID: p.ID, Pointer: jsontext.Pointer(keys...)}
 }
 
 // at returns the value at a path of keys.

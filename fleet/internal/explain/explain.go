@@ -173,8 +173,8 @@ func (of *input) add(at string, value any, found sources) {
 		return
 	}
 	if len(found.all) == 0 {
-		found.all = []api.Saying{of.Definition.source()}
+		found.all = []api.ValueSource{of.Definition.source()}
 	}
-	instead := slices.DeleteFunc(slices.Clone(found.all[1:]), func(s api.Saying) bool { return s.Value.IsNull() })
-	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: jsontext.Nullable(encoded), SaidBy: found.all[0], InsteadOf: append([]api.Saying{}, instead...)})
+	instead := slices.DeleteFunc(slices.Clone(found.all[1:]), func(s api.ValueSource) bool { return s.Value.IsNull() })
+	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: jsontext.Nullable(encoded), SaidBy: found.all[0], InsteadOf: append([]api.ValueSource{}, instead...)})
 }
