@@ -62,6 +62,20 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestCommandsNamePackages: the packages and directories of `go run`, `go test` and `cd` in the pages exist.
+func TestCommandsNamePackages(t *testing.T) {
+	t.Parallel()
+	command := regexp.MustCompile(`(?:go (?:run|test) (?:\S+ )*?\./|\(cd )([a-z][\w/-]*)`)
+	found := 0
+	for _, page := range pages(t) {
+		for _, m := range command.FindAllStringSubmatch(read(t, page), -1) {
+			require.DirExists(t, filepath.Join(root, m[1]), "%s: %s", page, m[0])
+			found++
+		}
+	}
+	require.NotZero(t, found)
+}
+
 // existing is the path, or for a directory something in it: a link may lead to either.
 func existing(path string) string {
 	if entries, err := os.ReadDir(path); err == nil {

@@ -222,7 +222,7 @@ func TestClusterChartUpgrade(t *testing.T) {
 	for example, name := range map[string]string{"network-policies": "rel-policies", "object-patches": "rel-patches"} {
 		_, last[name] = c.resourceType(filepath.Join(lastRelease, example+".yaml"), name)
 		var definition object
-		definition, present[name] = c.resourceType(filepath.Join("..", "examples", "resource-types", example, "type.yaml"), name)
+		definition, present[name] = c.resourceType(filepath.Join("..", "..", "examples", "resource-types", example, "type.yaml"), name)
 		define(t, "resource_types", definition)
 		c.types = append(c.types, name)
 	}

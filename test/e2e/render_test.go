@@ -33,7 +33,7 @@ func buildRenderers(t *testing.T) renderers {
 	}
 	ours := filepath.Join(t.TempDir(), "flux-resourceset-cli")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", ours, "./cmd/flux-resourceset-cli")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -27,7 +27,7 @@ func setupTyped(t *testing.T, id string, document object, types ...string) *clus
 	t.Helper()
 	var custom []object
 	for _, name := range types {
-		text, err := os.ReadFile(filepath.Join("..", "examples", "resource-types", name, "type.yaml"))
+		text, err := os.ReadFile(filepath.Join("..", "..", "examples", "resource-types", name, "type.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ spec:
 // TestDocumentedType: with a minimal definition of the type in docs/resource-types.md, no traffic reaches the pods.
 func TestDocumentedType(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "docs", "resource-types.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "resource-types.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 )
 
-const source = ".."
+const source = "../.."
 
 // invoke runs the program and returns its exit code and output.
 func invoke(t *testing.T, args ...string) (code int, said string) {
