@@ -80,7 +80,7 @@ func explained(a answer) render.Output {
 			if err := a.decode(&ex); err != nil {
 				return nil, err
 			}
-			t := render.Table{Header: []string{"INPUT", "VALUE OF", "VALUE", "SAID BY", "INSTEAD OF", "AT", "REVISION", "ACTOR"}, Narrow: 5}
+			t := render.Table{Header: []string{"INPUT", "POINTER", "VALUE", "SOURCE", "OVERRIDES", "SOURCE POINTER", "REVISION", "ACTOR"}, Narrow: 5}
 			for _, in := range ex.Inputs {
 				for _, v := range in.Values {
 					var instead []string

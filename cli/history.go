@@ -118,7 +118,7 @@ var servedRevisionView = view{
 	},
 }
 
-const servedColumn = 5 // after WHAT
+const servedColumn = 5 // after SUMMARY
 
 func (v kindCommands) rollbackCommand() *cli.Command {
 	return &cli.Command{

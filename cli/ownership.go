@@ -164,7 +164,7 @@ func ownership(a answer, cluster, component string) (render.Output, error) {
 	return render.Output{
 		Document: a.body,
 		Tables: func() ([]render.Table, error) {
-			t := render.Table{Header: []string{"VALUE", "IS", "OWNERS"}}
+			t := render.Table{Header: []string{"PATH", "VALUE", "OWNERS"}}
 			for _, path := range render.SortedKeys(owned.Values) {
 				slices.Sort(owners[path])
 				t.Rows = append(t.Rows, []string{path, string(owned.Values[path]), strings.Join(owners[path], ",")})

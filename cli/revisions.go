@@ -13,7 +13,7 @@ import (
 
 // revisionView shows revisions, single ones and those of a list.
 var revisionView = view{
-	header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "WHAT", "REASON", "COMMIT", "REQUEST"},
+	header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "SUMMARY", "REASON", "COMMIT", "REQUEST"},
 	narrow: 6,
 	row: rowOf(func(d api.RevisionSummary) []string {
 		return []string{

@@ -65,13 +65,13 @@ func TestTerminal(t *testing.T) {
 func TestNarrowTable(t *testing.T) {
 	t.Parallel()
 	out := render.Output{Tables: func() ([]render.Table, error) {
-		return []render.Table{{Header: []string{"ID", "REASON", "WHAT"}, Rows: [][]string{{"1", "", "created namespace/a"}, {"2", "", "deleted"}}}}, nil
+		return []render.Table{{Header: []string{"ID", "REASON", "SUMMARY"}, Rows: [][]string{{"1", "", "created namespace/a"}, {"2", "", "deleted"}}}}, nil
 	}}
 	for width, want := range map[int]string{
-		0:  "ID   REASON   WHAT\n1    -        created namespace/a\n2    -        deleted\n",
-		33: "ID   REASON   WHAT\n1    -        created namespace/a\n2    -        deleted\n",
-		29: "ID  WHAT\n1   created namespace/a\n2   deleted\n",
-		20: "ID  WHAT\n1   created namespa…\n2   deleted\n",
+		0:  "ID   REASON   SUMMARY\n1    -        created namespace/a\n2    -        deleted\n",
+		33: "ID   REASON   SUMMARY\n1    -        created namespace/a\n2    -        deleted\n",
+		29: "ID  SUMMARY\n1   created namespace/a\n2   deleted\n",
+		20: "ID  SUMMARY\n1   created namespa…\n2   deleted\n",
 	} {
 		var b strings.Builder
 		if err := out.Write(&b, render.Style{Format: "table", Width: width}); err != nil || b.String() != want {
