@@ -16,6 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -48,10 +49,10 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "poll-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses, --api-url)"},
-			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + fluxNamespace + " whose key token is the poll token; empty if the certificate in --tls-secret replaces it"},
+			&cli.StringFlag{Name: "token-secret", Value: tokenSecret, Usage: "`NAME` of the Secret in " + resourceset.Namespace + " whose key token is the poll token; empty if the certificate in --tls-secret replaces it"},
 			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
 			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it"},
-			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + fluxNamespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
+			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + resourceset.Namespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
 			&cli.DurationFlag{Name: "interval", Usage: "interval of polls (default: 5m)"},
 			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster sends no receipts for applied inputs"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
@@ -120,7 +121,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		}
 	}
 	if id.token == "" && id.secret != "" {
-		s.note("The poll token is expected in Secret %s/%s, key token.", fluxNamespace, id.secret)
+		s.note("The poll token is expected in Secret %s/%s, key token.", resourceset.Namespace, id.secret)
 	}
 	if c.Bool("values") {
 		return s.printChartValues(c, id)
@@ -244,10 +245,10 @@ func (s bootstrapper) clusterOf(c *cli.Context, conn client, cluster string) (ap
 
 // printChartValues prints values of the chart flux-resourceset-cluster. All others keep the chart's defaults.
 func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
-	values := kubeObject{
-		"cluster": kubeObject{"name": id.cluster.ClusterName, "dns": id.cluster.ClusterDNS, "environment": id.cluster.Environment},
+	values := resourceset.Object{
+		"cluster": resourceset.Object{"name": id.cluster.ClusterName, "dns": id.cluster.ClusterDNS, "environment": id.cluster.Environment},
 	}
-	reach := kubeObject{"url": id.url}
+	reach := resourceset.Object{"url": id.url}
 	switch {
 	case id.secret == "": // the certificate authenticates
 	case id.token == "":
@@ -258,19 +259,19 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 		return args.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --token-file", tokenSecret)
 	}
 	if id.tlsSecret != "" {
-		reach["tls"] = kubeObject{"existingSecret": id.tlsSecret}
+		reach["tls"] = resourceset.Object{"existingSecret": id.tlsSecret}
 	}
 	values["api"] = reach
 	if id.interval != "" {
 		values["interval"] = id.interval
 	}
 	if id.noReceipts {
-		values["receipts"] = kubeObject{"enabled": false}
+		values["receipts"] = resourceset.Object{"enabled": false}
 	}
 	if len(id.types) > 0 {
-		custom := make([]kubeObject, len(id.types))
+		custom := make([]resourceset.Object, len(id.types))
 		for i, of := range id.types {
-			custom[i] = kubeObject{"type": of.ID, "template": of.Template}
+			custom[i] = resourceset.Object{"type": of.ID, "template": of.Template}
 		}
 		values["customResources"] = custom
 	}
@@ -285,36 +286,36 @@ func (s bootstrapper) printChartValues(c *cli.Context, id identityOf) error {
 }
 
 // manifests returns the shipped manifests with the names of this cluster.
-func (id identityOf) manifests() ([]kubeObject, error) {
-	shipped, err := parseObjects(charts.Manifests)
+func (id identityOf) manifests() ([]resourceset.Object, error) {
+	shipped, err := resourceset.ParseObjects(charts.Manifests)
 	if err != nil {
 		return nil, err
 	}
-	named := func(kind, name string) kubeObject {
-		return kubeObject{"apiVersion": "v1", "kind": kind, "metadata": kubeObject{
-			"name": name, "namespace": fluxNamespace, "labels": kubeObject{"app.kubernetes.io/name": "flux-resourceset-cluster"},
+	named := func(kind, name string) resourceset.Object {
+		return resourceset.Object{"apiVersion": "v1", "kind": kind, "metadata": resourceset.Object{
+			"name": name, "namespace": resourceset.Namespace, "labels": resourceset.Object{"app.kubernetes.io/name": "flux-resourceset-cluster"},
 		}}
 	}
 	identity := named("ConfigMap", "cluster-identity")
-	identity["data"] = kubeObject{
+	identity["data"] = resourceset.Object{
 		"CLUSTER_NAME": id.cluster.ClusterName, "CLUSTER_DNS": id.cluster.ClusterDNS,
 		"ENVIRONMENT": id.cluster.Environment, "INTERNAL_API_URL": id.url,
 	}
-	objects := []kubeObject{identity}
+	objects := []resourceset.Object{identity}
 	if id.token != "" {
 		secret := named("Secret", id.secret)
-		secret["type"], secret["stringData"] = "Opaque", kubeObject{"token": id.token}
+		secret["type"], secret["stringData"] = "Opaque", resourceset.Object{"token": id.token}
 		objects = append(objects, secret)
 	}
 	for _, of := range id.types {
-		made, err := typeObjects(of)
+		made, err := objectsOfType(charts.Manifests, of)
 		if err != nil {
 			return nil, err
 		}
 		shipped = append(shipped, made...)
 	}
 	for _, obj := range shipped {
-		if textAt(obj, "kind") == kindProvider {
+		if resourceset.Text(obj, "kind") == resourceset.ProviderKind {
 			id.address(obj)
 		}
 		objects = append(objects, obj)
@@ -323,13 +324,13 @@ func (id identityOf) manifests() ([]kubeObject, error) {
 }
 
 // address points a provider at the API.
-func (id identityOf) address(obj kubeObject) {
-	spec, _ := obj["spec"].(kubeObject)
+func (id identityOf) address(obj resourceset.Object) {
+	spec, _ := obj["spec"].(resourceset.Object)
 	named := strings.NewReplacer("${INTERNAL_API_URL}", id.url, "${CLUSTER_DNS}", id.cluster.ClusterDNS)
-	spec["url"] = named.Replace(textAt(spec, "url"))
+	spec["url"] = named.Replace(resourceset.Text(spec, "url"))
 	id.nameCluster(spec)
 	id.addressReceipts(spec, named)
-	spec["secretRef"] = kubeObject{"name": id.secret}
+	spec["secretRef"] = resourceset.Object{"name": id.secret}
 	if id.secret == "" {
 		delete(spec, "secretRef")
 	}
@@ -337,27 +338,27 @@ func (id identityOf) address(obj kubeObject) {
 		spec["insecure"] = true
 	}
 	if id.tlsSecret != "" {
-		spec["certSecretRef"] = kubeObject{"name": id.tlsSecret}
+		spec["certSecretRef"] = resourceset.Object{"name": id.tlsSecret}
 	}
-	metadata, _ := obj["metadata"].(kubeObject)
-	if annotations, ok := metadata["annotations"].(kubeObject); ok && id.interval != "" {
+	metadata, _ := obj["metadata"].(resourceset.Object)
+	if annotations, ok := metadata["annotations"].(resourceset.Object); ok && id.interval != "" {
 		annotations[reconcileEvery] = id.interval
 	}
 }
 
 // nameCluster sets the DNS name that the templates require in each response.
-func (id identityOf) nameCluster(spec kubeObject) {
-	defaults, _ := spec["defaultValues"].(kubeObject)
-	if settings, ok := defaults["settings"].(kubeObject); ok {
+func (id identityOf) nameCluster(spec resourceset.Object) {
+	defaults, _ := spec["defaultValues"].(resourceset.Object)
+	if settings, ok := defaults["settings"].(resourceset.Object); ok {
 		settings["clusterDNS"] = id.cluster.ClusterDNS
 	}
 }
 
 // addressReceipts configures how the templates send receipts to the API: in the same way as the provider polls.
-func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
-	defaults, _ := spec["defaultValues"].(kubeObject)
-	settings, _ := defaults["settings"].(kubeObject)
-	receipts, _ := settings["receipts"].(kubeObject)
+func (id identityOf) addressReceipts(spec resourceset.Object, named *strings.Replacer) {
+	defaults, _ := spec["defaultValues"].(resourceset.Object)
+	settings, _ := defaults["settings"].(resourceset.Object)
+	receipts, _ := settings["receipts"].(resourceset.Object)
 	switch {
 	case receipts == nil:
 		return
@@ -365,7 +366,7 @@ func (id identityOf) addressReceipts(spec kubeObject, named *strings.Replacer) {
 		delete(settings, "receipts")
 		return
 	}
-	receipts["url"] = named.Replace(textAt(receipts, "url"))
+	receipts["url"] = named.Replace(resourceset.Text(receipts, "url"))
 	receipts["secret"] = id.secret
 	if id.secret == "" {
 		delete(receipts, "secret")

@@ -14,9 +14,8 @@ import (
 // inputType is one of the lists that a cluster's Flux polls.
 type inputType struct {
 	name string
-	// template is the ResourceSet that renders them on clusters.
+	// template is the shipped ResourceSet that renders them on clusters; empty for resource types.
 	template string
-	wrong    error // the reason why the template cannot be used; nil: there is none
 	view     view
 }
 

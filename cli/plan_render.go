@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -23,17 +24,19 @@ const (
 	renderedClusters = 100
 	// silentlyRendered is the largest number of clusters whose inputs are requested to detect a change without effect.
 	silentlyRendered = 20
+	// inputAnnotation holds the receipt of an object's input.
+	inputAnnotation = "event.toolkit.fluxcd.io/input"
 )
 
 // objectChange is the change of one Kubernetes object.
 type objectChange struct {
-	Action     string     `json:"action"` // create, update or delete
-	APIVersion string     `json:"api_version"`
-	Kind       string     `json:"kind"`
-	Namespace  string     `json:"namespace"`
-	Name       string     `json:"name"`
-	Before     kubeObject `json:"before,omitempty"`
-	After      kubeObject `json:"after,omitempty"`
+	Action     string             `json:"action"` // create, update or delete
+	APIVersion string             `json:"api_version"`
+	Kind       string             `json:"kind"`
+	Namespace  string             `json:"namespace"`
+	Name       string             `json:"name"`
+	Before     resourceset.Object `json:"before,omitempty"`
+	After      resourceset.Object `json:"after,omitempty"`
 
 	was, is string // both as YAML
 }
@@ -76,13 +79,12 @@ var errMovedOn = errors.New("the fleet was changed while its clusters were looke
 // rendering compares the objects of clusters.
 type rendering struct {
 	renderer
-	c         *cli.Context
-	conn      client
-	sets      []resourceSet
-	providers map[string]provider
-	ops       []operation // of the plan
-	base      int64       // the plan's revision
-	lists     map[string]inputType
+	c     *cli.Context
+	conn  client
+	sets  []resourceset.Set
+	ops   []operation // of the plan
+	base  int64       // the plan's revision
+	lists map[string]inputType
 }
 
 // renderPlan renders at most so many clusters of a plan (0: all), at least one of each group as far as the limit allows. ops are
@@ -91,17 +93,17 @@ func (s renderer) renderPlan(c *cli.Context, conn client, plan api.Plan, ops []o
 	out := renderedPlan{Clusters: []renderedCluster{}, Templates: c.String("templates"), Unread: []string{}}
 	r := rendering{renderer: s, c: c, conn: conn, ops: ops, base: plan.BaseRevision, lists: map[string]inputType{}}
 	var err error
-	if r.sets, r.providers, err = s.resourceSets(c, conn, out.Templates, ""); err != nil {
+	if r.sets, err = s.resourceSets(c, conn, out.Templates, ""); err != nil {
 		return out, err
 	}
-	for _, p := range r.providers {
-		p.acceptAnyCluster()
+	for _, set := range r.sets {
+		set.AcceptAnyCluster()
 	}
 	chosen, left := chooseClusters(plan.Groups, most)
 	out.Left = left
 	for _, group := range plan.Groups {
 		for _, list := range render.SortedKeys(group.Effect) {
-			if !slices.ContainsFunc(r.sets, func(set resourceSet) bool { return slices.Contains(set.sources(), list) }) && !slices.Contains(out.Unread, list) {
+			if !slices.ContainsFunc(r.sets, func(set resourceset.Set) bool { return slices.Contains(set.Sources(), list) }) && !slices.Contains(out.Unread, list) {
 				out.Unread = append(out.Unread, list)
 			}
 		}
@@ -159,19 +161,16 @@ func (r *rendering) clusterFor(id string) (api.FluxCluster, error) {
 	return api.FluxCluster{Name: firstNonEmpty(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
 }
 
-// rawInput is an input in a poll.
-type rawInput = map[string]json.RawMessage
-
 // cluster compares the objects that a cluster's changed inputs lead to.
 func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]objectChange, error) {
 	cluster, err := r.clusterFor(id)
 	if err != nil {
 		return nil, err
 	}
-	poll := pollOnce(func(list string) ([]rawInput, error) { return r.poll(cluster.DNS, list) })
-	var before, after []kubeObject
+	poll := pollOnce(func(list string) ([]resourceset.Input, error) { return r.poll(cluster.DNS, list) })
+	var before, after []resourceset.Object
 	for _, set := range r.sets {
-		for _, list := range set.sources() {
+		for _, list := range set.Sources() {
 			e, affected := effect[list]
 			if !affected {
 				continue
@@ -185,19 +184,12 @@ func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]
 				return nil, err
 			}
 			for _, side := range []struct {
-				inputs  []rawInput
-				objects *[]kubeObject
+				inputs  []resourceset.Input
+				objects *[]resourceset.Object
 			}{{was, &before}, {is, &after}} {
-				prepared, err := prepareInputs(side.inputs, r.providers[list].Spec.DefaultValues, kindProvider, objectName{list, set.Metadata.Namespace})
+				made, err := set.RenderInputs(list, side.inputs)
 				if err != nil {
 					return nil, err
-				}
-				if len(prepared) == 0 {
-					continue // some sets are rendered once without inputs, which is not meant here
-				}
-				made, err := set.render(prepared)
-				if err != nil {
-					return nil, fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
 				}
 				for _, obj := range made {
 					withoutReceipt(obj)
@@ -210,15 +202,15 @@ func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]
 }
 
 // withoutReceipt removes the receipt annotation from an object of an input that has no receipt yet.
-func withoutReceipt(obj kubeObject) {
-	metadata, _ := obj["metadata"].(kubeObject)
-	if annotations, _ := metadata["annotations"].(kubeObject); annotations[inputAnnotation] == "" {
+func withoutReceipt(obj resourceset.Object) {
+	metadata, _ := obj["metadata"].(resourceset.Object)
+	if annotations, _ := metadata["annotations"].(resourceset.Object); annotations[inputAnnotation] == "" {
 		delete(annotations, inputAnnotation)
 	}
 }
 
 // poll requests the inputs of a list at the plan's revision; a cluster that the plan creates has none.
-func (r *rendering) poll(dns, list string) ([]rawInput, error) {
+func (r *rendering) poll(dns, list string) ([]resourceset.Input, error) {
 	t, known := r.lists[list]
 	if !known {
 		var err error
@@ -237,13 +229,13 @@ func (r *rendering) poll(dns, list string) ([]rawInput, error) {
 		return nil, errMovedOn
 	}
 	var body struct {
-		Inputs []rawInput `json:"inputs"`
+		Inputs []resourceset.Input `json:"inputs"`
 	}
 	return body.Inputs, a.decode(&body)
 }
 
 // inputsBeforeAndAfter returns the inputs with an effect before and after it.
-func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect, cluster api.FluxCluster) (before, after []rawInput, err error) {
+func (r *rendering) inputsBeforeAndAfter(inputs []resourceset.Input, e api.EndpointEffect, cluster api.FluxCluster) (before, after []resourceset.Input, err error) {
 	for _, in := range inputs {
 		var id string
 		if err := json.Unmarshal(in["id"], &id); err != nil {
@@ -273,7 +265,7 @@ func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect
 		where = after[0]["cluster"]
 	}
 	for _, raw := range e.Added {
-		var in rawInput
+		var in resourceset.Input
 		if err := json.Unmarshal(raw, &in); err != nil {
 			return nil, nil, err
 		}
@@ -288,7 +280,7 @@ func (r *rendering) inputsBeforeAndAfter(inputs []rawInput, e api.EndpointEffect
 
 // applyFieldChanges returns an input with changed fields. Its receipt stays: it is derived from the input. A change of a list's
 // entry, or of a field without a parent, is unknown to this program and an error.
-func applyFieldChanges(in rawInput, fields []api.FieldChange) (rawInput, error) {
+func applyFieldChanges(in resourceset.Input, fields []api.FieldChange) (resourceset.Input, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
@@ -327,21 +319,21 @@ func applyFieldChanges(in rawInput, fields []api.FieldChange) (rawInput, error) 
 	if raw, err = json.Marshal(whole); err != nil {
 		return nil, err
 	}
-	var out rawInput
+	var out resourceset.Input
 	return out, json.Unmarshal(raw, &out)
 }
 
 // compareObjects returns the differences between the objects of a cluster, deletions first.
-func compareObjects(before, after []kubeObject) ([]objectChange, error) {
-	is := map[string]kubeObject{}
+func compareObjects(before, after []resourceset.Object) ([]objectChange, error) {
+	is := map[string]resourceset.Object{}
 	for _, obj := range after {
-		is[identity(obj)] = obj
+		is[resourceset.Identity(obj)] = obj
 	}
 	was := map[string]bool{}
 	var gone, changed, made []objectChange
 	for _, obj := range before {
-		was[identity(obj)] = true
-		ch, err := objectChangeOf(obj, is[identity(obj)])
+		was[resourceset.Identity(obj)] = true
+		ch, err := objectChangeOf(obj, is[resourceset.Identity(obj)])
 		switch {
 		case err != nil:
 			return nil, err
@@ -352,7 +344,7 @@ func compareObjects(before, after []kubeObject) ([]objectChange, error) {
 		}
 	}
 	for _, obj := range after {
-		if was[identity(obj)] {
+		if was[resourceset.Identity(obj)] {
 			continue
 		}
 		ch, err := objectChangeOf(nil, obj)
@@ -365,7 +357,7 @@ func compareObjects(before, after []kubeObject) ([]objectChange, error) {
 }
 
 // objectChangeOf compares two versions of an object; nil where it does not exist.
-func objectChangeOf(before, after kubeObject) (objectChange, error) {
+func objectChangeOf(before, after resourceset.Object) (objectChange, error) {
 	ch := objectChange{Action: "update", Before: before, After: after}
 	obj := after
 	switch {
@@ -374,8 +366,8 @@ func objectChangeOf(before, after kubeObject) (objectChange, error) {
 	case before == nil:
 		ch.Action = "create"
 	}
-	ch.APIVersion, ch.Kind = textAt(obj, "apiVersion"), textAt(obj, "kind")
-	ch.Namespace, ch.Name = textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")
+	ch.APIVersion, ch.Kind = resourceset.Text(obj, "apiVersion"), resourceset.Text(obj, "kind")
+	ch.Namespace, ch.Name = resourceset.Text(obj, "metadata", "namespace"), resourceset.Text(obj, "metadata", "name")
 	var err error
 	if ch.was, err = objectText(before); err == nil {
 		ch.is, err = objectText(after)
@@ -383,10 +375,10 @@ func objectChangeOf(before, after kubeObject) (objectChange, error) {
 	return ch, err
 }
 
-func objectText(obj kubeObject) (string, error) {
+func objectText(obj resourceset.Object) (string, error) {
 	if obj == nil {
 		return "", nil
 	}
-	text, err := documents([]kubeObject{obj})
+	text, err := resourceset.FormatYAML([]resourceset.Object{obj})
 	return strings.TrimPrefix(text, "---\n"), err
 }

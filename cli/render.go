@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"sigs.k8s.io/yaml"
 
+	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // renderer renders ResourceSets as Flux Operator does, without a cluster.
@@ -57,7 +59,7 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 			return err
 		}
 	}
-	sets, providers, err := s.resourceSets(c, conn, c.String("file"), c.String("type"))
+	sets, err := s.resourceSets(c, conn, c.String("file"), c.String("type"))
 	if err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	poll := pollOnce(func(name string) ([]map[string]json.RawMessage, error) {
+	poll := pollOnce(func(name string) ([]resourceset.Input, error) {
 		t, err := s.inputType(c, conn, name)
 		if err != nil {
 			return nil, fmt.Errorf("inputsFrom %q: %w", name, err)
@@ -75,33 +77,18 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 			return nil, err
 		}
 		var body struct {
-			Inputs []map[string]json.RawMessage `json:"inputs"`
+			Inputs []resourceset.Input `json:"inputs"`
 		}
 		return body.Inputs, a.decode(&body)
 	})
-	var objects []kubeObject
+	var objects []resourceset.Object
 	for _, set := range sets {
-		if t := c.String("type"); t != "" && !slices.Contains(set.sources(), t) {
+		if t := c.String("type"); t != "" && !slices.Contains(set.Sources(), t) {
 			continue
 		}
-		inputs, err := set.inlineInputs()
+		made, err := set.Render(poll)
 		if err != nil {
-			return fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
-		}
-		for _, name := range set.sources() {
-			raw, err := poll(name)
-			if err != nil {
-				return fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
-			}
-			more, err := prepareInputs(raw, providers[name].Spec.DefaultValues, kindProvider, objectName{name, set.Metadata.Namespace})
-			if err != nil {
-				return err
-			}
-			inputs = append(inputs, more...)
-		}
-		made, err := set.render(inputs)
-		if err != nil {
-			return fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
+			return err
 		}
 		objects = append(objects, made...)
 	}
@@ -109,9 +96,9 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 }
 
 // pollOnce caches polls by the name of the provider.
-func pollOnce(poll func(name string) ([]map[string]json.RawMessage, error)) func(name string) ([]map[string]json.RawMessage, error) {
-	known := map[string][]map[string]json.RawMessage{}
-	return func(name string) ([]map[string]json.RawMessage, error) {
+func pollOnce(poll func(name string) ([]resourceset.Input, error)) func(name string) ([]resourceset.Input, error) {
+	known := map[string][]resourceset.Input{}
+	return func(name string) ([]resourceset.Input, error) {
 		if inputs, ok := known[name]; ok {
 			return inputs, nil
 		}
@@ -122,35 +109,35 @@ func pollOnce(poll func(name string) ([]map[string]json.RawMessage, error)) func
 }
 
 // resourceSets returns the ResourceSets of a file, or the shipped ones and those of the resource types; only must be among them.
-func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) ([]resourceSet, map[string]provider, error) {
+func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) ([]resourceset.Set, error) {
 	var (
 		text []byte
 		err  error
 	)
-	switch {
-	case file == "":
+	switch file {
+	case "":
 		text, err = s.shippedSets(c, conn, only)
-	case file == "-":
+	case "-":
 		text, err = io.ReadAll(s.env.Stdin)
-	case file != "":
+	default:
 		text, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	sets, providers, err := readSets(string(text))
+	sets, err := resourceset.Read(string(text))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", firstNonEmpty(file, "the shipped ResourceSets"), err)
+		return nil, fmt.Errorf("%s: %w", cmp.Or(file, "the shipped ResourceSets"), err)
 	}
 	if len(sets) == 0 {
-		return nil, nil, fmt.Errorf("%s: there is no %s in it", file, kindResourceSet)
+		return nil, fmt.Errorf("%s: there is no %s in it", file, resourceset.Kind)
 	}
 	for _, set := range sets {
-		if err := set.check(); err != nil {
-			return nil, nil, fmt.Errorf("%s %q: %w", kindResourceSet, set.Metadata.Name, err)
+		if err := set.Check(); err != nil {
+			return nil, err
 		}
 	}
-	return sets, providers, nil
+	return sets, nil
 }
 
 // shippedSets returns the ResourceSets of clusters with the shipped templates.
@@ -159,39 +146,49 @@ func (s renderer) shippedSets(c *cli.Context, conn client, only string) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	sets := inputTypes()
-	for _, of := range types {
-		sets = append(sets, resourcesOf(of).inputs)
-	}
 	var texts []string
-	for _, t := range sets {
-		if t.wrong != nil {
-			return nil, t.wrong
-		}
-		if t.template != "" {
-			texts = append(texts, t.template)
-		} else if t.name == only {
-			return nil, fmt.Errorf("the resource type %q has no template: pass a ResourceSet with -f", t.name)
+	for _, t := range inputTypes() {
+		texts = append(texts, t.template)
+	}
+	for _, of := range types {
+		switch {
+		case of.Template != "":
+			objects, err := objectsOfType(charts.Namespaces, of)
+			if err != nil {
+				return nil, err
+			}
+			text, err := resourceset.FormatYAML(objects)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, text)
+		case of.ID == only:
+			return nil, fmt.Errorf("the resource type %q has no template: pass a ResourceSet with -f", of.ID)
 		}
 	}
 	return []byte(strings.Join(texts, "\n---\n")), nil
 }
 
+// objectsOfType returns the objects of a resource type, made from the shipped manifests of namespaces.
+func objectsOfType(shipped string, of api.ResourceType) ([]resourceset.Object, error) {
+	return resourceset.ForType(shipped, namespaces.inputs.name, of.ID, charts.Receipt+of.Template)
+}
+
 // printObjects writes Kubernetes objects as YAML documents for kubectl, or in the format of -o.
-func (s *session) printObjects(c *cli.Context, objects []kubeObject) error {
+func (s *session) printObjects(c *cli.Context, objects []resourceset.Object) error {
 	format, err := s.format(c)
 	if err != nil {
 		return err
 	}
 	if !c.IsSet("output") || format == "yaml" {
-		text, err := documents(objects)
+		text, err := resourceset.FormatYAML(objects)
 		if err != nil {
 			return err
 		}
 		_, err = io.WriteString(s.env.Stdout, text)
 		return err
 	}
-	document, err := render.Encode(kubeObject{"apiVersion": "v1", "kind": "List", "items": append([]kubeObject{}, objects...)})
+	document, err := render.Encode(resourceset.Object{"apiVersion": "v1", "kind": "List", "items": append([]resourceset.Object{}, objects...)})
 	if err != nil {
 		return err
 	}
@@ -200,34 +197,16 @@ func (s *session) printObjects(c *cli.Context, objects []kubeObject) error {
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"KIND", "NAMESPACE", "NAME"}}
 			for _, obj := range objects {
-				t.Rows = append(t.Rows, []string{textAt(obj, "kind"), textAt(obj, "metadata", "namespace"), textAt(obj, "metadata", "name")})
+				t.Rows = append(t.Rows, []string{resourceset.Text(obj, "kind"), resourceset.Text(obj, "metadata", "namespace"), resourceset.Text(obj, "metadata", "name")})
 			}
 			return []render.Table{t}, nil
 		},
 		Names: func() ([]string, error) {
 			names := make([]string, len(objects))
 			for i, obj := range objects {
-				names[i] = strings.ToLower(textAt(obj, "kind")) + "/" + textAt(obj, "metadata", "name")
+				names[i] = strings.ToLower(resourceset.Text(obj, "kind")) + "/" + resourceset.Text(obj, "metadata", "name")
 			}
 			return names, nil
 		},
 	})
-}
-
-// documents writes objects as a YAML stream.
-func documents(objects []kubeObject) (string, error) {
-	var b strings.Builder
-	for _, obj := range objects {
-		raw, err := json.Marshal(obj)
-		if err != nil {
-			return "", err
-		}
-		text, err := yaml.JSONToYAML(render.EscapeForYAML(raw))
-		if err != nil {
-			return "", err
-		}
-		b.WriteString("---\n")
-		b.Write(text)
-	}
-	return b.String(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/oapi-codegen/nullable"
 )
@@ -14,8 +15,8 @@ import (
 // client's change of the fleet.
 func TestFieldChangeWithoutParent(t *testing.T) {
 	t.Parallel()
-	in := func() rawInput {
-		return rawInput{"id": json.RawMessage(`"podinfo"`), "list": json.RawMessage(`[{"a":1}]`), "patches": json.RawMessage(`{"a/b":1}`)}
+	in := func() resourceset.Input {
+		return resourceset.Input{"id": json.RawMessage(`"podinfo"`), "list": json.RawMessage(`[{"a":1}]`), "patches": json.RawMessage(`{"a/b":1}`)}
 	}
 	change := func(pointer string) []api.FieldChange {
 		return []api.FieldChange{{Pointer: pointer, After: nullable.NewNullableWithValue(json.RawMessage("2"))}}

@@ -29,7 +29,6 @@ const (
 func resourcesOf(of api.ResourceType) documentKind {
 	id := of.ID
 	properties := propertiesIn(of.Schema)
-	template, wrong := resourceSetOf(of)
 	return documentKind{
 		resourceType: id, kind: resourcePrefix + id, schema: "Resource", name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
 		usage:   "Definitions of your resource types, and their assignments to clusters",
@@ -38,10 +37,7 @@ func resourcesOf(of api.ResourceType) documentKind {
 		view:    properties.view(true),
 		assignable: &assignable{
 			word: id, removed: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of the definition's; replaces all overrides", properties),
-			inputs: inputType{
-				name: id, template: template, wrong: wrong,
-				view: properties.view(false),
-			},
+			inputs: inputType{name: id, view: properties.view(false)},
 		},
 		api: calls{path: "/resources/" + url.PathEscape(id), assignment: "/resources/" + url.PathEscape(id), settings: true, merges: true},
 	}
