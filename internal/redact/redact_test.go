@@ -77,6 +77,8 @@ func TestJSON(t *testing.T) {
 		{"db.password", `"leak"`, redact.ValueMask},
 		{"secrets", `{"a":{"b":"leak"},"n":1414}`, `{"a":{"b":"` + redact.ValueMask + `"},"n":"` + redact.ValueMask + `"}`},
 		{"env", `[{"name":"DB_PASSWORD","value":"leak"},{"name":"MODE","value":"x"}]`, `[{"name":"DB_PASSWORD","value":"` + redact.ValueMask + `"},{"name":"MODE","value":"x"}]`},
+		{"port", `1 --password=leak`, `1 --password=` + redact.ValueMask},
+		{"db.password", `leak`, redact.ValueMask},
 		{"args", `["--password=leak"]`, `["--password=` + redact.ValueMask + `"]`},
 		{"config", `not JSON, password: leak`, `not JSON, password: ` + redact.ValueMask},
 		{"existingSecret", `"name"`, ""},

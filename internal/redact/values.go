@@ -22,7 +22,8 @@ var secretText = regexp.MustCompile(`(?i)((?:passw\w*|passphrase|secret\w*|token
 const ValueMask = "••••••"
 
 // JSON replaces the values that may be secrets in a JSON text, by the names of fields and by the name of the value itself, and
-// reports whether it replaced any. It masks other text as Text does. reveal: the text is returned as it is.
+// reports whether it replaced any. Other text it masks as Text does, or as a whole if its name is that of a secret. reveal: the text
+// is returned as it is.
 func JSON(name, value string, reveal bool) (text string, hidden bool) {
 	if reveal || value == "" {
 		return value, false
@@ -30,8 +31,10 @@ func JSON(name, value string, reveal bool) (text string, hidden bool) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(value)))
 	decoder.UseNumber()
 	var decoded any
-	if decoder.Decode(&decoded) != nil {
-		text = Text(value)
+	if decoder.Decode(&decoded) != nil || decoder.More() {
+		if text = Text(value); IsSecret(name) {
+			text = ValueMask
+		}
 		return text, text != value
 	}
 	out := Value(decoded, IsSecret(name), &hidden)
