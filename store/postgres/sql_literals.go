@@ -51,8 +51,9 @@ func appendLiteral(b []byte, value any) ([]byte, error) {
 	case int64:
 		return appendInteger(b, v), nil
 	case string:
-		b, err := appendText(append(b, '\''), []byte(v))
-		return append(b, '\''), err
+		return appendQuoted(b, []byte(v))
+	case sqlstore.Body:
+		return appendQuoted(b, v)
 	case []byte: // of a bytea column
 		if v == nil {
 			return append(b, "NULL"...), nil
@@ -64,6 +65,12 @@ func appendLiteral(b []byte, value any) ([]byte, error) {
 		return append(b, v...), nil
 	}
 	return nil, fmt.Errorf("there is no literal for a %T", value)
+}
+
+// appendQuoted writes a text as SQL has it.
+func appendQuoted(b, text []byte) ([]byte, error) {
+	b, err := appendText(append(b, '\''), text)
+	return append(b, '\''), err
 }
 
 // appendInteger puts a negative number into parentheses: after another minus it would begin a comment.

@@ -44,7 +44,7 @@ func TestLiteralsAreRead(t *testing.T) {
 		)
 		bytes = append(bytes, nil)
 		statement, err := appendStatement(nil, `SELECT $1::text, $2::text, $3::text[], string_to_array($4::text, chr(31)), $5::text[], $6::bytea[],
-			$7::bigint[], $8::bigint, 1-$9, $1::text || $1::text, $10::bytea`,
+			$7::bigint[], $8::bigint, 1-$9, $1::text || $1::text, $10::bytea, $11::text`,
 			[]any{
 				one, nil, columnOf(rt, all, func(s string) any { return s }), columnOf(rt, all, func(s string) any { return sqlstore.Body(s) }),
 				columnOf(rt, optional, func(s *string) any {
@@ -53,7 +53,7 @@ func TestLiteralsAreRead(t *testing.T) {
 					}
 					return *s
 				}),
-				columnOf(rt, bytes, func(b []byte) any { return b }), columnOf(rt, numbers, func(n int64) any { return n }), number, small, bytes[0],
+				columnOf(rt, bytes, func(b []byte) any { return b }), columnOf(rt, numbers, func(n int64) any { return n }), number, small, bytes[0], sqlstore.Body(one),
 			})
 		require.NoError(rt, err)
 		var (
@@ -67,10 +67,12 @@ func TestLiteralsAreRead(t *testing.T) {
 			numberBack     int64
 			less           int
 			firstBack      []byte
+			bodyBack       string
 		)
 		require.NoError(rt, conn.QueryRow(t.Context(), string(statement)).Scan(&oneBack, &none, &allBack, &split, &optionalBack, &bytesBack,
-			&numbersBack, &numberBack, &less, &twice, &firstBack), "%s", statement)
+			&numbersBack, &numberBack, &less, &twice, &firstBack, &bodyBack), "%s", statement)
 		require.Equal(rt, one, oneBack)
+		require.Equal(rt, one, bodyBack)
 		require.Equal(rt, one+one, twice)
 		require.Nil(rt, none)
 		require.Equal(rt, all, allBack)
@@ -107,7 +109,7 @@ func columnOf[T any](t require.TestingT, items []T, value func(T) any) literal {
 func TestStatementsAreRefused(t *testing.T) {
 	t.Parallel()
 	for statement, args := range map[string][]any{
-		"SELECT $1": {"a\x00b"}, "SELECT $2": {1}, "SELECT $0": {1}, "SELECT $": {1}, "SELECT $1::int": {1.5}, "SELECT $1::text[]": {[]string{"a"}},
+		"SELECT $1": {"a\x00b"}, "SELECT ($1)": {sqlstore.Body("\x00")}, "SELECT $2": {1}, "SELECT $0": {1}, "SELECT $": {1}, "SELECT $1::int": {1.5}, "SELECT $1::text[]": {[]string{"a"}},
 	} {
 		_, err := appendStatement(nil, statement, args)
 		require.Error(t, err, statement)

@@ -52,24 +52,24 @@ func (n counts) check(want counts) error {
 // The fixed parameters of the first two are revision, commit and time.
 var (
 	createDocuments = RowStatement{
-		Each: `INSERT INTO documents (revision, commit_id, created_at, updated_at, kind, id, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		Each: `INSERT INTO documents (revision, commit_id, created_at, updated_at, kind, id, body) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 		All: `INSERT INTO documents (revision, commit_id, created_at, updated_at, kind, id, body)
 			SELECT $1::bigint, $2::uuid, $3::bigint, $4::bigint, c.kind, c.id, c.body
 			FROM unnest($5::text[], $6::text[], string_to_array($7::text, chr(31))) AS c(kind, id, body) ON CONFLICT DO NOTHING`,
 	}
 	updateDocuments = RowStatement{
-		Each: `UPDATE documents SET revision = ?, commit_id = ?, updated_at = ?, created_at = coalesce(?, created_at), body = ? WHERE kind = ? AND id = ?`,
+		Each: `UPDATE documents SET revision = $1, commit_id = $2, updated_at = $3, created_at = coalesce($4, created_at), body = $5 WHERE kind = $6 AND id = $7`,
 		All: `UPDATE documents d SET revision = $1::bigint, commit_id = $2::uuid, updated_at = $3::bigint,
 				created_at = coalesce(c.created, d.created_at), body = c.body
 			FROM unnest($4::bigint[], string_to_array($5::text, chr(31)), $6::text[], $7::text[]) AS c(created, body, kind, id)
 			WHERE d.kind = c.kind AND d.id = c.id`,
 	}
 	deleteDocuments = RowStatement{
-		Each: `DELETE FROM documents WHERE kind = ? AND id = ?`,
+		Each: `DELETE FROM documents WHERE kind = $1 AND id = $2`,
 		All:  `DELETE FROM documents d USING unnest($1::text[], $2::text[]) AS c(kind, id) WHERE d.kind = c.kind AND d.id = c.id`,
 	}
 	importDocuments = RowStatement{
-		Each: `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		Each: `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		All: `INSERT INTO documents (kind, id, revision, commit_id, created_at, updated_at, body)
 			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[], string_to_array($7::text, chr(31)))`,
 	}

@@ -105,7 +105,7 @@ type WriteTx interface {
 // RowStatement is a statement for many rows in two forms. A value of a row is nil, an int64, a string, a []byte or a [Body], and
 // the values of a column are of the same type or nil.
 type RowStatement struct {
-	Each string // is run for each row, with parameters ?
+	Each string // is run for one row
 	All  string // is run for many rows at once: its parameters after the fixed ones are arrays, one for each column
 }
 
