@@ -148,8 +148,8 @@ func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 	return nil
 }
 
-// pageBytes limits the bytes of documents that Since returns, unless the first commit alone has more: a commit may change a
-// whole fleet, and a hundred of them in memory would exhaust it.
+// pageBytes limits the bytes of documents of a log that are in memory at once, unless one commit alone has more: a commit may
+// change a whole fleet, and a hundred of them would exhaust the memory.
 const pageBytes = 16 << 20
 
 // page returns the commits that Since may return at once.

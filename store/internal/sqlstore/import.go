@@ -45,17 +45,18 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 	return err
 }
 
-// importLog adds the commits of a log, many at once.
+// importLog adds the commits of a log, many at once, of at most about pageBytes.
 func importLog(ctx context.Context, tx WriteTx, log iter.Seq2[store.Entry, error]) error {
 	const manyCommits, manyChanges = 1000, 10_000
 	var batch []store.Entry
 	var changes []change
+	bytes := 0
 	flush := func() error {
 		err := tx.QueueRows(ctx, nil, insertCommits, nil, commitRows(batch...))
 		if err == nil {
 			err = tx.QueueRows(ctx, nil, insertChanges, nil, changeRows(changes))
 		}
-		batch, changes = batch[:0], changes[:0]
+		batch, changes, bytes = batch[:0], changes[:0], 0
 		return err
 	}
 	for c, err := range log {
@@ -63,7 +64,10 @@ func importLog(ctx context.Context, tx WriteTx, log iter.Seq2[store.Entry, error
 			return err
 		}
 		batch, changes = append(batch, c), append(changes, changesOf(c.Commit)...)
-		if len(batch) == manyCommits || len(changes) >= manyChanges {
+		for _, ch := range c.Changes {
+			bytes += len(ch.Before) + len(ch.After)
+		}
+		if len(batch) == manyCommits || len(changes) >= manyChanges || bytes >= pageBytes {
 			if err := flush(); err != nil {
 				return err
 			}
