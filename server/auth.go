@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -170,9 +171,9 @@ var tokenRoles = map[string]role{
 }
 
 // errForbidden is the same for everything that a principal may not do, so that it does not reveal which documents exist.
-var errForbidden = &publicError{
-	status: http.StatusForbidden, code: "forbidden",
-	detail: "the token or client certificate is valid but does not permit this: use one with a higher role",
+var errForbidden = &httperror.Error{
+	Status: http.StatusForbidden, Code: "forbidden",
+	Detail: "the token or client certificate is valid but does not permit this: use one with a higher role",
 }
 
 // identify returns the sender of a request: by its token if it has one, else by its client certificate. It neither allocates
@@ -223,9 +224,9 @@ func unauthorized(op *operation, why error) error {
 		detail = "the bearer token has expired: request a new one"
 		challenge += `, error="invalid_token"`
 	}
-	return &publicError{
-		status: http.StatusUnauthorized, code: "unauthorized", detail: detail,
-		headers: map[string]string{echo.HeaderWWWAuthenticate: challenge},
+	return &httperror.Error{
+		Status: http.StatusUnauthorized, Code: "unauthorized", Detail: detail,
+		Headers: map[string]string{echo.HeaderWWWAuthenticate: challenge},
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -41,8 +43,8 @@ func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 		return err
 	}
 	r, h := requestOf(c), c.Response().Header()
-	h.Del(headerAge) // the copy is not made from the State in memory
-	h.Del(headerRevision)
+	h.Del(response.HeaderAge) // the copy is not made from the State in memory
+	h.Del(response.HeaderRevision)
 	wire := http.NewResponseController(c.Response())
 	if err := errors.Join(wire.SetReadDeadline(time.Time{}), wire.SetWriteDeadline(time.Now().Add(BackupTime+backupPace))); err != nil {
 		return err
@@ -85,7 +87,7 @@ func (s *Server) sendBackup(r *request, made *Backup) (last []byte, err error) {
 	h.Set(echo.HeaderContentLength, strconv.FormatInt(size, 10))
 	h.Set(echo.HeaderContentDisposition, fmt.Sprintf("attachment; filename=%q", made.Name))
 	h.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum.Sum(nil))+":")
-	h.Set(headerRevision, formatRevision(made.Revision))
+	h.Set(response.HeaderRevision, response.FormatRevision(made.Revision))
 	r.Response().WriteHeader(http.StatusOK)
 	if r.Request().Method == http.MethodHead {
 		return nil, nil
@@ -106,16 +108,16 @@ func (s *Server) sendBackup(r *request, made *Backup) (last []byte, err error) {
 
 func (s *Server) makeBackup(r *request) (*Backup, error) {
 	if s.cfg.Backup == nil {
-		return nil, &publicError{status: http.StatusNotFound, code: "not_found", detail: "this server makes no backups"}
+		return nil, &httperror.Error{Status: http.StatusNotFound, Code: "not_found", Detail: "this server makes no backups"}
 	}
 	r.state = nil // it may be replaced many times before the backup is complete, and would stay in memory
 	ctx, cancel := context.WithTimeout(r.Request().Context(), BackupTime)
 	defer cancel()
 	made, err := s.cfg.Backup(ctx)
 	if errors.Is(err, store.ErrCompacted) {
-		return nil, &publicError{
-			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the history was shortened while the backup was made: try again", headers: map[string]string{"Retry-After": busyRetryAfter},
+		return nil, &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
+			Detail: "the history was shortened while the backup was made: try again", Headers: map[string]string{"Retry-After": busyRetryAfter},
 		}
 	}
 	return made, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -33,10 +34,10 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	if meta.DryRun && len(res.Commit.Changes) > 0 {
 		revision--
 	}
-	c.Response().Header().Set(headerRevision, formatRevision(revision))
+	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(revision))
 	s.metrics.stored.Add(float64(res.Stored))
-	addWarnings(c, res.Warnings)
-	answer, err := encodeResponse(api.BatchResult{
+	response.AddWarnings(c, res.Warnings)
+	answer, err := response.Compress(api.BatchResult{
 		Revision: int64(revision), Changes: res.Changes(), Results: results, PlanHash: planHash, Warnings: append([]string{}, res.Warnings...),
 	}, c.Request().Context().Err) // the change is committed, so the answer is sent however long that took
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/test/bench"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server"
@@ -27,6 +26,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 	"github.com/flux-resourceset/flux-resourceset/store/postgres"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+	"github.com/flux-resourceset/flux-resourceset/test/bench"
 )
 
 // The benchmarks alternate, in one run, with a minimal baseline: the figure is the ratio, because the speed of the machine

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 func (s *Server) ListPlatformComponents(c echo.Context, p api.ListPlatformComponentsParams) error {
@@ -74,7 +75,7 @@ func (s *Server) GetPlatformComponentUsage(c echo.Context, id string, _ api.GetP
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, usage)
+	return response.WriteJSON(c, http.StatusOK, usage)
 }
 
 func (s *Server) PollPlatformComponents(c echo.Context, dns string, p api.PollPlatformComponentsParams) error {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 )
 
 // Reads and plans of a large fleet take seconds of a processor, and one credential that repeats them could occupy it. So each
@@ -90,9 +92,9 @@ func (b *timeBudgets) check(principal string) error {
 	if over <= 0 {
 		return nil
 	}
-	return &publicError{
-		status: http.StatusTooManyRequests, code: "too_many_requests",
-		detail:  "reads and plans of this credential have used up its budget of processor time: send fewer or smaller requests",
-		headers: map[string]string{"Retry-After": strconv.Itoa(1 + int(math.Ceil(over.Seconds()/budgetRate)))},
+	return &httperror.Error{
+		Status: http.StatusTooManyRequests, Code: "too_many_requests",
+		Detail:  "reads and plans of this credential have used up its budget of processor time: send fewer or smaller requests",
+		Headers: map[string]string{"Retry-After": strconv.Itoa(1 + int(math.Ceil(over.Seconds()/budgetRate)))},
 	}
 }

@@ -20,7 +20,7 @@
 //	  queue.go, cpubudget.go           turns of expensive requests
 //	  validate.go                      parameters and body against openapi/openapi.yaml, which openapi.go loads
 //	handler                            one file for each noun of the API
-//	json.go, response_buffer.go        the answer; errors.go when it is an error
+//	internal/response, responses.go    the answer; errors.go when it is an error, of internal/httperror or another package
 //
 // To read it from the beginning:
 //

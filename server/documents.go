@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -18,8 +19,8 @@ func listDocuments(c echo.Context, docs []*fleet.Document, limit, offset *int) e
 
 // listViews answers with a page of documents, each converted by view.
 func listViews(c echo.Context, docs []*fleet.Document, limit, offset *int, view func(*fleet.Document) any) error {
-	docs = paginate(c, docs, limit, offset)
-	return streamList(c, lazyList{len(docs), func(i int) any { return view(docs[i]) }})
+	docs = response.Page(c, docs, limit, offset)
+	return streamList(c, response.List{N: len(docs), Item: func(i int) any { return view(docs[i]) }})
 }
 
 func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {
@@ -34,11 +35,11 @@ func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readP
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerETag, doc.ETag())
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	if p.ifNoneMatch != nil && fleet.MatchETag(*p.ifNoneMatch, doc.ETag()) {
 		return c.NoContent(http.StatusNotModified)
 	}
-	return writeJSON(c, http.StatusOK, doc.View())
+	return response.WriteJSON(c, http.StatusOK, doc.View())
 }
 
 // readParams are the parameters of all reads of a document.
@@ -65,14 +66,14 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerETag, doc.ETag())
-	return writeJSON(c, http.StatusOK, doc.View())
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, http.StatusOK, doc.View())
 }
 
 // changeMeta returns the part of a request that is kept in the log.
 func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 	return store.Meta{
-		Author: c.Request().Header.Get(headerChangeAuthor), Reason: reason,
+		Author: c.Request().Header.Get(response.HeaderChangeAuthor), Reason: reason,
 		RequestID: requestID(c), DryRun: value(dryRun),
 	}
 }
@@ -80,7 +81,7 @@ func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 // guardOf returns the removals that a request allows.
 func guardOf(c echo.Context, planHash string) fleet.Guard {
 	g := fleet.Guard{PlanHash: planHash}
-	lines, given := c.Request().Header[headerRemovesFrom]
+	lines, given := c.Request().Header[response.HeaderRemovesFrom]
 	g.Careful = given
 	for name := range strings.SplitSeq(strings.Join(lines, ","), ",") {
 		g.RemovesFrom = append(g.RemovesFrom, strings.TrimSpace(name))
@@ -109,9 +110,9 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	if meta.DryRun && len(res.Commit.Changes) > 0 {
 		revision-- // a dry run leaves the fleet at its revision
 	}
-	c.Response().Header().Set(headerRevision, formatRevision(revision))
+	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(revision))
 	s.metrics.stored.Add(float64(res.Stored))
-	addWarnings(c, res.Warnings)
+	response.AddWarnings(c, res.Warnings)
 	return res, nil
 }
 
@@ -132,11 +133,11 @@ func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) 
 		return err
 	}
 	if value(p.dryRun) {
-		return writeJSON(c, http.StatusOK, doc.View())
+		return response.WriteJSON(c, http.StatusOK, doc.View())
 	}
-	c.Response().Header().Set(headerETag, doc.ETag())
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	c.Response().Header().Set(echo.HeaderLocation, "/"+kind.Collection()+"/"+id)
-	return writeJSON(c, http.StatusCreated, doc.View())
+	return response.WriteJSON(c, http.StatusCreated, doc.View())
 }
 
 func (s *Server) putDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, force bool) error {
@@ -165,7 +166,7 @@ func (s *Server) deleteDocument(c echo.Context, kind fleet.Kind, id string, p wr
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, deleted.View())
+	return response.WriteJSON(c, http.StatusOK, deleted.View())
 }
 
 // assign and unassign change one entry in one of a cluster's lists.

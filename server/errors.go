@@ -11,19 +11,10 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
-
-// publicError is an error of the HTTP layer itself, written for the caller.
-type publicError struct {
-	status   int
-	code     string
-	detail   string
-	problems []fleet.Problem
-	headers  map[string]string
-}
-
-func (e *publicError) Error() string { return e.detail }
 
 // maxErrors is the limit of problems in an answer: a body may have a hundred thousand.
 const maxErrors = 1000
@@ -58,9 +49,9 @@ var httpCodes = map[int]string{
 }
 
 // toPublic is the only place that turns errors into HTTP.
-func toPublic(c echo.Context, err error) *publicError {
+func toPublic(c echo.Context, err error) *httperror.Error {
 	var (
-		public  *publicError
+		public  *httperror.Error
 		domain  *fleet.Error
 		router  *echo.HTTPError
 		unclear *store.OutcomeError
@@ -70,49 +61,49 @@ func toPublic(c echo.Context, err error) *publicError {
 	case errors.As(err, &public):
 		return public
 	case errors.As(err, &domain):
-		p := &publicError{status: domainStatus[domain.Code], code: string(domain.Code), detail: domain.Detail, problems: domain.Problems}
+		p := &httperror.Error{Status: domainStatus[domain.Code], Code: string(domain.Code), Detail: domain.Detail, Problems: domain.Problems}
 		if domain.ETag != "" {
-			p.headers = map[string]string{"ETag": domain.ETag}
+			p.Headers = map[string]string{"ETag": domain.ETag}
 		}
 		return p
 	case errors.As(err, &unclear):
-		return &publicError{
-			status: http.StatusServiceUnavailable, code: "outcome_unknown",
-			detail: fmt.Sprintf("the store did not confirm the commit, which may have happened: look for commit %s in the history before you repeat the change", unclear.Commit.ID),
+		return &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "outcome_unknown",
+			Detail: fmt.Sprintf("the store did not confirm the commit, which may have happened: look for commit %s in the history before you repeat the change", unclear.Commit.ID),
 		}
 	case errors.Is(err, store.ErrCompacted):
-		return &publicError{status: http.StatusNotFound, code: "not_found", detail: "the revision was removed: the history is limited to HISTORY_RETENTION"}
+		return &httperror.Error{Status: http.StatusNotFound, Code: "not_found", Detail: "the revision was removed: the history is limited to HISTORY_RETENTION"}
 	case errors.Is(err, store.ErrReadOnly):
 		return toPublic(c, errReadOnly(true))
 	case errors.Is(err, store.ErrQuarantined):
-		return &publicError{
-			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store's history is quarantined: it is neither served to clusters nor changed until an operator accepts it; see /ready",
+		return &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
+			Detail: "the store's history is quarantined: it is neither served to clusters nor changed until an operator accepts it; see /ready",
 		}
 	case errors.Is(err, store.ErrReplaced): // no Retry-After: an operator has to act first
-		return &publicError{
-			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store's history was replaced: changes are refused until an operator accepts it or restores the previous one; see /ready",
+		return &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
+			Detail: "the store's history was replaced: changes are refused until an operator accepts it or restores the previous one; see /ready",
 		}
 	case errors.Is(err, errBehind):
-		return &publicError{
-			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "another server has served this cluster a newer revision: try again, or use another server", headers: map[string]string{"Retry-After": "1"},
+		return &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
+			Detail: "another server has served this cluster a newer revision: try again, or use another server", Headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrTooOld):
-		return &publicError{
-			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store has not confirmed this server's copy of the fleet within MAX_STALENESS, or STATE_MAX_AGE after a start: try again, or use another server", headers: map[string]string{"Retry-After": "1"},
+		return &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
+			Detail: "the store has not confirmed this server's copy of the fleet within MAX_STALENESS, or STATE_MAX_AGE after a start: try again, or use another server", Headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrContended):
-		return &publicError{
-			status: http.StatusServiceUnavailable, code: "contended",
-			detail: "too many concurrent commits, or one that locked the store for too long: the change was not committed; try again", headers: map[string]string{"Retry-After": "1"},
+		return &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "contended",
+			Detail: "too many concurrent commits, or one that locked the store for too long: the change was not committed; try again", Headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return &publicError{
-			status: http.StatusServiceUnavailable, code: "store_unavailable",
-			detail: "the store is unavailable: try again", headers: map[string]string{"Retry-After": "1"},
+		return &httperror.Error{
+			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
+			Detail: "the store is unavailable: try again", Headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.As(err, &large):
 		return tooLarge(0)
@@ -121,21 +112,21 @@ func toPublic(c echo.Context, err error) *publicError {
 		if !ok {
 			break
 		}
-		return &publicError{status: router.Code, code: code, detail: routerDetail(c, router)}
+		return &httperror.Error{Status: router.Code, Code: code, Detail: routerDetail(c, router)}
 	}
-	return &publicError{
-		status: http.StatusInternalServerError, code: "internal_error",
-		detail: fmt.Sprintf("internal error: the log of the server has the cause under request id %s", requestID(c)),
+	return &httperror.Error{
+		Status: http.StatusInternalServerError, Code: "internal_error",
+		Detail: fmt.Sprintf("internal error: the log of the server has the cause under request id %s", requestID(c)),
 	}
 }
 
 // tooLarge refuses a body; size is its Content-Length, or 0.
-func tooLarge(size int64) *publicError {
+func tooLarge(size int64) *httperror.Error {
 	body := "the body"
 	if size > 0 {
 		body = fmt.Sprintf("the body of %d bytes", size)
 	}
-	return &publicError{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: fmt.Sprintf(
+	return &httperror.Error{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf(
 		"%s is larger than %d MiB (%d bytes), the most that one request may send: nothing was changed; send it in parts, each a change of its own", body, maxBody>>20, maxBody)}
 }
 
@@ -162,50 +153,50 @@ func (s *Server) handleError(err error, c echo.Context) {
 		return
 	}
 	p := toPublic(c, err)
-	if p.status >= http.StatusInternalServerError {
+	if p.Status >= http.StatusInternalServerError {
 		level := slog.LevelError
 		switch {
 		case errors.Is(err, store.ErrNotLoaded), errors.Is(err, store.ErrTooOld), errors.Is(err, store.ErrQuarantined):
 			level = slog.LevelDebug // every poll until there is a fleet; the Replica logs the reason
-		case p.status == http.StatusServiceUnavailable:
+		case p.Status == http.StatusServiceUnavailable:
 			level = slog.LevelWarn
 		}
 		s.cfg.Logger.LogAttrs(c.Request().Context(), level, "request failed",
 			slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
-			slog.String("route", c.Path()), slog.String("code", p.code), slog.Any("error", err))
-		if p.code == string(fleet.CodeUnresolved) {
+			slog.String("route", c.Path()), slog.String("code", p.Code), slog.Any("error", err))
+		if p.Code == string(fleet.CodeUnresolved) {
 			s.metrics.unresolved.Inc()
 		}
 	}
 	h := c.Response().Header()
-	for k, v := range p.headers {
+	for k, v := range p.Headers {
 		h.Set(k, v)
 	}
-	if p.status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
+	if p.Status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
 		h.Set(echo.HeaderAllow, s.operations.allow(s.cfg.Mode, c.Path()))
 	}
-	detail := s.masker.Tokens(p.detail)
+	detail := s.masker.Tokens(p.Detail)
 	body := api.Problem{
-		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: detail,
-		Instance: s.masker.Path(c.Request().URL), Error: p.code, Message: detail,
+		Type: "about:blank", Title: http.StatusText(p.Status), Status: p.Status, Detail: detail,
+		Instance: s.masker.Path(c.Request().URL), Error: p.Code, Message: detail,
 	}
-	for i, problem := range p.problems {
+	for i, problem := range p.Problems {
 		if i == maxErrors {
 			body.Errors = append(body.Errors, api.FieldProblem{Detail: "further problems are omitted"})
 			break
 		}
 		field := api.FieldProblem{Pointer: s.masker.Tokens(problem.Pointer), Detail: s.masker.Tokens(problem.Detail)}
-		if p.code == string(fleet.CodeRevertConflict) { // the request does not name the documents
+		if p.Code == string(fleet.CodeRevertConflict) { // the request does not name the documents
 			field.Kind, field.ID = string(problem.Kind), s.masker.Tokens(problem.ID)
 		}
 		body.Errors = append(body.Errors, field)
 	}
 	h.Set(echo.HeaderContentType, "application/problem+json")
 	if c.Request().Method == http.MethodHead {
-		c.Response().WriteHeader(p.status)
+		c.Response().WriteHeader(p.Status)
 		return
 	}
-	if err := writeJSON(c, p.status, body); err != nil {
+	if err := response.WriteJSON(c, p.Status, body); err != nil {
 		s.cfg.Logger.LogAttrs(c.Request().Context(), slog.LevelDebug, "the error could not be sent", slog.Any("error", err))
 	}
 }

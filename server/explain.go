@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -42,9 +43,9 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 			return err
 		}
 		s.cfg.Logger.WarnContext(c.Request().Context(), "the revisions of an explanation are left out", "error", err)
-		addWarnings(c, []string{"the history cannot be read at the moment: the revisions that set the values are left out"})
+		response.AddWarnings(c, []string{"the history cannot be read at the moment: the revisions that set the values are left out"})
 	}
-	answer, err := encodeResponse(out, job.interrupted)
+	answer, err := response.Compress(out, job.interrupted)
 	if err != nil {
 		return err
 	}

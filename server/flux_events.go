@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 )
 
 // maxEvent is the largest event in bytes. Failures of Helm have some KiB of log.
@@ -52,9 +53,9 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 		return c.NoContent(http.StatusAccepted) // a test by a person is no event of the cluster
 	}
 	if !s.tracker.RecordEvent(cluster.ID, list, id, event, now) {
-		return &publicError{
-			status: http.StatusTooManyRequests, code: "too_many_requests",
-			detail: "too many events of this cluster: the event was not recorded; send it again later", headers: map[string]string{"Retry-After": "1"},
+		return &httperror.Error{
+			Status: http.StatusTooManyRequests, Code: "too_many_requests",
+			Detail: "too many events of this cluster: the event was not recorded; send it again later", Headers: map[string]string{"Retry-After": "1"},
 		}
 	}
 	return c.NoContent(http.StatusAccepted)
@@ -68,7 +69,7 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 	if enc := r.Header.Get(echo.HeaderContentEncoding); enc != "" && enc != "identity" {
 		return e, unsupportedType("send the body uncompressed")
 	}
-	tooLarge := &publicError{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: "an event is at most 64 KiB"}
+	tooLarge := &httperror.Error{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: "an event is at most 64 KiB"}
 	if r.ContentLength > maxEvent {
 		return e, tooLarge
 	}
@@ -77,7 +78,7 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return e, tooLarge
 		}
-		return e, &publicError{status: http.StatusBadRequest, code: "validation_error", detail: "the body could not be read to its end"}
+		return e, &httperror.Error{Status: http.StatusBadRequest, Code: "validation_error", Detail: "the body could not be read to its end"}
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
 		problem := fleet.Problem{Detail: "must be an event of Flux"}

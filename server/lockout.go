@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 )
 
 // Limits on failed authentication. Static tokens are chosen by people and may be guessed, so an address that guesses too often
@@ -230,11 +231,11 @@ func reasonOf(err error) string {
 }
 
 // throttledError is the answer to an address with too many failures.
-func throttledError(wait time.Duration) *publicError {
+func throttledError(wait time.Duration) *httperror.Error {
 	seconds := int(math.Ceil(wait.Seconds()))
-	return &publicError{
-		status: http.StatusTooManyRequests, code: "too_many_requests",
-		detail:  "too many requests from this address without a valid token: wait, or use a managed token or a client certificate, which are not limited",
-		headers: map[string]string{"Retry-After": strconv.Itoa(max(1, seconds))},
+	return &httperror.Error{
+		Status: http.StatusTooManyRequests, Code: "too_many_requests",
+		Detail:  "too many requests from this address without a valid token: wait, or use a managed token or a client certificate, which are not limited",
+		Headers: map[string]string{"Retry-After": strconv.Itoa(max(1, seconds))},
 	}
 }

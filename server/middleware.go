@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // requestID is the id of the request in the log, in the revision that it commits, and in the answer. Polls have none unless
@@ -101,7 +102,7 @@ func (s *Server) recoverPanic(c echo.Context, next echo.HandlerFunc) (err error)
 }
 
 func hardenHeaders(h http.Header) {
-	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = noSniff, noStore
+	h[echo.HeaderXContentTypeOptions], h[echo.HeaderCacheControl] = response.NoSniff, response.NoStore
 }
 
 // logRequest writes one line for each request, for polls at level debug.

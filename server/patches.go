@@ -7,6 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPatchesParams) error {
@@ -21,11 +22,11 @@ func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPat
 	if !st.HasComponent(doc, componentID) {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "component \"" + componentID + "\" is not assigned to this cluster"}
 	}
-	c.Response().Header().Set(headerETag, doc.ETag())
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	if p.IfNoneMatch != nil && fleet.MatchETag(*p.IfNoneMatch, doc.ETag()) {
 		return c.NoContent(http.StatusNotModified)
 	}
-	return writeJSON(c, http.StatusOK, doc.OwnedPatches(componentID))
+	return response.WriteJSON(c, http.StatusOK, doc.OwnedPatches(componentID))
 }
 
 func (s *Server) PatchPatches(c echo.Context, id, componentID string, p api.PatchPatchesParams) error {
@@ -61,6 +62,6 @@ func (s *Server) changePatches(c echo.Context, cluster, component string, p writ
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerETag, doc.ETag())
-	return writeJSON(c, http.StatusOK, doc.OwnedPatches(component))
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, http.StatusOK, doc.OwnedPatches(component))
 }

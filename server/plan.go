@@ -5,6 +5,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -25,14 +26,14 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 		return err
 	}
 	plan.Results = results
-	addWarnings(c, plan.Warnings)
+	response.AddWarnings(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect differs from the plan with this plan_hash: make a new plan"}
 	}
-	answer, err := encodeResponse(plan, requestOf(c).job.interrupted)
+	answer, err := response.Compress(plan, requestOf(c).job.interrupted)
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerRevision, formatRevision(fleet.Revision(plan.BaseRevision)))
+	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(fleet.Revision(plan.BaseRevision)))
 	return s.sendBuffered(c, answer)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // ServeHTTP implements http.Handler. Polls as Flux Operator sends them, nearly all requests, are answered without the router;
@@ -48,7 +49,7 @@ func (s *Server) tryFastPoll(r *http.Request) (p fastPoll, ok bool) {
 	if r.Method != http.MethodGet || r.URL.RawPath != "" || s.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
 		return p, false
 	}
-	for _, header := range [...]string{headerIfNoneMatch, headerMinRevision} {
+	for _, header := range [...]string{response.HeaderIfNoneMatch, response.HeaderMinRevision} {
 		if _, sent := r.Header[header]; sent {
 			return p, false
 		}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -107,7 +107,7 @@ type pollAnswer struct {
 }
 
 func (s *Server) newPollAnswer(r *http.Request, a *fleet.Answer, st *fleet.State) (pollAnswer, error) {
-	o := pollAnswer{Answer: a, revision: st.Revision(), body: a.Gzip, zipped: acceptsGzip(r)}
+	o := pollAnswer{Answer: a, revision: st.Revision(), body: a.Gzip, zipped: response.AcceptsGzip(r)}
 	var err error
 	if !o.zipped {
 		o.body, err = s.identityCache.body(a)
@@ -117,12 +117,12 @@ func (s *Server) newPollAnswer(r *http.Request, a *fleet.Answer, st *fleet.State
 
 // write sends the answer. It allocates the header values only, all in one.
 func (o *pollAnswer) write(w http.ResponseWriter) error {
-	values := [...]string{formatRevision(o.revision), o.ETag, strconv.Itoa(len(o.body)), formatAge(o.age)}
+	values := [...]string{response.FormatRevision(o.revision), o.ETag, strconv.Itoa(len(o.body)), response.FormatAge(o.age)}
 	h := w.Header()
-	h[headerRevision], h[headerETag], h[headerContentLength], h[headerAge] = values[0:1:1], values[1:2:2], values[2:3:3], values[3:4:4]
-	h[headerVary], h[headerContentType] = varyEncoding, contentJSON
+	h[response.HeaderRevision], h[response.HeaderETag], h[response.HeaderContentLength], h[response.HeaderAge] = values[0:1:1], values[1:2:2], values[2:3:3], values[3:4:4]
+	h[response.HeaderVary], h[response.HeaderContentType] = response.VaryEncoding, response.ContentJSON
 	if o.zipped {
-		h[headerContentEncoding] = contentGzip
+		h[response.HeaderContentEncoding] = response.ContentGzip
 	}
 	_, err := w.Write(o.body)
 	return err
@@ -134,39 +134,6 @@ func (o *pollAnswer) send(c echo.Context, ifNoneMatch *string) error {
 		return o.write(c.Response())
 	}
 	h := c.Response().Header()
-	h[headerETag], h[headerVary] = []string{o.ETag}, varyEncoding
+	h[response.HeaderETag], h[response.HeaderVary] = []string{o.ETag}, response.VaryEncoding
 	return c.NoContent(http.StatusNotModified)
-}
-
-// Header values shared by all answers; net/http only reads them.
-var (
-	varyEncoding = []string{"Accept-Encoding"}
-	contentJSON  = []string{"application/json"}
-	contentGzip  = []string{"gzip"}
-	noStore      = []string{"no-store"}
-	noSniff      = []string{"nosniff"}
-)
-
-func acceptsGzip(r *http.Request) bool {
-	for _, line := range r.Header["Accept-Encoding"] {
-		if line == "gzip" {
-			return true
-		}
-		for part := range strings.SplitSeq(line, ",") {
-			coding, params, _ := strings.Cut(strings.TrimSpace(part), ";")
-			if strings.EqualFold(strings.TrimSpace(coding), "gzip") && !zeroQuality(params) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func zeroQuality(params string) bool {
-	q, ok := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
-	if !ok {
-		return false
-	}
-	f, err := strconv.ParseFloat(q, 64)
-	return err == nil && f == 0
 }

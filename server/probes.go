@@ -16,13 +16,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 const readyTimeout = 2 * time.Second
 
 func (s *Server) GetHealth(c echo.Context) error {
-	return writeJSON(c, http.StatusOK, api.Status{Status: "ok"})
+	return response.WriteJSON(c, http.StatusOK, api.Status{Status: "ok"})
 }
 
 // GetReady answers readiness probes. A server with a State that is not too old is ready for polls, and reports problems; one
@@ -73,13 +74,13 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	}
 	if blocked && changes || !status.Loaded || status.TooOld || status.StateQuarantined || status.Outdated && s.cfg.OthersServe || err != nil && changes {
 		out.Status = "unavailable"
-		return writeJSON(c, http.StatusServiceUnavailable, out)
+		return response.WriteJSON(c, http.StatusServiceUnavailable, out)
 	}
-	return writeJSON(c, http.StatusOK, out)
+	return response.WriteJSON(c, http.StatusOK, out)
 }
 
 func (s *Server) GetVersion(c echo.Context) error {
-	return writeJSON(c, http.StatusOK, api.Version{Version: s.cfg.Version, GoVersion: runtime.Version(), Mode: s.cfg.Mode, Store: s.cfg.StoreName})
+	return response.WriteJSON(c, http.StatusOK, api.Version{Version: s.cfg.Version, GoVersion: runtime.Version(), Mode: s.cfg.Mode, Store: s.cfg.StoreName})
 }
 
 // GetMetrics answers Prometheus. Only principals that may list clusters get the metrics that name them.

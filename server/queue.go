@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 )
 
 // Queues limit the requests that take a processor for seconds or hundreds of megabytes: how many run at a time, how many wait,
@@ -218,9 +219,9 @@ func (s *Server) stuckQueues() (detail string, blocked bool) {
 }
 
 func (q *queue) busyError(detail string) error {
-	return &publicError{
-		status: http.StatusTooManyRequests, code: "too_many_requests", detail: detail,
-		headers: map[string]string{"Retry-After": busyRetryAfter},
+	return &httperror.Error{
+		Status: http.StatusTooManyRequests, Code: "too_many_requests", Detail: detail,
+		Headers: map[string]string{"Retry-After": busyRetryAfter},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 )
 
 // receipt is the request by which a cluster reports that it has applied an input.
@@ -100,9 +101,9 @@ func (s *Server) recordReceipt(st *fleet.State, cluster *fleet.Document, sent re
 // the service, so it is not one of the 5xx codes, on which alerts fire.
 func errEarlyReceipt(wait time.Duration) error {
 	seconds := int64(math.Ceil(wait.Seconds()))
-	return &publicError{
-		status: http.StatusConflict, code: "early_receipt",
-		detail:  fmt.Sprintf("the receipt was not recorded, because the cluster was not served this input, or was served another one a moment ago: send it again in %d s", seconds),
-		headers: map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)},
+	return &httperror.Error{
+		Status: http.StatusConflict, Code: "early_receipt",
+		Detail:  fmt.Sprintf("the receipt was not recorded, because the cluster was not served this input, or was served another one a moment ago: send it again in %d s", seconds),
+		Headers: map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)},
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -52,7 +54,7 @@ const minRevisionWait = 2 * time.Second
 
 // waitForRevision waits until the State is at the revision that the request requires, or later.
 func (s *Server) waitForRevision(r *request) error {
-	values := r.Request().Header[headerMinRevision]
+	values := r.Request().Header[response.HeaderMinRevision]
 	if r.op.public() || len(values) != 1 {
 		return nil // validate refuses several
 	}
@@ -112,22 +114,22 @@ func (s *Server) stateOf(c echo.Context, revision int64) (*fleet.State, error) {
 func (s *Server) notReachedError(r *request, revision int64) error {
 	detail := fmt.Sprintf("revision %d has not arrived here", revision)
 	if st := s.cfg.Replica.State(); st != nil {
-		r.Response().Header()[headerRevision] = []string{formatRevision(st.Revision())}
+		r.Response().Header()[response.HeaderRevision] = []string{response.FormatRevision(st.Revision())}
 		detail += fmt.Sprintf(": the newest is %d", st.Revision())
 	}
-	return &publicError{
-		status: http.StatusServiceUnavailable, code: "store_unavailable",
-		detail: detail + "; try again, or, if the history of the store was replaced, request one of its revisions", headers: map[string]string{"Retry-After": "1"},
+	return &httperror.Error{
+		Status: http.StatusServiceUnavailable, Code: "store_unavailable",
+		Detail: detail + "; try again, or, if the history of the store was replaced, request one of its revisions", Headers: map[string]string{"Retry-After": "1"},
 	}
 }
 
 // unknownRevision refuses a request for a revision that the store does not have. Its code differs from notReachedError, so
 // that a client can distinguish a replaced history, where waiting does not help, from a process that is behind.
 func unknownRevision(r *request, unknown *store.UnknownRevisionError) error {
-	r.Response().Header()[headerRevision] = []string{formatRevision(unknown.Newest)}
-	return &publicError{
-		status: http.StatusServiceUnavailable, code: "unknown_revision",
-		detail: unknown.Error() + ": its history was replaced, for example by a backup or an empty database; nothing was changed",
+	r.Response().Header()[response.HeaderRevision] = []string{response.FormatRevision(unknown.Newest)}
+	return &httperror.Error{
+		Status: http.StatusServiceUnavailable, Code: "unknown_revision",
+		Detail: unknown.Error() + ": its history was replaced, for example by a backup or an empty database; nothing was changed",
 	}
 }
 
@@ -138,7 +140,7 @@ func (s *Server) state(c echo.Context) (*fleet.State, error) {
 		return nil, r.unfit
 	}
 	h := c.Response().Header()
-	h[headerRevision], h[headerAge] = []string{formatRevision(r.state.Revision())}, []string{formatAge(r.age)}
+	h[response.HeaderRevision], h[response.HeaderAge] = []string{response.FormatRevision(r.state.Revision())}, []string{response.FormatAge(r.age)}
 	return r.state, nil
 }
 

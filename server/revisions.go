@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -50,7 +51,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	if len(out) == q.Limit {
 		linkBefore(c, fleet.Revision(out[len(out)-1].Revision))
 	}
-	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
+	return s.recall(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
 }
 
 // cursorOf returns the revision before which a page ends; 0: there is no cursor.
@@ -67,7 +68,7 @@ func cursorOf(cursor *string) (fleet.Revision, error) {
 
 // linkBefore links to the page of revisions before one.
 func linkBefore(c echo.Context, rev fleet.Revision) {
-	linkNext(c, url.Values{"cursor": {strconv.FormatInt(int64(rev), 10)}})
+	response.LinkNext(c, url.Values{"cursor": {strconv.FormatInt(int64(rev), 10)}})
 }
 
 // revision returns the summary of one revision.
@@ -105,9 +106,9 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerTotalCount, strconv.Itoa(commit.Count))
+	c.Response().Header().Set(response.HeaderTotalCount, strconv.Itoa(commit.Count))
 	if next := offset + len(changes); len(changes) > 0 && next < commit.Count {
-		linkNext(c, url.Values{"limit": {strconv.Itoa(limit)}, "offset": {strconv.Itoa(next)}})
+		response.LinkNext(c, url.Values{"limit": {strconv.Itoa(limit)}, "offset": {strconv.Itoa(next)}})
 	}
 	out := api.RevisionDetail{
 		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Author: commit.Author,
@@ -166,7 +167,7 @@ func revertsOf(commit store.Summary) (reverted []int64) {
 
 // recall answers with a page of the history, through the response buffer.
 func (s *Server) recall(c echo.Context, page any) error {
-	answer, err := encodeResponse(page, requestOf(c).job.interrupted)
+	answer, err := response.Compress(page, requestOf(c).job.interrupted)
 	if err != nil {
 		return err
 	}
@@ -219,8 +220,8 @@ func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerETag, doc.ETag())
-	return writeJSON(c, http.StatusOK, doc.View())
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, http.StatusOK, doc.View())
 }
 
 // history lists the revisions that changed one document.

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // Users paste secrets where a reason, an id or a name belongs. A commit stays in the history, and logs are copied to other systems,
@@ -35,7 +36,7 @@ func (s *Server) rejectSecrets(c echo.Context) error {
 				"%slooks like %s, and would stay in the history: remove it, and rotate it if it is a secret", where, secret)})
 		}
 	}
-	for _, name := range []string{headerChangeReason, headerChangeAuthor} {
+	for _, name := range []string{response.HeaderChangeReason, response.HeaderChangeAuthor} {
 		look("", "header "+name+": ", c.Request().Header.Get(name))
 	}
 	look("", "query parameter field_manager: ", c.QueryParam("field_manager"))

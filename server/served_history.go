@@ -7,6 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int
 	if page.Next > 0 {
 		linkBefore(c, page.Next)
 	}
-	return s.recall(c, lazyList{len(out), func(i int) any { return out[i] }})
+	return s.recall(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
 }
 
 // summarized returns the summaries of revisions. It omits revisions that retention has removed meanwhile.

@@ -18,6 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -216,14 +217,14 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 
 func errReadOnly(write bool) error {
 	if write {
-		return &publicError{
-			status: http.StatusMethodNotAllowed, code: "method_not_allowed",
-			detail: "this server is read-only: send changes to one that runs with API_MODE=crud",
+		return &httperror.Error{
+			Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
+			Detail: "this server is read-only: send changes to one that runs with API_MODE=crud",
 		}
 	}
-	return &publicError{
-		status: http.StatusNotFound, code: "not_found",
-		detail: "this server is read-only and serves Flux polls: use one that runs with API_MODE=crud",
+	return &httperror.Error{
+		Status: http.StatusNotFound, Code: "not_found",
+		Detail: "this server is read-only and serves Flux polls: use one that runs with API_MODE=crud",
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // statusOf returns the status of a cluster. It fails where a poll of the cluster would fail.
@@ -82,7 +83,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	for _, e := range known.Events {
 		out.Events = append(out.Events, failureOf(&e.Event))
 	}
-	return writeJSON(c, http.StatusOK, out)
+	return response.WriteJSON(c, http.StatusOK, out)
 }
 
 func failureOf(e *clusterstatus.Event) api.Failure {
@@ -179,13 +180,13 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	if p.Limit == nil {
 		p.Limit = new(statusPage)
 	}
-	found = paginate(c, found, p.Limit, p.Offset)
+	found = response.Page(c, found, p.Limit, p.Offset)
 	out.Clusters = make([]api.ClusterSummary, len(found))
 	for i, one := range found {
 		out.Clusters[i] = summaryOf(one.doc, one.known)
 	}
 	job.leave()
-	return writeJSON(c, http.StatusOK, out)
+	return response.WriteJSON(c, http.StatusOK, out)
 }
 
 // statusPage is the default limit of clusters in GET /status.
@@ -301,5 +302,5 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 		out.Versions = append(out.Versions, *v)
 	}
 	job.leave()
-	return writeJSON(c, http.StatusOK, out)
+	return response.WriteJSON(c, http.StatusOK, out)
 }

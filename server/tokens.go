@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
@@ -90,16 +91,16 @@ func (s *Server) issue(c echo.Context, i issue, p writeParams, change func(*flee
 	}
 	if value(p.dryRun) {
 		if i.status == http.StatusOK {
-			c.Response().Header().Set(headerETag, doc.ETag())
+			c.Response().Header().Set(response.HeaderETag, doc.ETag())
 		}
-		return writeJSON(c, http.StatusOK, out)
+		return response.WriteJSON(c, http.StatusOK, out)
 	}
 	out.Token = i.secret
-	c.Response().Header().Set(headerETag, doc.ETag())
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	if i.status == http.StatusCreated {
 		c.Response().Header().Set(echo.HeaderLocation, "/tokens/"+i.id)
 	}
-	return writeJSON(c, i.status, out)
+	return response.WriteJSON(c, i.status, out)
 }
 
 // commitTime returns the time at the precision of the log.

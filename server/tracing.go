@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // Requests that the router answers are traced, if there is a tracer. Polls on the fast path are not: there are thousands, each
@@ -44,7 +45,7 @@ func (s *Server) traced(c *request, route string) (end func()) {
 	return func() {
 		status := c.Response().Status
 		span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("enduser.id", actor(c)),
-			attribute.String("fleet.revision", c.Response().Header().Get(headerRevision)), attribute.String("request.id", c.Response().Header().Get(echo.HeaderXRequestID)))
+			attribute.String("fleet.revision", c.Response().Header().Get(response.HeaderRevision)), attribute.String("request.id", c.Response().Header().Get(echo.HeaderXRequestID)))
 		if status >= http.StatusInternalServerError {
 			span.SetStatus(codes.Error, http.StatusText(status))
 		}

@@ -22,6 +22,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // maxBody is the largest request body in bytes.
@@ -69,7 +71,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 		problems = append(problems, fleet.Problem{Detail: "the query cannot be read: separate parameters with &, and escape every other ; and % as %3B and %25"})
 	}
 	// HTTP requires that a server honors a condition. POST creates or answers 409, which is the meaning of "*".
-	if _, ok := c.Request().Header[headerIfNoneMatch]; ok && op.write && c.Request().Method != http.MethodPost {
+	if _, ok := c.Request().Header[response.HeaderIfNoneMatch]; ok && op.write && c.Request().Method != http.MethodPost {
 		problems = append(problems, fleet.Problem{Detail: "header If-None-Match: only for reads; use If-Match for changes"})
 	}
 	known := map[string]bool{}
@@ -145,7 +147,7 @@ func (op *operation) readBody(c echo.Context) ([]byte, error) {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, err
 		}
-		return nil, &publicError{status: http.StatusBadRequest, code: "validation_error", detail: "the body could not be read to its end"}
+		return nil, &httperror.Error{Status: http.StatusBadRequest, Code: "validation_error", Detail: "the body could not be read to its end"}
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		if want.Value.Required {
@@ -161,15 +163,15 @@ func (op *operation) readBody(c echo.Context) ([]byte, error) {
 		slices.Sort(types)
 		p := unsupportedType("send " + strings.Join(types, " or "))
 		if req.Method == http.MethodPatch {
-			p.headers = map[string]string{"Accept-Patch": strings.Join(types, ", ")}
+			p.Headers = map[string]string{"Accept-Patch": strings.Join(types, ", ")}
 		}
 		return nil, p
 	}
 	return body, nil
 }
 
-func unsupportedType(detail string) *publicError {
-	return &publicError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", detail: detail}
+func unsupportedType(detail string) *httperror.Error {
+	return &httperror.Error{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: detail}
 }
 
 // bodySchema returns the schema of a body of a content type; nil when the operation does not accept that type.
@@ -351,5 +353,3 @@ func schemaReason(e *openapi3.SchemaError) string {
 }
 
 func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-func formatRevision(r fleet.Revision) string { return strconv.FormatInt(int64(r), 10) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // roleNames are the names of the roles in the API, the lowest first.
@@ -47,5 +48,5 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 	if out.ClusterDNS == nil {
 		out.ClusterDNS = []string{}
 	}
-	return writeJSON(c, http.StatusOK, out)
+	return response.WriteJSON(c, http.StatusOK, out)
 }

@@ -1,4 +1,4 @@
-package server
+package response_test
 
 import (
 	"math"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // An answer that cannot be encoded becomes an error, not an empty 200.
@@ -15,8 +17,8 @@ func TestUnencodableNotAnswered(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	c := echo.New().NewContext(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), w)
-	require.Error(t, writeJSON(c, http.StatusOK, math.Inf(1)))
+	require.Error(t, response.WriteJSON(c, http.StatusOK, math.Inf(1)))
 	require.False(t, c.Response().Committed)
-	require.NoError(t, writeJSON(c, http.StatusAccepted, "well"))
+	require.NoError(t, response.WriteJSON(c, http.StatusAccepted, "well"))
 	require.Equal(t, http.StatusAccepted, w.Code)
 }
