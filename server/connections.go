@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 )
 
 // Limits of connections.
@@ -65,7 +67,7 @@ func (c *connections) connContext(ctx context.Context, conn net.Conn) context.Co
 func (c *connections) get(conn net.Conn) *connection {
 	known := c.all[conn]
 	if known == nil {
-		known = &connection{owner: c, conn: conn, address: networkOf(conn.RemoteAddr().String())}
+		known = &connection{owner: c, conn: conn, address: auth.NetworkOf(conn.RemoteAddr().String())}
 		c.all[conn] = known
 	}
 	return known

@@ -15,7 +15,7 @@
 //	body_deadline.go, connections.go   limits of the connection
 //	middleware.go                      request id, log, metrics, panics; preauth_limit.go bounds unauthenticated requests
 //	server.go: guard                   the mode of the server, then:
-//	  auth.go                          sender and permission; lockout.go slows down guesses of tokens
+//	  auth.go, internal/auth           sender and permission; lockout.go slows down guesses of tokens
 //	  request.go                       waits for the revision that the client requires
 //	  queue.go, cpubudget.go           turns of expensive requests
 //	  validate.go                      parameters and body against openapi/openapi.yaml, which openapi.go loads
@@ -25,7 +25,7 @@
 // To read it from the beginning:
 //
 //  1. server.go: [Config], [Server], and guard. request.go: the request that the steps pass on.
-//  2. auth.go, then polls.go and receipts.go: the endpoints of clusters.
+//  2. internal/auth, then polls.go and receipts.go: the endpoints of clusters.
 //  3. documents.go: reads and changes of all kinds of documents. clusters.go, components.go and the other nouns name their kind.
 //  4. plan.go, batch.go, restore.go, revisions.go: many documents, and the history.
 //  5. status.go, revision_progress.go: the status of clusters, which package clusterstatus evaluates.

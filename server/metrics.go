@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 )
 
 const namespace = "flux_resourceset"
@@ -32,7 +33,7 @@ type metrics struct {
 
 	turnedAway   prometheus.Counter
 	authFailures *prometheus.CounterVec
-	identified   [authMethods]prometheus.Counter
+	identified   [auth.Methods]prometheus.Counter
 	polls        map[fleet.Kind]*series // answered polls
 	typedPolls   *series
 	receipts     *series
@@ -90,8 +91,8 @@ func newMetrics(s *Server) *metrics {
 		Namespace: namespace, Name: "authenticated_requests_total",
 		Help: "Authenticated requests by kind of credential: a static token, a managed one, a client certificate.",
 	}, []string{"credential"})
-	for by, name := range authMethodNames {
-		m.identified[by] = identified.WithLabelValues(name)
+	for by := range auth.Methods {
+		m.identified[by] = identified.WithLabelValues(by.String())
 	}
 	m.registry.MustRegister(identified)
 	m.polls = map[fleet.Kind]*series{}
@@ -100,7 +101,7 @@ func newMetrics(s *Server) *metrics {
 	}
 	m.typedPolls = m.of(seriesKey{pollTemplate + ":type", http.MethodGet, http.StatusOK})
 	m.receipts = m.of(seriesKey{pollTemplate + "receipts/:list/:input_id", http.MethodGet, http.StatusOK})
-	for _, reason := range []string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonNoCertificate, reasonForbidden, reasonThrottled} {
+	for _, reason := range auth.Reasons {
 		m.authFailures.WithLabelValues(reason) // so that the first increase is visible
 	}
 	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindToken, kindResource}) {
@@ -180,8 +181,8 @@ const fluxAgent = "flux-operator/"
 
 // ownPoll reports whether a cluster's own Flux polls: the request has a token or certificate of that cluster, or the
 // User-Agent of Flux Operator. Polls by people do not count, because they prove nothing about the cluster.
-func ownPoll(r *http.Request, caller role) bool {
-	return r.Method == http.MethodGet && (caller == rolePoll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
+func ownPoll(r *http.Request, caller auth.Role) bool {
+	return r.Method == http.MethodGet && (caller == auth.Poll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
 }
 
 // isPerson reports whether the User-Agent is that of our programs or of a browser.

@@ -62,7 +62,7 @@ func (s *Server) serve(c *request, places *preauthLimit, next echo.HandlerFunc) 
 		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
 	op := s.operations.find(c.Request().Method, c.Path())
-	poll := op != nil && op.poll
+	poll := op != nil && op.Poll
 	hardenHeaders(c.Response().Header())
 	if s.masker.Find(c.Request().Header.Get(echo.HeaderXRequestID)) != "" {
 		c.Request().Header.Del(echo.HeaderXRequestID) // it would appear in the log and in the history

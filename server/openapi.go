@@ -12,17 +12,17 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 )
 
 // operation is one method of one path of the OpenAPI document.
 type operation struct {
-	spec     *openapi3.Operation
-	route    *openapi3.PathItem
-	needs    role   // the lowest role that may call it; none: no token is needed
-	write    bool   // it changes something
-	crudOnly bool   // only in mode crud
-	poll     bool   // a Flux poll: skips every step that a poll does not need
-	queue    string // name of its queue; empty: none
+	auth.Access // a Flux poll skips every step that a poll does not need
+	spec        *openapi3.Operation
+	route       *openapi3.PathItem
+	write       bool   // it changes something
+	crudOnly    bool   // only in mode crud
+	queue       string // name of its queue; empty: none
 }
 
 // Names of queues, also in metrics and messages.
@@ -84,14 +84,15 @@ func loadOperations(mode string) (operations, error) {
 			if spec.Security != nil {
 				security = *spec.Security
 			}
-			op := &operation{poll: slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")}
-			if op.needs, err = minimumRole(security); err != nil {
+			op := &operation{}
+			op.Poll = slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")
+			if op.Needs, err = minimumRole(security); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
-			op.write = op.needs >= roleWrite && method != http.MethodGet
+			op.write = op.Needs >= auth.Write && method != http.MethodGet
 			op.crudOnly = !slices.Contains(spec.Tags, "service") && !slices.Contains(spec.Tags, "flux")
 			op.queue = queueName(spec, op)
-			if mode == ModeCRUD || !op.crudOnly && !op.public() && !op.poll {
+			if mode == ModeCRUD || !op.crudOnly && !op.Public() && !op.Poll {
 				op.spec, op.route = spec, item
 			}
 			ops[path][method] = op
@@ -101,26 +102,23 @@ func loadOperations(mode string) (operations, error) {
 }
 
 // schemeRoles are the roles of the document's security schemes.
-var schemeRoles = map[string]role{"pollToken": rolePoll, "readToken": roleRead, "writeToken": roleWrite, "adminToken": roleAdmin}
+var schemeRoles = map[string]auth.Role{"pollToken": auth.Poll, "readToken": auth.Read, "writeToken": auth.Write, "adminToken": auth.Admin}
 
 // minimumRole returns the lowest role among alternatives; none when there are no alternatives.
-func minimumRole(security openapi3.SecurityRequirements) (least role, err error) {
+func minimumRole(security openapi3.SecurityRequirements) (least auth.Role, err error) {
 	for _, alternative := range security {
 		for scheme := range alternative {
 			r, ok := schemeRoles[scheme]
 			if !ok {
 				return 0, fmt.Errorf("unknown security scheme %q", scheme)
 			}
-			if least == roleNone || r < least {
+			if least == auth.None || r < least {
 				least = r
 			}
 		}
 	}
 	return least, nil
 }
-
-// public reports whether no token is needed.
-func (op *operation) public() bool { return op.needs == roleNone }
 
 func (o operations) find(method, path string) *operation {
 	if method == http.MethodHead {

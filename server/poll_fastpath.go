@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
@@ -34,7 +35,7 @@ const (
 // fastPoll is a poll with its answer.
 type fastPoll struct {
 	pollAnswer
-	method authMethod
+	method auth.Method
 	series *series
 }
 
@@ -69,22 +70,22 @@ func (s *Server) tryFastPoll(r *http.Request) (p fastPoll, ok bool) {
 			return p, false
 		}
 	}
-	caller, err := s.identify(r, st)
+	caller, err := s.auth.Identify(r, st)
 	if err != nil {
 		return p, false
 	}
 	cluster, ok := st.ByDNS(dns)
-	if !ok || !caller.mayPoll(cluster, dns) {
+	if !ok || !caller.MayPoll(cluster, dns) {
 		return p, false
 	}
 	if isList {
-		p.pollAnswer, err = s.answerPoll(r, caller.role, st, cluster, kind)
+		p.pollAnswer, err = s.answerPoll(r, caller.Role, st, cluster, kind)
 		p.series = s.metrics.pollsOf(kind)
 	} else {
-		p.pollAnswer, err = s.answerReceipt(r, caller.role, st, cluster, sent)
+		p.pollAnswer, err = s.answerReceipt(r, caller.Role, st, cluster, sent)
 		p.series = s.metrics.receipts
 	}
-	p.age, p.method = age, caller.method
+	p.age, p.method = age, caller.Method
 	return p, err == nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -25,7 +26,7 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 		return err
 	}
 	r := requestOf(c)
-	out, err := s.answerPoll(r.Request(), r.principal.role, st, cluster, kind)
+	out, err := s.answerPoll(r.Request(), r.principal.Role, st, cluster, kind)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func findPolled(st *fleet.State, dns string) (*fleet.Document, error) {
 var errBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
 
 // answerPoll returns the answer to an authorized poll, for the router and for the fast path.
-func (s *Server) answerPoll(r *http.Request, caller role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (pollAnswer, error) {
+func (s *Server) answerPoll(r *http.Request, caller auth.Role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (pollAnswer, error) {
 	answer, err := st.Answer(cluster, kind)
 	if err != nil {
 		return pollAnswer{}, err
@@ -75,7 +76,7 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 		return err
 	}
 	r := requestOf(c)
-	if (p.Environment != nil || p.Selector != nil) && ownPoll(r.Request(), r.principal.role) {
+	if (p.Environment != nil || p.Selector != nil) && ownPoll(r.Request(), r.principal.Role) {
 		s.tracker.RecordFilter(value(p.Environment), value(p.Selector), s.cfg.Now())
 	}
 	out, err := s.newPollAnswer(r.Request(), answer, st)

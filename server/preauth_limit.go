@@ -1,12 +1,13 @@
 package server
 
 import (
-	"errors"
 	"net/http"
 	"net/netip"
 	"sync"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 )
 
 // maxPreauth is the limit of concurrent requests that are not authenticated yet, maxPreauthPerAddress that of one address (of
@@ -49,14 +50,12 @@ func (p *preauthLimit) release(address netip.Prefix) {
 
 // admitPreauth admits a request before it is authenticated. Above the limit it admits only requests with a valid credential.
 func (s *Server) admitPreauth(r *request, limit *preauthLimit) bool {
-	if address := sourceAddress(r.Request()); limit.acquire(address) {
+	if address := auth.SourceNetwork(r.Request()); limit.acquire(address) {
 		r.preauth, r.address = limit, address
 		return true
 	}
-	_, err := s.identify(r.Request(), s.cfg.Replica.State())
-	if errors.Is(err, errUnauthenticated) { // otherwise tokens could be guessed here without being counted
-		s.failures.recordRequest(r.Request(), err, s.cfg.Now())
-	}
+	_, err := s.auth.Identify(r.Request(), s.cfg.Replica.State())
+	s.auth.RecordFailure(r.Request(), err) // otherwise tokens could be guessed here without being counted
 	return err == nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -91,14 +92,14 @@ func (s *Server) GetMetrics(c echo.Context) error {
 		if err != nil {
 			st = nil // its tokens are too old as well
 		}
-		caller, err := s.identify(c.Request(), st)
-		if errors.Is(err, errUnauthenticated) { // counted and limited as on all routes, so that tokens cannot be guessed here
-			return s.reportRefusal(c, &refusal{caller, err, unauthorized(&operation{needs: roleRead}, err)})
+		caller, err := s.auth.Identify(c.Request(), st)
+		if errors.Is(err, auth.ErrUnauthenticated) { // counted and limited as on all routes, so that tokens cannot be guessed here
+			return s.reportRefusal(c, auth.NewRefusal(caller, err, auth.Access{Needs: auth.Read}))
 		}
 		if err == nil {
-			s.metrics.identified[caller.method].Inc()
+			s.metrics.identified[caller.Method].Inc()
 		}
-		if err == nil && caller.role >= roleRead {
+		if err == nil && caller.Role >= auth.Read {
 			metrics = append(metrics, s.metrics.clusters)
 		}
 	}

@@ -247,12 +247,12 @@ func (s *Server) enter(r *request) (*job, error) {
 	j := &job{ctx: r.Request().Context(), cancel: func() {}}
 	if q := s.queueFor(r); q != nil {
 		if chargedQueues[q.name] {
-			if err := s.budget.check(r.principal.actor); err != nil {
+			if err := s.budget.check(r.principal.Actor); err != nil {
 				return nil, err
 			}
 			j.budget = &s.budget
 		}
-		j.queue, j.principal = q, r.principal.actor
+		j.queue, j.principal = q, r.principal.Actor
 		if err := q.enter(j.principal); err != nil {
 			return nil, err
 		}

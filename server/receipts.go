@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) PollReceipt(c echo.Context, dns, list, id string, p api.PollRec
 	if err != nil {
 		return err
 	}
-	out, err := s.answerReceipt(r.Request(), r.principal.role, st, cluster, sent)
+	out, err := s.answerReceipt(r.Request(), r.principal.Role, st, cluster, sent)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 }
 
 // answerReceipt returns the answer to an authorized receipt, for the router and for the fast path.
-func (s *Server) answerReceipt(r *http.Request, caller role, st *fleet.State, cluster *fleet.Document, sent receipt) (pollAnswer, error) {
+func (s *Server) answerReceipt(r *http.Request, caller auth.Role, st *fleet.State, cluster *fleet.Document, sent receipt) (pollAnswer, error) {
 	answer, err := fleet.EmptyAnswer()
 	if err != nil {
 		return pollAnswer{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -26,7 +27,7 @@ type request struct {
 	state     *fleet.State
 	age       time.Duration // of state: see store.Replica.StateForReads
 	unfit     error         // the reason why state must not be used; nil: it may be
-	principal principal
+	principal auth.Principal
 	body      []byte // nil: none
 	job       *job
 	id        string // see requestID; empty: none yet
@@ -44,7 +45,7 @@ func requestOf(c echo.Context) *request {
 }
 
 // actor returns the sender of the request in the log.
-func actor(c echo.Context) string { return requestOf(c).principal.actor }
+func actor(c echo.Context) string { return requestOf(c).principal.Actor }
 
 // requestBody returns the validated body.
 func requestBody(c echo.Context) []byte { return requestOf(c).body }
@@ -55,7 +56,7 @@ const minRevisionWait = 2 * time.Second
 // waitForRevision waits until the State is at the revision that the request requires, or later.
 func (s *Server) waitForRevision(r *request) error {
 	values := r.Request().Header[response.HeaderMinRevision]
-	if r.op.public() || len(values) != 1 {
+	if r.op.Public() || len(values) != 1 {
 		return nil // validate refuses several
 	}
 	revision, err := strconv.ParseInt(values[0], 10, 64)
@@ -66,7 +67,7 @@ func (s *Server) waitForRevision(r *request) error {
 		return fleet.Invalid([]fleet.Problem{{Detail: "header X-Fleet-Min-Revision: must be a revision, 0 or more"}})
 	}
 	wait := s.cfg.Replica.SyncTo
-	if r.op.poll || r.principal.role == rolePoll { // polls must not cause one query of the store each
+	if r.op.Poll || r.principal.Role == auth.Poll { // polls must not cause one query of the store each
 		wait = s.cfg.Replica.WaitFor
 	}
 	return s.reachedRevision(r, revision, wait)
@@ -148,8 +149,8 @@ func (s *Server) state(c echo.Context) (*fleet.State, error) {
 // revoked in the log before commits nothing.
 func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	r := requestOf(c)
-	meta.Actor = r.principal.actor
-	var refusal *refusal
+	meta.Actor = r.principal.Actor
+	var refusal *auth.Refusal
 	judged := func(tx *fleet.Tx) error {
 		if _, refusal = s.authorize(r, tx.Base()); refusal != nil {
 			return refusal

@@ -18,6 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -29,6 +30,9 @@ const (
 	// ModeCRUD serves everything.
 	ModeCRUD = "crud"
 )
+
+// Tokens are the static bearer tokens: see [auth.Tokens].
+type Tokens = auth.Tokens
 
 // Config configures a Server. The fields Spec, Logger and Now are optional, and others as their comments state.
 type Config struct {
@@ -85,11 +89,10 @@ type History interface {
 type Server struct {
 	cfg            Config
 	masker         *redact.Masker
-	credentials    []credential
+	auth           *auth.Authenticator
 	operations     operations
 	metrics        *metrics
 	tracker        *clusterstatus.Tracker
-	failures       failureTracker
 	identityCache  identityCache
 	echo           *echo.Echo
 	queues         map[string]*queue
@@ -115,7 +118,12 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the embedded OpenAPI document: %w", err)
 	}
-	s := &Server{cfg: cfg, masker: cfg.Tokens.Masker(), credentials: cfg.Tokens.credentials(), operations: ops, echo: echo.New()}
+	s := &Server{cfg: cfg, masker: cfg.Tokens.Masker(), operations: ops, echo: echo.New()}
+	authConfig := auth.Config{Tokens: cfg.Tokens, RequireClientCert: cfg.RequireClientCert, Holders: cfg.Replica, Now: cfg.Now}
+	if cfg.TLS != nil {
+		authConfig.Certificates = cfg.TLS
+	}
+	s.auth = auth.New(authConfig)
 	s.responseBuffer.perPrincipal = map[string]int{}
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
@@ -190,7 +198,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := s.waitForRevision(r); err != nil {
 			return err
 		}
-		if !op.poll {
+		if !op.Poll {
 			j, err := s.enter(r)
 			if err != nil {
 				return err

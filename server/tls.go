@@ -63,8 +63,8 @@ func (t *TLS) Config() *tls.Config {
 	return config
 }
 
-// trusts reports whether the client's certificate is still trusted: a connection may be older than a change of the client CA.
-func (t *TLS) trusts(ctx context.Context, state *tls.ConnectionState) bool {
+// Trusts reports whether the client's certificate is still trusted: a connection may be older than a change of the client CA.
+func (t *TLS) Trusts(ctx context.Context, state *tls.ConnectionState) bool {
 	now := t.now()
 	if now.UnixNano() >= t.next.Load() && t.mu.TryLock() { // another goroutine reads the files otherwise; do not wait for it
 		t.follow(ctx, now)

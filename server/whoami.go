@@ -7,14 +7,15 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // roleNames are the names of the roles in the API, the lowest first.
 var roleNames = []struct {
-	role role
+	role auth.Role
 	name string
-}{{rolePoll, fleet.RolePoll}, {roleRead, fleet.RoleRead}, {roleWrite, fleet.RoleWrite}, {roleAdmin, fleet.RoleAdmin}}
+}{{auth.Poll, fleet.RolePoll}, {auth.Read, fleet.RoleRead}, {auth.Write, fleet.RoleWrite}, {auth.Admin, fleet.RoleAdmin}}
 
 // WhoAmI returns the identity and role of the sender. It reveals no more than other requests would.
 func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
@@ -23,26 +24,26 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 	}
 	r := requestOf(c)
 	out := api.Identity{
-		Actor: r.principal.actor, Credential: authMethodNames[r.principal.method], ClusterID: r.principal.cluster, ClusterDNS: r.principal.names,
+		Actor: r.principal.Actor, Credential: r.principal.Method.String(), ClusterID: r.principal.Cluster, ClusterDNS: r.principal.Names,
 		May: []string{}, Mode: s.cfg.Mode,
 	}
 	for _, known := range roleNames {
-		if r.principal.role < known.role {
+		if r.principal.Role < known.role {
 			break
 		}
 		out.Role = known.name
 		// Polling the list of clusters needs the read role in every mode; that alone does not permit reads of the fleet here.
-		if s.cfg.Mode == ModeCRUD || known.role == rolePoll {
+		if s.cfg.Mode == ModeCRUD || known.role == auth.Poll {
 			out.May = append(out.May, known.name)
 		}
 	}
 	switch {
-	case r.principal.managed != nil:
-		out.ID, out.Name = r.principal.managed.ID, r.principal.managed.Name
-		if at, ends := r.principal.managed.Until(); ends {
+	case r.principal.Managed != nil:
+		out.ID, out.Name = r.principal.Managed.ID, r.principal.Managed.Name
+		if at, ends := r.principal.Managed.Until(); ends {
 			out.ExpiresAt = &at
 		}
-	case r.principal.method == byCertificate:
+	case r.principal.Method == auth.Certificate:
 		out.ExpiresAt = &r.Request().TLS.PeerCertificates[0].NotAfter
 	}
 	if out.ClusterDNS == nil {

@@ -1,10 +1,8 @@
-package server
+package auth
 
 import (
 	"container/list"
-	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/netip"
@@ -12,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
@@ -114,13 +110,13 @@ func (f *failureTracker) lockedFor(address netip.Prefix, now time.Time) time.Dur
 
 // isLockedOut reports whether a token must not be compared with the static ones. It runs for every poll, so it first looks at
 // one number, which is in the past unless there are guesses.
-func (s *Server) isLockedOut(r *http.Request, token string) bool {
-	until := s.failures.lockedUntil.Load()
+func (a *Authenticator) isLockedOut(r *http.Request, token string) bool {
+	until := a.failures.lockedUntil.Load()
 	if until == 0 {
 		return false
 	}
-	now := s.cfg.Now()
-	return now.UnixNano() < until && isGuess(token) && s.failures.lockedFor(sourceAddress(r), now) > 0
+	now := a.cfg.Now()
+	return now.UnixNano() < until && isGuess(token) && a.failures.lockedFor(SourceNetwork(r), now) > 0
 }
 
 // isGuess reports whether a token may have been chosen by a person. Managed tokens are 256 random bits and a checksum: an
@@ -139,12 +135,12 @@ func (f *failureTracker) shouldLog(now time.Time) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// sourceAddress is the peer of the connection, because a client can forge the headers of a proxy. For IPv6 it is the /64
+// SourceNetwork is the peer of the connection, because a client can forge the headers of a proxy. For IPv6 it is the /64
 // network, because the holder of one address has 2^64.
-func sourceAddress(r *http.Request) netip.Prefix { return networkOf(r.RemoteAddr) }
+func SourceNetwork(r *http.Request) netip.Prefix { return NetworkOf(r.RemoteAddr) }
 
-// networkOf returns the network of an address with a port, as [sourceAddress] describes it.
-func networkOf(address string) netip.Prefix {
+// NetworkOf returns the network of an address with a port, as [SourceNetwork] describes it.
+func NetworkOf(address string) netip.Prefix {
 	end, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Prefix{}
@@ -163,7 +159,7 @@ func networkOf(address string) netip.Prefix {
 // recordRequest counts a request that failed to authenticate, and returns the time for which its address gets 429. A request
 // during a lock does not prolong it.
 func (f *failureTracker) recordRequest(r *http.Request, reason error, now time.Time) time.Duration {
-	address := sourceAddress(r)
+	address := SourceNetwork(r)
 	if errors.Is(reason, errLockedOut) {
 		return max(1, f.lockedFor(address, now))
 	}
@@ -171,38 +167,36 @@ func (f *failureTracker) recordRequest(r *http.Request, reason error, now time.T
 	return f.record(address, errors.Is(reason, errUnknown) && isGuess(token), now)
 }
 
-// reportRefusal counts and logs a refused request, and returns the answer: 429 for an address with too many failures.
-func (s *Server) reportRefusal(c echo.Context, r *refusal) error {
-	if r.reason != nil && !errors.Is(r.reason, errUnauthenticated) {
-		return r.answer // nothing is loaded, so the token could not be checked
+// RecordFailure counts a request that failed with an error of [Authenticator.Identify], and that gets no answer that
+// reveals it. Errors that are no fault of the credential do not count.
+func (a *Authenticator) RecordFailure(r *http.Request, err error) {
+	if errors.Is(err, ErrUnauthenticated) {
+		a.failures.recordRequest(r, err, a.cfg.Now())
 	}
-	now, answer := s.cfg.Now(), r.answer
-	why := reasonForbidden
-	if r.reason != nil {
-		why = reasonOf(r.reason)
-		if wait := s.failures.recordRequest(c.Request(), r.reason, now); wait > 0 {
-			why, answer = reasonThrottled, throttledError(wait)
-		}
-	}
-	s.metrics.authFailures.WithLabelValues(why).Inc()
-	if suppressed, ok := s.failures.shouldLog(now); ok {
-		s.logRefused(c, r.principal, why, suppressed)
-	}
-	return answer
 }
 
-func (s *Server) logRefused(c echo.Context, caller principal, why string, suppressed int) {
-	attrs := []slog.Attr{
-		slog.String("request_id", requestID(c)), slog.String("reason", why), slog.String("method", c.Request().Method),
-		slog.String("route", c.Path()), slog.String("remote", c.Request().RemoteAddr),
+// Report is a counted refusal.
+type Report struct {
+	Answer     error  // for the client
+	Reason     string // one of [Reasons]; empty: no failure of the client, so it is not counted
+	Log        bool   // it is to be logged
+	Suppressed int    // failures that were not logged since the last logged one
+}
+
+// Report counts a refused request, and returns the answer: 429 for an address with too many failures.
+func (a *Authenticator) Report(r *http.Request, refusal *Refusal) Report {
+	if refusal.reason != nil && !errors.Is(refusal.reason, ErrUnauthenticated) {
+		return Report{Answer: refusal.answer} // nothing is loaded, so the token could not be checked
 	}
-	if caller.actor != "" {
-		attrs = append(attrs, slog.String("actor", caller.actor))
+	now, out := a.cfg.Now(), Report{Answer: refusal.answer, Reason: reasonForbidden}
+	if refusal.reason != nil {
+		out.Reason = reasonOf(refusal.reason)
+		if wait := a.failures.recordRequest(r, refusal.reason, now); wait > 0 {
+			out.Reason, out.Answer = reasonThrottled, throttledError(wait)
+		}
 	}
-	if suppressed > 0 {
-		attrs = append(attrs, slog.Int("not_logged_before", suppressed))
-	}
-	s.cfg.Logger.LogAttrs(context.WithoutCancel(c.Request().Context()), slog.LevelWarn, "request refused", attrs...)
+	out.Suppressed, out.Log = a.failures.shouldLog(now)
+	return out
 }
 
 // Reasons of failures, as the metric and the log name them.
@@ -215,6 +209,9 @@ const (
 	reasonForbidden     = "forbidden"
 	reasonThrottled     = "throttled"
 )
+
+// Reasons are all reasons of failures.
+var Reasons = [...]string{reasonMissing, reasonMalformed, reasonUnknown, reasonExpired, reasonNoCertificate, reasonForbidden, reasonThrottled}
 
 func reasonOf(err error) string {
 	switch {

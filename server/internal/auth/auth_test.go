@@ -1,4 +1,4 @@
-package server
+package auth
 
 import (
 	"crypto/sha256"
@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
@@ -26,8 +25,7 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		{Kind: fleet.KindToken, ID: "t", Body: fmt.Appendf(nil, `{"id":"t","name":"n","role":"poll","cluster_id":"a","expires_at":"2027-01-01T00:00:00Z","secrets":[{"sha256":"%x"}]}`, sha256.Sum256([]byte(secret)))},
 	})
 	require.NoError(t, err)
-	s, err := New(Config{Replica: store.NewReplica(store.Config{}), Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", ReadPrevious: "before", Write: "write"}})
-	require.NoError(t, err)
+	a := New(Config{Holders: store.NewReplica(store.Config{}), Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", ReadPrevious: "before", Write: "write"}})
 	cluster, _ := st.ByDNS("a.example.com")
 	certificate := &tls.ConnectionState{
 		VerifiedChains: [][]*x509.Certificate{{}}, PeerCertificates: []*x509.Certificate{{DNSNames: []string{"a.example.com"}}},
@@ -37,12 +35,12 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		"a managed token":      {Header: http.Header{"Authorization": {"Bearer " + secret}}},
 		"a client certificate": {Header: http.Header{}, TLS: certificate},
 	} {
-		who, err := s.identify(r, st)
+		who, err := a.Identify(r, st)
 		require.NoError(t, err, name)
-		require.True(t, who.mayPoll(cluster, "a.example.com"), name)
+		require.True(t, who.MayPoll(cluster, "a.example.com"), name)
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			who, err := s.identify(r, st)
-			if err != nil || !who.mayPoll(cluster, "a.example.com") {
+			who, err := a.Identify(r, st)
+			if err != nil || !who.MayPoll(cluster, "a.example.com") {
 				panic("not identified")
 			}
 		}), name)
@@ -53,7 +51,7 @@ func TestIdentifyDoesNotAllocate(t *testing.T) { //nolint:paralleltest // what o
 		"something other": {Header: http.Header{"Authorization": {"Basic eA=="}}},
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if _, err := s.identify(r, st); err == nil {
+			if _, err := a.Identify(r, st); err == nil {
 				panic("identified")
 			}
 		}), name)
@@ -79,26 +77,7 @@ func TestFailureMemoryBounded(t *testing.T) {
 	require.Zero(t, f.record(flood, false, now.Add(2*failureInterval)))
 }
 
-// Guesses above the limit of unauthenticated requests count as well.
-func TestGuessesBeyondPreauthLimitCount(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", Write: "write"}, Replica: store.NewReplica(store.Config{})})
-	require.NoError(t, err)
-	places := &preauthLimit{perAddress: map[netip.Prefix]int{}, total: maxPreauth} // none is free
-	admitted := func(token string) bool {
-		r := httptest.NewRequest(http.MethodGet, "/clusters", nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		return s.admitPreauth(&request{Context: s.echo.NewContext(r, nil)}, places)
-	}
-	for range guessBurst {
-		require.True(t, admitted("write"))
-		require.False(t, admitted("guess"))
-	}
-	require.False(t, admitted("write"))
-}
-
-func TestSourceAddress(t *testing.T) {
+func TestSourceNetwork(t *testing.T) {
 	t.Parallel()
 	for remote, want := range map[string]string{
 		"192.0.2.1:1":                "192.0.2.1/32",
@@ -107,6 +86,6 @@ func TestSourceAddress(t *testing.T) {
 		"[fe80::1%eth0]:1":           "fe80::/64",
 		"@":                          "invalid Prefix",
 	} {
-		require.Equal(t, want, sourceAddress(&http.Request{RemoteAddr: remote}).String(), remote)
+		require.Equal(t, want, SourceNetwork(&http.Request{RemoteAddr: remote}).String(), remote)
 	}
 }
