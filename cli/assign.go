@@ -240,11 +240,11 @@ func (v kindCommands) printPair(c *cli.Context, a assignment, cluster string, de
 	return v.printChange(c, render.Output{
 		Document: members,
 		Tables: func() ([]render.Table, error) {
-			first, err := v.view.table(definition)
+			first, err := v.view.Table(definition)
 			if err != nil {
 				return nil, err
 			}
-			second, err := clusters.view.table(on)
+			second, err := clusters.view.Table(on)
 			return []render.Table{first, second}, err
 		},
 		Names: func() ([]string, error) {

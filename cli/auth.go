@@ -95,9 +95,9 @@ func (s authCommands) identity(ctx context.Context, conn client, use string) (ap
 	return who, a.decode(&who)
 }
 
-var callerView = view{
-	header: []string{"ACTOR", "FOR", "ROLE", "CLUSTERS", "EXPIRES", "MAY", "SERVER", "CREDENTIAL"}, narrow: 6,
-	row: rowOf(func(who caller) []string {
+var callerView = render.View{
+	Header: []string{"ACTOR", "FOR", "ROLE", "CLUSTERS", "EXPIRES", "MAY", "SERVER", "CREDENTIAL"}, Narrow: 6,
+	Row: render.RowOf(func(who caller) []string {
 		clusters := "all"
 		switch {
 		case who.ClusterID != "":
@@ -106,7 +106,7 @@ var callerView = view{
 			clusters = strings.Join(who.ClusterDNS, ", ")
 		}
 		return []string{
-			who.Actor, strings.Join(who.For, ", "), who.Role, clusters, expiry(who.ExpiresAt), strings.Join(who.May, ", "), who.Mode, who.Credential,
+			who.Actor, strings.Join(who.For, ", "), who.Role, clusters, render.TimeOr(who.ExpiresAt, "never"), strings.Join(who.May, ", "), who.Mode, who.Credential,
 		}
 	}),
 }

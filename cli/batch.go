@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -247,9 +248,9 @@ func (s *session) printBatch(c *cli.Context, a answer) error {
 	case len(result.Changes) == 0:
 		s.note("Nothing to change.")
 	case c.Bool("dry-run"):
-		s.note("%s would change.", count(len(result.Changes), "document"))
+		s.note("%s would change.", summarize.Count(len(result.Changes), "document"))
 	default:
-		s.note("%s changed, as revision %d.", count(len(result.Changes), "document"), result.Revision)
+		s.note("%s changed, as revision %d.", summarize.Count(len(result.Changes), "document"), result.Revision)
 	}
 	return s.printChange(c, render.Output{
 		Document: a.body,
@@ -270,12 +271,4 @@ func changeNames(refs []api.ChangeRef) []string {
 		names[i] = nameOfKind(ref.Kind) + "/" + ref.ID
 	}
 	return names
-}
-
-// count writes a number with its noun: "1 cluster", "2 clusters".
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

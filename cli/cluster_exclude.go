@@ -42,7 +42,7 @@ func effectiveTables(c *cli.Context, docs []json.RawMessage, effective func() (m
 // effectiveTable returns the table of clusters with counts as OWN+INHERITED where layers add entries, and with the layers for -o
 // wide. has is the effective clusters by id; nil: the server does not support layers.
 func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (render.Table, error) {
-	t, err := clusters.view.table(docs...)
+	t, err := clusters.view.Table(docs...)
 	if err != nil || has == nil {
 		return t, err
 	}

@@ -25,14 +25,6 @@ const (
 	stateFailed    = "failed"
 )
 
-// pollTimeText formats the time of a poll; "-" for none.
-func pollTimeText(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
 // statesOf formats counts of states: "11 confirmed, 1 failed".
 func statesOf(counts api.StatusCounts) string {
 	var out []string
@@ -70,28 +62,28 @@ func failedInput(f *api.Failure) string {
 }
 
 var (
-	fleetStatusView = view{
-		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, narrow: 5,
-		row: rowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, clusterStateText(c), c.Environment, pollTimeText(c.SeenAt), statesOf(c.Counts)}
+	fleetStatusView = render.View{
+		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, Narrow: 5,
+		Row: render.RowOf(func(c api.ClusterSummary) []string {
+			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), statesOf(c.Counts)}
 		}),
 	}
 	// failedStatusView is fleetStatusView with the failed input of each cluster.
-	failedStatusView = view{
-		header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, narrow: 6,
-		row: rowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, clusterStateText(c), c.Environment, pollTimeText(c.SeenAt), failedInput(c.Failure), failureText(c.Failure), statesOf(c.Counts)}
+	failedStatusView = render.View{
+		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, Narrow: 6,
+		Row: render.RowOf(func(c api.ClusterSummary) []string {
+			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), failedInput(c.Failure), failureText(c.Failure), statesOf(c.Counts)}
 		}),
 	}
-	inputStatusView = view{
-		header: []string{"ID", "LIST", "STATE", "SINCE", "MESSAGE", "VERSION", "TAG", "RECEIPT"}, narrow: 5,
-		row: rowOf(func(in api.InputStatus) []string {
-			return []string{in.ID, in.List, stateOf(in), pollTimeText(in.Since), failureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
+	inputStatusView = render.View{
+		Header: []string{"ID", "LIST", "STATE", "SINCE", "MESSAGE", "VERSION", "TAG", "RECEIPT"}, Narrow: 5,
+		Row: render.RowOf(func(in api.InputStatus) []string {
+			return []string{in.ID, in.List, stateOf(in), render.TimeOr(in.Since, "-"), failureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
 		}),
 	}
-	versionStatusView = view{
-		header: []string{"VERSION", "TAG", "CLUSTERS", "STATES"}, narrow: 4,
-		row: rowOf(func(v api.VersionStatus) []string {
+	versionStatusView = render.View{
+		Header: []string{"VERSION", "TAG", "CLUSTERS", "STATES"}, Narrow: 4,
+		Row: render.RowOf(func(v api.VersionStatus) []string {
 			return []string{v.ComponentVersion, v.OCITag, strconv.Itoa(v.Clusters), statesOf(v.Counts)}
 		}),
 	}
@@ -171,13 +163,13 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 	} else {
 		seen := "has never polled"
 		if known.SeenAt != nil {
-			seen = "last polled at " + pollTimeText(known.SeenAt)
+			seen = "last polled at " + render.TimeOr(known.SeenAt, "-")
 		}
 		s.note("%s is %s, and %s. Inputs: %s.", id, firstNonEmpty(strings.Join(known.States, " and "), known.State), seen, firstNonEmpty(statesOf(known.Counts), "none"))
 	}
 	for _, e := range known.Events {
 		if e.Severity == "error" {
-			s.note("%s at %s: %s", e.Object, pollTimeText(&e.At), failureText(&e))
+			s.note("%s at %s: %s", e.Object, render.Time(e.At), failureText(&e))
 		}
 	}
 	return s.print(c, documentKind{name: "input", view: inputStatusView}.outputOf(a.body, known.Inputs...))
@@ -186,7 +178,7 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 // decommissionText describes the progress of a cluster's decommissioning. Its state alone, "behind" or "silent", reads like a
 // problem of an active cluster.
 func decommissionText(known *api.ClusterStatus) string {
-	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, pollTimeText(known.DeletedAt))
+	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, render.TimeOr(known.DeletedAt, "-"))
 	received := 0
 	for _, list := range known.Lists {
 		if list.State == "delivered" {
@@ -199,9 +191,9 @@ func decommissionText(known *api.ClusterStatus) string {
 	case received == len(known.Lists):
 		return text + ", and has received its empty lists: Flux there removes everything that came from here."
 	case known.SeenAt.Before(*known.DeletedAt):
-		return text + ", and has not polled since: it keeps its objects. Its last poll was at " + pollTimeText(known.SeenAt) + "."
+		return text + ", and has not polled since: it keeps its objects. Its last poll was at " + render.TimeOr(known.SeenAt, "-") + "."
 	}
-	return fmt.Sprintf("%s, and has received %d of %d empty lists. Its last poll was at %s.", text, received, len(known.Lists), pollTimeText(known.SeenAt))
+	return fmt.Sprintf("%s, and has received %d of %d empty lists. Its last poll was at %s.", text, received, len(known.Lists), render.TimeOr(known.SeenAt, "-"))
 }
 
 func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
@@ -235,13 +227,13 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 			return fmt.Errorf("unexpected response of the server: %w", err)
 		}
 	}
-	s.note("%s: %s", count(known.Total, "cluster"), firstNonEmpty(statesOf(known.Counts), "nothing is known"))
+	s.note("%s: %s", summarize.Count(known.Total, "cluster"), firstNonEmpty(statesOf(known.Counts), "nothing is known"))
 	if a.total > len(known.Clusters) {
 		s.note("Showing %d of %d.", len(known.Clusters), a.total)
 	}
 	if known.AllSilentSince != nil && !slices.ContainsFunc([]string{"selector", "component", "changed-in"}, c.IsSet) {
 		s.note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",
-			pollTimeText(known.AllSilentSince))
+			render.TimeOr(known.AllSilentSince, "-"))
 	}
 	shown := fleetStatusView
 	if slices.ContainsFunc(summaries, func(c api.ClusterSummary) bool { return c.Failure != nil }) {
@@ -400,7 +392,7 @@ func addStateColumns(c *cli.Context, s *session, conn client, tables func() ([]r
 		t.Header = append(slices.Clone(t.Header), "STATE", "SEEN")
 		for i, row := range t.Rows {
 			summary := of[row[0]]
-			t.Rows[i] = append(slices.Clone(row), summary.State, pollTimeText(summary.SeenAt))
+			t.Rows[i] = append(slices.Clone(row), summary.State, render.TimeOr(summary.SeenAt, "-"))
 		}
 		return out, nil
 	}

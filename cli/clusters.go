@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -68,18 +67,18 @@ func countCells(document json.RawMessage) ([]string, error) {
 }
 
 // clusterView counts the assignments of each kind.
-func clusterView() view {
-	return view{
-		header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, countHeader(), []string{"REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
-		narrow: 4 + len(definitions()),
-		row: func(raw json.RawMessage) ([]string, error) {
+func clusterView() render.View {
+	return render.View{
+		Header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, countHeader(), []string{"REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
+		Narrow: 4 + len(definitions()),
+		Row: func(raw json.RawMessage) ([]string, error) {
 			counts, err := countCells(raw)
 			if err != nil {
 				return nil, err
 			}
-			return rowOf(func(d api.Cluster) []string {
+			return render.RowOf(func(d api.Cluster) []string {
 				return slices.Concat([]string{d.ID, d.Environment, d.ClusterDNS}, counts, []string{
-					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), formatLabels(d.Labels), formatTime(d.UpdatedAt),
+					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), render.Labels(d.Labels), render.Time(d.UpdatedAt),
 				})
 			})(raw)
 		},
@@ -250,16 +249,3 @@ func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMe
 	}
 	return map[string]json.RawMessage{}, nil
 }
-
-// formatLabels writes a map as KEY=VALUE, sorted.
-func formatLabels(m map[string]string) string {
-	out := make([]string, 0, len(m))
-	for k, v := range m {
-		out = append(out, k+"="+v)
-	}
-	slices.Sort(out)
-	return strings.Join(out, ",")
-}
-
-// formatTime formats a time to the second in UTC, so that outputs can be compared.
-func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -14,10 +14,10 @@ import (
 )
 
 // usageView shows the versions of a component that clusters are configured with.
-var usageView = view{
-	header: []string{"VERSION", "TAG", "PATH", "CLUSTERS", "OVERRIDING", "PATCHED", "DISABLED", "ENVIRONMENTS", "NAMES"},
-	narrow: 8,
-	row: rowOf(func(v api.ComponentVariant) []string {
+var usageView = render.View{
+	Header: []string{"VERSION", "TAG", "PATH", "CLUSTERS", "OVERRIDING", "PATCHED", "DISABLED", "ENVIRONMENTS", "NAMES"},
+	Narrow: 8,
+	Row: render.RowOf(func(v api.ComponentVariant) []string {
 		var tiers []string
 		for _, tier := range render.SortedKeys(v.Environments) {
 			tiers = append(tiers, fmt.Sprintf("%s %d", tier, v.Environments[tier]))
@@ -50,7 +50,7 @@ func (s componentCommands) usageCommand() *cli.Command {
 
 // entries is a document about a component, shown as the table of a list in it.
 type entries struct {
-	view  view
+	view  render.View
 	field string // name of the list
 	ask   func(conn client, id string) (*http.Response, error)
 	names func(id string, list []json.RawMessage) ([]string, error) // for -o name

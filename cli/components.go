@@ -32,13 +32,13 @@ var components = documentKind{
 		textField("secret-ref", "secret_ref", "`NAME` of the pull secret on the cluster"),
 		valuesFromField("values-from", "Helm values from a Secret or ConfigMap on the cluster, as secret/`NAME[:KEY][?]`; repeat for more; replaces all"),
 	},
-	view: view{
-		header: []string{"ID", "TYPE", "VERSION", "TAG", "PATH", "REVISION", "SOURCE", "DEPENDS ON", "UPDATED"},
-		narrow: 6,
-		row: rowOf(func(d api.PlatformComponent) []string {
+	view: render.View{
+		Header: []string{"ID", "TYPE", "VERSION", "TAG", "PATH", "REVISION", "SOURCE", "DEPENDS ON", "UPDATED"},
+		Narrow: 6,
+		Row: render.RowOf(func(d api.PlatformComponent) []string {
 			return []string{
 				d.ID, d.Type, d.ComponentVersion, d.OCITag, d.ComponentPath, strconv.FormatInt(d.Revision, 10), d.OCIURL,
-				strings.Join(d.DependsOn, ","), formatTime(d.UpdatedAt),
+				strings.Join(d.DependsOn, ","), render.Time(d.UpdatedAt),
 			}
 		}),
 	},
@@ -51,10 +51,10 @@ var components = documentKind{
 		inputs: inputType{
 			name:     "platform-components",
 			template: charts.PlatformComponents,
-			view: view{
-				header: []string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
-				narrow: 7,
-				row: rowOf(func(d api.FluxPlatformComponent) []string {
+			view: render.View{
+				Header: []string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
+				Narrow: 7,
+				Row: render.RowOf(func(d api.FluxPlatformComponent) []string {
 					dependencies := make([]string, len(d.Dependencies))
 					for i, dep := range d.Dependencies {
 						dependencies[i] = dep.ID

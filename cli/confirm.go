@@ -113,7 +113,7 @@ func (s *session) confirmPlan(c *cli.Context, plan api.Plan, ch change) error {
 	description := firstNonEmpty(ch.description, "make this change")
 	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.connection.serverLine()}
 	for _, tier := range plan.Protected {
-		line := fmt.Sprintf("Protected: %s on %s in %s.", count(tier.Removals, "thing"), count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
+		line := fmt.Sprintf("Protected: %s on %s in %s.", summarize.Count(tier.Removals, "thing"), summarize.Count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
 		text = append(text, s.color(render.Red, line), "\n")
 	}
 	if _, err := io.WriteString(s.env.Stderr, strings.Join(text, "")); err != nil {

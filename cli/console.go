@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // console is the environment of a run, and its messages on standard error.
@@ -56,7 +57,7 @@ func (c *console) silence(on bool) {
 // moreWarnings prints the number of warnings left out.
 func (c *console) moreWarnings() {
 	if c.repeated > 0 {
-		c.note("The same of %s more; --plan --full shows all.", count(c.repeated, "cluster"))
+		c.note("The same of %s more; --plan --full shows all.", summarize.Count(c.repeated, "cluster"))
 	}
 }
 

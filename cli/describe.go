@@ -177,12 +177,12 @@ func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessag
 	field("Name", doc.ID)
 	field("DNS name", doc.ClusterDNS)
 	field("Environment", doc.Environment)
-	field("Labels", formatLabels(doc.Labels))
+	field("Labels", render.Labels(doc.Labels))
 	field("Protected", strconv.FormatBool(doc.DeletionProtection))
 	if len(doc.Layers) > 0 {
 		field("Layers", strings.Join(doc.Layers, ", "))
 	}
-	field("Revision", fmt.Sprintf("%d, %s", doc.Revision, formatTime(doc.UpdatedAt)))
+	field("Revision", fmt.Sprintf("%d, %s", doc.Revision, render.Time(doc.UpdatedAt)))
 	w.linef("Components:")
 	w.components(inputs, by)
 	for _, n := range kinds {
@@ -260,7 +260,7 @@ func (w *planWriter) history(revisions []api.RevisionSummary, width int) {
 		name = max(name, utf8.RuneCountInString(render.Printable(authorText(rev))))
 	}
 	for _, rev := range revisions {
-		line := fmt.Sprintf("  %-*d   %s   %-*s   %s", number, rev.Revision, formatTime(rev.At), name, render.Printable(authorText(rev)), render.Printable(summaryText(rev)))
+		line := fmt.Sprintf("  %-*d   %s   %-*s   %s", number, rev.Revision, render.Time(rev.At), name, render.Printable(authorText(rev)), render.Printable(summaryText(rev)))
 		if width > 0 {
 			line = render.Cut(line, width)
 		}

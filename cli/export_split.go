@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -54,7 +55,7 @@ func (s exporter) split(c *cli.Context, files []exportedFile) error {
 			return err
 		}
 	}
-	s.note("%s written to %s.", count(len(files), "document"), dir)
+	s.note("%s written to %s.", summarize.Count(len(files), "document"), dir)
 	return nil
 }
 

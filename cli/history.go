@@ -53,7 +53,7 @@ func (v kindCommands) historyCommand() *cli.Command {
 
 // historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs
 // through other documents, unless --document leaves them out or the server is too old to list them, which a note reports.
-func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit int) (view, []json.RawMessage, error) {
+func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit int) (render.View, []json.RawMessage, error) {
 	list := func(parameters ...edit) ([]json.RawMessage, error) {
 		const page = 1000
 		return v.readList(limit, page, func(e ...edit) (*http.Response, error) {
@@ -102,11 +102,11 @@ func (v kindCommands) historyDescription() string {
 }
 
 // servedRevisionView is revisionView with the changed inputs of clusters.
-var servedRevisionView = view{
-	header: slices.Insert(slices.Clone(revisionView.header), servedColumn, "SERVED"),
-	narrow: revisionView.narrow + 1,
-	row: func(doc json.RawMessage) ([]string, error) {
-		row, err := revisionView.row(doc)
+var servedRevisionView = render.View{
+	Header: slices.Insert(slices.Clone(revisionView.Header), servedColumn, "SERVED"),
+	Narrow: revisionView.Narrow + 1,
+	Row: func(doc json.RawMessage) ([]string, error) {
+		row, err := revisionView.Row(doc)
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +215,7 @@ func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *syn
 // unchanged.
 func (s *session) noteOtherChanges(last api.RevisionSummary) {
 	if n := last.ChangeCount - 1; n > 0 {
-		s.note("Revision %d changed %s as well; to revert all of it: revision revert %d", last.Revision, count(n, "other document"), last.Revision)
+		s.note("Revision %d changed %s as well; to revert all of it: revision revert %d", last.Revision, summarize.Count(n, "other document"), last.Revision)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
@@ -114,7 +115,7 @@ func checkEndOfInput(part string) error {
 func oneValue(data []byte) (json.RawMessage, error) {
 	parts, err := valuesIn(data)
 	if err == nil && len(parts) != 1 {
-		err = fmt.Errorf("it holds %s, and must hold one", count(len(parts), "document"))
+		err = fmt.Errorf("it holds %s, and must hold one", summarize.Count(len(parts), "document"))
 	}
 	if err != nil {
 		return nil, err

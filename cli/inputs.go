@@ -16,7 +16,7 @@ type inputType struct {
 	name string
 	// template is the shipped ResourceSet that renders them on clusters; empty for resource types.
 	template string
-	view     view
+	view     render.View
 }
 
 // inputTypes returns all lists in the order of the kinds.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -21,7 +20,7 @@ type documentKind struct {
 	example      string   // a command line that creates one
 	schema       string   // in the OpenAPI document; fields that a new document requires are in its Create schema
 	fields       []field
-	view         view
+	view         render.View
 	text         func(wide bool) string // shown in place of the table
 	labeled      bool                   // documents have labels
 	api          calls
@@ -45,24 +44,6 @@ type assignable struct {
 	removed              string  // what Flux removes from a cluster after unassign
 	unconfirmedInScripts bool    // without a terminal, deleting it needs no --yes
 	inputs               inputType
-}
-
-// view is the table of a kind. Without -o wide it has the first narrow columns.
-type view struct {
-	header []string
-	narrow int
-	row    func(json.RawMessage) ([]string, error)
-}
-
-// rowOf turns a function of the typed document into a view's row.
-func rowOf[T any](cells func(T) []string) func(json.RawMessage) ([]string, error) {
-	return func(raw json.RawMessage) ([]string, error) {
-		var doc T
-		if err := json.Unmarshal(raw, &doc); err != nil {
-			return nil, fmt.Errorf("unexpected response of the server: %w", err)
-		}
-		return cells(doc), nil
-	}
 }
 
 // definitions returns the compiled-in kinds that are assigned to clusters, in the order of a cluster's lists and of its polls.
@@ -94,24 +75,12 @@ func nameOfKind(kind string) string {
 	return kind
 }
 
-func (v view) table(docs ...json.RawMessage) (render.Table, error) {
-	t := render.Table{Header: slices.Clone(v.header), Narrow: v.narrow}
-	for _, doc := range docs {
-		row, err := v.row(doc)
-		if err != nil {
-			return render.Table{}, err
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t, nil
-}
-
 // outputOf returns documents of a kind as output.
 func (n documentKind) outputOf(document json.RawMessage, docs ...json.RawMessage) render.Output {
 	return render.Output{
 		Document: document, Text: n.text,
 		Tables: func() ([]render.Table, error) {
-			t, err := n.view.table(docs...)
+			t, err := n.view.Table(docs...)
 			return []render.Table{t}, err
 		},
 		Names: func() ([]string, error) { return n.names(docs...) },

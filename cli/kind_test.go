@@ -26,7 +26,7 @@ func TestKindsComplete(t *testing.T) {
 				t.Errorf("%s has no %s", n.name, what)
 			}
 		}
-		if n.inputs.view.row == nil || n.view.row == nil {
+		if n.inputs.view.Row == nil || n.view.Row == nil {
 			t.Errorf("%s cannot be shown", n.name)
 		}
 		if n.resourceType != "" {
@@ -35,7 +35,7 @@ func TestKindsComplete(t *testing.T) {
 			}
 			continue
 		}
-		if !flags[n.name] || !slices.Contains(clusters.view.header, strings.ToUpper(n.name)+"S") {
+		if !flags[n.name] || !slices.Contains(clusters.view.Header, strings.ToUpper(n.name)+"S") {
 			t.Errorf("clusters have no flag or column for %s", n.plural)
 		}
 		for _, word := range append([]string{n.kind, n.name, n.list}, n.aliases...) {

@@ -42,16 +42,16 @@ func formerReferenceFields() []field {
 }
 
 // layerView counts the entries of each kind.
-func layerView() view {
-	return view{
-		header: slices.Concat([]string{"ID", "PRIORITY", "CLUSTERS"}, countHeader(), []string{"REVISION", "RESOURCES", "DESCRIPTION", "UPDATED"}),
-		narrow: 4 + len(definitions()),
-		row: func(raw json.RawMessage) ([]string, error) {
+func layerView() render.View {
+	return render.View{
+		Header: slices.Concat([]string{"ID", "PRIORITY", "CLUSTERS"}, countHeader(), []string{"REVISION", "RESOURCES", "DESCRIPTION", "UPDATED"}),
+		Narrow: 4 + len(definitions()),
+		Row: func(raw json.RawMessage) ([]string, error) {
 			counts, err := countCells(raw)
 			if err != nil {
 				return nil, err
 			}
-			return rowOf(func(d api.Layer) []string {
+			return render.RowOf(func(d api.Layer) []string {
 				which := d.Selector
 				if d.All {
 					which = "all"
@@ -61,7 +61,7 @@ func layerView() view {
 					resources += len(entries)
 				}
 				return slices.Concat([]string{d.ID, strconv.Itoa(d.Priority), which}, counts, []string{
-					strconv.FormatInt(d.Revision, 10), strconv.Itoa(resources), d.Description, formatTime(d.UpdatedAt),
+					strconv.FormatInt(d.Revision, 10), strconv.Itoa(resources), d.Description, render.Time(d.UpdatedAt),
 				})
 			})(raw)
 		},

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -16,11 +17,11 @@ var namespaces = documentKind{
 		mapField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; replaces all annotations"),
 		textField("deletion-policy", "deletion_policy", "`POLICY` when it is unassigned from a cluster: delete it with everything in it, or orphan it"),
 	},
-	view: view{
-		header: []string{"ID", "DELETION", "LABELS", "REVISION", "ANNOTATIONS", "UPDATED"},
-		narrow: 4,
-		row: rowOf(func(d api.Namespace) []string {
-			return []string{d.ID, d.DeletionPolicy, formatLabels(d.Labels), strconv.FormatInt(d.Revision, 10), formatLabels(d.Annotations), formatTime(d.UpdatedAt)}
+	view: render.View{
+		Header: []string{"ID", "DELETION", "LABELS", "REVISION", "ANNOTATIONS", "UPDATED"},
+		Narrow: 4,
+		Row: render.RowOf(func(d api.Namespace) []string {
+			return []string{d.ID, d.DeletionPolicy, render.Labels(d.Labels), strconv.FormatInt(d.Revision, 10), render.Labels(d.Annotations), render.Time(d.UpdatedAt)}
 		}),
 	},
 	assignable: &assignable{
@@ -28,11 +29,11 @@ var namespaces = documentKind{
 		inputs: inputType{
 			name:     "namespaces",
 			template: charts.Namespaces,
-			view: view{
-				header: []string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
-				narrow: 3,
-				row: rowOf(func(d api.FluxNamespace) []string {
-					return []string{d.ID, d.DeletionPolicy, formatLabels(d.Labels), formatLabels(d.Annotations)}
+			view: render.View{
+				Header: []string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
+				Narrow: 3,
+				Row: render.RowOf(func(d api.FluxNamespace) []string {
+					return []string{d.ID, d.DeletionPolicy, render.Labels(d.Labels), render.Labels(d.Annotations)}
 				}),
 			},
 		},

@@ -45,7 +45,7 @@ func (s *session) printAs(c *cli.Context, format string, out render.Output) erro
 	if tables := out.Tables; tables != nil && format == "table" {
 		out.Tables = func() ([]render.Table, error) {
 			made, err := tables()
-			return withAges(made, s.env.Now()), err
+			return render.WithAges(made, s.env.Now()), err
 		}
 	}
 	var text bytes.Buffer

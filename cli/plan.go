@@ -154,7 +154,7 @@ func (w *planWriter) counts(plan api.Plan) {
 	t := plan.Totals
 	w.linef("Documents: %s", render.Printable(strings.Join(w.documents(plan.Changes), ", ")))
 	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
-		count(len(plan.Changes), "document"), count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
+		summarize.Count(len(plan.Changes), "document"), summarize.Count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
 	if t.Clusters == 0 && len(plan.Ownership) == 0 {
 		w.linef("It changes stored data only; no cluster receives another input.")
 	}
@@ -180,7 +180,7 @@ func (w *planWriter) documents(refs []api.ChangeRef) []string {
 			if _, typed, ok := strings.Cut(name, "/"); ok {
 				out = append(out, fmt.Sprintf("%s %d of %s", ref.Action, n, typed))
 			} else {
-				out = append(out, ref.Action+" "+count(n, name))
+				out = append(out, ref.Action+" "+summarize.Count(n, name))
 			}
 			repeated[ref.Action+" "+ref.Kind] = 0
 		}
@@ -206,7 +206,7 @@ func (w *planWriter) ownership(changes []api.OwnershipChange) {
 	}
 	for i, ch := range changes {
 		if more := len(changes) - i; i >= shownLines && more > 1 && !w.wide {
-			w.linef("  and %s more; --full shows all", count(more, "change"))
+			w.linef("  and %s more; --full shows all", summarize.Count(more, "change"))
 			break
 		}
 		w.linef("  ~ %s of %s on %s: %s → %s", render.Printable(ch.Path), render.Printable(ch.ComponentID), w.names(ch.Clusters), owners(ch.Before), owners(ch.After))

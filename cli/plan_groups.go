@@ -80,11 +80,11 @@ func groupWarnings(warnings []string, full bool) []string {
 	}
 	for i, kind := range kinds {
 		if n := more[kind]; n > 0 {
-			out[i] += fmt.Sprintf(" (and %s more)", count(n, "cluster"))
+			out[i] += fmt.Sprintf(" (and %s more)", summarize.Count(n, "cluster"))
 		}
 	}
 	if hidden := len(out) - summarize.ShownGroups; hidden > 1 {
-		out = append(out[:summarize.ShownGroups], fmt.Sprintf("and %s more; --full shows all", count(hidden, "warning")))
+		out = append(out[:summarize.ShownGroups], fmt.Sprintf("and %s more; --full shows all", summarize.Count(hidden, "warning")))
 	}
 	return out
 }

@@ -98,7 +98,7 @@ func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 	w.groups(summarize.Regroup(groups, w.wide), "cluster")
 	w.most = 0
 	if p.Left > 0 {
-		w.linef("\n%s were not rendered; --full renders all.", count(p.Left, "more cluster"))
+		w.linef("\n%s were not rendered; --full renders all.", summarize.Count(p.Left, "more cluster"))
 	}
 	for _, list := range p.Unread {
 		w.linef("\n%s", render.Printable("No template here reads "+list+": set --templates to one that does."))

@@ -128,7 +128,7 @@ func (p typeProperties) text(name string) bool {
 const shownProperties = 4
 
 // view returns the table of definitions, or of their inputs, with the scalar properties.
-func (p typeProperties) view(definitions bool) view {
+func (p typeProperties) view(definitions bool) render.View {
 	var scalars []string
 	for _, name := range p.names {
 		if types := p.types[name]; len(types) > 0 && !slices.Contains(types, "object") && !slices.Contains(types, "array") {
@@ -143,14 +143,14 @@ func (p typeProperties) view(definitions bool) view {
 		}
 		return out
 	}
-	v := view{header: append([]string{"ID"}, header(first)...)}
+	v := render.View{Header: append([]string{"ID"}, header(first)...)}
 	if definitions {
-		v.header = append(v.header, "REVISION")
+		v.Header = append(v.Header, "REVISION")
 	}
-	v.narrow = len(v.header)
-	v.header = append(v.header, header(scalars[len(first):])...)
+	v.Narrow = len(v.Header)
+	v.Header = append(v.Header, header(scalars[len(first):])...)
 	if definitions {
-		v.header = append(v.header, "UPDATED")
+		v.Header = append(v.Header, "UPDATED")
 	}
 	cells := func(names []string, spec map[string]json.RawMessage) []string {
 		out := make([]string, len(names))
@@ -159,7 +159,7 @@ func (p typeProperties) view(definitions bool) view {
 		}
 		return out
 	}
-	v.row = rowOf(func(d map[string]json.RawMessage) []string {
+	v.Row = render.RowOf(func(d map[string]json.RawMessage) []string {
 		if !definitions {
 			return slices.Concat([]string{unquoted(d["id"])}, cells(scalars, d))
 		}
@@ -167,7 +167,7 @@ func (p typeProperties) view(definitions bool) view {
 		var spec map[string]json.RawMessage
 		_ = json.Unmarshal(d["spec"], &spec) // rowOf has checked that it is an object; another shape leaves the columns empty
 		_ = json.Unmarshal(d["updated_at"], &doc.UpdatedAt)
-		return slices.Concat([]string{unquoted(d["id"])}, cells(first, spec), []string{string(d["revision"])}, cells(scalars[len(first):], spec), []string{formatTime(doc.UpdatedAt)})
+		return slices.Concat([]string{unquoted(d["id"])}, cells(first, spec), []string{string(d["revision"])}, cells(scalars[len(first):], spec), []string{render.Time(doc.UpdatedAt)})
 	})
 	return v
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -22,16 +23,16 @@ var resourceTypes = documentKind{
 		listField("overridable", "overridable", "`PROPERTY` that clusters may set otherwise; repeat for more; replaces all"),
 		textField("removal", "removal", "effect on an object whose input is removed: delete, or keep with the annotation of the template"),
 	},
-	view: view{
-		header: []string{"ID", "REMOVAL", "TEMPLATE", "OVERRIDABLE", "REVISION", "DESCRIPTION", "UPDATED"},
-		narrow: 6,
-		row: rowOf(func(d api.ResourceType) []string {
+	view: render.View{
+		Header: []string{"ID", "REMOVAL", "TEMPLATE", "OVERRIDABLE", "REVISION", "DESCRIPTION", "UPDATED"},
+		Narrow: 6,
+		Row: render.RowOf(func(d api.ResourceType) []string {
 			template := "no"
 			if d.Template != "" {
 				template = "yes"
 			}
 			return []string{
-				d.ID, d.Removal, template, strings.Join(d.Overridable, ","), strconv.FormatInt(d.Revision, 10), d.Description, formatTime(d.UpdatedAt),
+				d.ID, d.Removal, template, strings.Join(d.Overridable, ","), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt),
 			}
 		}),
 	},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -160,13 +161,13 @@ func (op operation) targetText(clusters int) string {
 	case len(on) == 1:
 		return layers.name + "/" + on[0]
 	case len(on) > 1:
-		return count(len(on), layers.name)
+		return summarize.Count(len(on), layers.name)
 	case len(ids) == 1:
 		return clustersName(ids[0])
 	case clusters >= 0:
-		return count(clusters, "cluster")
+		return summarize.Count(clusters, "cluster")
 	case len(ids) > 1:
-		return count(len(ids), "cluster")
+		return summarize.Count(len(ids), "cluster")
 	}
 	return "clusters"
 }

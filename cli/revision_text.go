@@ -15,7 +15,7 @@ import (
 func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 	w := planWriter{wide: full, paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
 	by := authorText(api.RevisionSummary{Actor: rev.Actor, Author: rev.Author})
-	w.linef("%s   %s   %s", w.paint(render.Bold, fmt.Sprintf("Revision %d", rev.Revision)), formatTime(rev.At), render.Printable(by))
+	w.linef("%s   %s   %s", w.paint(render.Bold, fmt.Sprintf("Revision %d", rev.Revision)), render.Time(rev.At), render.Printable(by))
 	if rev.Summary != "" {
 		w.linef("  %s", render.Printable(rev.Summary))
 	}
@@ -30,7 +30,7 @@ func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 		groups = append(groups, changeLines(change, w.paint))
 	}
 	w.groups(summarize.Regroup(groups, full), "document")
-	w.linef("\nRevision %d changed %s. To revert it: revision revert %d", rev.Revision, count(rev.ChangeCount, "document"), rev.Revision)
+	w.linef("\nRevision %d changed %s. To revert it: revision revert %d", rev.Revision, summarize.Count(rev.ChangeCount, "document"), rev.Revision)
 	return w.b.String()
 }
 
@@ -134,11 +134,11 @@ func (w *planWriter) groups(groups []summarize.Group, thing string) {
 		if g.Head != "" {
 			head = "   " + g.Head
 		}
-		w.linef("\n%s %s%s", w.paint(render.Bold, count(len(g.Names), thing)+":"), w.names(g.Names), head)
+		w.linef("\n%s %s%s", w.paint(render.Bold, summarize.Count(len(g.Names), thing)+":"), w.names(g.Names), head)
 		w.lines(g.Lines)
 	}
 	if left > 0 {
-		w.linef("\nand %s in %s more; --full shows all", count(left, thing), count(hidden, "group"))
+		w.linef("\nand %s in %s more; --full shows all", summarize.Count(left, thing), summarize.Count(hidden, "group"))
 	}
 }
 
@@ -146,7 +146,7 @@ func (w *planWriter) lines(lines []summarize.Line) {
 	most := cmp.Or(w.most, shownLines)
 	for i, l := range lines {
 		if more := len(lines) - i; i >= most && more > 1 && !w.wide {
-			w.linef("  and %s more; --full shows all", count(more, "line"))
+			w.linef("  and %s more; --full shows all", summarize.Count(more, "line"))
 			return
 		}
 		w.linef("  %s%s", l.Text, l.Values)

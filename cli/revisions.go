@@ -12,12 +12,12 @@ import (
 )
 
 // revisionView shows revisions, single ones and those of a list.
-var revisionView = view{
-	header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "SUMMARY", "REASON", "COMMIT", "REQUEST"},
-	narrow: 6,
-	row: rowOf(func(d api.RevisionSummary) []string {
+var revisionView = render.View{
+	Header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "SUMMARY", "REASON", "COMMIT", "REQUEST"},
+	Narrow: 6,
+	Row: render.RowOf(func(d api.RevisionSummary) []string {
 		return []string{
-			strconv.FormatInt(d.Revision, 10), formatTime(d.At), authorText(d), strconv.Itoa(d.ChangeCount), summaryText(d),
+			strconv.FormatInt(d.Revision, 10), render.Time(d.At), authorText(d), strconv.Itoa(d.ChangeCount), summaryText(d),
 			d.Reason, d.CommitID.String(), d.RequestID,
 		}
 	}),

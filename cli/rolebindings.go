@@ -6,6 +6,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -20,15 +21,15 @@ var roleBindings = documentKind{
 		subjectField("group", "subject: a `GROUP`; repeat for more"),
 		subjectField("serviceaccount", "subject: a service account, `NAMESPACE:NAME`; repeat for more"),
 	},
-	view: view{
-		header: []string{"ID", "ROLE", "SUBJECTS", "REVISION", "UPDATED"},
-		narrow: 4,
-		row: rowOf(func(d api.RoleBinding) []string {
+	view: render.View{
+		Header: []string{"ID", "ROLE", "SUBJECTS", "REVISION", "UPDATED"},
+		Narrow: 4,
+		Row: render.RowOf(func(d api.RoleBinding) []string {
 			subjects := make([]string, len(d.Subjects))
 			for i, subject := range d.Subjects {
 				subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")
 			}
-			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), formatTime(d.UpdatedAt)}
+			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), render.Time(d.UpdatedAt)}
 		}),
 	},
 	assignable: &assignable{
@@ -36,10 +37,10 @@ var roleBindings = documentKind{
 		inputs: inputType{
 			name:     "rolebindings",
 			template: charts.RoleBindings,
-			view: view{
-				header: []string{"ID", "ROLE", "SUBJECTS"},
-				narrow: 3,
-				row: rowOf(func(d api.FluxRoleBinding) []string {
+			view: render.View{
+				Header: []string{"ID", "ROLE", "SUBJECTS"},
+				Narrow: 3,
+				Row: render.RowOf(func(d api.FluxRoleBinding) []string {
 					subjects := make([]string, len(d.Subjects))
 					for i, subject := range d.Subjects {
 						subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")

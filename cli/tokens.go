@@ -27,31 +27,24 @@ var tokens = documentKind{
 			{&cli.StringFlag{Name: "name", Usage: "only the token with this `NAME`"}, "name"},
 		}
 	},
-	view: view{
-		header: []string{"ID", "NAME", "ROLE", "CLUSTER", "EXPIRES", "SECRETS", "REVISION", "DESCRIPTION", "CREATED", "UPDATED"},
-		narrow: 6,
-		row: rowOf(func(d api.Token) []string {
+	view: render.View{
+		Header: []string{"ID", "NAME", "ROLE", "CLUSTER", "EXPIRES", "SECRETS", "REVISION", "DESCRIPTION", "CREATED", "UPDATED"},
+		Narrow: 6,
+		Row: render.RowOf(func(d api.Token) []string {
 			secrets := make([]string, len(d.Secrets))
 			for i, s := range d.Secrets {
 				secrets[i] = s.Fingerprint
 				if s.ExpiresAt != nil {
-					secrets[i] += " until " + formatTime(*s.ExpiresAt)
+					secrets[i] += " until " + render.Time(*s.ExpiresAt)
 				}
 			}
 			return []string{
-				d.ID, d.Name, d.Role, d.ClusterID, expiry(d.ExpiresAt), strings.Join(secrets, ", "),
-				strconv.FormatInt(d.Revision, 10), d.Description, formatTime(d.CreatedAt), formatTime(d.UpdatedAt),
+				d.ID, d.Name, d.Role, d.ClusterID, render.TimeOr(d.ExpiresAt, "never"), strings.Join(secrets, ", "),
+				strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.CreatedAt), render.Time(d.UpdatedAt),
 			}
 		}),
 	},
 	api: calls{path: "/tokens"},
-}
-
-func expiry(t *time.Time) string {
-	if t == nil {
-		return "never"
-	}
-	return formatTime(*t)
 }
 
 // adminPath reports whether a request is about tokens or for a backup, which need the token for changes even to read.
@@ -196,7 +189,7 @@ func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
 	case issued.Token == "":
 		return s.printChange(c, tokens.output(a.body))
 	case c.Bool("quiet"), format == "table", format == "wide":
-		s.note("Token %q (%s), role %s, expires: %s. Its secret, shown this once:", issued.Name, issued.ID, issued.Role, expiry(issued.ExpiresAt))
+		s.note("Token %q (%s), role %s, expires: %s. Its secret, shown this once:", issued.Name, issued.ID, issued.Role, render.TimeOr(issued.ExpiresAt, "never"))
 		_, err = fmt.Fprintln(s.env.Stdout, issued.Token)
 	default:
 		err = s.print(c, tokens.output(a.body))

@@ -123,7 +123,7 @@ func (v kindCommands) listCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		if docs, err = v.view.sortedBy(c.String("sort-by"), docs); err != nil {
+		if docs, err = v.view.SortedBy(c.String("sort-by"), docs); err != nil {
 			return err
 		}
 		if err := v.noteAbsentLabels(c, v.plural, docs); err != nil {
@@ -149,7 +149,7 @@ func (v kindCommands) listCommand() *cli.Command {
 func (v kindCommands) listOutput(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
 	out := v.outputOf(document, docs...)
 	out.Tables = func() ([]render.Table, error) {
-		t, err := v.view.table(docs...)
+		t, err := v.view.Table(docs...)
 		if err == nil {
 			t, err = withLabels(c, t, docs)
 		}

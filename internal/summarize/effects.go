@@ -180,7 +180,7 @@ func describeInput(input json.RawMessage) (id, fields string) {
 // Removals returns how much a plan has Flux uninstall. Clusters that leave count as one removal each, since the server does not count
 // what they have.
 func Removals(plan api.Plan) string {
-	n := plural(plan.Totals.Removals, "thing")
+	n := Count(plan.Totals.Removals, "thing")
 	if plan.Totals.Leaving > 0 {
 		return n + " (clusters that leave a list that is polled, or a protected environment, count as one each)"
 	}
@@ -197,12 +197,13 @@ func RemovalSentence(plan api.Plan) string {
 	case t.Removals > t.Leaving:
 		return "Flux would uninstall " + Removals(plan) + "."
 	case t.Leaving > 0:
-		return plural(t.Leaving, "cluster") + " would leave a list of clusters that is polled, or a protected environment; each counts as one removal."
+		return Count(t.Leaving, "cluster") + " would leave a list of clusters that is polled, or a protected environment; each counts as one removal."
 	}
 	return ""
 }
 
-func plural(n int, noun string) string {
+// Count returns a number with its noun, which gets an s unless the number is 1: "1 cluster", "2 clusters".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
