@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"iter"
 	"reflect"
 	"time"
@@ -218,7 +219,7 @@ func (d definition[D, E, I]) rules() kindRules {
 		},
 	}
 	if d.complete != nil {
-		k.complete = func(value any) error { return d.complete(value.(*D)) }
+		k.complete = func(value any, _ json.RawMessage) error { return d.complete(value.(*D)) }
 	}
 	if d.changed != nil {
 		k.changed = func(c *checker, was, is *Document) { d.changed(c, was.value.(*D), is.value.(*D)) }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -21,10 +22,11 @@ type kindRules struct {
 	collection string     // in paths and seed files; empty: not accessible there
 	empty      func() any // pointer to the model to decode into
 	normalize  func(obj map[string]any)
-	complete   func(value any) error // computes derived values after decoding; may be nil
-	check      func(c *checker, d *Document)
-	view       func(d *Document) any // the document as the API shows it; nil: the API does not show it
-	changed    func(c *checker, was, is *Document)
+	// complete computes derived values after decoding a stored document; may be nil.
+	complete func(value any, body json.RawMessage) error
+	check    func(c *checker, d *Document)
+	view     func(d *Document) any // the document as the API shows it; nil: the API does not show it
+	changed  func(c *checker, was, is *Document)
 	// bound is what the document adds at most to the encoded answer of a cluster; see answer_size.go.
 	bound func(value any) int
 }
@@ -38,12 +40,21 @@ type kindSet struct {
 	byKind        map[Kind]*descriptor
 	byEndpoint    map[string]*descriptor // by endpoint
 	compiledCount int                    // number of compiled-in lists, which are the first ones
+	others        otherKinds
 	// cluster returns the value of a cluster's document as the common cluster model; nil for other kinds.
 	cluster func(value any) *api.Cluster
 	// copyFields copies some fields, by their JSON names, from one cluster value to another.
 	copyFields   func(value, from any, fields []string)
 	copyValue    func(value any) any // a copy of such a value, to be changed
 	emptyCluster func() *Effective   // a cluster without settings
+}
+
+// otherKinds are the kinds of a set besides its lists.
+type otherKinds struct {
+	layers, clusters, types *kindRules
+	internal                []*kindRules // documents that do not describe the fleet
+	// resources returns the kind of a resource type's definitions.
+	resources func(id string, of *Document) *descriptor
 }
 
 // compiledIn are the kinds that are built into this program.
@@ -83,7 +94,11 @@ func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*descriptor) *kin
 	for slot, list := range lists {
 		list.slot = slot
 	}
-	ks.setLists(lists, layerRules(ks), clusters)
+	ks.others = otherKinds{
+		layers: layerRules(ks), clusters: clusters, types: &typeKind, resources: resourceKind,
+		internal: []*kindRules{&tokenKind, &budgetKind, &orphanKind},
+	}
+	ks.setLists(lists)
 	return ks
 }
 
@@ -96,12 +111,12 @@ func (ks *kindSet) viewOf(d *Document, value any) any {
 }
 
 // setLists sets the lists of the set, and the indexes over them.
-func (ks *kindSet) setLists(lists []*descriptor, layers, clusters *kindRules) {
+func (ks *kindSet) setLists(lists []*descriptor) {
 	ks.lists = lists
 	ks.byName, ks.byKind, ks.byEndpoint = map[Kind]*kindRules{}, map[Kind]*descriptor{}, map[string]*descriptor{}
 	for i, list := range lists {
 		if i == ks.compiledCount {
-			ks.kinds = append(ks.kinds, &typeKind)
+			ks.kinds = append(ks.kinds, ks.others.types)
 		}
 		ks.kinds = append(ks.kinds, &list.rules)
 		ks.byKind[list.kind] = list
@@ -110,10 +125,10 @@ func (ks *kindSet) setLists(lists []*descriptor, layers, clusters *kindRules) {
 		}
 	}
 	if len(lists) == ks.compiledCount {
-		ks.kinds = append(ks.kinds, &typeKind)
+		ks.kinds = append(ks.kinds, ks.others.types)
 	}
-	ks.kinds = append(ks.kinds, layers, clusters)
-	for _, k := range slices.Concat(ks.kinds, []*kindRules{&tokenKind, &budgetKind, &orphanKind}) {
+	ks.kinds = append(ks.kinds, ks.others.layers, ks.others.clusters)
+	for _, k := range slices.Concat(ks.kinds, ks.others.internal) {
 		ks.byName[k.name] = k
 	}
 }
@@ -125,15 +140,15 @@ func (ks *kindSet) withTypes(types map[string]*Document) *kindSet {
 	for _, id := range sortedKeys(types) {
 		a := ks.byKind[ResourceKind(id)]
 		if a == nil || a.typeDoc != types[id] {
-			a = resourceKind(id, types[id])
+			a = ks.others.resources(id, types[id])
 		}
 		lists = append(lists, a)
 	}
 	if slices.Equal(lists, ks.lists) {
 		return ks
 	}
-	next := &kindSet{compiledCount: ks.compiledCount, cluster: ks.cluster, copyFields: ks.copyFields, copyValue: ks.copyValue, emptyCluster: ks.emptyCluster}
-	next.setLists(lists, ks.byName[KindLayer], ks.byName[KindCluster])
+	next := &kindSet{compiledCount: ks.compiledCount, others: ks.others, cluster: ks.cluster, copyFields: ks.copyFields, copyValue: ks.copyValue, emptyCluster: ks.emptyCluster}
+	next.setLists(lists)
 	return next
 }
 
@@ -209,12 +224,7 @@ func (ks *kindSet) document(rec Record) (*Document, error) {
 // newDocument returns the document of a decoded value.
 func (ks *kindSet) newDocument(kind *kindRules, rec Record, value any) (*Document, error) {
 	if kind.complete != nil {
-		if err := kind.complete(value); err != nil {
-			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
-		}
-	}
-	if l, ok := value.(*layer); ok {
-		if err := ks.decodeLayer(l, rec.Body); err != nil {
+		if err := kind.complete(value, rec.Body); err != nil {
 			return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, err)
 		}
 	}

@@ -45,6 +45,7 @@ func layerRules(ks *kindSet) *kindRules {
 		name: KindLayer, noun: "layer", collection: "layers",
 		empty:     func() any { return new(layer) },
 		normalize: ks.normalizeLayer,
+		complete:  func(value any, body json.RawMessage) error { return ks.decodeLayer(value.(*layer), body) },
 		check:     func(c *checker, d *Document) { checkLayer(c, d.layer()) },
 		view: func(d *Document) any {
 			l := d.layer().Layer

@@ -76,7 +76,7 @@ var typeKind = kindRules{
 		unstructured.SetDefault(obj, "template", "")
 		unstructured.DropEmpty(obj, "receipt")
 	},
-	complete: func(value any) error { return value.(*resourceType).parse() },
+	complete: func(value any, _ json.RawMessage) error { return value.(*resourceType).parse() },
 	check:    func(c *checker, d *Document) { checkResourceType(c, d.value.(*resourceType)) },
 	view: func(d *Document) any {
 		t := d.value.(*resourceType).ResourceType
