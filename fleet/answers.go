@@ -13,20 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Answer is the answer to the polls of one list, encoded once for all polls.
-type Answer struct {
-	Gzip  []byte // compressed body; every Flux Operator accepts gzip
-	Size  int    // of the body before compression, in bytes
-	ETag  string // strong, computed from the body
-	Count int    // number of inputs
-
-	// receipts of the inputs, in their order. Empty if the answer had no room for them.
-	receipts []Receipt
-
-	deps    []*Document // the definitions that the answer depends on, in order
-	current atomic.Pointer[stateID]
-}
-
 // Body returns the uncompressed body, for clients that do not accept gzip.
 func (a *Answer) Body() ([]byte, error) {
 	zr, err := gzip.NewReader(bytes.NewReader(a.Gzip))
@@ -34,14 +20,6 @@ func (a *Answer) Body() ([]byte, error) {
 		return nil, err
 	}
 	return io.ReadAll(zr)
-}
-
-// answers caches the encoded answers of one version of a cluster's document. Answers of compiled-in lists are found by slot,
-// those of resource types by the descriptor of one version of the type. So no list can be answered with the answer of
-// another list, or of an earlier version of the type.
-type answers struct {
-	fixed []atomic.Pointer[Answer]
-	typed atomic.Pointer[map[*descriptor]*Answer] // replaced, never modified
 }
 
 // newAnswers returns an empty cache with slots for the compiled-in lists.

@@ -171,9 +171,6 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 	return &located
 }
 
-// documentOperations are the operations on one document.
-var documentOperations = []string{"create", "update", "patch", "delete"}
-
 // runOne runs one operation. It returns the documents that it touched and the number of clusters it was applied to.
 func (b *Batch) runOne(op api.Operation) ([]*Document, int, error) {
 	switch {

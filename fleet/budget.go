@@ -10,12 +10,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// KindBudget is the kind of the one document that records recent removals without confirmation. It is part of the log, so
-// that all processes count the same, across restarts and whichever process receives a request. Like tokens it is never part
-// of an answer: [Kinds] omits it, and so do the hashes of plans, restores and the history in the API. Its name sorts before
-// all other kinds, so it is the first change of a commit.
-const KindBudget Kind = "budget"
-
 // budgetID is the id of the only budget document.
 const budgetID = "removals"
 

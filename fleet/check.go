@@ -19,22 +19,6 @@ const (
 	maxLabels = 64
 )
 
-// checker collects the problems of one document of a State that is about to be committed.
-type checker struct {
-	next         *State    // the State after the change
-	base         *State    // the State before the change; nil if that is the State being checked
-	recalled     *Document // the former version to which the document is restored, if it is
-	alreadyValid bool      // the document's effective lists were checked before and had no problems
-	problems     []Problem
-	limits       []Problem
-	warnings     []string
-	warned       map[string]bool
-	// limit is the number of problems after which checking stops: a request may contain hundreds of thousands of mistakes,
-	// and other changes wait while it is checked. 0: no limit.
-	limit int
-	work  work // limits the cost of the checks
-}
-
 // maxProblems limits the reported problems of a document, maxAllProblems those of a commit.
 const (
 	maxProblems    = 100

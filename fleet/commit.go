@@ -3,10 +3,43 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 )
+
+// Kind names a kind of document in the log and in the API. The names never change.
+type Kind string
+
+// KindComponent is the kind of platform components, the entries of the catalog.
+const KindComponent Kind = "platform_component"
+
+// KindLayer is the kind of layers: shared settings for all clusters that match a selector.
+const KindLayer Kind = "layer"
+
+// KindResourceType is the kind of resource types: each adds a kind of definition, from a document instead of compiled-in
+// code.
+const KindResourceType Kind = "resource_type"
+
+// KindToken is the kind of managed tokens. They are documents of the log, so that a revocation reaches every process and a
+// process can authenticate without its store, but they are never part of an answer: [Kinds] omits them, and so do batches,
+// the hashes of plans, and restores.
+const KindToken Kind = "token"
+
+// KindBudget is the kind of the one document that records recent removals without confirmation. It is part of the log, so
+// that all processes count the same, across restarts and whichever process receives a request. Like tokens it is never part
+// of an answer: [Kinds] omits it, and so do the hashes of plans, restores and the history in the API. Its name sorts before
+// all other kinds, so it is the first change of a commit.
+const KindBudget Kind = "budget"
+
+// KindOrphan is the kind of documents that record, by DNS name, the installations of a cluster whose polls are answered with
+// 404: Flux keeps them. If the name is registered again with less, Flux uninstalls the rest then. They are internal like the
+// budget, but the history shows them.
+const KindOrphan Kind = "forgotten"
+
+// resourcePrefix is the prefix of the kinds of resource types' definitions.
+const resourcePrefix = "resource/"
 
 // Revision numbers the commits of a fleet. It starts at 0 (no commit yet) and grows by exactly one per commit.
 type Revision int64
@@ -91,3 +124,27 @@ func later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// collection returns the collection of a resource type's definitions, or field for other kinds.
+func (k Kind) collection(field string) string {
+	if id, ok := k.ResourceType(); ok {
+		return "resources/" + id
+	}
+	return field
+}
+
+// ResourceKind returns the kind of the definitions of a resource type, whether or not the type exists.
+func ResourceKind(id string) Kind { return Kind(resourcePrefix + id) }
+
+// ResourceType returns the id of the resource type whose definitions have this kind.
+func (k Kind) ResourceType() (id string, ok bool) {
+	return strings.CutPrefix(string(k), resourcePrefix)
+}
+
+// isInternal reports whether documents of a kind are never part of an answer.
+func isInternal(kind Kind) bool {
+	return kind == KindToken || kind == KindBudget || kind == KindOrphan
+}
+
+// documentOperations are the operations on one document.
+var documentOperations = []string{"create", "update", "patch", "delete"}

@@ -29,9 +29,6 @@ const (
 	maxDependencies = 256
 )
 
-// KindComponent is the kind of platform components, the entries of the catalog.
-const KindComponent Kind = "platform_component"
-
 var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, api.FluxPlatformComponent]{
 	kind: KindComponent, noun: "platform component", field: "platform_components", endpoint: "platform-components", idField: "component_id",
 	seedAlias: "components",

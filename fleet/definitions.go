@@ -83,19 +83,6 @@ type overrideRules[D any] struct {
 	recheck      func(c *checker, on *Effective, id string) // checks them again after such a change
 }
 
-// input is one input with its id.
-type input struct {
-	id    string
-	value any
-}
-
-// inputContext is the cluster for which inputs are built.
-type inputContext struct {
-	state   *State
-	cluster *Effective
-	types   map[string]string // see components
-}
-
 // components returns the enabled components of the cluster, with their types.
 func (s *inputContext) components() map[string]string {
 	if s.types != nil || s.cluster == nil {
@@ -325,10 +312,4 @@ func (d definition[D, E, I]) appendInstallations(out []installation, s *State, c
 		out = append(out, one)
 	}
 	return out
-}
-
-// clusterCheck is a cluster that is checked.
-type clusterCheck struct {
-	own       *api.Cluster // content of its document; nil: the document has not changed, and only the effective configuration is checked
-	effective *Effective
 }

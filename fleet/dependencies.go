@@ -3,20 +3,9 @@ package fleet
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/graph"
 )
-
-// catalog holds facts about the components of a State as a whole. It is computed once, however many components a commit
-// checks, since other changes wait meanwhile.
-type catalog struct {
-	once      sync.Once
-	dependsOn graph.Graph
-	knots     map[string][]string // dependency cycles: the components that depend on each other, by the id of each
-	collapsed map[string][]string // ids by the part that must be unique
-	releases  map[string]bool     // the names of Helm releases that several components have
-}
 
 // maxCycle is the maximum length of a cycle that a message lists.
 const maxCycle = 20

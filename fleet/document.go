@@ -9,15 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Document is one document of a State with values derived from it. It never changes.
-type Document struct {
-	Record
-	value any // of its kind's model
-	rules *kindRules
-	bound int        // of a definition; see answer_size.go
-	own   *Effective // configuration from the cluster's document alone; nil for other kinds. With layers: [State.Effective]
-}
-
 // decodeModel decodes the value of a document.
 func decodeModel(kind *kindRules, rec Record) (any, error) {
 	value := kind.empty()

@@ -3,30 +3,9 @@ package fleet
 import (
 	"maps"
 	"reflect"
-	"sync/atomic"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
-
-// Effective is the effective configuration of a cluster: the settings of its document merged over those of the matching
-// layers. Polls, and all code that asks for a cluster's configuration, use it; the [Document] holds only the user's input.
-// They are different types so that they cannot be confused: an answer made from the document alone would lack the settings
-// of layers, and Flux uninstalls whatever an answer lacks. It never changes.
-type Effective struct {
-	id            string
-	value         any          // of the clusters' model
-	cluster       *api.Cluster // the cluster in value
-	bound         int          // see answer_size.go
-	block         int          // encoded size of the cluster block, which every input repeats
-	answers       *answers
-	chain         *layerChain // of the matching layers; nil: no layer matches, and the document is the whole configuration
-	shared        bool        // the document has no settings: all such clusters with the same layers share their lists
-	mergedEntries int         // see layer_limits.go
-	own           *Effective  // the configuration from the document alone; nil if that is this one
-
-	// checked identifies the definitions with which the lists, the patches and the size of the answers had no problems.
-	checked atomic.Pointer[definitionsID]
-}
 
 // Cluster returns the cluster with its effective configuration. The result must not be changed.
 func (e *Effective) Cluster() *api.Cluster { return e.cluster }

@@ -3,71 +3,12 @@ package fleet
 import (
 	"bytes"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
-
-// descriptor is a kind of definition with its type parameters erased, so that all kinds fit into one list.
-type descriptor struct {
-	kind           Kind
-	field          string
-	endpoint       string
-	idField        string
-	seedAlias      string
-	addedLater     bool
-	typed          bool
-	typeDoc        *Document
-	slot           int // index of its answers in a cluster's cache; -1: they are found by this pointer
-	rules          kindRules
-	idFrom         func(op *api.Operation) string
-	normalizeEntry func(entry map[string]any)
-	checkEntries   func(c *checker, on *clusterCheck)
-
-	eachID  func(of *Effective) iter.Seq[string] // yields the ids of a cluster's list, in order
-	count   func(of *Effective) int
-	missing func(of *Effective) bool // the list is nil
-	// entries yields the ids of a cluster's list, in order, and whether each is enabled.
-	entries func(of *Effective) iter.Seq2[string, bool]
-	clear   func(of *Effective) // makes the list empty
-	// enabled reports whether an entry is enabled, and whether it is present.
-	enabled func(of *Effective, id string) (enabled, present bool)
-	merger  listMerger
-
-	// buildInputs builds the inputs of a cluster's list from the list's definitions; with only, just these.
-	buildInputs func(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error)
-	// splitCluster splits an input into the part that does not depend on the cluster, and the cluster block.
-	splitCluster func(in any) (any, api.FluxCluster)
-	// changedEntries returns the ids of entries that differ, and of those that were added, removed, enabled or disabled.
-	changedEntries func(was, is *Effective) (ids, toggled map[string]bool)
-	// enabledCount returns the number of enabled entries.
-	enabledCount func(of *Effective) int
-	// appendInstallations appends the enabled entries as installations.
-	appendInstallations func(out []installation, s *State, of *Effective) []installation
-	// identical: both lists share memory, or both are empty.
-	identical func(a, b *Effective) bool
-	// sameDeployments: two clusters of one environment have the same entries, with the same deployment as far as the entries
-	// determine it.
-	sameDeployments func(a, b *Effective) bool
-
-	dependsOn  func(d *Document) []string
-	redeployed func(was, is *Document) bool
-	uninstalls func(before, after any) bool
-	mayBeKept  bool // Flux may keep the object of a removed entry
-	kept       func(d *Document, now time.Time) bool
-
-	hasOverrides bool // settings of clusters add to the size of an input
-	sizeFromType bool
-	size         func(cluster *api.Cluster) int
-	overriddenOn func(cluster *api.Cluster, id string) bool
-	invalidates  func(was, is *Document) bool
-	recheck      func(c *checker, on *Effective, id string)
-}
 
 // verbSuffix returns the second part of the names of its batch operations: "namespace" in assign_namespace.
 func (a *descriptor) verbSuffix() string { return strings.TrimSuffix(a.idField, "_id") }

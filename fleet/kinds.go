@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,51 +10,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
-
-// Kind names a kind of document in the log and in the API. The names never change.
-type Kind string
-
-// kindRules are the rules of a kind of document.
-type kindRules struct {
-	name       Kind
-	noun       string     // name in messages
-	collection string     // in paths and seed files; empty: not accessible there
-	empty      func() any // pointer to the model to decode into
-	normalize  func(obj map[string]any)
-	// complete computes derived values after decoding a stored document; may be nil.
-	complete func(value any, body json.RawMessage) error
-	check    func(c *checker, d *Document)
-	view     func(d *Document) any // the document as the API shows it; nil: the API does not show it
-	changed  func(c *checker, was, is *Document)
-	// bound is what the document adds at most to the encoded answer of a cluster; see answer_size.go.
-	bound func(value any) int
-}
-
-// kindSet holds the kinds of documents of a fleet. It never changes. A State has one and loops over it: the compiled-in
-// kinds, then one for each resource type. A test adds one more kind.
-type kindSet struct {
-	lists         []*descriptor // the kinds of definitions, in their order everywhere
-	kinds         []*kindRules
-	byName        map[Kind]*kindRules // internal kinds included
-	byKind        map[Kind]*descriptor
-	byEndpoint    map[string]*descriptor // by endpoint
-	compiledCount int                    // number of compiled-in lists, which are the first ones
-	others        otherKinds
-	// cluster returns the value of a cluster's document as the common cluster model; nil for other kinds.
-	cluster func(value any) *api.Cluster
-	// copyFields copies some fields, by their JSON names, from one cluster value to another.
-	copyFields   func(value, from any, fields []string)
-	copyValue    func(value any) any // a copy of such a value, to be changed
-	emptyCluster func() *Effective   // a cluster without settings
-}
-
-// otherKinds are the kinds of a set besides its lists.
-type otherKinds struct {
-	layers, clusters, types *kindRules
-	internal                []*kindRules // documents that do not describe the fleet
-	// resources returns the kind of a resource type's definitions.
-	resources func(id string, of *Document) *descriptor
-}
 
 // compiledIn are the kinds that are built into this program.
 var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
@@ -343,14 +297,6 @@ func (k Kind) Collection() string {
 		return rules.collection
 	}
 	return k.collection("")
-}
-
-// collection returns the collection of a resource type's definitions, or field for other kinds.
-func (k Kind) collection(field string) string {
-	if id, ok := k.ResourceType(); ok {
-		return "resources/" + id
-	}
-	return field
 }
 
 // Endpoint returns the last part of the path at which clusters poll a kind of definition; empty for other kinds.

@@ -11,12 +11,6 @@ const (
 	maxMergedEntries = 4_000_000
 )
 
-// layerCost counts the entries that the matches between layers and clusters create.
-type layerCost struct {
-	chainEntries  int // of all chains
-	mergedEntries int // of the clusters that have settings of their own
-}
-
 // layerMatch are the layers that match a cluster.
 type layerMatch struct {
 	layers        []*Document

@@ -31,16 +31,6 @@ func (f *entryMerge[E]) merge(layers []*layer, entries func(*layer) []overlay.En
 	return f.Merge(inputs)
 }
 
-// listMerger is an entryMerge with its type parameter erased.
-type listMerger struct {
-	read     func(list json.RawMessage) (any, error) // parses a layer's entries
-	ids      func(entries any) []string
-	merge    func(layers []*layer) any
-	apply    func(p any, own, e *Effective) // merges the cluster's own list over a merged one
-	copyList func(from, e *Effective)       // shares the list of another cluster
-	excluded func(own *Effective) []string
-}
-
 // merger returns the type-erased merge rules of the definition.
 func (d definition[D, E, I]) merger() listMerger {
 	f := d.merge
@@ -148,17 +138,6 @@ func (st *layerChain) resourcesOver(own *api.Cluster) map[string][]api.ResourceA
 		return nil
 	}
 	return out
-}
-
-// layerChain is the merged result of some layers, for all clusters that match exactly these.
-type layerChain struct {
-	layers             []*Document // by rising priority
-	key                string      // see chainKey
-	lists              map[Kind]any
-	resources          map[string]*overlay.Merged[api.ResourceAssignment] // by type
-	patches            api.Patches                                        // a nil value removes the path of lower documents
-	deletionProtection bool
-	base               *Effective // configuration of a cluster without settings of its own
 }
 
 // newChain merges layers, which are sorted by rising priority.

@@ -12,19 +12,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// layerResolution holds the layers of a State and their effect on its clusters. It is computed when a layer or a cluster
-// changes, and only for the affected clusters; polls only read it.
-type layerResolution struct {
-	ascending []*Document    // layers by rising priority
-	version   *layersVersion // unchanged until some layer changes
-	chains    map[string]*layerChain
-	effective map[string]*Effective // of the clusters that some layer matches, by id
-	cost      layerCost
-}
-
-// layersVersion identifies layers until one of them changes, without keeping their former results alive.
-type layersVersion struct{ _ byte }
-
 // sortByPriority sorts layers, the lowest first. Priorities are unique, except in a database that was edited by hand.
 func sortByPriority(layers map[string]*Document) []*Document {
 	return slices.SortedFunc(maps.Values(layers), func(a, b *Document) int {

@@ -15,27 +15,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// KindLayer is the kind of layers: shared settings for all clusters that match a selector.
-const KindLayer Kind = "layer"
-
 const (
 	// maxLayers limits the selectors that a changed cluster is matched with.
 	maxLayers = 200
 	// maxPriority is the limit in the API.
 	maxPriority = 1_000_000
 )
-
-// layer is the value of a layer's document.
-type layer struct {
-	api.Layer
-	noPriority        bool // priority is missing, which is not the same as 0
-	selector          Selector
-	selectorErr       error // the selector cannot be parsed: it matches no cluster
-	lists             map[Kind]any
-	resources         map[string][]overlay.Entry[api.ResourceAssignment]
-	componentDefaults map[string]overlay.Entry[api.ComponentAssignment] // of components, including those that the layer does not assign
-	entryCounts       map[Kind]int                                      // number of entries by kind
-}
 
 func (d *Document) layer() *layer { return d.value.(*layer) }
 

@@ -7,11 +7,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// KindOrphan is the kind of documents that record, by DNS name, the installations of a cluster whose polls are answered with
-// 404: Flux keeps them. If the name is registered again with less, Flux uninstalls the rest then. They are internal like the
-// budget, but the history shows them.
-const KindOrphan Kind = "forgotten"
-
 var orphanKind = kindRules{
 	name:      KindOrphan,
 	noun:      "forgotten cluster",
@@ -38,30 +33,6 @@ const orphanRetention = 90 * 24 * time.Hour
 
 // maxExpired is the maximum number of records that one commit ends.
 const maxExpired = 100
-
-// isInternal reports whether documents of a kind are never part of an answer.
-func isInternal(kind Kind) bool {
-	return kind == KindToken || kind == KindBudget || kind == KindOrphan
-}
-
-// installation is one installed definition on a cluster, which Flux removes when the answer lacks it.
-type installation struct {
-	Kind Kind   `json:"kind"`
-	ID   string `json:"id"`
-	deployment
-	// Identity is a digest of the values that determine the names of a resource's objects, in records of orphaned clusters.
-	Identity string `json:"identity,omitempty"`
-}
-
-// deployment identifies an installed component for Flux: if it changes, Flux uninstalls and reinstalls, or removes the
-// objects that the new source lacks.
-type deployment struct {
-	Type      string `json:"type,omitempty"`
-	Release   string `json:"release,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	Path      string `json:"path,omitempty"`
-	URL       string `json:"url,omitempty"`
-}
 
 // orphanEdits returns the edits that record the installations under names that are no longer answered, and that end the
 // records of names that are answered again.

@@ -10,14 +10,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// A Receipt identifies the content of an input. A cluster that has applied an input polls the path with its receipt, so that
-// the service knows exactly which version was applied. It is derived: the same input has the same receipt in every process
-// and after every restart.
-type Receipt [8]byte
-
-// receiptBytes is the number of bytes that a receipt adds to an encoded input.
-const receiptBytes = len(`,"receipt":""`) + 2*len(Receipt{})
-
 // String returns the receipt in the form that is served: 16 hexadecimal digits.
 func (r Receipt) String() string { return hex.EncodeToString(r[:]) }
 

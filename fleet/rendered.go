@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
@@ -328,12 +327,6 @@ func (r *rendered) problem() string {
 		return fmt.Sprintf("it renders null in a list, which Kubernetes takes for something else than an empty list: %s; put an `if` around it", strings.Join(r.nulls, ", "))
 	}
 	return ""
-}
-
-// renderings caches the objects of a definition, until the definition or its type changes.
-type renderings struct {
-	mu   sync.Mutex
-	made map[string]rendered // by the encoded overrides of a cluster; "" for none
 }
 
 // maxRenderings is the number of different overrides of one definition that are cached.

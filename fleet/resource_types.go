@@ -11,28 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
-
-// KindResourceType is the kind of resource types: each adds a kind of definition, from a document instead of compiled-in
-// code.
-const KindResourceType Kind = "resource_type"
-
-// resourcePrefix is the prefix of the kinds of resource types' definitions.
-const resourcePrefix = "resource/"
-
-// ResourceKind returns the kind of the definitions of a resource type, whether or not the type exists.
-func ResourceKind(id string) Kind { return Kind(resourcePrefix + id) }
-
-// ResourceType returns the id of the resource type whose definitions have this kind.
-func (k Kind) ResourceType() (id string, ok bool) {
-	return strings.CutPrefix(string(k), resourcePrefix)
-}
 
 // The possible fates of an object on the cluster when its input is removed.
 const (
@@ -54,17 +39,6 @@ var reservedTypes = []string{"clusters", "receipts", "events"}
 // reservedPrefixes are prefixes of the names of ResourceSets that the shipped templates render. A type has its own
 // ResourceSet, with the name of the type.
 var reservedPrefixes = []string{"adopt-", "gate-", "receipt-"}
-
-// resourceType is the value of a resource type's document.
-type resourceType struct {
-	api.ResourceType
-	schema   *typeschema.Schema   // nil: it is invalid
-	problems []typeschema.Problem // if it is invalid
-	template func() objectidentity.Identity
-
-	compiled   *resourceset.Template // the parsed template; nil: there is none, or it cannot be parsed
-	uncompiled error                 // if it cannot be parsed
-}
 
 var typeKind = kindRules{
 	name: KindResourceType, noun: "resource type", collection: "resource_types",
@@ -171,28 +145,12 @@ func (c *checker) spec(at string, problems []typeschema.Problem) {
 	}
 }
 
-// resource is the value of a definition's document.
-type resource struct {
-	api.Resource
-	of      *Document // its type; nil if the document is read alone
-	fields  []inputField
-	endless bool // its defaults exceed the limit
-
-	renderings *renderings
-}
-
 // typ returns the resource's type, or nil if the document is read alone.
 func (r *resource) typ() *resourceType {
 	if r.of == nil {
 		return &resourceType{}
 	}
 	return r.of.value.(*resourceType)
-}
-
-// inputField is an encoded field of an input.
-type inputField struct {
-	name  string
-	value json.RawMessage
 }
 
 // complete adds the defaults of the current type, which may have more than when the document was written.

@@ -4,19 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync"
 )
 
 // Flux Operator applies all objects as one field manager. If two ResourceSets apply the same object, each application
 // removes the fields that only the other sets, for as long as both exist. So the service refuses that: on one cluster, one
 // definition renders an object.
-
-// sharedObjects are the objects that several definitions of a State render, on any cluster. There are rarely any, and then
-// no cluster needs to be checked. They are computed at the first call, once for all States with the same definitions.
-type sharedObjects struct {
-	mu sync.Mutex
-	by map[docKey][]objectRef // for each definition, the objects that another one renders too; nil: not computed yet
-}
 
 // definitionsDiffer reports whether a commit changes the objects that definitions render.
 func (s *State) definitionsDiffer(changed map[Kind]bool) bool {

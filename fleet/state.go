@@ -7,56 +7,10 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
-
-// Rules are the settings of a server that determine which changes are valid.
-type Rules struct {
-	// Environments are the allowed values of a cluster's environment, in promotion order. Empty allows any.
-	Environments []string
-	// MaxRemovals is the number of installed objects that may be removed within an hour, on all clusters together, without
-	// the hash of a plan.
-	MaxRemovals int
-	// Protected are the environments from which a careful change may only remove if it names them: see [Guard].
-	Protected []string
-}
-
-// State is every document of the fleet at one revision. It never changes, so any number of readers may use it.
-type State struct {
-	kinds *kindSet
-	rules Rules
-	head  Head
-	at    time.Time
-	// newest is the latest time of any commit, which is not that of the head if a clock went back.
-	newest time.Time
-	docs   map[Kind]map[string]*Document
-	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
-	live   int               // number of clusters that are not decommissioned
-	layers *layerResolution  // nil if there are no layers
-	id     *stateID
-	shared *sharedObjects
-	// definitions stays the same until a definition or a resource type changes.
-	definitions *definitionsID
-
-	holders map[Digest]*Holder // of the secrets of managed tokens
-
-	components catalog
-	clusters   struct { // the result of ClustersAnswer
-		once   sync.Once
-		answer *Answer
-		err    error
-	}
-}
-
-// stateID identifies a State in caches, without keeping the State itself alive.
-type stateID struct{ _ byte }
-
-// definitionsID identifies the definitions and resource types of a State until one of them changes, without keeping them
-// alive.
-type definitionsID struct{ _ byte }
 
 // NewState builds a State from the records of a store. It fails on a record that it cannot read: a State without it would
 // answer clusters wrongly.
@@ -307,13 +261,6 @@ func (s *State) unknownTypeKinds() (kinds []Kind) {
 	}
 	slices.Sort(kinds)
 	return kinds
-}
-
-// edit is one document of the next State; nil removes it.
-type edit struct {
-	kind Kind
-	id   string
-	doc  *Document
 }
 
 // with returns the State after edits, with the revision and times of the commit that makes them. It copies only the maps of

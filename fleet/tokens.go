@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -31,11 +30,6 @@ const MaxOverlap = 30 * 24 * time.Hour
 
 // maxSecrets is the maximum number of secrets of a token while rotations overlap.
 const maxSecrets = 5
-
-// KindToken is the kind of managed tokens. They are documents of the log, so that a revocation reaches every process and a
-// process can authenticate without its store, but they are never part of an answer: [Kinds] omits them, and so do batches,
-// the hashes of plans, and restores.
-const KindToken Kind = "token"
 
 var tokenKind = kindRules{
 	name:      KindToken,
@@ -79,9 +73,6 @@ func (t *storedToken) view(d *Document) *api.Token {
 	return out
 }
 
-// Digest is the SHA-256 of a whole secret, with its prefix.
-type Digest = [sha256.Size]byte
-
 const (
 	secretPrefix   = "frs_"
 	secretDigits   = 43 // of 256 bits in base 62
@@ -110,15 +101,6 @@ func secretChecksum(digits string) string {
 func base62(n *big.Int, width int) string {
 	text := n.Text(62)
 	return strings.Repeat("0", width-len(text)) + text
-}
-
-// Holder is the identity that a secret authenticates.
-type Holder struct {
-	ID, Name  string
-	Role      string
-	ClusterID string // with RolePoll: the cluster
-	Actor     string // name in the log
-	until     time.Time
 }
 
 // Expired reports whether the secret has expired.

@@ -40,11 +40,6 @@ type Tx struct {
 	nested             int             // more than 0: in the middle of one of them
 }
 
-type docKey struct {
-	kind Kind
-	id   string
-}
-
 // DeleteOptions control the deletion of a document.
 type DeleteOptions struct {
 	// Cascade removes a definition from every document that refers to it.

@@ -1,0 +1,405 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/graph"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
+)
+
+// The types of a fleet refer to each other, so they are in one file: a State holds kinds and documents, a kind checks
+// documents of a State, and a cluster's configuration depends on layers, which are documents. The files after this one hold
+// their functions, and each uses only the files before it; see the reading order in doc.go.
+
+// Rules are the settings of a server that determine which changes are valid.
+type Rules struct {
+	// Environments are the allowed values of a cluster's environment, in promotion order. Empty allows any.
+	Environments []string
+	// MaxRemovals is the number of installed objects that may be removed within an hour, on all clusters together, without
+	// the hash of a plan.
+	MaxRemovals int
+	// Protected are the environments from which a careful change may only remove if it names them: see [Guard].
+	Protected []string
+}
+
+// State is every document of the fleet at one revision. It never changes, so any number of readers may use it.
+type State struct {
+	kinds *kindSet
+	rules Rules
+	head  Head
+	at    time.Time
+	// newest is the latest time of any commit, which is not that of the head if a clock went back.
+	newest time.Time
+	docs   map[Kind]map[string]*Document
+	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
+	live   int               // number of clusters that are not decommissioned
+	layers *layerResolution  // nil if there are no layers
+	id     *stateID
+	shared *sharedObjects
+	// definitions stays the same until a definition or a resource type changes.
+	definitions *definitionsID
+
+	holders map[Digest]*Holder // of the secrets of managed tokens
+
+	components catalog
+	clusters   struct { // the result of ClustersAnswer
+		once   sync.Once
+		answer *Answer
+		err    error
+	}
+}
+
+// stateID identifies a State in caches, without keeping the State itself alive.
+type stateID struct{ _ byte }
+
+// definitionsID identifies the definitions and resource types of a State until one of them changes, without keeping them
+// alive.
+type definitionsID struct{ _ byte }
+
+// edit is one document of the next State; nil removes it.
+type edit struct {
+	kind Kind
+	id   string
+	doc  *Document
+}
+
+// docKey identifies a document of a State.
+type docKey struct {
+	kind Kind
+	id   string
+}
+
+// kindRules are the rules of a kind of document.
+type kindRules struct {
+	name       Kind
+	noun       string     // name in messages
+	collection string     // in paths and seed files; empty: not accessible there
+	empty      func() any // pointer to the model to decode into
+	normalize  func(obj map[string]any)
+	// complete computes derived values after decoding a stored document; may be nil.
+	complete func(value any, body json.RawMessage) error
+	check    func(c *checker, d *Document)
+	view     func(d *Document) any // the document as the API shows it; nil: the API does not show it
+	changed  func(c *checker, was, is *Document)
+	// bound is what the document adds at most to the encoded answer of a cluster; see answer_size.go.
+	bound func(value any) int
+}
+
+// kindSet holds the kinds of documents of a fleet. It never changes. A State has one and loops over it: the compiled-in
+// kinds, then one for each resource type. A test adds one more kind.
+type kindSet struct {
+	lists         []*descriptor // the kinds of definitions, in their order everywhere
+	kinds         []*kindRules
+	byName        map[Kind]*kindRules // internal kinds included
+	byKind        map[Kind]*descriptor
+	byEndpoint    map[string]*descriptor // by endpoint
+	compiledCount int                    // number of compiled-in lists, which are the first ones
+	others        otherKinds
+	// cluster returns the value of a cluster's document as the common cluster model; nil for other kinds.
+	cluster func(value any) *api.Cluster
+	// copyFields copies some fields, by their JSON names, from one cluster value to another.
+	copyFields   func(value, from any, fields []string)
+	copyValue    func(value any) any // a copy of such a value, to be changed
+	emptyCluster func() *Effective   // a cluster without settings
+}
+
+// otherKinds are the kinds of a set besides its lists.
+type otherKinds struct {
+	layers, clusters, types *kindRules
+	internal                []*kindRules // documents that do not describe the fleet
+	// resources returns the kind of a resource type's definitions.
+	resources func(id string, of *Document) *descriptor
+}
+
+// descriptor is a kind of definition with its type parameters erased, so that all kinds fit into one list.
+type descriptor struct {
+	kind           Kind
+	field          string
+	endpoint       string
+	idField        string
+	seedAlias      string
+	addedLater     bool
+	typed          bool
+	typeDoc        *Document
+	slot           int // index of its answers in a cluster's cache; -1: they are found by this pointer
+	rules          kindRules
+	idFrom         func(op *api.Operation) string
+	normalizeEntry func(entry map[string]any)
+	checkEntries   func(c *checker, on *clusterCheck)
+
+	eachID  func(of *Effective) iter.Seq[string] // yields the ids of a cluster's list, in order
+	count   func(of *Effective) int
+	missing func(of *Effective) bool // the list is nil
+	// entries yields the ids of a cluster's list, in order, and whether each is enabled.
+	entries func(of *Effective) iter.Seq2[string, bool]
+	clear   func(of *Effective) // makes the list empty
+	// enabled reports whether an entry is enabled, and whether it is present.
+	enabled func(of *Effective, id string) (enabled, present bool)
+	merger  listMerger
+
+	// buildInputs builds the inputs of a cluster's list from the list's definitions; with only, just these.
+	buildInputs func(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error)
+	// splitCluster splits an input into the part that does not depend on the cluster, and the cluster block.
+	splitCluster func(in any) (any, api.FluxCluster)
+	// changedEntries returns the ids of entries that differ, and of those that were added, removed, enabled or disabled.
+	changedEntries func(was, is *Effective) (ids, toggled map[string]bool)
+	// enabledCount returns the number of enabled entries.
+	enabledCount func(of *Effective) int
+	// appendInstallations appends the enabled entries as installations.
+	appendInstallations func(out []installation, s *State, of *Effective) []installation
+	// identical: both lists share memory, or both are empty.
+	identical func(a, b *Effective) bool
+	// sameDeployments: two clusters of one environment have the same entries, with the same deployment as far as the entries
+	// determine it.
+	sameDeployments func(a, b *Effective) bool
+
+	dependsOn  func(d *Document) []string
+	redeployed func(was, is *Document) bool
+	uninstalls func(before, after any) bool
+	mayBeKept  bool // Flux may keep the object of a removed entry
+	kept       func(d *Document, now time.Time) bool
+
+	hasOverrides bool // settings of clusters add to the size of an input
+	sizeFromType bool
+	size         func(cluster *api.Cluster) int
+	overriddenOn func(cluster *api.Cluster, id string) bool
+	invalidates  func(was, is *Document) bool
+	recheck      func(c *checker, on *Effective, id string)
+}
+
+// listMerger is an entryMerge with its type parameter erased.
+type listMerger struct {
+	read     func(list json.RawMessage) (any, error) // parses a layer's entries
+	ids      func(entries any) []string
+	merge    func(layers []*layer) any
+	apply    func(p any, own, e *Effective) // merges the cluster's own list over a merged one
+	copyList func(from, e *Effective)       // shares the list of another cluster
+	excluded func(own *Effective) []string
+}
+
+// Document is one document of a State with values derived from it. It never changes.
+type Document struct {
+	Record
+	value any // of its kind's model
+	rules *kindRules
+	bound int        // of a definition; see answer_size.go
+	own   *Effective // configuration from the cluster's document alone; nil for other kinds. With layers: [State.Effective]
+}
+
+// Effective is the effective configuration of a cluster: the settings of its document merged over those of the matching
+// layers. Polls, and all code that asks for a cluster's configuration, use it; the [Document] holds only the user's input.
+// They are different types so that they cannot be confused: an answer made from the document alone would lack the settings
+// of layers, and Flux uninstalls whatever an answer lacks. It never changes.
+type Effective struct {
+	id            string
+	value         any          // of the clusters' model
+	cluster       *api.Cluster // the cluster in value
+	bound         int          // see answer_size.go
+	block         int          // encoded size of the cluster block, which every input repeats
+	answers       *answers
+	chain         *layerChain // of the matching layers; nil: no layer matches, and the document is the whole configuration
+	shared        bool        // the document has no settings: all such clusters with the same layers share their lists
+	mergedEntries int         // see layer_limits.go
+	own           *Effective  // the configuration from the document alone; nil if that is this one
+
+	// checked identifies the definitions with which the lists, the patches and the size of the answers had no problems.
+	checked atomic.Pointer[definitionsID]
+}
+
+// resourceType is the value of a resource type's document.
+type resourceType struct {
+	api.ResourceType
+	schema   *typeschema.Schema   // nil: it is invalid
+	problems []typeschema.Problem // if it is invalid
+	template func() objectidentity.Identity
+
+	compiled   *resourceset.Template // the parsed template; nil: there is none, or it cannot be parsed
+	uncompiled error                 // if it cannot be parsed
+}
+
+// resource is the value of a definition's document.
+type resource struct {
+	api.Resource
+	of      *Document // its type; nil if the document is read alone
+	fields  []inputField
+	endless bool // its defaults exceed the limit
+
+	renderings *renderings
+}
+
+// inputField is an encoded field of an input.
+type inputField struct {
+	name  string
+	value json.RawMessage
+}
+
+// layer is the value of a layer's document.
+type layer struct {
+	api.Layer
+	noPriority        bool // priority is missing, which is not the same as 0
+	selector          Selector
+	selectorErr       error // the selector cannot be parsed: it matches no cluster
+	lists             map[Kind]any
+	resources         map[string][]overlay.Entry[api.ResourceAssignment]
+	componentDefaults map[string]overlay.Entry[api.ComponentAssignment] // of components, including those that the layer does not assign
+	entryCounts       map[Kind]int                                      // number of entries by kind
+}
+
+// layerChain is the merged result of some layers, for all clusters that match exactly these.
+type layerChain struct {
+	layers             []*Document // by rising priority
+	key                string      // see chainKey
+	lists              map[Kind]any
+	resources          map[string]*overlay.Merged[api.ResourceAssignment] // by type
+	patches            api.Patches                                        // a nil value removes the path of lower documents
+	deletionProtection bool
+	base               *Effective // configuration of a cluster without settings of its own
+}
+
+// layerResolution holds the layers of a State and their effect on its clusters. It is computed when a layer or a cluster
+// changes, and only for the affected clusters; polls only read it.
+type layerResolution struct {
+	ascending []*Document    // layers by rising priority
+	version   *layersVersion // unchanged until some layer changes
+	chains    map[string]*layerChain
+	effective map[string]*Effective // of the clusters that some layer matches, by id
+	cost      layerCost
+}
+
+// layersVersion identifies layers until one of them changes, without keeping their former results alive.
+type layersVersion struct{ _ byte }
+
+// layerCost counts the entries that the matches between layers and clusters create.
+type layerCost struct {
+	chainEntries  int // of all chains
+	mergedEntries int // of the clusters that have settings of their own
+}
+
+// input is one input with its id.
+type input struct {
+	id    string
+	value any
+}
+
+// inputContext is the cluster for which inputs are built.
+type inputContext struct {
+	state   *State
+	cluster *Effective
+	types   map[string]string // see components
+}
+
+// Answer is the answer to the polls of one list, encoded once for all polls.
+type Answer struct {
+	Gzip  []byte // compressed body; every Flux Operator accepts gzip
+	Size  int    // of the body before compression, in bytes
+	ETag  string // strong, computed from the body
+	Count int    // number of inputs
+
+	// receipts of the inputs, in their order. Empty if the answer had no room for them.
+	receipts []Receipt
+
+	deps    []*Document // the definitions that the answer depends on, in order
+	current atomic.Pointer[stateID]
+}
+
+// answers caches the encoded answers of one version of a cluster's document. Answers of compiled-in lists are found by slot,
+// those of resource types by the descriptor of one version of the type. So no list can be answered with the answer of
+// another list, or of an earlier version of the type.
+type answers struct {
+	fixed []atomic.Pointer[Answer]
+	typed atomic.Pointer[map[*descriptor]*Answer] // replaced, never modified
+}
+
+// A Receipt identifies the content of an input. A cluster that has applied an input polls the path with its receipt, so that
+// the service knows exactly which version was applied. It is derived: the same input has the same receipt in every process
+// and after every restart.
+type Receipt [8]byte
+
+// receiptBytes is the number of bytes that a receipt adds to an encoded input.
+const receiptBytes = len(`,"receipt":""`) + 2*len(Receipt{})
+
+// catalog holds facts about the components of a State as a whole. It is computed once, however many components a commit
+// checks, since other changes wait meanwhile.
+type catalog struct {
+	once      sync.Once
+	dependsOn graph.Graph
+	knots     map[string][]string // dependency cycles: the components that depend on each other, by the id of each
+	collapsed map[string][]string // ids by the part that must be unique
+	releases  map[string]bool     // the names of Helm releases that several components have
+}
+
+// sharedObjects are the objects that several definitions of a State render, on any cluster. There are rarely any, and then
+// no cluster needs to be checked. They are computed at the first call, once for all States with the same definitions.
+type sharedObjects struct {
+	mu sync.Mutex
+	by map[docKey][]objectRef // for each definition, the objects that another one renders too; nil: not computed yet
+}
+
+// renderings caches the objects of a definition, until the definition or its type changes.
+type renderings struct {
+	mu   sync.Mutex
+	made map[string]rendered // by the encoded overrides of a cluster; "" for none
+}
+
+// installation is one installed definition on a cluster, which Flux removes when the answer lacks it.
+type installation struct {
+	Kind Kind   `json:"kind"`
+	ID   string `json:"id"`
+	deployment
+	// Identity is a digest of the values that determine the names of a resource's objects, in records of orphaned clusters.
+	Identity string `json:"identity,omitempty"`
+}
+
+// deployment identifies an installed component for Flux: if it changes, Flux uninstalls and reinstalls, or removes the
+// objects that the new source lacks.
+type deployment struct {
+	Type      string `json:"type,omitempty"`
+	Release   string `json:"release,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Path      string `json:"path,omitempty"`
+	URL       string `json:"url,omitempty"`
+}
+
+// Digest is the SHA-256 of a whole secret, with its prefix.
+type Digest = [sha256.Size]byte
+
+// Holder is the identity that a secret authenticates.
+type Holder struct {
+	ID, Name  string
+	Role      string
+	ClusterID string // with RolePoll: the cluster
+	Actor     string // name in the log
+	until     time.Time
+}
+
+// checker collects the problems of one document of a State that is about to be committed.
+type checker struct {
+	next         *State    // the State after the change
+	base         *State    // the State before the change; nil if that is the State being checked
+	recalled     *Document // the former version to which the document is restored, if it is
+	alreadyValid bool      // the document's effective lists were checked before and had no problems
+	problems     []Problem
+	limits       []Problem
+	warnings     []string
+	warned       map[string]bool
+	// limit is the number of problems after which checking stops: a request may contain hundreds of thousands of mistakes,
+	// and other changes wait while it is checked. 0: no limit.
+	limit int
+	work  work // limits the cost of the checks
+}
+
+// clusterCheck is a cluster that is checked.
+type clusterCheck struct {
+	own       *api.Cluster // content of its document; nil: the document has not changed, and only the effective configuration is checked
+	effective *Effective
+}
