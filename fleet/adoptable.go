@@ -187,43 +187,6 @@ func (a *descriptor) entrySettings(entry map[string]any) map[string]any {
 	return leaves
 }
 
-// settingNames returns, by id, the names of the settings that a layer has for definitions, besides their assignment.
-func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
-	leaves := map[string]map[string]bool{}
-	add := func(id, leaf string, set bool) {
-		if !set {
-			return
-		}
-		if leaves[id] == nil {
-			leaves[id] = map[string]bool{}
-		}
-		leaves[id][leaf] = true
-	}
-	settings := func(id string, o api.LayerOverride) {
-		add(id, "oci_tag", o.OCITag != "")
-		add(id, "component_path", o.ComponentPath != "")
-		add(id, "component_version", o.ComponentVersion != "")
-		add(id, "values_from", len(o.ValuesFrom) > 0)
-	}
-	switch {
-	case a.typed:
-		for _, s := range l.resources[a.field] {
-			for property := range s.Value.Overrides {
-				add(s.Value.ID, property, true)
-			}
-		}
-	case a.kind == KindComponent:
-		for _, e := range l.PlatformComponents {
-			settings(e.ID, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
-			add(e.ID, "enabled", e.Enabled != nil)
-		}
-		for id, o := range l.Overrides {
-			settings(id, o)
-		}
-	}
-	return leaves
-}
-
 // choosePatches selects the patches to adopt: those without a field manager, of components that all clusters have.
 func (ad *adoption) choosePatches() {
 	first := ad.clusters[0].doc.Cluster()

@@ -51,20 +51,6 @@ func (tx *Tx) applyEdit(before *Document, edit clusterEdit) (*Document, error) {
 	return tx.kinds.rewrite(before, obj)
 }
 
-// openDocument opens a document; parts that no edit changes stay text.
-func openDocument(d *Document) (map[string]any, error) {
-	obj, err := unstructured.Open(d.Body)
-	if err != nil {
-		return nil, errUnreadable(d, err)
-	}
-	return obj, nil
-}
-
-// errUnreadable wraps the error of a stored document that cannot be parsed.
-func errUnreadable(d *Document, err error) error {
-	return fmt.Errorf("the stored %s %q cannot be read: %w", d.rules.noun, d.ID, err)
-}
-
 // SetLabels changes a cluster's labels by an RFC 7396 merge patch.
 func (tx *Tx) SetLabels(cluster string, patch []byte) (*Document, error) {
 	doc, err := tx.editCluster(cluster, setLabels(patch))

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -14,33 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
-
-// Documents are bodies of documents by kind and id; nil: the document does not exist.
-type Documents map[Kind]map[string]json.RawMessage
-
-// Set sets the body of a document.
-func (d Documents) Set(kind Kind, id string, body json.RawMessage) {
-	if d[kind] == nil {
-		d[kind] = map[string]json.RawMessage{}
-	}
-	d[kind][id] = body
-}
-
-// PastQuery selects documents as of a revision: all that changed after it up to another revision, or some of them.
-type PastQuery struct {
-	At, UpTo  Revision
-	Kind      Kind // with ID: only this document
-	ID        string
-	Documents []DocumentName // if not empty: only these
-}
-
-// History reads former versions of documents. That is I/O, so the caller provides it.
-type History interface {
-	// Past returns the documents that a PastQuery selects.
-	Past(q PastQuery) (Documents, error)
-	// Changes returns all changes of one revision.
-	Changes(rev Revision) ([]Change, error)
-}
 
 // Batch runs operations in one Tx and records which operation changed which document.
 type Batch struct {

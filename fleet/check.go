@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -142,7 +141,3 @@ func check(s *State, d *Document, limit int, work work) *checker {
 	}
 	return c
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func hasKey[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }

@@ -13,10 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// MaxInputs is the maximum number of inputs of one answer: every provider that we ship sets filter.limit to it. Flux
-// silently drops further inputs and removes their objects.
-const MaxInputs = 10_000
-
 // adviseInputs is Flux Operator's default filter.limit.
 const adviseInputs = 100
 

@@ -14,6 +14,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
+const (
+	entryBytes      = len(`{"id":"","enabled":false,"oci_tag":"","component_path":"","component_version":""},`)
+	referenceBytes  = len(`{"kind":"ConfigMap","name":"","values_key":"","optional":false},`)
+	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
+)
+
 // Components on a cluster: its entry, its patches, and the input that both are merged into.
 
 // normalizeAssignment sets the defaults of an entry and omits its unset fields.
@@ -292,16 +298,37 @@ func redeployed(was, is *api.PlatformComponent) bool {
 		deploymentOn(was, &api.ComponentAssignment{}, "") != deploymentOn(is, &api.ComponentAssignment{}, "")
 }
 
-// overlayPatches merges a cluster's patches of a component over those of the catalog: for each path, the cluster wins.
-func overlayPatches(catalog, cluster api.PatchValues) api.PatchValues {
-	merged := make(api.PatchValues, len(catalog)+len(cluster))
-	maps.Copy(merged, catalog)
-	for path, value := range cluster {
-		if value == nil { // a layer removes the path
-			delete(merged, path)
-			continue
-		}
-		merged[path] = value
+// componentBound returns an upper bound, in bytes, of the size of a component's input without the cluster's settings.
+func componentBound(p *api.PlatformComponent) int {
+	in, err := componentInput(p, api.ComponentAssignment{}, nil, &inputContext{})
+	if err != nil {
+		return 0 // contradicting patches: the answer fails as a whole
 	}
-	return merged
+	n := encodedSize(in) + len(p.ID)
+	for _, id := range p.DependsOn {
+		n += dependencyBytes + len(id)
+	}
+	return n
+}
+
+// overridesBound is the sum over the overrides and patches of all assigned components.
+func overridesBound(c *api.Cluster) int {
+	n := 0
+	for _, e := range c.PlatformComponents {
+		n += entryBytes
+		for _, s := range []string{e.ID, e.OCITag, e.ComponentPath, e.ComponentVersion} {
+			if n += len(s); !jsontext.Plain(s) {
+				n += encodedSize(s)
+			}
+		}
+	}
+	for _, e := range c.PlatformComponents {
+		for _, ref := range e.ValuesFrom {
+			n += referenceBytes + len(ref.Name) + len(ref.ValuesKey) // neither contains characters that are escaped
+		}
+	}
+	for _, patches := range c.Patches {
+		n += helmvalues.Bound(patches)
+	}
+	return n
 }

@@ -7,25 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// The ways to deploy a component.
 const (
-	typeHelm      = "helm"
-	typeKustomize = "kustomize"
-)
-
-const (
-	latest          = "latest" // a version or tag that is not pinned
-	maxReleaseName  = 53       // Helm's limit
-	maxPatchesBytes = 256 << 10
+	maxReleaseName  = 53 // Helm's limit
 	maxDependencies = 256
 )
 
@@ -74,9 +63,6 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	},
 }
 
-// Component returns the document as a catalog entry; it must be one. The result must not be changed.
-func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
-
 // normalizeComponent sets defaults, and converts a component's object to its stored form.
 func normalizeComponent(obj map[string]any) {
 	unstructured.DropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
@@ -91,11 +77,6 @@ func normalizeComponent(obj map[string]any) {
 	unstructured.DropEmptyList(obj, "values_from")
 	normalizeType(obj)
 }
-
-// typeDefaultField is a field of a stored component whose type is kustomize only because of its oci_url, since no request
-// has set another type. Such a component becomes helm when its URL becomes one that kustomize cannot have. A component of
-// type helm never becomes kustomize by default: an oci:// URL may hold a chart too, and Flux would uninstall the release.
-const typeDefaultField = "type_default"
 
 // normalizeType sets the type if no request has set it.
 func normalizeType(obj map[string]any) {
@@ -213,74 +194,6 @@ func checkDependencies(c *checker, p *api.PlatformComponent) {
 	}
 	if cycle := c.next.catalog().cycle(p.ID); cycle != "" {
 		c.problem("/depends_on", "%s", cycle)
-	}
-}
-
-// collapse returns the part of a component's id that must be unique. Templates slugify ids, which joins dashes.
-func collapse(id string) string {
-	for strings.Contains(id, "--") {
-		id = strings.ReplaceAll(id, "--", "-")
-	}
-	return id
-}
-
-// patchProblems checks flat patches against the syntax for the component's type.
-func patchProblems(kind string, patches api.PatchValues) []Problem {
-	if kind == typeKustomize {
-		_, problems := helmvalues.Substitutions(patches)
-		return problemsOf(problems)
-	}
-	return problemsOf(helmvalues.Check(patches))
-}
-
-// patches reports the problems of patches, and patches that look like secrets.
-func (c *checker) patches(at string, patches api.PatchValues, problems []Problem) {
-	for _, p := range problems {
-		c.problem(at+p.Pointer, "%s", p.Detail)
-		if c.full() {
-			return
-		}
-	}
-	for _, path := range sortedKeys(patches) {
-		if secretLike(path) {
-			c.warn("the patch %q looks like a secret; patches are stored and served in clear: refer to a Secret on the cluster instead", path)
-		}
-	}
-}
-
-var joiners = strings.NewReplacer("_", "", "-", "")
-
-// secretLike guesses from the last name of a value path.
-func secretLike(path string) bool {
-	name := path[strings.LastIndexByte(path, '.')+1:]
-	name = strings.ToLower(joiners.Replace(name))
-	if strings.HasPrefix(name, "existing") {
-		return false
-	}
-	for _, word := range []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "secretkey", "accesskey", "credentials"} {
-		if strings.HasSuffix(name, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// valuesFrom checks references to objects on the cluster that hold Helm values. The service cannot know whether these
-// objects exist.
-func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
-	for i, ref := range refs {
-		if c.full() {
-			return
-		}
-		at := at + jsontext.Pointer(i)
-		c.oneOf(at+"/kind", ref.Kind, "Secret", "ConfigMap")
-		c.dnsSubdomain(at+"/name", ref.Name)
-		if ref.ValuesKey == "" {
-			continue
-		}
-		for _, msg := range validation.IsConfigMapKey(ref.ValuesKey) {
-			c.problem(at+"/values_key", "%s", msg)
-		}
 	}
 }
 

@@ -313,3 +313,14 @@ func (d definition[D, E, I]) appendInstallations(out []installation, s *State, c
 	}
 	return out
 }
+
+// merger returns the type-erased merge rules of the definition.
+func (d definition[D, E, I]) merger() listMerger {
+	f := d.merge
+	f.ID = d.entryID
+	if f.get == nil {
+		f.get = func(e *Effective) []E { return *d.list(e) }
+		f.set = func(e *Effective, entries []E) { *d.list(e) = entries }
+	}
+	return f.forKind(d.kind)
+}

@@ -44,3 +44,11 @@ func (c *catalog) cycle(start string) string {
 	}
 	return "the dependencies form a cycle: " + strings.Join(c.dependsOn.Cycle(start, knot), " -> ")
 }
+
+// collapse returns the part of a component's id that must be unique. Templates slugify ids, which joins dashes.
+func collapse(id string) string {
+	for strings.Contains(id, "--") {
+		id = strings.ReplaceAll(id, "--", "-")
+	}
+	return id
+}

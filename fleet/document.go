@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // decodeModel decodes the value of a document.
@@ -16,15 +18,6 @@ func decodeModel(kind *kindRules, rec Record) (any, error) {
 		return nil, fmt.Errorf("%s %q cannot be read: %w", kind.noun, rec.ID, typeError(err))
 	}
 	return value, nil
-}
-
-// NewDocument reads a document from a store, without the other documents of a State.
-func NewDocument(rec Record) (*Document, error) {
-	if id, ok := rec.Kind.ResourceType(); ok {
-		rules := &resourceKind(id, nil).rules
-		return (&kindSet{byName: map[Kind]*kindRules{rec.Kind: rules}, cluster: compiledIn.cluster}).document(rec)
-	}
-	return compiledIn.document(rec)
 }
 
 // ETag identifies this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
@@ -75,11 +68,22 @@ func decodeProblem(err error) Problem {
 	return Problem{Pointer: "", Detail: err.Error()}
 }
 
-// idsOf returns the ids of documents.
-func idsOf(docs []*Document) []string {
-	ids := make([]string, len(docs))
-	for i, d := range docs {
-		ids[i] = d.ID
+// openDocument opens a document; parts that no edit changes stay text.
+func openDocument(d *Document) (map[string]any, error) {
+	obj, err := unstructured.Open(d.Body)
+	if err != nil {
+		return nil, errUnreadable(d, err)
 	}
-	return ids
+	return obj, nil
 }
+
+// errUnreadable wraps the error of a stored document that cannot be parsed.
+func errUnreadable(d *Document, err error) error {
+	return fmt.Errorf("the stored %s %q cannot be read: %w", d.rules.noun, d.ID, err)
+}
+
+// Component returns the document as a catalog entry; it must be one. The result must not be changed.
+func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.PlatformComponent) }
+
+// Deleted reports whether this is a decommissioned cluster, which has empty lists.
+func (e *Effective) Deleted() bool { return e.cluster.DeletedAt != nil }

@@ -1,5 +1,26 @@
 package fleet
 
+import "encoding/json"
+
+// Documents are bodies of documents by kind and id; nil: the document does not exist.
+type Documents map[Kind]map[string]json.RawMessage
+
+// PastQuery selects documents as of a revision: all that changed after it up to another revision, or some of them.
+type PastQuery struct {
+	At, UpTo  Revision
+	Kind      Kind // with ID: only this document
+	ID        string
+	Documents []DocumentName // if not empty: only these
+}
+
+// History reads former versions of documents. That is I/O, so the caller provides it.
+type History interface {
+	// Past returns the documents that a PastQuery selects.
+	Past(q PastQuery) (Documents, error)
+	// Changes returns all changes of one revision.
+	Changes(rev Revision) ([]Change, error)
+}
+
 // DocumentName names a document of the log. Without an ID it stands for every document of the kind, deleted ones included.
 type DocumentName struct {
 	Kind Kind
@@ -43,4 +64,12 @@ func (l DocumentLog) revisions() (all [][]DocumentChange) {
 type DocumentHistory interface {
 	DocumentLog(q DocumentLogQuery) (DocumentLog, error)
 	Past(q PastQuery) (Documents, error)
+}
+
+// Set sets the body of a document.
+func (d Documents) Set(kind Kind, id string, body json.RawMessage) {
+	if d[kind] == nil {
+		d[kind] = map[string]json.RawMessage{}
+	}
+	d[kind][id] = body
 }

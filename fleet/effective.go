@@ -2,16 +2,12 @@ package fleet
 
 import (
 	"maps"
-	"reflect"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // Cluster returns the cluster with its effective configuration. The result must not be changed.
 func (e *Effective) Cluster() *api.Cluster { return e.cluster }
-
-// Deleted reports whether this is a decommissioned cluster, which has empty lists.
-func (e *Effective) Deleted() bool { return e.cluster.DeletedAt != nil }
 
 // withoutLayers returns the configuration from the document alone.
 func (e *Effective) withoutLayers() *Effective {
@@ -37,12 +33,6 @@ func (s *State) Effective(d *Document) *Effective {
 		}
 	}
 	return d.own
-}
-
-// HasComponent reports whether a cluster of the State has a component, enabled or not.
-func (s *State) HasComponent(d *Document, component string) bool {
-	_, has := s.kinds.descriptor(KindComponent).enabled(s.Effective(d), component)
-	return has
 }
 
 // effective merges a document over a chain of layers.
@@ -133,27 +123,6 @@ func (ks *kindSet) sameContent(a, b *Effective) bool {
 	return x.cluster.Excludes == y.cluster.Excludes && identical(x.cluster.Patches, y.cluster.Patches) && identical(x.cluster.Resources, y.cluster.Resources)
 }
 
-// identical reports whether two maps are the same one, or both are empty.
-func identical[M ~map[string]V, V any](a, b M) bool {
-	return len(a) == len(b) && (len(a) == 0 || reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer())
-}
-
-// EffectiveView returns the effective configuration as the API shows it: like a document that contains all settings, with
-// the matching layers.
-func (s *State) EffectiveView(d *Document) any {
-	e := s.Effective(d)
-	view := s.kinds.viewOf(d, e.value)
-	c := s.kinds.cluster(view)
-	c.Layers, c.Excludes = append([]string{}, e.layerIDs()...), nil
-	c.Patches = make(api.Patches, len(e.cluster.Patches))
-	for component, values := range e.cluster.Patches {
-		if values = overlayPatches(nil, values); len(values) > 0 {
-			c.Patches[component] = values
-		}
-	}
-	return view
-}
-
 // layerIDs returns the matching layers by rising priority.
 func (e *Effective) layerIDs() []string {
 	if e.chain == nil {
@@ -165,4 +134,75 @@ func (e *Effective) layerIDs() []string {
 // fluxCluster returns the cluster block of inputs.
 func fluxCluster(c *api.Cluster) api.FluxCluster {
 	return api.FluxCluster{Name: c.ClusterName, DNS: c.ClusterDNS, Environment: c.Environment}
+}
+
+// clusterBound is the sum of the bounds of a cluster's settings in all compiled-in lists.
+func (ks *kindSet) clusterBound(value any) int {
+	n := 0
+	for _, a := range ks.lists[:ks.compiledCount] {
+		if a.hasOverrides && !a.sizeFromType {
+			n += a.size(ks.cluster(value))
+		}
+	}
+	return n
+}
+
+// overlayPatches merges a cluster's patches of a component over those of the catalog: for each path, the cluster wins.
+func overlayPatches(catalog, cluster api.PatchValues) api.PatchValues {
+	merged := make(api.PatchValues, len(catalog)+len(cluster))
+	maps.Copy(merged, catalog)
+	for path, value := range cluster {
+		if value == nil { // a layer removes the path
+			delete(merged, path)
+			continue
+		}
+		merged[path] = value
+	}
+	return merged
+}
+
+// idsOf returns the ids of documents.
+func idsOf(docs []*Document) []string {
+	ids := make([]string, len(docs))
+	for i, d := range docs {
+		ids[i] = d.ID
+	}
+	return ids
+}
+
+// mergedEntries returns the number of entries of layers that are merged with a cluster's own settings.
+func (ks *kindSet) mergedEntries(own *Effective, layers []*Document) int {
+	if len(layers) == 0 || ks.hasNoSettings(own) {
+		return 0
+	}
+	all, n := own.cluster.Excludes != nil, 0
+	for _, a := range ks.lists[:ks.compiledCount] {
+		if !all && a.count(own) == 0 {
+			continue
+		}
+		for _, d := range layers {
+			n += d.layer().entryCounts[a.kind]
+		}
+	}
+	for _, d := range layers {
+		for typeID, entries := range d.layer().resources {
+			if all || len(own.cluster.Resources[typeID]) > 0 {
+				n += len(entries)
+			}
+		}
+		n += len(d.layer().Patches)
+		for component := range own.cluster.Patches { // merging copies them
+			n += len(d.layer().Patches[component])
+		}
+	}
+	return n
+}
+
+// clusterByID returns the effective configuration of a cluster, decommissioned or not; nil: there is none.
+func (s *State) clusterByID(cluster string) *Effective {
+	doc := s.docs[KindCluster][cluster]
+	if doc == nil {
+		return nil
+	}
+	return s.Effective(doc)
 }

@@ -87,16 +87,6 @@ func summarizeProblems(problems []Problem) string {
 	return fmt.Sprintf("%d problems; the first: %s", len(problems), first)
 }
 
-func (s *State) notFound(kind Kind, id string) *Error { return s.kinds.notFound(kind, id) }
-
-// notFound returns the CodeNotFound error of a document.
-func (ks *kindSet) notFound(kind Kind, id string) *Error {
-	if typeID, ok := kind.ResourceType(); ok && ks.byName[kind] == nil {
-		kind, id = KindResourceType, typeID
-	}
-	return errorf(CodeNotFound, "there is no %s %q", ks.noun(kind), id)
-}
-
 // Pointer returns the JSON pointer (RFC 6901) to a field, given the keys that lead to it.
 func Pointer(keys ...string) string {
 	parts := make([]any, len(keys))

@@ -345,15 +345,6 @@ func (s *State) installed(cluster *Effective, now time.Time) []installation {
 	})
 }
 
-// missing returns the ids in before that after lacks.
-func missing(before, after []string) []string {
-	kept := make(map[string]bool, len(after))
-	for _, id := range after {
-		kept[id] = true
-	}
-	return slices.DeleteFunc(slices.Clone(before), func(id string) bool { return kept[id] })
-}
-
 // confirmationReason returns the reason why the change must be confirmed, or "".
 func (r Result) confirmationReason() string {
 	if reason := r.removals.mustConfirm; len(reason) > 0 {

@@ -1,11 +1,14 @@
 package fleet
 
 import (
+	"encoding/json"
 	"maps"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
+
+type counter int
 
 // ParseJSON parses untrusted JSON into maps, slices, strings, booleans and json.Number; see [jsontext.Parse].
 func ParseJSON(body []byte) (any, error) {
@@ -96,3 +99,16 @@ func mergePutEntries(stored any, items []any) []any {
 	}
 	return out
 }
+
+// encodedSize returns the size of a value as JSON, in bytes.
+func encodedSize(v any) int {
+	var n counter
+	enc := json.NewEncoder(&n)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return 0 // models can always be encoded; raw values were parsed before they were stored
+	}
+	return int(n)
+}
+
+func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }

@@ -6,55 +6,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
-
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// compiledIn are the kinds that are built into this program.
-var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
-	componentKind.descriptor(),
-	namespaceKind.descriptor(),
-	roleBindingKind.descriptor(),
-)
+// typeDefaultField is a field of a stored component whose type is kustomize only because of its oci_url, since no request
+// has set another type. Such a component becomes helm when its URL becomes one that kustomize cannot have. A component of
+// type helm never becomes kustomize by default: an oci:// URL may hold a chart too, and Flux would uninstall the release.
+const typeDefaultField = "type_default"
 
-// newKindSet returns the kinds of a fleet without resource types: clusters of the model M with lists of some definitions.
-func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*descriptor) *kindSet {
-	ks := &kindSet{compiledCount: len(lists), copyFields: fieldCopier[M]()}
-	ks.cluster = func(value any) *api.Cluster {
-		if model, ok := value.(*M); ok {
-			return cluster(model)
-		}
-		return nil
-	}
-	ks.copyValue = func(value any) any {
-		model := *value.(*M)
-		return &model
-	}
-	ks.emptyCluster = func() *Effective {
-		model := new(M)
-		return &Effective{value: model, cluster: cluster(model)}
-	}
-	clusters := &kindRules{
-		name: KindCluster, noun: "cluster", collection: "clusters",
-		empty:     func() any { return new(M) },
-		normalize: ks.normalizeCluster,
-		check:     checkCluster,
-		changed:   changedCluster,
-		view: func(d *Document) any {
-			return ks.viewOf(d, d.value)
-		},
-	}
-	for slot, list := range lists {
-		list.slot = slot
-	}
-	ks.others = otherKinds{
-		layers: layerRules(ks), clusters: clusters, types: &typeKind, resources: resourceKind,
-		internal: []*kindRules{&tokenKind, &budgetKind, &orphanKind},
-	}
-	ks.setLists(lists)
-	return ks
-}
+// incarnationField is a field of a cluster's document: the number of clusters of its DNS name that were deleted, with
+// installations, before it was created. The first cluster of a name has none.
+//
+// A cluster that is created again gets new receipts through this field, even for unchanged inputs: Flux Operator sends the
+// receipt of an unchanged input once an hour, and receipts from the previous cluster of that name must not count for the new
+// one.
+const incarnationField = "incarnation"
 
 // viewOf returns a cluster as the API shows it, with the value of its document or its effective one.
 func (ks *kindSet) viewOf(d *Document, value any) any {
@@ -277,46 +243,14 @@ func fieldCopier[M any]() func(value, from any, fields []string) {
 	}
 }
 
-// Kinds returns the names of all kinds of documents that describe the fleet, definitions before the clusters that refer to
-// them, without the kinds of resource types. Tokens do not describe the fleet.
-func Kinds() []Kind { return compiledIn.names() }
-
-// Definitions returns the kinds of definitions that clusters have lists of, without those of resource types.
-func Definitions() []Kind {
-	names := make([]Kind, len(compiledIn.lists))
-	for i, a := range compiledIn.lists {
-		names[i] = a.kind
-	}
-	return names
-}
-
-// Collection returns the name of all documents of a kind in the API and in seed files; empty if they are not accessible
-// there.
-func (k Kind) Collection() string {
-	if rules := compiledIn.byName[k]; rules != nil {
-		return rules.collection
-	}
-	return k.collection("")
-}
-
-// Endpoint returns the last part of the path at which clusters poll a kind of definition; empty for other kinds.
-func (k Kind) Endpoint() string {
-	if a := compiledIn.descriptor(k); a != nil {
-		return a.endpoint
-	}
-	id, _ := k.ResourceType()
-	return id
-}
-
-// PolledAt returns the kind of definition that clusters poll at an endpoint.
-func (s *State) PolledAt(endpoint string) (Kind, bool) {
-	a := s.kinds.byEndpoint[endpoint]
-	if a == nil {
-		return "", false
-	}
-	return a.kind, true
-}
-
 // readOnly are the fields that the server sets. Requests may contain them and they are ignored, so that the response to a
 // GET can be sent back.
 var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", incarnationField, typeDefaultField}
+
+// notFound returns the CodeNotFound error of a document.
+func (ks *kindSet) notFound(kind Kind, id string) *Error {
+	if typeID, ok := kind.ResourceType(); ok && ks.byName[kind] == nil {
+		kind, id = KindResourceType, typeID
+	}
+	return errorf(CodeNotFound, "there is no %s %q", ks.noun(kind), id)
+}

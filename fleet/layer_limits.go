@@ -80,31 +80,3 @@ func (l *layer) entryCount() int {
 	}
 	return n
 }
-
-// mergedEntries returns the number of entries of layers that are merged with a cluster's own settings.
-func (ks *kindSet) mergedEntries(own *Effective, layers []*Document) int {
-	if len(layers) == 0 || ks.hasNoSettings(own) {
-		return 0
-	}
-	all, n := own.cluster.Excludes != nil, 0
-	for _, a := range ks.lists[:ks.compiledCount] {
-		if !all && a.count(own) == 0 {
-			continue
-		}
-		for _, d := range layers {
-			n += d.layer().entryCounts[a.kind]
-		}
-	}
-	for _, d := range layers {
-		for typeID, entries := range d.layer().resources {
-			if all || len(own.cluster.Resources[typeID]) > 0 {
-				n += len(entries)
-			}
-		}
-		n += len(d.layer().Patches)
-		for component := range own.cluster.Patches { // merging copies them
-			n += len(d.layer().Patches[component])
-		}
-	}
-	return n
-}

@@ -3,7 +3,9 @@ package fleet
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -29,17 +31,6 @@ func (f *entryMerge[E]) merge(layers []*layer, entries func(*layer) []overlay.En
 		}
 	}
 	return f.Merge(inputs)
-}
-
-// merger returns the type-erased merge rules of the definition.
-func (d definition[D, E, I]) merger() listMerger {
-	f := d.merge
-	f.ID = d.entryID
-	if f.get == nil {
-		f.get = func(e *Effective) []E { return *d.list(e) }
-		f.set = func(e *Effective, entries []E) { *d.list(e) = entries }
-	}
-	return f.forKind(d.kind)
 }
 
 // forKind erases the type parameter of the rules for the lists of a kind.
@@ -140,43 +131,6 @@ func (st *layerChain) resourcesOver(own *api.Cluster) map[string][]api.ResourceA
 	return out
 }
 
-// newChain merges layers, which are sorted by rising priority.
-func (ks *kindSet) newChain(docs []*Document) *layerChain {
-	layers := make([]*layer, len(docs))
-	for i, d := range docs {
-		layers[i] = d.layer()
-	}
-	st := &layerChain{layers: docs, key: chainKey(docs), lists: map[Kind]any{}, resources: map[string]*overlay.Merged[api.ResourceAssignment]{}, patches: api.Patches{}}
-	for _, a := range ks.lists[:ks.compiledCount] {
-		st.lists[a.kind] = a.merger.merge(layers)
-	}
-	for _, l := range layers {
-		for typeID := range l.resources {
-			if st.resources[typeID] == nil {
-				st.resources[typeID] = resourceMerge.merge(layers, func(l *layer) []overlay.Entry[api.ResourceAssignment] { return l.resources[typeID] })
-			}
-		}
-		for component, values := range l.Patches {
-			if st.patches[component] == nil {
-				st.patches[component] = api.PatchValues{}
-			}
-			for path, value := range values {
-				if st.patches[component][path] = value; string(value) == "null" {
-					st.patches[component][path] = nil
-				}
-			}
-		}
-		if l.DeletionProtection != nil {
-			st.deletionProtection = *l.DeletionProtection
-		}
-	}
-	empty := ks.emptyCluster()
-	st.base = &Effective{value: ks.copyValue(empty.value)}
-	st.base.cluster = ks.cluster(st.base.value)
-	ks.applyCluster(st, empty, st.base)
-	return st
-}
-
 // chainKey returns the ids of layers as a map key.
 func chainKey(layers []*Document) string {
 	var key strings.Builder
@@ -185,4 +139,80 @@ func chainKey(layers []*Document) string {
 		key.WriteByte(0)
 	}
 	return key.String()
+}
+
+// settingNames returns, by id, the names of the settings that a layer has for definitions, besides their assignment.
+func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
+	leaves := map[string]map[string]bool{}
+	add := func(id, leaf string, set bool) {
+		if !set {
+			return
+		}
+		if leaves[id] == nil {
+			leaves[id] = map[string]bool{}
+		}
+		leaves[id][leaf] = true
+	}
+	settings := func(id string, o api.LayerOverride) {
+		add(id, "oci_tag", o.OCITag != "")
+		add(id, "component_path", o.ComponentPath != "")
+		add(id, "component_version", o.ComponentVersion != "")
+		add(id, "values_from", len(o.ValuesFrom) > 0)
+	}
+	switch {
+	case a.typed:
+		for _, s := range l.resources[a.field] {
+			for property := range s.Value.Overrides {
+				add(s.Value.ID, property, true)
+			}
+		}
+	case a.kind == KindComponent:
+		for _, e := range l.PlatformComponents {
+			settings(e.ID, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
+			add(e.ID, "enabled", e.Enabled != nil)
+		}
+		for id, o := range l.Overrides {
+			settings(id, o)
+		}
+	}
+	return leaves
+}
+
+// sortByPriority sorts layers, the lowest first. Priorities are unique, except in a database that was edited by hand.
+func sortByPriority(layers map[string]*Document) []*Document {
+	return slices.SortedFunc(maps.Values(layers), func(a, b *Document) int {
+		return cmp.Or(cmp.Compare(a.layer().Priority, b.layer().Priority), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+func (d *Document) layer() *layer { return d.value.(*layer) }
+
+// matches reports whether the layer applies to a cluster.
+func (l *layer) matches(c *api.Cluster) bool {
+	return l.All || l.Selector != "" && l.selectorErr == nil && l.selector.Matches(c)
+}
+
+// assignedIDs returns the ids that the layer assigns of a kind.
+func (l *layer) assignedIDs(a *descriptor) []string {
+	if !a.typed {
+		return a.merger.ids(l.lists[a.kind])
+	}
+	var ids []string
+	for _, s := range l.resources[a.field] {
+		ids = append(ids, s.Value.ID)
+	}
+	return ids
+}
+
+// setBy returns the document that sets a path of a component's patches on a cluster, for messages.
+func (e *Effective) setBy(component, path string) string {
+	if e.own == nil || hasKey(e.own.cluster.Patches[component], path) {
+		return fmt.Sprintf("cluster %q", e.id)
+	}
+	for _, d := range slices.Backward(e.chain.layers) {
+		if hasKey(d.layer().Patches[component], path) {
+			return fmt.Sprintf("layer %q", d.ID)
+		}
+	}
+	return fmt.Sprintf("platform component %q", component)
 }

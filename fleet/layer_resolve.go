@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,15 +10,9 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
-
-// sortByPriority sorts layers, the lowest first. Priorities are unique, except in a database that was edited by hand.
-func sortByPriority(layers map[string]*Document) []*Document {
-	return slices.SortedFunc(maps.Values(layers), func(a, b *Document) int {
-		return cmp.Or(cmp.Compare(a.layer().Priority, b.layer().Priority), cmp.Compare(a.ID, b.ID))
-	})
-}
 
 // recomputeLayers computes the effective configurations after edits of another State; before is nil to compute all. It
 // returns an error if they exceed the limits, unless the edits are committed already (there), and if a committed layer has
@@ -301,4 +296,57 @@ func (tx *Tx) componentsFromLayers(obj map[string]any) map[string]bool {
 		}
 	}
 	return assigned
+}
+
+// newChain merges layers, which are sorted by rising priority.
+func (ks *kindSet) newChain(docs []*Document) *layerChain {
+	layers := make([]*layer, len(docs))
+	for i, d := range docs {
+		layers[i] = d.layer()
+	}
+	st := &layerChain{layers: docs, key: chainKey(docs), lists: map[Kind]any{}, resources: map[string]*overlay.Merged[api.ResourceAssignment]{}, patches: api.Patches{}}
+	for _, a := range ks.lists[:ks.compiledCount] {
+		st.lists[a.kind] = a.merger.merge(layers)
+	}
+	for _, l := range layers {
+		for typeID := range l.resources {
+			if st.resources[typeID] == nil {
+				st.resources[typeID] = resourceMerge.merge(layers, func(l *layer) []overlay.Entry[api.ResourceAssignment] { return l.resources[typeID] })
+			}
+		}
+		for component, values := range l.Patches {
+			if st.patches[component] == nil {
+				st.patches[component] = api.PatchValues{}
+			}
+			for path, value := range values {
+				if st.patches[component][path] = value; string(value) == "null" {
+					st.patches[component][path] = nil
+				}
+			}
+		}
+		if l.DeletionProtection != nil {
+			st.deletionProtection = *l.DeletionProtection
+		}
+	}
+	empty := ks.emptyCluster()
+	st.base = &Effective{value: ks.copyValue(empty.value)}
+	st.base.cluster = ks.cluster(st.base.value)
+	ks.applyCluster(st, empty, st.base)
+	return st
+}
+
+// checkSelectors refuses committed layers without a readable selector. If they matched no cluster, clusters would get valid
+// answers that lack the definitions of these layers.
+func checkSelectors(layers map[string]*Document) error {
+	for _, id := range sortedKeys(layers) {
+		l := layers[id].layer()
+		switch {
+		case l.All:
+		case l.selectorErr != nil:
+			return fmt.Errorf("layer %q cannot be read: %w", id, l.selectorErr)
+		case strings.TrimSpace(l.Selector) == "":
+			return fmt.Errorf("layer %q cannot be read: it has neither all nor a selector", id)
+		}
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,8 +20,6 @@ const (
 	// maxPriority is the limit in the API.
 	maxPriority = 1_000_000
 )
-
-func (d *Document) layer() *layer { return d.value.(*layer) }
 
 // layerRules returns the rules of layers.
 func layerRules(ks *kindSet) *kindRules {
@@ -134,39 +131,6 @@ func initNilLists(l *api.Layer) {
 			f.Set(reflect.MakeSlice(f.Type(), 0, 0))
 		}
 	}
-}
-
-// checkSelectors refuses committed layers without a readable selector. If they matched no cluster, clusters would get valid
-// answers that lack the definitions of these layers.
-func checkSelectors(layers map[string]*Document) error {
-	for _, id := range sortedKeys(layers) {
-		l := layers[id].layer()
-		switch {
-		case l.All:
-		case l.selectorErr != nil:
-			return fmt.Errorf("layer %q cannot be read: %w", id, l.selectorErr)
-		case strings.TrimSpace(l.Selector) == "":
-			return fmt.Errorf("layer %q cannot be read: it has neither all nor a selector", id)
-		}
-	}
-	return nil
-}
-
-// matches reports whether the layer applies to a cluster.
-func (l *layer) matches(c *api.Cluster) bool {
-	return l.All || l.Selector != "" && l.selectorErr == nil && l.selector.Matches(c)
-}
-
-// assignedIDs returns the ids that the layer assigns of a kind.
-func (l *layer) assignedIDs(a *descriptor) []string {
-	if !a.typed {
-		return a.merger.ids(l.lists[a.kind])
-	}
-	var ids []string
-	for _, s := range l.resources[a.field] {
-		ids = append(ids, s.Value.ID)
-	}
-	return ids
 }
 
 // referencedIDs returns all definitions of a kind that the layer assigns or has settings for.
@@ -341,19 +305,6 @@ func (s *State) checkPriorities(edits []edit) error {
 		}
 	}
 	return nil
-}
-
-// setBy returns the document that sets a path of a component's patches on a cluster, for messages.
-func (e *Effective) setBy(component, path string) string {
-	if e.own == nil || hasKey(e.own.cluster.Patches[component], path) {
-		return fmt.Sprintf("cluster %q", e.id)
-	}
-	for _, d := range slices.Backward(e.chain.layers) {
-		if hasKey(d.layer().Patches[component], path) {
-			return fmt.Sprintf("layer %q", d.ID)
-		}
-	}
-	return fmt.Sprintf("platform component %q", component)
 }
 
 // LayerView returns a layer as the API shows it, with the ids of its clusters.

@@ -3,8 +3,6 @@ package fleet
 import (
 	"sync"
 	"time"
-
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 var orphanKind = kindRules{
@@ -101,6 +99,3 @@ func (r Result) installedBefore(a affected) []installation {
 	}
 	return nil
 }
-
-// lowerName returns the DNS name as an orphan record has it.
-func lowerName(c *api.Cluster) string { return lowerASCII(c.ClusterDNS) }

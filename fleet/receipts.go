@@ -24,14 +24,6 @@ func ParseReceipt(text string) (r Receipt, ok bool) {
 	return r, r.String() == text // no upper case: each receipt has one text
 }
 
-// incarnationField is a field of a cluster's document: the number of clusters of its DNS name that were deleted, with
-// installations, before it was created. The first cluster of a name has none.
-//
-// A cluster that is created again gets new receipts through this field, even for unchanged inputs: Flux Operator sends the
-// receipt of an unchanged input once an hour, and receipts from the previous cluster of that name must not count for the new
-// one.
-const incarnationField = "incarnation"
-
 // incarnation returns that of a cluster's document.
 func (d *Document) incarnation() int {
 	if d == nil || !bytes.Contains(d.Body, []byte(`"`+incarnationField+`"`)) { // cheap, and true in nearly all cases

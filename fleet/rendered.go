@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
+
+// The possible fates of an object on the cluster when its input is removed.
+const (
+	removalDelete = "delete"
+	removalKeep   = "keep"
+)
+
+const maxTemplateBytes = 64 << 10
 
 // The objects that the template of a resource type renders from an input. The cluster renders them; the service does so too,
 // to know which objects exist and whether the template can be executed at all: a failing template stops the whole
@@ -389,4 +398,44 @@ func (r *resource) renderOn(cluster api.FluxCluster, overrides map[string]json.R
 		}
 	}
 	return r.typ().render(r.ID, spec, cluster)
+}
+
+// wrongRemoval returns the reason if Flux would delete an object that must stay: one of a type whose removal is "keep", or
+// one that exists on every cluster. Otherwise it is empty.
+func (t *resourceType) wrongRemoval(r *rendered) string {
+	for _, o := range r.deleted() {
+		var reason string
+		switch {
+		case o.existsEverywhere():
+			reason = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is removed", o)
+		case t.Removal == removalKeep:
+			reason = fmt.Sprintf("removal is %q, but Flux would delete %s when the definition is removed", removalKeep, o)
+		default:
+			continue
+		}
+		return fmt.Sprintf("%s; give the object the annotation %s: %s", reason, pruneKey, pruneDisabled)
+	}
+	return ""
+}
+
+// mayDelete reports whether overrides may add an object that Flux must not delete. Executing a template takes longer than
+// all other checks of an override, so for a type that deletes its objects it is done only if a value contains part of a name
+// in existsEverywhere.
+func (t *resourceType) mayDelete(overrides map[string]json.RawMessage) bool {
+	if t.Removal == removalKeep {
+		return true
+	}
+	for _, value := range overrides {
+		for _, part := range []string{"default", "kube", "flux-system", "system", "admin", "edit", "view"} {
+			if bytes.Contains(value, []byte(part)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ownSet reports whether each cluster has the object for a polled list: it has the name of the list.
+func (o objectRef) ownSet() bool {
+	return o.group == fluxGroup && o.namespace == fluxNamespace && (o.kind == kindResourceSet || o.kind == kindProvider)
 }

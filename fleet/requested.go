@@ -9,7 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/summary"
 )
 
 // The operations that a commit was requested to run, as the log keeps them beside the changes: a list of 200 updated
@@ -176,28 +175,6 @@ func (c Commit) Requested() (operations []api.RevisionOperation, more, unchanged
 		return nil, 0, 0
 	}
 	return stored.Operations, stored.More, stored.Unchanged
-}
-
-// Summary describes a commit in one line: the requested operations with an effect, or the changed documents if the
-// operations are unknown. changed is the first of count documents.
-func (c Commit) Summary(changed []api.ChangeRef, count int) string {
-	names := summary.Names(func(kind string) string {
-		if a := compiledIn.descriptor(Kind(kind)); a != nil {
-			return a.verbSuffix()
-		}
-		return kind
-	})
-	all, more, unchanged := c.Requested()
-	var ops []api.RevisionOperation
-	for _, op := range all {
-		if hasEffect(op) {
-			ops = append(ops, op)
-		}
-	}
-	if len(ops) > 0 {
-		return names.Operations(ops, more+len(all)-len(ops)-unchanged)
-	}
-	return names.Changes(changed, count)
 }
 
 // documentOperation returns an operation on one document, with the requested fields that it changed.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 )
 
 // Settings that clusters and layers have for a definition of a resource type.
@@ -17,18 +15,6 @@ import (
 // entryOf returns the index of a cluster's entry for a definition if it has overrides, or -1.
 func entryOf(c *api.Cluster, typeID, id string) int {
 	return slices.IndexFunc(c.Resources[typeID], func(e api.ResourceAssignment) bool { return e.ID == id && len(e.Overrides) > 0 })
-}
-
-// decodeOverrides parses the overrides of an entry.
-func decodeOverrides(raw map[string]json.RawMessage) (map[string]any, error) {
-	out := make(map[string]any, len(raw))
-	for name, value := range raw {
-		var err error
-		if out[name], err = decodeValue(value); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 // checkOverrides checks the overrides of one definition on a cluster.
@@ -114,39 +100,6 @@ func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, wher
 			c.problem(where, "%s", wrong)
 		}
 	}
-}
-
-// overlaid returns the fields with a cluster's overrides applied, property by property.
-func (r *resource) overlaid(raw map[string]json.RawMessage) ([]inputField, error) {
-	if len(raw) == 0 {
-		return r.fields, nil
-	}
-	over, err := filledOverrides(r.typ().schema, raw)
-	if err != nil {
-		return nil, err
-	}
-	fields := slices.Clone(r.fields)
-	for _, f := range over {
-		at, present := slices.BinarySearchFunc(fields, f.name, func(have inputField, name string) int { return strings.Compare(have.name, name) })
-		if present {
-			fields[at] = f
-		} else {
-			fields = slices.Insert(fields, at, f)
-		}
-	}
-	return fields, nil
-}
-
-// filledOverrides returns overrides with the defaults of their missing properties.
-func filledOverrides(schema *typeschema.Schema, raw map[string]json.RawMessage) ([]inputField, error) {
-	overrides, err := decodeOverrides(raw)
-	if err != nil {
-		return nil, err
-	}
-	if schema != nil {
-		overrides = schema.Overlaid(map[string]any{}, overrides)
-	}
-	return encodeFields(overrides)
 }
 
 // overridesSize returns an upper bound, in bytes, of the size that a cluster's overrides add to its answer. Only objects in

@@ -3,7 +3,6 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -13,24 +12,16 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
-)
-
-// The possible fates of an object on the cluster when its input is removed.
-const (
-	removalDelete = "delete"
-	removalKeep   = "keep"
 )
 
 // receiptNone declares that the template of a type sends no receipts.
 const receiptNone = "none"
 
 const (
-	maxTypeID        = 53
-	maxTemplateBytes = 64 << 10
+	maxTypeID = 53
 )
 
 // reservedTypes are paths next to the lists that clusters poll, some of them for future use.
@@ -133,90 +124,6 @@ func adviseReceipt(c *checker, t *resourceType) {
 	case made && t.Receipt == receiptNone:
 		c.warn("the template of resource type %q makes receipts, and receipt is \"none\": its inputs count as confirmed when they are delivered, before they are applied", t.ID)
 	}
-}
-
-// spec reports the problems that a schema found.
-func (c *checker) spec(at string, problems []typeschema.Problem) {
-	for _, p := range problems {
-		if c.full() {
-			return
-		}
-		c.problem(at+p.Pointer, "%s", p.Detail)
-	}
-}
-
-// typ returns the resource's type, or nil if the document is read alone.
-func (r *resource) typ() *resourceType {
-	if r.of == nil {
-		return &resourceType{}
-	}
-	return r.of.value.(*resourceType)
-}
-
-// complete adds the defaults of the current type, which may have more than when the document was written.
-func (r *resource) complete() error {
-	spec, err := decodeValue(r.Spec)
-	if err != nil {
-		return err
-	}
-	fields, ok := spec.(map[string]any)
-	if !ok {
-		return &decodeError{"/spec", "must be an object"}
-	}
-	if schema := r.typ().schema; schema != nil {
-		r.endless = !schema.Complete(fields)
-	}
-	r.renderings = &renderings{}
-	r.fields, err = encodeFields(fields)
-	return err
-}
-
-// encodeFields encodes the fields of a spec, sorted by name.
-func encodeFields(spec map[string]any) ([]inputField, error) {
-	fields := make([]inputField, 0, len(spec))
-	for _, name := range sortedKeys(spec) {
-		value, err := jsontext.Canonical(spec[name])
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, inputField{name, value})
-	}
-	return fields, nil
-}
-
-// spec returns a copy of the spec with defaults.
-func (r *resource) spec() (map[string]any, error) {
-	spec := make(map[string]any, len(r.fields))
-	for _, f := range r.fields {
-		value, err := decodeValue(f.value)
-		if err != nil {
-			return nil, err
-		}
-		spec[f.name] = value
-	}
-	return spec, nil
-}
-
-// resourceInput is the input of a definition of a resource type: id, the fields of the spec, and the cluster block.
-type resourceInput struct {
-	id      string
-	fields  []inputField
-	cluster api.FluxCluster
-}
-
-// MarshalJSON implements json.Marshaler.
-func (in resourceInput) MarshalJSON() ([]byte, error) {
-	body := []byte(`{"id":`)
-	value, err := jsontext.Canonical(in.id)
-	body = append(body, value...)
-	for _, f := range in.fields {
-		name, bad := jsontext.Canonical(f.name)
-		err = errors.Join(err, bad)
-		body = append(append(append(append(body, ','), name...), ':'), f.value...)
-	}
-	value, bad := jsontext.Canonical(in.cluster)
-	body = append(append(append(body, `,"cluster":`...), value...), '}')
-	return body, errors.Join(err, bad)
 }
 
 // resourceKind returns the descriptor of a resource type's definitions. Each version of the type gets a new one.
@@ -332,10 +239,4 @@ func checkResource(c *checker, r *resource) {
 		c.problem("/spec", "%s", wrong)
 	}
 	checkOwnSet(c, r)
-}
-
-// decodeValue parses a canonical value.
-func decodeValue(body json.RawMessage) (any, error) {
-	obj, err := unstructured.Decode(slices.Concat([]byte(`{"v":`), body, []byte(`}`)))
-	return obj["v"], err
 }

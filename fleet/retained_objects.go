@@ -1,9 +1,6 @@
 package fleet
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -65,41 +62,6 @@ func (r *rendered) handle(o objectRef, h handling) {
 // deleted returns the objects that Flux deletes when the input is removed.
 func (r *rendered) deleted() []objectRef {
 	return slices.DeleteFunc(slices.Clone(r.objects), func(o objectRef) bool { return r.handling[o].kept || r.handling[o].opened })
-}
-
-// wrongRemoval returns the reason if Flux would delete an object that must stay: one of a type whose removal is "keep", or
-// one that exists on every cluster. Otherwise it is empty.
-func (t *resourceType) wrongRemoval(r *rendered) string {
-	for _, o := range r.deleted() {
-		var reason string
-		switch {
-		case o.existsEverywhere():
-			reason = fmt.Sprintf("Flux would delete %s, which exists on every cluster, when the definition is removed", o)
-		case t.Removal == removalKeep:
-			reason = fmt.Sprintf("removal is %q, but Flux would delete %s when the definition is removed", removalKeep, o)
-		default:
-			continue
-		}
-		return fmt.Sprintf("%s; give the object the annotation %s: %s", reason, pruneKey, pruneDisabled)
-	}
-	return ""
-}
-
-// mayDelete reports whether overrides may add an object that Flux must not delete. Executing a template takes longer than
-// all other checks of an override, so for a type that deletes its objects it is done only if a value contains part of a name
-// in existsEverywhere.
-func (t *resourceType) mayDelete(overrides map[string]json.RawMessage) bool {
-	if t.Removal == removalKeep {
-		return true
-	}
-	for _, value := range overrides {
-		for _, part := range []string{"default", "kube", "flux-system", "system", "admin", "edit", "view"} {
-			if bytes.Contains(value, []byte(part)) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // existsEverywhere reports whether Kubernetes creates the object on each cluster, or in each namespace.

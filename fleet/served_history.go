@@ -249,12 +249,3 @@ func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[
 	effect, err := effects.on(a)
 	return effect.Effect, effects.size, err
 }
-
-// clusterByID returns the effective configuration of a cluster, decommissioned or not; nil: there is none.
-func (s *State) clusterByID(cluster string) *Effective {
-	doc := s.docs[KindCluster][cluster]
-	if doc == nil {
-		return nil
-	}
-	return s.Effective(doc)
-}

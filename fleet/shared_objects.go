@@ -10,14 +10,6 @@ import (
 // removes the fields that only the other sets, for as long as both exist. So the service refuses that: on one cluster, one
 // definition renders an object.
 
-// definitionsDiffer reports whether a commit changes the objects that definitions render.
-func (s *State) definitionsDiffer(changed map[Kind]bool) bool {
-	if changed[KindResourceType] {
-		return true
-	}
-	return slices.ContainsFunc(s.kinds.lists, func(a *descriptor) bool { return changed[a.kind] })
-}
-
 // hasTemplate reports whether the kind's definitions are rendered by a template that the fleet knows.
 func (a *descriptor) hasTemplate() bool {
 	return a.typed && a.typeDoc != nil && a.typeDoc.value.(*resourceType).compiled != nil
@@ -312,9 +304,4 @@ func checkSetTaken(c *checker, id string) {
 			}
 		}
 	}
-}
-
-// ownSet reports whether each cluster has the object for a polled list: it has the name of the list.
-func (o objectRef) ownSet() bool {
-	return o.group == fluxGroup && o.namespace == fluxNamespace && (o.kind == kindResourceSet || o.kind == kindProvider)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"math/big"
 	"strings"
 	"time"
@@ -30,48 +29,6 @@ const MaxOverlap = 30 * 24 * time.Hour
 
 // maxSecrets is the maximum number of secrets of a token while rotations overlap.
 const maxSecrets = 5
-
-var tokenKind = kindRules{
-	name:      KindToken,
-	noun:      "token",
-	empty:     func() any { return new(storedToken) },
-	normalize: func(map[string]any) {},
-	check:     checkToken,
-	bound:     func(any) int { return 0 },
-	view:      func(d *Document) any { return d.token().view(d) },
-}
-
-// storedToken is a token in the log. The API shows it without the digests.
-type storedToken struct {
-	ID          string         `json:"id"`
-	Name        string         `json:"name"`
-	Role        string         `json:"role"`
-	ClusterID   string         `json:"cluster_id"`
-	Description string         `json:"description"`
-	ExpiresAt   *time.Time     `json:"expires_at,omitempty"`
-	Secrets     []storedSecret `json:"secrets"`
-}
-
-// storedSecret is one secret of a token. A plain SHA-256 does not reveal a secret of 256 random bits.
-type storedSecret struct {
-	SHA256    string     `json:"sha256"`
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-}
-
-func (d *Document) token() *storedToken { return d.value.(*storedToken) }
-
-// view returns the token as the API shows it.
-func (t *storedToken) view(d *Document) *api.Token {
-	out := &api.Token{
-		ID: t.ID, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Description: t.Description, ExpiresAt: t.ExpiresAt,
-		Secrets: []api.TokenSecret{}, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
-	}
-	for _, s := range t.Secrets {
-		out.Secrets = append(out.Secrets, api.TokenSecret{Fingerprint: s.SHA256[:min(8, len(s.SHA256))], CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt})
-	}
-	return out
-}
 
 const (
 	secretPrefix   = "frs_"
@@ -101,42 +58,6 @@ func secretChecksum(digits string) string {
 func base62(n *big.Int, width int) string {
 	text := n.Text(62)
 	return strings.Repeat("0", width-len(text)) + text
-}
-
-// Expired reports whether the secret has expired.
-func (h *Holder) Expired(now time.Time) bool { return !h.until.IsZero() && !now.Before(h.until) }
-
-// Until returns the time when the secret expires; false: it does not expire.
-func (h *Holder) Until() (time.Time, bool) { return h.until, !h.until.IsZero() }
-
-// Holder returns the holder of the secret with this digest, whether it has expired or not; nil if there is none.
-func (s *State) Holder(secret Digest) *Holder { return s.holders[secret] }
-
-// indexTokens builds the index behind Holder.
-func (s *State) indexTokens() {
-	s.holders = make(map[Digest]*Holder, len(s.docs[KindToken]))
-	for id, doc := range s.docs[KindToken] {
-		maps.Copy(s.holders, doc.token().holders(id))
-	}
-}
-
-// holders returns the holders of a token's secrets.
-func (t *storedToken) holders(id string) map[Digest]*Holder {
-	all := make(map[Digest]*Holder, len(t.Secrets))
-	for _, secret := range t.Secrets {
-		var digest Digest
-		if n, err := hex.Decode(digest[:], []byte(secret.SHA256)); err != nil || n != len(digest) {
-			continue // another kind of digest, from a newer version: it authenticates no secret here
-		}
-		h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("token:%s (%s)", t.Name, id)}
-		for _, end := range []*time.Time{t.ExpiresAt, secret.ExpiresAt} {
-			if end != nil && (h.until.IsZero() || end.Before(h.until)) {
-				h.until = *end
-			}
-		}
-		all[digest] = h
-	}
-	return all
 }
 
 // Tokens returns the managed tokens, sorted by id.
@@ -252,25 +173,6 @@ func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
 		return nil, err
 	}
 	return tx.store(KindToken, id, obj)
-}
-
-// checkToken checks a token's document.
-func checkToken(c *checker, d *Document) {
-	t := d.token()
-	c.dnsSubdomain("/name", t.Name)
-	c.text("/description", t.Description, 1024)
-	c.oneOf("/role", t.Role, RolePoll, RoleRead, RoleWrite, RoleAdmin)
-	switch {
-	case t.Role == RolePoll && t.ClusterID == "":
-		c.problem("/cluster_id", "is required: a poll token is for one cluster")
-	case t.Role == RolePoll && !c.next.Has(KindCluster, t.ClusterID):
-		c.problem("/cluster_id", "there is no cluster %q", t.ClusterID)
-	case t.Role != RolePoll && t.ClusterID != "":
-		c.problem("/cluster_id", "only a poll token is for one cluster")
-	}
-	if t.Role != RolePoll && t.Role != RoleRead && t.ExpiresAt == nil {
-		c.warn("token %q may change the fleet and never expires: give it an expires_at", t.Name)
-	}
 }
 
 // dropTokens revokes the tokens of orphaned clusters, in the same commit: a later cluster with the same id is another one.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -373,16 +372,6 @@ func (tx *Tx) each(kind Kind, visit func(*Document)) {
 			visit(doc)
 		}
 	}
-}
-
-// sortDocuments sorts documents by kind and id.
-func sortDocuments(docs []*Document) {
-	sort.Slice(docs, func(i, j int) bool {
-		if docs[i].Kind != docs[j].Kind {
-			return docs[i].Kind < docs[j].Kind
-		}
-		return docs[i].ID < docs[j].ID
-	})
 }
 
 // deletedAt formats the time of a decommissioning for storage.
