@@ -13,39 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// adoption moves settings that all clusters of a layer have in common out of their documents into the layer. The effective
-// configuration of each cluster stays the same, including the order of its lists: a setting whose move would change it stays
-// in the documents.
-type adoption struct {
-	tx       *Tx
-	layer    *Document
-	clusters []member
-	lists    []*adoptedList
-	patches  map[string]map[string]bool // paths by component
-}
-
-// member is a cluster that the layer matches.
-type member struct {
-	doc *Document
-	has *Effective
-	obj map[string]any // its document, opened
-}
-
-// adoptedList is the adopted part of one list.
-type adoptedList struct {
-	*descriptor
-	entries []adoptedEntry
-	moved   map[string]bool // ids that leave the clusters' documents
-	left    int             // number of entries that stay only because of the order
-}
-
-// adoptedEntry is an entry of the layer. Without settings, only the assignment moves, and each cluster keeps its own
-// settings.
-type adoptedEntry struct {
-	id       string
-	settings map[string]any
-}
-
 // adoptInto runs the operation of that name. If it names several layers, each adopts what the layers before it have left.
 func (b *Batch) adoptInto(op api.Operation) ([]*Document, error) {
 	if len(op.Layers) == 0 || len(op.ClusterIds) > 0 || op.Selector != "" || op.All {

@@ -2,7 +2,14 @@ package fleet
 
 import (
 	"cmp"
+	"slices"
 )
+
+// groupKey is equal for clusters that share their whole configuration, before and after: the removals are equal too.
+type groupKey struct {
+	before, after *layerChain
+	was, is       string // environments
+}
 
 // affected is one DNS name whose answers a commit may change. Clusters poll by their name, so the comparison is between the
 // document that answered it before and the document that answers it afterwards.
@@ -126,4 +133,22 @@ func (s *State) clusterByName(name string) *Effective {
 		return nil
 	}
 	return s.Effective(d)
+}
+
+// groupKey of a cluster; not shared: no other cluster is equal.
+func (a affected) groupKey() (like groupKey, shared bool) {
+	if a.before == nil || a.after == nil || len(a.kept) > 0 || !a.before.shared || !a.after.shared || a.before.cluster.ClusterName != a.after.cluster.ClusterName {
+		return groupKey{}, false
+	}
+	return groupKey{a.before.chain, a.after.chain, a.before.cluster.Environment, a.after.cluster.Environment}, true
+}
+
+// lists returns the lists that clusters have before or after the change; in the later version if both.
+func (r Result) lists() []*descriptor { return r.State.kinds.listsWithRemoved(r.base.kinds) }
+
+// sameDeployments reports whether two clusters have the same entries, with the same deployment as far as the entries
+// determine it.
+func (r Result) sameDeployments(a, b *Effective) bool {
+	return r.State.sameAnswers(r.base, a, b) ||
+		fluxCluster(a.cluster) == fluxCluster(b.cluster) && !slices.ContainsFunc(r.lists(), func(list *descriptor) bool { return !list.sameDeployments(a, b) })
 }

@@ -145,33 +145,3 @@ func listRevisions(entries []budgetEntry) string {
 	}
 	return "revisions " + strings.Join(names, ", ")
 }
-
-// recordRemovals adds to a commit the records that later commits need: removals without confirmation, and installations
-// under names that are no longer answered.
-func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result, error) {
-	edits, err := r.orphanEdits(affectedNames)
-	if err != nil {
-		return r, err
-	}
-	unconfirmed := r.removals.count
-	if confirmed {
-		unconfirmed = 0
-	}
-	budget, err := r.base.charge(r.Commit, unconfirmed)
-	if err != nil {
-		return r, err
-	}
-	if budget != nil {
-		edits = append([]edit{{KindBudget, budgetID, budget}}, edits...)
-	}
-	if len(edits) == 0 {
-		return r, nil
-	}
-	changes := changesOf(r.base, edits)
-	r.Commit.Changes = append(r.Commit.Changes, changes...)
-	slices.SortFunc(r.Commit.Changes, func(a, b Change) int {
-		return strings.Compare(string(a.Kind)+"/"+a.ID, string(b.Kind)+"/"+b.ID)
-	})
-	r.State, err = r.State.with(r.Commit, edits, true)
-	return r, err
-}

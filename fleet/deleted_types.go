@@ -3,24 +3,15 @@ package fleet
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // A list whose resource type is deleted is answered with 404, and Flux keeps its objects. If a type of that id is created
 // again, the list exists and is empty: Flux uninstalls everything. So the log records the inputs that clusters had of a
 // deleted type, until the type exists again.
 
-// keptOn holds the retained installations of a deleted resource type, for clusters where they are equal.
-type keptOn struct {
-	Installed []installation    `json:"installed"`
-	Clusters  map[string]string `json:"clusters"` // DNS names in lower case, by the cluster's id
-}
-
 // keptID is the id of the document that records a deleted resource type, among those of orphaned clusters. No DNS name
 // contains a slash.
 func keptID(kind Kind) string { return string(kind) }
-
-func isKeptID(id string) bool { return strings.HasPrefix(id, resourcePrefix) }
 
 // deletedTypes returns the edits that record the installations of resource types which the change deletes, and that end the
 // records of those which exist again.
@@ -124,15 +115,4 @@ func (r Result) keptNow() map[string][]installation {
 		}
 	}
 	return out
-}
-
-// recreationReason returns the reason why a change must be confirmed that creates a deleted resource type again; "" if no
-// object is uninstalled by it.
-func (r Result) recreationReason(a affected, removed []installation) string {
-	for _, i := range removed {
-		if typeID, ok := i.Kind.ResourceType(); ok && r.base.kinds.byKind[i.Kind] == nil && a.before != nil {
-			return fmt.Sprintf("resource type %q is there again: cluster %q has kept objects of it since it was deleted, and Flux would uninstall them", typeID, a.before.id)
-		}
-	}
-	return ""
 }

@@ -213,26 +213,3 @@ func (s *State) largestBounds(changed map[Kind]map[string]bool) map[Kind]int {
 	}
 	return largest
 }
-
-// inCluster moves the problems of a cluster outside the request to the request as a whole.
-func inCluster(c *checker, id string) *checker {
-	for i, p := range c.problems {
-		c.problems[i] = Problem{Pointer: "", Detail: fmt.Sprintf("cluster %q: %s", id, p.at(strings.TrimPrefix(p.Pointer, "/")))}
-	}
-	for i, p := range c.limits {
-		c.limits[i].Pointer = ""
-		c.limits[i].Detail = p.Detail
-	}
-	return c
-}
-
-// andLike adds to the problems of a cluster the number of other clusters that have them too.
-func andLike(c *checker, n int) *checker {
-	if n == 0 {
-		return c
-	}
-	for i := range c.problems {
-		c.problems[i].Detail += fmt.Sprintf(" (and on %s like it)", plural(n, "cluster"))
-	}
-	return c
-}

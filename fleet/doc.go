@@ -16,23 +16,31 @@
 //   - The package does not wait, log, do I/O or read the clock. Nothing is done for one kind of definition that is not done
 //     for all: kinds are values of one type, and a State holds the list of them.
 //
-// Reading order:
+// Files build on each other in one direction, from the types up to the plan. Reading order:
 //
-//  1. kinds.go, definitions.go and kind_descriptor.go define a kind of document. namespaces.go, rolebindings.go,
-//     components.go and resource_types.go are kinds, clusters.go is the documents that they are assigned to, and
-//     component_input.go merges a component with the settings of a cluster.
-//  2. commit.go and state.go: the types of the log, and the documents at one revision.
-//  3. layers.go, layer_merge.go, layer_resolve.go and effective.go: settings that clusters share, and the effective
+//  1. commit.go and document_log.go: the types of the log. errors.go: the errors. model.go: the types of a fleet, which refer
+//     to each other.
+//  2. document.go, kinds.go, kind_descriptor.go and definitions.go: documents, and kinds of documents.
+//  3. layer_merge.go, layer_resolve.go, layer_limits.go and effective.go: settings that clusters share, and the effective
 //     configuration of each cluster.
-//  4. answers.go: the answer to a poll.
-//  5. tx.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field managers.
-//     batch.go, batch_operations.go, restore.go and revert.go edit many documents, seed.go creates the first ones. requested.go
-//     records the requested operations in the commit.
-//  6. validate.go validates a change. dependents.go, layer_changes.go and answer_size.go check the clusters that a change
-//     affects indirectly. guard.go and budget.go limit removals, orphans.go records objects that Flux keeps.
-//  7. explain.go and blame.go: the document and the revision that set a value of an input.
-//  8. plan.go, affected.go and effects.go: the preview of a change.
-//  9. tokens.go and token_revocations.go: bearer tokens, which are documents too, but never part of an answer.
+//  4. state.go reads the documents at one revision, apply.go computes the next State from a commit.
+//  5. answers.go: the answer to a poll. answer_encoding.go encodes it, receipts.go identifies its inputs.
+//  6. check.go collects the problems of a document. namespaces.go, rolebindings.go, components.go and resource_types.go are
+//     kinds of definitions, clusters.go is the documents that they are assigned to, layers.go the layers. component_input.go
+//     merges a component with the settings of a cluster, resources.go and rendered.go do so for a resource type.
+//     compiled_in.go registers the kinds.
+//  7. tx.go and requested.go: edits of a State, and the requested operations that the commit records. tx_documents.go,
+//     tx_delete.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field managers.
+//     batch.go, restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a
+//     batch, seed.go creates the first documents.
+//  8. validate.go validates a change, with the collected problems of tx_validation.go. dependents.go, layer_changes.go and
+//     answer_size.go check the clusters that a change affects indirectly.
+//  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
+//     these removals, orphans.go records objects that Flux keeps.
+//  10. effects.go and plan.go: the preview of a change.
+//  11. explain.go, blame.go and served_history.go: the document and the revision that set a value of an input.
+//  12. tokens.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but never part of an
+//     answer.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

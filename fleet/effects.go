@@ -280,3 +280,18 @@ func reordered(before, after []string) bool {
 	}
 	return false
 }
+
+// hiddenRemovals returns the ids of a list's inputs that a cluster loses and that the State before the change does not
+// contain: installations under a name that was not answered, or retained ones of a missing resource type.
+func (l removals) hiddenRemovals(a affected, kind Kind, base *State) []string {
+	if a.before != nil && (base.kinds.byKind[kind] != nil || len(a.kept) == 0) {
+		return nil
+	}
+	var ids []string
+	for _, i := range l.byName[a.name] {
+		if i.Kind == kind {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
+}

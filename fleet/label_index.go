@@ -7,30 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// labelIndex holds the ids of the clusters of a Tx by label and value, so that a batch with thousands of selectors need not
-// match each selector with each cluster. A label is indexed when a selector first requires values of it.
-type labelIndex map[string]map[string]map[string]bool
-
-// update applies an edit of a cluster. Both versions may be nil.
-func (x labelIndex) update(before, after *Document) {
-	for label, values := range x {
-		if before != nil {
-			if value, ok := (clusterLabels{before.Cluster()}).Lookup(label); ok {
-				delete(values[value], before.ID)
-			}
-		}
-		if after == nil {
-			continue
-		}
-		if value, ok := (clusterLabels{after.Cluster()}).Lookup(label); ok {
-			if values[value] == nil {
-				values[value] = map[string]bool{}
-			}
-			values[value][after.ID] = true
-		}
-	}
-}
-
 // selected returns the live clusters that a selector matches, sorted.
 func (tx *Tx) selected(sel Selector) []string {
 	var ids []string

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -171,12 +170,6 @@ func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution)
 	return st
 }
 
-// layerChange is a change of a cluster's effective configuration through its layers.
-type layerChange struct {
-	doc     *Document
-	was, is *Effective
-}
-
 // layerChanges returns the clusters that are not edited themselves, and whose effective configuration changes through their
 // layers, by id.
 func (s *State) layerChanges(before *State, edits []edit) []layerChange {
@@ -211,22 +204,6 @@ func (s *State) layerChanges(before *State, edits []edit) []layerChange {
 	}
 	slices.SortFunc(out, func(a, b layerChange) int { return strings.Compare(a.doc.ID, b.doc.ID) })
 	return out
-}
-
-// txLayers are the layers during a Tx, with its edits. Edits run on many clusters concurrently.
-type txLayers struct {
-	ascending     []*Document
-	edited        bool // a layer differs from the base
-	mu            sync.Mutex
-	chains        map[string]*layerChain
-	cachedEntries int // number of entries and patch paths in chains
-}
-
-// recomputeLayers applies an edit of a layer.
-func (tx *Tx) recomputeLayers() {
-	layers := map[string]*Document{}
-	tx.each(KindLayer, func(d *Document) { layers[d.ID] = d })
-	tx.layers = &txLayers{ascending: sortByPriority(layers), edited: true}
 }
 
 // matchingLayers returns the layers of a cluster, with the edits of the Tx.

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -12,17 +14,6 @@ var orphanKind = kindRules{
 	normalize: func(map[string]any) {},
 	check:     func(*checker, *Document) {},
 	bound:     func(any) int { return 0 },
-}
-
-type orphanRecord struct {
-	ID        string         `json:"id"` // the DNS name, in lower case
-	Installed []installation `json:"installed"`
-	// At is the time of that commit, or the newest time of any commit before it. Documents of earlier versions have none.
-	At time.Time `json:"at,omitzero"`
-	// Incarnation of the cluster that had the name.
-	Incarnation int `json:"incarnation,omitempty"`
-	// Kept are the installations of a deleted resource type, in the document for that type.
-	Kept []keptOn `json:"kept,omitempty"`
 }
 
 // orphanRetention is the time for which a name is recorded: clusters that live for a day, each with a name of its own, would
@@ -86,16 +77,32 @@ func (r Result) expiredOrphans(affectedNames []affected) []edit {
 	return edits
 }
 
-// installedBefore returns the installations on the cluster that polls by a name.
-func (r Result) installedBefore(a affected) []installation {
-	if a.before != nil {
-		if a.before.Deleted() {
-			return a.kept
-		}
-		return append(r.base.installed(a.before, r.Commit.At), a.kept...)
+// recordRemovals adds to a commit the records that later commits need: removals without confirmation, and installations
+// under names that are no longer answered.
+func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result, error) {
+	edits, err := r.orphanEdits(affectedNames)
+	if err != nil {
+		return r, err
 	}
-	if doc := r.base.docs[KindOrphan][a.name]; doc != nil {
-		return doc.value.(*orphanRecord).Installed
+	unconfirmed := r.removals.count
+	if confirmed {
+		unconfirmed = 0
 	}
-	return nil
+	budget, err := r.base.charge(r.Commit, unconfirmed)
+	if err != nil {
+		return r, err
+	}
+	if budget != nil {
+		edits = append([]edit{{KindBudget, budgetID, budget}}, edits...)
+	}
+	if len(edits) == 0 {
+		return r, nil
+	}
+	changes := changesOf(r.base, edits)
+	r.Commit.Changes = append(r.Commit.Changes, changes...)
+	slices.SortFunc(r.Commit.Changes, func(a, b Change) int {
+		return strings.Compare(string(a.Kind)+"/"+a.ID, string(b.Kind)+"/"+b.ID)
+	})
+	r.State, err = r.State.with(r.Commit, edits, true)
+	return r, err
 }

@@ -38,22 +38,6 @@ func (d *Document) incarnation() int {
 	return doc.Incarnation
 }
 
-// incarnation returns that of a cluster which is created with an id and a DNS name.
-func (tx *Tx) incarnation(id, dns string) (n int) {
-	if old, ok := tx.base.ByDNS(dns); ok && (old.ID != id || old.Deleted()) {
-		n = old.incarnation() + 1
-	}
-	doc := tx.base.docs[KindOrphan][lowerASCII(dns)]
-	if doc == nil {
-		return n
-	}
-	previous := doc.value.(*orphanRecord)
-	if len(previous.Installed) > 0 { // otherwise no object on the cluster sends old receipts
-		return max(n, previous.Incarnation+1)
-	}
-	return max(n, previous.Incarnation)
-}
-
 // receiptOf returns the digest of an input's canonical JSON, which does not depend on the order of fields in our code, and
 // of the cluster's incarnation, if it is not the first.
 func receiptOf(body []byte, incarnation int) (r Receipt, err error) {

@@ -6,28 +6,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// countClustersWith returns the number of clusters that have a definition, or an entry of a resource type, from a layer or
-// their own list.
-func (tx *Tx) countClustersWith(kind Kind, id string) (n int) {
-	a, whole := tx.descriptor(kind), kind == KindResourceType
-	if whole {
-		a = tx.descriptor(ResourceKind(id))
-	}
-	if a == nil {
-		return 0
-	}
-	tx.each(KindCluster, func(d *Document) {
-		if d.Deleted() {
-			return
-		}
-		e := tx.effective(d)
-		if _, has := a.enabled(e, id); has || whole && a.count(e) > 0 {
-			n++
-		}
-	})
-	return n
-}
-
 // unassignEverywhere removes a definition from every cluster, from every layer, and from the dependencies of other
 // definitions.
 func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {

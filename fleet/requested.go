@@ -32,14 +32,6 @@ type requested struct {
 	Unchanged int `json:"unchanged,omitempty"`
 }
 
-// doneOperation is an operation that a Tx has run.
-type doneOperation struct {
-	api.RevisionOperation
-	// changed are the documents that the operation changed, rest those that it was applied to without a change. Both are
-	// empty for an operation on one document.
-	changed, rest []*Document
-}
-
 // recordOperation records an operation, unless it is part of another one.
 func (tx *Tx) recordOperation(op api.RevisionOperation) {
 	tx.recordDone(doneOperation{RevisionOperation: op})
@@ -252,51 +244,24 @@ func onCluster(op, cluster string, kind Kind, id string, fields []string) api.Re
 	return api.RevisionOperation{Op: op, Kind: string(kind), ID: id, Clusters: 1, ClusterIds: []string{cluster}, Fields: fields}
 }
 
-// recordBatchOperation records an operation of a batch, with the number of clusters it was applied to; operations on
-// documents record themselves.
-func (b *Batch) recordBatchOperation(op api.Operation, docs []*Document, clusters int) {
-	out := api.RevisionOperation{
-		Op: op.Op, Clusters: clusters, Selector: truncate(op.Selector), All: op.All, Revision: op.Revision, Prefer: op.Prefer, FieldManager: truncate(op.FieldManager),
+// countClustersWith returns the number of clusters that have a definition, or an entry of a resource type, from a layer or
+// their own list.
+func (tx *Tx) countClustersWith(kind Kind, id string) (n int) {
+	a, whole := tx.descriptor(kind), kind == KindResourceType
+	if whole {
+		a = tx.descriptor(ResourceKind(id))
 	}
-	verb, definition, err := b.tx.verb(op)
-	switch {
-	case op.Op == "restore" || op.Op == "revert":
-		if kind, err := b.tx.revertedKind(op); err == nil {
-			out.Kind, out.ID = string(kind), op.ID
+	if a == nil {
+		return 0
+	}
+	tx.each(KindCluster, func(d *Document) {
+		if d.Deleted() {
+			return
 		}
-	case err != nil:
-	case definition != nil:
-		out.Kind, out.ID = string(definition.kind), definition.idFrom(&op)
-	}
-	switch verb {
-	case "assign", "set":
-		if settings, err := settingsOf(op); err == nil {
-			out.Fields = fieldsOf(settings)
+		e := tx.effective(d)
+		if _, has := a.enabled(e, id); has || whole && a.count(e) > 0 {
+			n++
 		}
-	case "values":
-		out.Fields = pathsOf(op.Values)
-	case "labels":
-		out.Fields = pathsOf(op.Labels)
-	}
-	for _, layer := range op.Layers[:min(len(op.Layers), maxRequestedIDs)] {
-		out.Layers = append(out.Layers, truncate(layer))
-	}
-	out.LayerCount = len(op.Layers)
-	if len(docs) == 0 {
-		out.Unchanged = max(1, clusters, len(op.Layers))
-	}
-	altered, rest := b.splitByEffect(docs)
-	b.tx.recordDone(doneOperation{out, altered, rest})
-}
-
-// splitByEffect splits the documents of an operation into the changed ones and the rest.
-func (b *Batch) splitByEffect(docs []*Document) (changed, rest []*Document) {
-	for _, doc := range docs {
-		if b.tx.changedByOperation[docKey{doc.Kind, doc.ID}] {
-			changed = append(changed, doc)
-		} else {
-			rest = append(rest, doc)
-		}
-	}
-	return changed, rest
+	})
+	return n
 }

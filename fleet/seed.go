@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,23 +12,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
-
-// Seed is a set of documents to initialize a fleet, from a seed file or the database of another program.
-type Seed []SeedDocument
-
-// SeedDocument is one document of a seed; At is its place, for messages. Kind and ID are known after reading.
-type SeedDocument struct {
-	Kind Kind
-	ID   string
-	At   string
-
-	// A seed may contain 10,000 clusters, so each is parsed in its turn, and the parsed form is dropped when its document
-	// exists.
-	text  jsontext.Text
-	obj   map[string]any // the parsed form, if it is parsed already
-	doc   *Document
-	under *Rules // the rules under which the whole seed was found valid
-}
 
 // seedList is a top-level key of a seed file. Without a kind it holds the definitions of all resource types, each of which
 // names its type.
@@ -240,19 +222,6 @@ func (s Seed) Check(rules Rules, shape Shape) error {
 
 // Checked reports whether the seed has passed Check.
 func (s Seed) Checked() bool { return len(s) == 0 || s[len(s)-1].under != nil }
-
-// covers reports whether a Tx only creates documents that Check has found valid.
-func (s Seed) covers(tx *Tx) bool {
-	if len(s) == 0 || tx.base.Revision() != 0 || len(tx.edits) != len(s) || s[0].under == nil || !slices.Equal(s[0].under.Environments, tx.base.rules.Environments) {
-		return false
-	}
-	for _, d := range s {
-		if d.under != s[0].under || d.doc == nil || tx.edits[docKey{d.Kind, d.ID}] != d.doc {
-			return false
-		}
-	}
-	return true
-}
 
 // Locate maps the problems that Finish found in the seed's documents to their places in the seed.
 func (s Seed) Locate(err error) error {

@@ -10,6 +10,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
+// servedStep is the effect of one revision.
+type servedStep struct {
+	effect   map[string]api.EndpointEffect
+	clusters int
+	own      bool // the document itself changed
+	size     int  // approximate size of the effect in bytes
+	compared int  // number of compared inputs
+}
+
 // maxServedChanges is the maximum number of different changes of a component's input in one revision.
 const maxServedChanges = 10
 

@@ -42,15 +42,6 @@ type servedPast interface {
 	stepBack(changes []DocumentChange) (servedStep, error)
 }
 
-// servedStep is the effect of one revision.
-type servedStep struct {
-	effect   map[string]api.EndpointEffect
-	clusters int
-	own      bool // the document itself changed
-	size     int  // approximate size of the effect in bytes
-	compared int  // number of compared inputs
-}
-
 // ServedHistory lists the revisions before a given one that changed a document or inputs that depend on it. For a cluster
 // these are all its inputs: they change with its own document, layers, definitions and resource types. For a platform
 // component it is its input on any cluster: it changes with its own document, those that it depends on, layers and clusters.

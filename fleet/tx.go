@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // Tx collects edits to a State, and reads its own edits. It changes no other value; Finish returns the resulting State.
@@ -39,14 +37,6 @@ type Tx struct {
 	nested             int             // more than 0: in the middle of one of them
 }
 
-// DeleteOptions control the deletion of a document.
-type DeleteOptions struct {
-	// Cascade removes a definition from every document that refers to it.
-	Cascade bool
-	// Orphan deletes a cluster at once instead of answering its polls with empty lists: Flux keeps its objects.
-	Orphan bool
-}
-
 // Result is the result of a Tx.
 type Result struct {
 	Commit   Commit // with its revision and changes; without changes there is nothing to commit
@@ -59,6 +49,97 @@ type Result struct {
 	removals     removals
 	work         work
 	filters      ClusterFilters
+}
+
+// ClusterFilter selects the clusters of one filtered list of clusters. Management clusters provision from such lists: they
+// may delete a cluster that leaves one.
+type ClusterFilter struct {
+	Environment string // empty: every one
+	Selector    Selector
+}
+
+// ClusterFilters are the filters of the lists of clusters that are polled.
+type ClusterFilters struct {
+	Filters []ClusterFilter
+	// Unknown: there may be other filters that are not known yet. Each cluster whose labels or environment change may leave
+	// one of them.
+	Unknown bool
+}
+
+// Guard limits the removals of a change.
+type Guard struct {
+	// PlanHash of a reviewed plan: the change is made only if its effect still equals that plan.
+	PlanHash string
+	// Careful refuses any removal from clusters of a protected environment that RemovesFrom does not name.
+	Careful bool
+	// RemovesFrom are the protected environments that a careful change may remove from.
+	RemovesFrom []string
+	// Off disables the guard; for plans, which commit no change.
+	Off bool
+}
+
+// removals are the installations that a change makes Flux uninstall, on all clusters.
+type removals struct {
+	count         int                           // including one for each cluster that leaves without any uninstallation
+	leaving       int                           // number of these clusters
+	unlisted      int                           // clusters that leave a filtered list of clusters without any uninstallation
+	moving        int                           // clusters that leave a protected environment without any uninstallation
+	byName        map[string][]installation     // by the DNS name of the cluster
+	namespaces    map[string]int                // deleted with all their content: number of clusters, by name
+	protected     map[string]protectedCluster   // clusters with deletion_protection, by id
+	byEnvironment map[string]*api.ProtectedLoss // removals from protected environments, by name
+	warnings      []string                      // about clusters that leave a list or an environment
+	mustConfirm   []string                      // reasons that require confirmation, however few the removals
+}
+
+// protectedCluster is a cluster with deletion_protection, and the ids that would be removed from it.
+type protectedCluster struct {
+	cluster *Effective
+	leaving []string
+}
+
+// labelIndex holds the ids of the clusters of a Tx by label and value, so that a batch with thousands of selectors need not
+// match each selector with each cluster. A label is indexed when a selector first requires values of it.
+type labelIndex map[string]map[string]map[string]bool
+
+// layerChange is a change of a cluster's effective configuration through its layers.
+type layerChange struct {
+	doc     *Document
+	was, is *Effective
+}
+
+// txLayers are the layers during a Tx, with its edits. Edits run on many clusters concurrently.
+type txLayers struct {
+	ascending     []*Document
+	edited        bool // a layer differs from the base
+	mu            sync.Mutex
+	chains        map[string]*layerChain
+	cachedEntries int // number of entries and patch paths in chains
+}
+
+// doneOperation is an operation that a Tx has run.
+type doneOperation struct {
+	api.RevisionOperation
+	// changed are the documents that the operation changed, rest those that it was applied to without a change. Both are
+	// empty for an operation on one document.
+	changed, rest []*Document
+}
+
+// Seed is a set of documents to initialize a fleet, from a seed file or the database of another program.
+type Seed []SeedDocument
+
+// SeedDocument is one document of a seed; At is its place, for messages. Kind and ID are known after reading.
+type SeedDocument struct {
+	Kind Kind
+	ID   string
+	At   string
+
+	// A seed may contain 10,000 clusters, so each is parsed in its turn, and the parsed form is dropped when its document
+	// exists.
+	text  jsontext.Text
+	obj   map[string]any // the parsed form, if it is parsed already
+	doc   *Document
+	under *Rules // the rules under which the whole seed was found valid
 }
 
 // Begin starts a Tx on the State.
@@ -150,216 +231,6 @@ func MatchETag(header, etag string) bool {
 	return false
 }
 
-// Create adds a document. CodeConflict if it exists.
-func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
-	obj, err := ParseObject(body)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := tx.create(kind, obj)
-	if err == nil {
-		tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(kind), ID: doc.ID})
-	}
-	return doc, err
-}
-
-// create is Create with parsed JSON, which it modifies.
-func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
-	if tx.kinds.byName[kind] == nil {
-		return nil, tx.notFound(kind, "")
-	}
-	maps.DeleteFunc(obj, func(field string, v any) bool { return v == nil || slices.Contains(readOnly, field) })
-	id, _ := obj["id"].(string)
-	if id == "" {
-		return nil, Invalid([]Problem{{Pointer: "/id", Detail: "is required and must be a string that is not empty"}})
-	}
-	if existing := tx.raw(kind, id); existing != nil {
-		if !existing.Deleted() {
-			return nil, errorf(CodeConflict, "the %s %q exists already", tx.kinds.noun(kind), id)
-		}
-		if dns, _ := obj["cluster_dns"].(string); lowerASCII(dns) != lowerASCII(existing.Cluster().ClusterDNS) {
-			return nil, errorf(CodeConflict, "the id %q belongs to a decommissioned cluster whose DNS name %q still answers empty lists; end that with DELETE /clusters/%s?mode=orphan, or choose another id",
-				id, existing.Cluster().ClusterDNS, id)
-		}
-	}
-	if dns, _ := obj["cluster_dns"].(string); kind == KindCluster {
-		if n := tx.incarnation(id, dns); n > 0 {
-			obj[incarnationField] = n
-		}
-	}
-	doc, err := tx.put(kind, id, nil, obj)
-	if err == nil && kind == KindLayer {
-		err = tx.checkLayerCountEarly()
-	}
-	if err != nil {
-		return nil, err
-	}
-	if kind == KindCluster {
-		tx.endDecommission(doc.Cluster())
-	}
-	return doc, nil
-}
-
-// endDecommission removes the decommissioned cluster with the DNS name of a new live cluster.
-func (tx *Tx) endDecommission(c *api.Cluster) {
-	old, ok := tx.base.ByDNS(c.ClusterDNS)
-	if ok && old.Deleted() && old.ID != c.ID {
-		tx.record(KindCluster, old.ID, nil)
-	}
-}
-
-// Put replaces the fields that are present in the body and not null.
-func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
-	before := tx.raw(kind, id)
-	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
-		if kind == KindLayer {
-			replaceSelection(stored, request)
-		}
-		return mergePut(stored, request)
-	})
-	if err == nil {
-		tx.recordOperation(documentOperation("update", before, doc, body))
-	}
-	return doc, err
-}
-
-// Patch applies an RFC 7396 merge patch.
-func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
-	before := tx.raw(kind, id)
-	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
-		return jsontext.MergePatch(stored, request).(map[string]any)
-	})
-	if err == nil {
-		tx.recordOperation(documentOperation("patch", before, doc, body))
-	}
-	return doc, err
-}
-
-// update changes a document by a request body; change merges the request into the stored object.
-func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, request map[string]any) map[string]any) (*Document, error) {
-	before, err := tx.Get(kind, id)
-	if err != nil {
-		return nil, err
-	}
-	request, err := ParseObject(body)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range readOnly {
-		delete(request, f)
-	}
-	if v, ok := request["id"]; ok && v != id && v != nil {
-		return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("the id never changes: it must be %q", id)}})
-	}
-	delete(request, "id")
-	return tx.edit(before, func(stored map[string]any) map[string]any {
-		if kind == KindComponent {
-			settlesType(stored, request)
-		}
-		return change(stored, request)
-	})
-}
-
-// edit changes a document through a function of its stored form.
-func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
-	stored, err := unstructured.Decode(before.Body)
-	if err != nil {
-		return nil, errUnreadable(before, err)
-	}
-	return tx.put(before.Kind, before.ID, before, change(stored))
-}
-
-// Force lets subsequent writes of whole cluster documents overwrite patches that named managers own.
-func (tx *Tx) Force(force bool) { tx.force = force }
-
-// put stores an object as the document's new content.
-func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*Document, error) {
-	if kind == KindResourceType {
-		if err := checkTypePatterns(obj); err != nil {
-			return nil, err
-		}
-	}
-	tx.kinds.byName[kind].normalize(obj)
-	if kind == KindCluster {
-		var was *api.Cluster
-		if before != nil {
-			was = before.Cluster()
-			if err := dropOrphanedPatches(was, obj, tx.componentsFromLayers(obj)); err != nil {
-				return nil, err
-			}
-		}
-		if err := reconcileOwners(was, obj, tx.componentsFromLayers, tx.force); err != nil {
-			return nil, err
-		}
-	}
-	return tx.store(kind, id, obj)
-}
-
-// store makes an object the document's content without changing it.
-func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
-	doc, err := tx.kinds.compose(kind, id, obj)
-	if err != nil {
-		return nil, err
-	}
-	tx.record(kind, id, doc)
-	return doc, nil
-}
-
-// Delete deletes a document. Finish decides whether a document still refers to it, so that a Tx may first delete and then
-// unassign.
-func (tx *Tx) Delete(kind Kind, id string, opt DeleteOptions) (*Document, error) {
-	doc, clusters, err := tx.delete(kind, id, opt)
-	if err == nil {
-		op := api.RevisionOperation{Op: "delete", Kind: string(kind), ID: id, Cascade: opt.Cascade && kind != KindCluster, Clusters: clusters}
-		if opt.Orphan {
-			op.Mode = "orphan"
-		}
-		tx.recordOperation(op)
-	}
-	return doc, err
-}
-
-// delete is Delete, and returns the number of clusters that it removes a definition from.
-func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, clusters int, err error) {
-	doc = tx.raw(kind, id)
-	if doc == nil || doc.Deleted() && !opt.Orphan {
-		return nil, 0, tx.notFound(kind, id)
-	}
-	if kind != KindCluster {
-		if opt.Cascade {
-			clusters = tx.countClustersWith(kind, id)
-		}
-		tx.record(kind, id, nil)
-		switch {
-		case !opt.Cascade: // Finish finds remaining references
-		case kind == KindResourceType:
-			err = tx.deleteResources(id)
-		default:
-			err = tx.unassignEverywhere(kind, id)
-		}
-		if err == nil && kind == KindComponent {
-			err = tx.dropPatches(id)
-		}
-		return doc, clusters, err
-	}
-	// Deletion protection cannot be lifted in the commit that deletes. The layers in this Tx may differ from those before,
-	// so both count.
-	stored, exists := tx.base.Get(kind, id)
-	if doc.own.cluster.DeletionProtection {
-		return nil, 0, doc.own.protectedError()
-	}
-	if exists && tx.base.Effective(stored).cluster.DeletionProtection {
-		return nil, 0, tx.base.Effective(stored).protectedError()
-	}
-	if opt.Orphan {
-		tx.record(kind, id, nil)
-		return doc, 0, nil
-	}
-	// Finish completes it, since it knows the time.
-	tx.record(kind, id, &Document{Record: Record{Kind: kind, ID: id}, value: doc.value, rules: doc.rules, own: doc.own})
-	return doc, 0, nil
-}
-
 // each visits the documents of a kind, with the edits of the Tx.
 func (tx *Tx) each(kind Kind, visit func(*Document)) {
 	for id, doc := range tx.base.docs[kind] {
@@ -376,3 +247,33 @@ func (tx *Tx) each(kind Kind, visit func(*Document)) {
 
 // deletedAt formats the time of a decommissioning for storage.
 func deletedAt(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// update applies an edit of a cluster. Both versions may be nil.
+func (x labelIndex) update(before, after *Document) {
+	for label, values := range x {
+		if before != nil {
+			if value, ok := (clusterLabels{before.Cluster()}).Lookup(label); ok {
+				delete(values[value], before.ID)
+			}
+		}
+		if after == nil {
+			continue
+		}
+		if value, ok := (clusterLabels{after.Cluster()}).Lookup(label); ok {
+			if values[value] == nil {
+				values[value] = map[string]bool{}
+			}
+			values[value][after.ID] = true
+		}
+	}
+}
+
+// recomputeLayers applies an edit of a layer.
+func (tx *Tx) recomputeLayers() {
+	layers := map[string]*Document{}
+	tx.each(KindLayer, func(d *Document) { layers[d.ID] = d })
+	tx.layers = &txLayers{ascending: sortByPriority(layers), edited: true}
+}
+
+// UseContext lets the work on the Tx, its plan included, end with ctx. The error is then the cause of ctx's end.
+func (tx *Tx) UseContext(ctx context.Context) { tx.work = newWork(ctx) }

@@ -22,6 +22,3 @@ func (w work) stopped() error {
 	}
 	return err
 }
-
-// UseContext lets the work on the Tx, its plan included, end with ctx. The error is then the cause of ctx's end.
-func (tx *Tx) UseContext(ctx context.Context) { tx.work = newWork(ctx) }
