@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -122,12 +123,12 @@ func filesOf(name string) ([]string, error) {
 
 // documentsIn returns the documents of one file.
 func documentsIn(data []byte, source string) ([]document, error) {
-	source = sourceName(source)
-	if exportTruncated(data) {
+	source = input.SourceName(source)
+	if input.ExportTruncated(data) {
 		return nil, fmt.Errorf("%s was cut off: it starts as an export, and the line %q at the end of one is missing", source, render.EndMarker)
 	}
-	parts, err := valuesIn(data)
-	if errors.Is(err, errTwice) {
+	parts, err := input.Stream(data)
+	if errors.Is(err, input.ErrDuplicateKey) {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	if err != nil {

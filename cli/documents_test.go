@@ -1,28 +1,37 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
-func TestYAMLDocuments(t *testing.T) {
+// TestTruncatedExportRefused: wherever a file ends, it is applied as a whole or not at all.
+func TestTruncatedExportRefused(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][]string{
-		"a: 1\n":                       {"a: 1\n"},
-		"---\na: 1\n---\nb: 2\n":       {"", "\na: 1\n", "\nb: 2\n"},
-		"a: |\n  ---\n  x\n---":        {"a: |\n  ---\n  x\n", ""},
-		"--- # first\na: 1\n---\tb: 2": {"", " # first\na: 1\n", "\tb: 2"},
-		"a: 1\r\n---\r\nb: 2\r\n":      {"a: 1\r\n", "\r\nb: 2\r\n"},
-		"---x: 1\n----\n":              {"---x: 1\n----\n"},
-	} {
-		if got := yamlDocuments([]byte(text)); !slices.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q", text, got, want)
+	export := render.ExportHeader + "\nnamespaces:\n- id: team\n  labels:\n    a: b\nclusters:\n- id: c1\n  platform_components:\n  - id: p\n    enabled: true\n  - id: q\n    enabled: true\n...\n"
+	whole, err := documentsIn([]byte(export), "fleet.yaml")
+	if err != nil || len(whole) != 2 {
+		t.Fatalf("%d documents, %v", len(whole), err)
+	}
+	for end := len(render.ExportHeader) + 1; end < len(export); end++ {
+		docs, err := documentsIn([]byte(export[:end]), "fleet.yaml")
+		if err == nil && (len(docs) != 2 || string(docs[1].fields["platform_components"]) != string(whole[1].fields["platform_components"])) {
+			t.Errorf("cut after %d of %d bytes: %d documents, %q", end, len(export), len(docs), export[:end])
 		}
 	}
-	// The time must be linear: string concatenation took minutes for a fleet of 10,000 clusters.
-	large := strings.Repeat("- {id: some-cluster, environment: dev}\n", 500_000)
-	if got := yamlDocuments([]byte(large)); len(got) != 1 || len(got[0]) != len(large) {
-		t.Errorf("a large document became %d", len(got))
+	for text, want := range map[string]string{
+		export + export[:120]:                    "was cut off", // two exports
+		strings.ReplaceAll(export, "...\n", ""):  "was cut off",
+		export + export:                          "",
+		export + "# a remark":                    "",
+		strings.TrimSuffix(export, "\n"):         "",
+		strings.ReplaceAll(export, "\n", "\r\n"): "",
+	} {
+		_, err := documentsIn([]byte(text), "fleet.yaml")
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/editor"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
@@ -85,7 +85,7 @@ func (n documentKind) editable(id string, body json.RawMessage) ([]byte, error) 
 
 // changeEdited sends the difference between a document's text before and after the edit.
 func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
-	if lastLineTruncated(after) {
+	if input.Truncated(after) {
 		return args.Errorf("the file seems truncated: its last line has no newline")
 	}
 	was, err := fieldsOf(before)
@@ -119,14 +119,12 @@ func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, afte
 
 // fieldsOf reads text with one object; numbers stay as written.
 func fieldsOf(text []byte) (map[string]any, error) {
-	object, err := objectOf(text, "the file")
+	object, err := input.Object(text, "the file")
 	if err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(object))
-	dec.UseNumber()
-	var fields map[string]any
-	err = dec.Decode(&fields)
+	value, err := input.Decode(object)
+	fields, _ := value.(map[string]any)
 	return fields, err
 }
 

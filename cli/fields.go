@@ -2,12 +2,12 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/urfave/cli/v2"
 )
 
@@ -184,6 +184,23 @@ func mergeOver(file, given any) any {
 	return merged
 }
 
+// valueFlags set and remove Helm values, like helm's flags of these names.
+func valueFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "set", Usage: "set a value, `PATH=VALUE`, typed as helm --set does (3 is a number); a comma is part of the value; repeat for more"},
+		&cli.StringSliceFlag{Name: "set-string", Usage: "set a value that stays a string, `PATH=VALUE`"},
+		&cli.StringSliceFlag{Name: "set-json", Usage: "set a JSON value, `PATH=JSON`"},
+		&cli.StringSliceFlag{Name: "set-file", Usage: "set a value to the contents of a file, as a string, `PATH=FILE`"},
+		&cli.StringSliceFlag{Name: "values", Aliases: []string{"f"}, Usage: "set every value of a YAML `FILE` (-: standard input); flags win over files"},
+		&cli.StringSliceFlag{Name: "unset", Usage: "remove the value at `PATH`, so that the catalog's or the chart's counts; repeat for more"},
+	}
+}
+
+// valuesFrom reads the flags of valueFlags: by path, null to remove.
+func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
+	return input.HelmValues(c.StringSlice, s.input, s.environment().Input)
+}
+
 func fileFlag(of string) cli.Flag {
 	return &cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: of + ", from a YAML or JSON `FILE` (-: standard input)"}
 }
@@ -208,6 +225,18 @@ func writeFlags() []cli.Flag {
 	}
 }
 
+// input reads a file of JSON or YAML; "-" is standard input.
+func (s *session) input(name string) ([]byte, error) {
+	data, err := s.environment().Input(name)
+	if err != nil {
+		return nil, err
+	}
+	if input.Truncated(data) {
+		return nil, args.Errorf("%s seems truncated: its last line has no newline, so nothing was read; if it is complete, add a newline", input.SourceName(name))
+	}
+	return data, nil
+}
+
 // documentFrom returns the document of a create or update: the file's fields, overridden by those of flags. Its id is the
 // argument's, or else the file's.
 func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc map[string]any, err error) {
@@ -217,7 +246,7 @@ func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc m
 		if err != nil {
 			return "", nil, err
 		}
-		object, err := objectOf(data, name)
+		object, err := input.Object(data, name)
 		if err != nil {
 			return "", nil, err
 		}
@@ -250,26 +279,6 @@ func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc m
 	}
 	doc["id"] = id
 	return id, doc, collectFields(c, n.fields, doc)
-}
-
-// objectOf reads YAML or JSON that holds one object, as JSON.
-func objectOf(data []byte, source string) (json.RawMessage, error) {
-	value, err := oneValue(data)
-	if errors.Is(err, errTwice) {
-		return nil, args.Errorf("%s: %w", source, err)
-	}
-	if err != nil {
-		return nil, args.Errorf("%s is neither JSON nor YAML of one object: %w", source, err)
-	}
-	return object(value, source)
-}
-
-func object(data []byte, source string) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
-		return nil, args.Errorf("%s must hold one object of fields", source)
-	}
-	return data, nil
 }
 
 // arguments returns the positional arguments; their number must be that of the names.

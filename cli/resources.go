@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -211,7 +212,7 @@ func (p typeProperties) given(c *cli.Context, flag string) (any, error) {
 
 // valueOf reads JSON; numbers stay as written.
 func valueOf(text string) (json.RawMessage, error) {
-	parts, err := jsonValues([]byte(text))
+	parts, err := input.JSON([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not JSON: %w", text, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
@@ -342,7 +343,7 @@ func (v kindCommands) patchDocumentCommand() *cli.Command {
 					return err
 				}
 			}
-			body, err := objectOf(source, name)
+			body, err := input.Object(source, name)
 			if err != nil {
 				return err
 			}

@@ -1,34 +1,20 @@
-package cli
+package input
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/urfave/cli/v2"
 )
 
-// valueFlags set and remove Helm values, like helm's flags of these names.
-func valueFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "set", Usage: "set a value, `PATH=VALUE`, typed as helm --set does (3 is a number); a comma is part of the value; repeat for more"},
-		&cli.StringSliceFlag{Name: "set-string", Usage: "set a value that stays a string, `PATH=VALUE`"},
-		&cli.StringSliceFlag{Name: "set-json", Usage: "set a JSON value, `PATH=JSON`"},
-		&cli.StringSliceFlag{Name: "set-file", Usage: "set a value to the contents of a file, as a string, `PATH=FILE`"},
-		&cli.StringSliceFlag{Name: "values", Aliases: []string{"f"}, Usage: "set every value of a YAML `FILE` (-: standard input); flags win over files"},
-		&cli.StringSliceFlag{Name: "unset", Usage: "remove the value at `PATH`, so that the catalog's or the chart's counts; repeat for more"},
-	}
-}
-
-// valuesFrom reads the flags of valueFlags: by path, null to remove. Later ones override, in helm's order: files, JSON, typed
-// values, strings, contents of files.
-func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
+// HelmValues returns the values of the flags --values, --set, --set-string, --set-json, --set-file and --unset: by path, null to
+// remove. flag returns the arguments of a flag, document reads a file of --values, content one of --set-file. Later ones override,
+// in helm's order: files, JSON, typed values, strings, contents of files.
+func HelmValues(flag func(name string) []string, document, content func(file string) ([]byte, error)) (map[string]any, error) {
 	values := map[string]any{}
-	for _, name := range c.StringSlice("values") {
-		data, err := s.input(name)
+	for _, name := range flag("values") {
+		data, err := document(name)
 		if err != nil {
 			return nil, err
 		}
@@ -44,11 +30,11 @@ func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 		{"set", func(v string) (any, error) { return v, nil }},
 		{"set-string", func(v string) (any, error) { return literal(v), nil }},
 		{"set-file", func(v string) (any, error) {
-			data, err := s.environment().Input(v)
+			data, err := content(v)
 			return literal(string(data)), err
 		}},
 	} {
-		for _, pair := range c.StringSlice(kind.flag) {
+		for _, pair := range flag(kind.flag) {
 			path, text, ok := cutPath(pair)
 			if !ok {
 				return nil, args.Errorf("--%s %q is not PATH=VALUE", kind.flag, pair)
@@ -60,7 +46,7 @@ func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
 			values[path] = value
 		}
 	}
-	for _, path := range c.StringSlice("unset") {
+	for _, path := range flag("unset") {
 		if _, isSet := values[path]; isSet {
 			return nil, args.Errorf("%q is both set and unset", path)
 		}
@@ -89,17 +75,15 @@ func cutPath(pair string) (path, value string, ok bool) {
 }
 
 func jsonValue(text string) (any, error) {
-	parts, err := jsonValues([]byte(text))
-	if errors.Is(err, errTwice) {
+	parts, err := JSON([]byte(text))
+	if errors.Is(err, ErrDuplicateKey) {
 		return nil, args.Errorf("%q: %w", text, err)
 	}
 	if err != nil || len(parts) != 1 {
 		return nil, args.Errorf("%q is not JSON", text)
 	}
-	dec := json.NewDecoder(bytes.NewReader(parts[0]))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
+	v, err := Decode(parts[0])
+	if err != nil {
 		return nil, err
 	}
 	if v == nil {
@@ -135,10 +119,8 @@ func flatten(values map[string]any, data []byte, source string) error {
 	if err != nil {
 		return args.Errorf("%s is not YAML of one object: %w", source, err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(converted))
-	dec.UseNumber()
-	var root any
-	if err := dec.Decode(&root); err != nil {
+	root, err := Decode(converted)
+	if err != nil {
 		return args.Errorf("%s: %w", source, err)
 	}
 	tree, ok := root.(map[string]any)

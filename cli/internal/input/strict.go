@@ -1,4 +1,12 @@
-package cli
+// Package input reads the JSON and YAML that users supply, as JSON. It is strict: after a duplicate key, text after the value, or the
+// end of a file in the middle of a line, half of the input would otherwise be taken for the whole.
+//
+//	file or argument ── Truncated? ── Stream: a value for each document ──> JSON
+//	                                  Object: one object
+//	--set, --values  ── HelmValues ──> values by path, as the API takes them
+//
+// Numbers stay as written. All errors are about the command line.
+package input
 
 import (
 	"bytes"
@@ -10,19 +18,15 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
-// Input from users is parsed strictly: after a duplicate key, or text after the value, half of the input would otherwise be taken
-// for the whole.
+// ErrDuplicateKey reports a key that an object has twice.
+var ErrDuplicateKey = errors.New("is there twice")
 
-// errTwice reports a duplicate key in an object.
-var errTwice = errors.New("is there twice")
-
-// jsonValues returns the values of a JSON stream. It returns errTwice for a duplicate key.
-func jsonValues(data []byte) ([]json.RawMessage, error) {
+// JSON returns the values of a JSON stream. It returns ErrDuplicateKey for a duplicate key.
+func JSON(data []byte) ([]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var parts []json.RawMessage
 	for {
@@ -41,7 +45,7 @@ func jsonValues(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// uniqueKeys reads one value and returns errTwice for a duplicate key.
+// uniqueKeys reads one value and returns ErrDuplicateKey for a duplicate key.
 func uniqueKeys(dec *json.Decoder, at string) error {
 	token, err := dec.Token()
 	if err != nil {
@@ -61,7 +65,7 @@ func uniqueKeys(dec *json.Decoder, at string) error {
 			}
 			key, _ := token.(string)
 			if place = strings.TrimPrefix(at+render.Step(key), "."); seen[key] {
-				return fmt.Errorf("the key %s %w", place, errTwice)
+				return fmt.Errorf("the key %s %w", place, ErrDuplicateKey)
 			}
 			seen[key] = true
 		}
@@ -73,10 +77,10 @@ func uniqueKeys(dec *json.Decoder, at string) error {
 	return err
 }
 
-// valuesIn returns the values of a JSON or YAML stream as JSON, without empty documents.
-func valuesIn(data []byte) ([]json.RawMessage, error) {
-	parts, err := jsonValues(data)
-	if err == nil || errors.Is(err, errTwice) { // YAML would lose the precision of large numbers
+// Stream returns the values of a JSON or YAML stream as JSON, without empty documents.
+func Stream(data []byte) ([]json.RawMessage, error) {
+	parts, err := JSON(data)
+	if err == nil || errors.Is(err, ErrDuplicateKey) { // YAML would lose the precision of large numbers
 		return parts, err
 	}
 	parts = nil
@@ -113,14 +117,38 @@ func checkEndOfInput(part string) error {
 
 // oneValue returns the value of a file that must contain one.
 func oneValue(data []byte) (json.RawMessage, error) {
-	parts, err := valuesIn(data)
+	parts, err := Stream(data)
 	if err == nil && len(parts) != 1 {
-		err = fmt.Errorf("it holds %s, and must hold one", summarize.Count(len(parts), "document"))
+		err = fmt.Errorf("it holds %d documents, and must hold one", len(parts))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return parts[0], nil
+}
+
+// Object reads YAML or JSON that holds one object. The source is its name in errors.
+func Object(data []byte, source string) (json.RawMessage, error) {
+	value, err := oneValue(data)
+	if errors.Is(err, ErrDuplicateKey) {
+		return nil, args.Errorf("%s: %w", source, err)
+	}
+	if err != nil {
+		return nil, args.Errorf("%s is neither JSON nor YAML of one object: %w", source, err)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(value, &fields); err != nil || fields == nil {
+		return nil, args.Errorf("%s must hold one object of fields", source)
+	}
+	return value, nil
+}
+
+// Decode decodes JSON; numbers stay as written, as json.Number.
+func Decode(raw json.RawMessage) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	err = dec.Decode(&v)
+	return v, err
 }
 
 // yamlDocuments splits a YAML stream at the markers of document starts and ends, which cannot occur inside a document.
@@ -147,8 +175,8 @@ func marker(line, mark string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }
 
-// exportTruncated reports whether a YAML stream is certainly truncated: an export without its end.
-func exportTruncated(data []byte) bool {
+// ExportTruncated reports whether a YAML stream is certainly truncated: an export without its end.
+func ExportTruncated(data []byte) bool {
 	if json.Valid(data) {
 		return false
 	}
@@ -166,33 +194,21 @@ func exportTruncated(data []byte) bool {
 	return open
 }
 
-// input reads a file of JSON or YAML; "-" is standard input.
-func (s *session) input(name string) ([]byte, error) {
-	data, err := s.environment().Input(name)
-	if err != nil {
-		return nil, err
-	}
-	if lastLineTruncated(data) {
-		return nil, args.Errorf("%s seems truncated: its last line has no newline, so nothing was read; if it is complete, add a newline", sourceName(name))
-	}
-	return data, nil
-}
-
-// sourceName returns the name of a file in messages.
-func sourceName(name string) string {
+// SourceName returns the name of a file in messages.
+func SourceName(name string) string {
 	if name == "-" {
 		return "standard input"
 	}
 	return name
 }
 
-// lastLineTruncated reports whether YAML may end in the middle of a line: half a line can be valid, such as the role "c" of
+// Truncated reports whether YAML may end in the middle of a line: half a line can be valid, such as the role "c" of
 // "cluster-admin". Truncated JSON is invalid, and an end marker proves that nothing is missing.
-func lastLineTruncated(data []byte) bool {
+func Truncated(data []byte) bool {
 	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
 		return false
 	}
-	if _, err := jsonValues(data); err == nil || errors.Is(err, errTwice) {
+	if _, err := JSON(data); err == nil || errors.Is(err, ErrDuplicateKey) {
 		return false
 	}
 	_, ended := marker(string(data[bytes.LastIndexByte(data, '\n')+1:]), render.EndMarker)

@@ -1,0 +1,52 @@
+package input
+
+import (
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+)
+
+func TestLiteral(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"": "", "plain": "plain", "3": `"3"`, "-3": `"-3"`, "+3": `"+3"`, "0x1f": `"0x1f"`, "true": `"true"`, "NULL": `"NULL"`,
+		"False": `"False"`, "truer": "truer", `"x"`: `""x""`, "'x'": `"'x'"`, "a,b={c}": "a,b={c}", "1.5": `"1.5"`, "#fff": "#fff",
+	} {
+		if got := literal(in); got != want {
+			t.Errorf("literal(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestFlatten(t *testing.T) {
+	t.Parallel()
+	values := map[string]any{}
+	err := flatten(values, []byte(`
+a.b: {c=d: 1, "e,f": two}
+list: [x, {yy: 3}, [4]]
+"back\\slash": "true"
+"odd[0]": 1
+none: {}
+`), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := render.Encode(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"a\\.b.c\\=d":1,"a\\.b.e\\,f":"two","back\\\\slash":"\"true\"","list[0]":"x","list[1].yy":3,"list[2][0]":4,"none":{},"odd\\[0]":1}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for _, source := range []string{"[1]", "a: [", "a: null", "a: {b: [null]}", "text"} {
+		if err := flatten(map[string]any{}, []byte(source), "test"); err == nil {
+			t.Errorf("%q was accepted", source)
+		}
+	}
+	for _, source := range []string{"{}", "# nothing but a comment\n{}"} {
+		if err := flatten(values, []byte(source), "test"); err != nil {
+			t.Errorf("%q: %v", source, err)
+		}
+	}
+}
