@@ -22,7 +22,7 @@
 //  6. output.go and errors.go: formats, errors and hints.
 //
 // Below it, internal/args parses and documents command lines, internal/config finds server and tokens, internal/input reads JSON and
-// YAML of users, internal/resourceset renders ResourceSets,
+// YAML of users, internal/bootstrap connects clusters to the API, internal/resourceset renders ResourceSets,
 // internal/render writes formats and tables, and internal/prompt, pager, editor and watch serve one purpose each.
 package cli
 
