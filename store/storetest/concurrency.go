@@ -25,11 +25,12 @@ func (b *bench) handles() (writers, readers []store.Store) {
 	return writers, readers
 }
 
-// persist retries a commit while the store is unavailable, as on a busy machine: no commit was made then.
-func persist(ctx context.Context, s store.Store, base fleet.Head, c fleet.Commit) error {
-	err := s.Commit(ctx, base, c)
+// persist retries a commit while the store is unavailable, as on a busy machine: no commit was made then. SQLite's lock is not
+// fair, so a writer can wait for it longer than its time limit.
+func persist(ctx context.Context, commit func() error) error {
+	err := commit()
 	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
-		err = s.Commit(ctx, base, c)
+		err = commit()
 	}
 	return err
 }
@@ -45,7 +46,7 @@ func flip(ctx context.Context, s store.Store, base fleet.Head, n int) error {
 			before[id] = after
 		}
 		c := next(base, changes...)
-		if err := persist(ctx, s, base, c); err != nil {
+		if err := persist(ctx, func() error { return s.Commit(ctx, base, c) }); err != nil {
 			return err
 		}
 		base = c.Head()

@@ -158,7 +158,7 @@ func (b *bench) commit(changes ...fleet.Change) fleet.Commit {
 
 func (b *bench) must(c fleet.Commit) {
 	b.t.Helper()
-	require.NoError(b.t, persist(b.ctx(), b.Store, b.head, c))
+	require.NoError(b.t, persist(b.ctx(), func() error { return b.Store.Commit(b.ctx(), b.head, c) }))
 	b.head = c.Head()
 }
 
