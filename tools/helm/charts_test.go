@@ -347,13 +347,12 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// Names can be overridden as in other charts, and a release can have more objects.
-func TestOverridesAndExtraObjects(t *testing.T) {
+// Names can be overridden as in other charts.
+func TestNameOverrides(t *testing.T) {
 	t.Parallel()
 	plain := rendered(t, service, "demo")
-	got := rendered(t, service, "demo", "fullnameOverride=fleet", "nameOverride=fleet-api",
-		"extraObjects[0].apiVersion=v1", "extraObjects[0].kind=ConfigMap", "extraObjects[0].metadata.name=more-{{ .Release.Name }}", "extraObjects[0].data.api=of-{{ .Values.name }}")
-	for _, want := range []string{"name: fleet-crud\n", "app.kubernetes.io/name: fleet-api\n", "name: more-release\n", "api: of-fleet\n"} {
+	got := rendered(t, service, "demo", "fullnameOverride=fleet", "nameOverride=fleet-api", "extraObjects[0].data.api=of-{{ .Values.name }}")
+	for _, want := range []string{"name: fleet-crud\n", "app.kubernetes.io/name: fleet-api\n", "api: of-fleet\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -364,8 +363,21 @@ func TestOverridesAndExtraObjects(t *testing.T) {
 	if again := rendered(t, service, "demo", "fullnameOverride=", "nameOverride=", "name=flux-api"); again != plain {
 		t.Error("empty overrides change something")
 	}
-	text := rendered(t, service, "demo", "extraObjects[0]=apiVersion: v1\nkind: Secret")
-	if !strings.Contains(text, "---\napiVersion: v1\nkind: Secret\n") {
-		t.Errorf("the object given as text is not there:\n%s", text)
+}
+
+// Extra objects are maps or texts, and templates in them are executed.
+func TestExtraObjects(t *testing.T) {
+	t.Parallel()
+	for _, chart := range []string{service, cluster} {
+		got := rendered(t, chart, "demo", "extraObjects[0].kind=ConfigMap", "extraObjects[0].metadata.name=more-{{ .Release.Name }}",
+			"extraObjects[1]=apiVersion: v1\nkind: Secret\ntype: {{ .Chart.Name }}")
+		for _, want := range []string{"---\nkind: ConfigMap\nmetadata:\n  name: more-release\n", "---\napiVersion: v1\nkind: Secret\ntype: " + chart + "\n"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in\n%s", want, got)
+			}
+		}
+		if _, err := render(t, chart, "demo", "extraObjects[0]=1"); err == nil || !strings.Contains(err.Error(), "at '/extraObjects/0'") {
+			t.Errorf("%s: a number as an object: %v", chart, err)
+		}
 	}
 }

@@ -138,5 +138,6 @@ receipts: {enabled: true, interval: 1h, lists: [platform-components, namespaces,
 events: {enabled: false, severity: info, operatorKinds: true}
 namespaces: {takeOver: false}
 customResources: []
+extraObjects: []
 `)) }}
 {{- end }}
