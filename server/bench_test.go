@@ -60,6 +60,24 @@ func fleetIn(b *testing.B, st store.Store, clusters, components int) (http.Handl
 	return srv, replica
 }
 
+// onEachStore runs a benchmark with a new fleet on SQLite and on Postgres.
+func onEachStore(b *testing.B, clusters, components int, run func(b *testing.B, handler http.Handler, replica *store.Replica)) {
+	b.Helper()
+	b.Run("sqlite", func(b *testing.B) {
+		handler, replica := fleetOf(b, clusters, components)
+		run(b, handler, replica)
+	})
+	b.Run("postgres", func(b *testing.B) {
+		url := pgtest.URL(b)
+		require.NoError(b, postgres.Migrate(b.Context(), url))
+		st, err := postgres.Open(b.Context(), postgres.Config{URL: url})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, st.Close()) })
+		handler, replica := fleetIn(b, st, clusters, components)
+		run(b, handler, replica)
+	})
+}
+
 func fillFleet(tx *fleet.Tx, clusters, components int) error {
 	var entries []string
 	for i := range components {
@@ -147,35 +165,20 @@ func BenchmarkCatalogChange(b *testing.B) {
 
 // BenchmarkBatch: one operation on each of 10,000 clusters, in one commit.
 func BenchmarkBatch(b *testing.B) {
-	b.Run("sqlite", func(b *testing.B) {
-		_, replica := fleetOf(b, 10_000, 30)
-		benchmarkBatch(b, replica)
+	onEachStore(b, 10_000, 30, func(b *testing.B, _ http.Handler, replica *store.Replica) {
+		n := 0
+		defer cpu(b)()
+		for b.Loop() {
+			n++
+			op := api.Operation{Op: "set_component", All: true, ComponentID: "component-7", OCITag: nullable.NewNullableWithValue(fmt.Sprintf("v1.0.%d", n))}
+			_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+				_, err := fleet.NewBatch(tx, nil).Run([]api.Operation{op})
+				return err
+			})
+			require.NoError(b, err)
+		}
+		b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "batch-ms")
 	})
-	b.Run("postgres", func(b *testing.B) {
-		url := pgtest.URL(b)
-		require.NoError(b, postgres.Migrate(b.Context(), url))
-		st, err := postgres.Open(b.Context(), postgres.Config{URL: url})
-		require.NoError(b, err)
-		b.Cleanup(func() { require.NoError(b, st.Close()) })
-		_, replica := fleetIn(b, st, 10_000, 30)
-		benchmarkBatch(b, replica)
-	})
-}
-
-func benchmarkBatch(b *testing.B, replica *store.Replica) {
-	b.Helper()
-	n := 0
-	defer cpu(b)()
-	for b.Loop() {
-		n++
-		op := api.Operation{Op: "set_component", All: true, ComponentID: "component-7", OCITag: nullable.NewNullableWithValue(fmt.Sprintf("v1.0.%d", n))}
-		_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
-			_, err := fleet.NewBatch(tx, nil).Run([]api.Operation{op})
-			return err
-		})
-		require.NoError(b, err)
-	}
-	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "batch-ms")
 }
 
 // BenchmarkFleetInMemory: memory of a fleet of 10,000 clusters with 30 components, before and after all were polled.
