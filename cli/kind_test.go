@@ -20,7 +20,7 @@ func TestKindsComplete(t *testing.T) {
 	for _, n := range append(definitions(), resourceType) {
 		for what, text := range map[string]string{
 			"kind": n.kind, "name": n.name, "plural": n.plural, "title": n.title, "list": n.list, "usage": n.usage, "example": n.example, "word": n.word,
-			"gone": n.removed, "inputs' name": n.inputs.name, "template": n.inputs.template,
+			"removed": n.removed, "inputs' name": n.inputs.name,
 		} {
 			if text == "" {
 				t.Errorf("%s has no %s", n.name, what)
@@ -34,6 +34,9 @@ func TestKindsComplete(t *testing.T) {
 				t.Errorf("%q stands for %q", n.kind, found.kind)
 			}
 			continue
+		}
+		if n.inputs.template == "" { // the template of a resource type is in the fleet
+			t.Errorf("%s has no template", n.name)
 		}
 		if !flags[n.name] || !slices.Contains(clusters.view.Header, strings.ToUpper(n.name)+"S") {
 			t.Errorf("clusters have no flag or column for %s", n.plural)
