@@ -163,7 +163,7 @@ func (a *applyRun) apply(conn client, hash string) (answer, error) {
 func (a *applyRun) describe(op operation) string {
 	for _, d := range a.docs {
 		fields, _ := op["document"].(map[string]json.RawMessage)
-		if kindOf(op) == d.kind.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
+		if op.Kind() == d.kind.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
 			return d.name() + " (" + d.source + ")"
 		}
 	}

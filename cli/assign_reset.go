@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -139,8 +140,7 @@ func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignme
 		names = append(names, change.ID)
 	}
 	if len(names) > 0 {
-		w := planWriter{}
-		v.note("Kept pins, or disabled: %s; --reset --plan shows them.", w.names(names))
+		v.note("Kept pins, or disabled: %s; --reset --plan shows them.", planview.Names(names, false))
 	}
 }
 

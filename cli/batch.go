@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -19,7 +20,7 @@ import (
 )
 
 // operation is one operation of a batch or a plan, as the API takes it.
-type operation map[string]any
+type operation = planview.Operation
 
 // planner computes the operations of a change. It may read the fleet.
 type planner func(conn client) ([]operation, error)
@@ -131,7 +132,7 @@ func describeOperation(op operation) string {
 	if op["op"] == "revert" {
 		return fmt.Sprintf("revision %v", op["revision"])
 	}
-	kind := kindOf(op)
+	kind := op.Kind()
 	id, _ := op["id"].(string)
 	if id == "" {
 		return kind
@@ -215,7 +216,7 @@ func (s *session) perform(c *cli.Context, ch change) error {
 		return err
 	}
 	if !ch.printsSummary {
-		s.line = s.resultLine(about, a, before)
+		s.line = resultLine(about, a, before)
 	}
 	if ch.show != nil {
 		return ch.show(conn, a)

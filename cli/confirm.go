@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -111,7 +112,7 @@ func removesAnything(plan api.Plan) bool {
 // its name.
 func (s *session) confirmPlan(c *cli.Context, plan api.Plan, ch change) error {
 	description := firstNonEmpty(ch.description, "make this change")
-	text := []string{s.planText(plan, nil, planStyle{terminal: s.env.StderrTerminal}), "\n", s.connection.serverLine()}
+	text := []string{planview.Plan(plan, nil, s.planStyle(false, s.env.StderrTerminal)), "\n", s.connection.serverLine()}
 	for _, tier := range plan.Protected {
 		line := fmt.Sprintf("Protected: %s on %s in %s.", summarize.Count(tier.Removals, "thing"), summarize.Count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
 		text = append(text, s.color(render.Red, line), "\n")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
@@ -28,7 +29,7 @@ type console struct {
 func (c *console) warn(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kind := aboutCluster.ReplaceAllString(text, "cluster")
+	kind := planview.WarningKind(text)
 	if c.quiet || c.skipWarnings || c.warned[text] {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -77,7 +78,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 	if err != nil {
 		return "", nil, err
 	}
-	w := planWriter{paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
+	w := describer{paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
 	if err := w.cluster(definitions(), a.body, effective, inputs.Inputs, by); err != nil {
 		return "", nil, err
 	}
@@ -92,6 +93,16 @@ func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, doc
 		return document, nil
 	}
 	return a.body, err
+}
+
+// describer writes the text about a cluster.
+type describer struct {
+	b     strings.Builder
+	paint func(code, text string) string
+}
+
+func (w *describer) linef(format string, args ...any) {
+	_, _ = fmt.Fprintf(&w.b, format+"\n", args...)
 }
 
 // valueOrigins are the documents that set values of inputs: by list and id, and by pointer.
@@ -164,7 +175,7 @@ func originName(source api.ValueSource) string {
 
 // cluster writes a cluster with its components, then its entries of all other kinds with the layers that assign them. own is its
 // document, effective the document with the entries of its layers.
-func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessage, inputs []api.FluxPlatformComponent, by valueOrigins) error {
+func (w *describer) cluster(kinds []documentKind, own, effective json.RawMessage, inputs []api.FluxPlatformComponent, by valueOrigins) error {
 	var doc api.Cluster
 	if err := json.Unmarshal(effective, &doc); err != nil {
 		return fmt.Errorf("unexpected response of the server: %w", err)
@@ -216,7 +227,7 @@ func (w *planWriter) cluster(kinds []documentKind, own, effective json.RawMessag
 }
 
 // components writes a cluster's components in columns: name, state, version, and settings that differ from the catalog.
-func (w *planWriter) components(components []api.FluxPlatformComponent, by valueOrigins) {
+func (w *describer) components(components []api.FluxPlatformComponent, by valueOrigins) {
 	rows := make([][3]string, len(components))
 	var widths [3]int
 	for i, in := range components {
@@ -252,15 +263,15 @@ func (w *planWriter) components(components []api.FluxPlatformComponent, by value
 }
 
 // history writes the latest revisions, cut to lines of width characters; 0: unlimited.
-func (w *planWriter) history(revisions []api.RevisionSummary, width int) {
+func (w *describer) history(revisions []api.RevisionSummary, width int) {
 	w.linef("Last changes:")
 	var number, name int
 	for _, rev := range revisions {
 		number = max(number, len(strconv.FormatInt(rev.Revision, 10)))
-		name = max(name, utf8.RuneCountInString(render.Printable(authorText(rev))))
+		name = max(name, utf8.RuneCountInString(render.Printable(planview.Author(rev))))
 	}
 	for _, rev := range revisions {
-		line := fmt.Sprintf("  %-*d   %s   %-*s   %s", number, rev.Revision, render.Time(rev.At), name, render.Printable(authorText(rev)), render.Printable(summaryText(rev)))
+		line := fmt.Sprintf("  %-*d   %s   %-*s   %s", number, rev.Revision, render.Time(rev.At), name, render.Printable(planview.Author(rev)), render.Printable(planview.Summary(rev, nameOfKind)))
 		if width > 0 {
 			line = render.Cut(line, width)
 		}

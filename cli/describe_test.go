@@ -14,7 +14,7 @@ func TestDescribeEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	const evil = "x\x1b[2J\u009b"
 	layer := api.ValueSource{Kind: layers.kind, ID: evil}
-	w := &planWriter{paint: func(_, text string) string { return "<" + text + ">" }}
+	w := &describer{paint: func(_, text string) string { return "<" + text + ">" }}
 	w.components([]api.FluxPlatformComponent{{ID: evil, Type: evil, ComponentVersion: evil}}, valueOrigins{
 		components.inputs.name + "/" + evil: {"/id": layer, "/component_version": layer, "/patches/a": layer},
 	})
@@ -57,7 +57,7 @@ func TestKindsAddedInCode(t *testing.T) {
 		t.Error(err)
 	}
 
-	w := &planWriter{paint: func(_, text string) string { return text }}
+	w := &describer{paint: func(_, text string) string { return text }}
 	effective := json.RawMessage(`{"id":"c-1","priorityclasses":[{"id":"high"},{"id":"mid"}]}`)
 	by := valueOrigins{"priority-classes/high": {"/id": api.ValueSource{Kind: layers.kind, ID: "base"}}}
 	if err := w.cluster(kinds, own, effective, nil, by); err != nil {

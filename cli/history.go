@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -66,7 +67,7 @@ func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit in
 	}
 	docs, err := list(query(url.Values{"view": {"effective"}}))
 	if apiclient.ErrorCode(err) != apiclient.CodeValidation { // a parameter that the server does not know
-		return servedRevisionView, docs, err
+		return planview.ServedRevisionView(nameOfKind), docs, err
 	}
 	if docs, err = list(); err == nil {
 		v.note("This server is too old to list changes by way of other documents: only revisions of the %s's own document are shown.", v.title)
@@ -100,25 +101,6 @@ func (v kindCommands) historyDescription() string {
 	}
 	return ""
 }
-
-// servedRevisionView is revisionView with the changed inputs of clusters.
-var servedRevisionView = render.View{
-	Header: slices.Insert(slices.Clone(revisionView.Header), servedColumn, "SERVED"),
-	Narrow: revisionView.Narrow + 1,
-	Row: func(doc json.RawMessage) ([]string, error) {
-		row, err := revisionView.Row(doc)
-		if err != nil {
-			return nil, err
-		}
-		var rev api.RevisionSummary
-		if err := json.Unmarshal(doc, &rev); err != nil {
-			return nil, err
-		}
-		return slices.Insert(row, servedColumn, summarize.Served(rev)), nil
-	},
-}
-
-const servedColumn = 5 // after SUMMARY
 
 func (v kindCommands) rollbackCommand() *cli.Command {
 	return &cli.Command{

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -16,55 +12,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The server plans inputs; templates turn them into objects on clusters. Here the inputs before and after a plan are rendered, and
-// the objects compared.
-
 const (
 	// renderedClusters is the number of clusters of a plan whose objects are compared without --full.
 	renderedClusters = 100
 	// silentlyRendered is the largest number of clusters whose inputs are requested to detect a change without effect.
 	silentlyRendered = 20
-	// inputAnnotation holds the receipt of an object's input.
-	inputAnnotation = "event.toolkit.fluxcd.io/input"
 )
-
-// objectChange is the change of one Kubernetes object.
-type objectChange struct {
-	Action     string             `json:"action"` // create, update or delete
-	APIVersion string             `json:"api_version"`
-	Kind       string             `json:"kind"`
-	Namespace  string             `json:"namespace"`
-	Name       string             `json:"name"`
-	Before     resourceset.Object `json:"before,omitempty"`
-	After      resourceset.Object `json:"after,omitempty"`
-
-	was, is string // both as YAML
-}
-
-// renderedCluster has the changes of one cluster's objects.
-type renderedCluster struct {
-	Cluster string         `json:"cluster"`
-	Objects []objectChange `json:"objects"`
-}
-
-// renderedPlan has the changes of objects that a plan leads to.
-type renderedPlan struct {
-	Clusters  []renderedCluster `json:"clusters"`
-	Templates string            `json:"templates"` // the file; empty: the shipped ones
-	// Left is the number of clusters with changed inputs that were not rendered.
-	Left int `json:"left"`
-	// Unread are the changed lists that no template reads.
-	Unread []string `json:"unread"`
-}
-
-// objects returns the number of changed objects.
-func (p renderedPlan) objects() int {
-	n := 0
-	for _, c := range p.Clusters {
-		n += len(c.Objects)
-	}
-	return n
-}
 
 func renderedFlags() []cli.Flag {
 	return []cli.Flag{
@@ -73,82 +26,70 @@ func renderedFlags() []cli.Flag {
 	}
 }
 
-// errMovedOn: the fleet changed after the plan was made.
-var errMovedOn = errors.New("the fleet was changed while its clusters were looked at: plan again")
+// renderedPlan returns the objects of a plan with --rendered. Without it, objects are compared only if few clusters have changed
+// values, and the result is nil unless no object changes: such a change is usually a mistake.
+func (s *session) renderedPlan(c *cli.Context, conn client, plan api.Plan, ops []operation) (*planview.Objects, error) {
+	most := renderedClusters
+	if c.Bool("full") {
+		most = 0
+	}
+	if c.Bool("rendered") {
+		made, err := renderer{s}.compareObjects(c, conn, plan, ops, most)
+		return &made, err
+	}
+	t, given := plan.Totals, c.IsSet("templates")
+	if !given && (t.Added+t.Removed+t.Removals > 0 || t.Clusters == 0 || t.Clusters > silentlyRendered || !s.printsForPeople(c)) {
+		return nil, nil
+	}
+	made, err := renderer{s}.compareObjects(c, conn, plan, ops, most)
+	if err != nil && given {
+		return nil, err
+	}
+	if err != nil || !made.ChangesNothing() {
+		return nil, nil //nolint:nilerr // the plan was asked for, and is good; what it comes to elsewhere could not be found out
+	}
+	made.Clusters = nil // the plan shows these clusters
+	return &made, nil
+}
 
-// rendering compares the objects of clusters.
-type rendering struct {
+// printsForPeople reports whether a plan is shown as text.
+func (s *session) printsForPeople(c *cli.Context) bool {
+	format, err := s.format(c)
+	return err == nil && (format == "table" || format == "wide")
+}
+
+// compareObjects compares the objects of at most so many clusters of a plan (0: all). ops are the operations of the plan.
+func (s renderer) compareObjects(c *cli.Context, conn client, plan api.Plan, ops []operation, most int) (planview.Objects, error) {
+	sets, err := s.resourceSets(c, conn, c.String("templates"), "")
+	if err != nil {
+		return planview.Objects{}, err
+	}
+	for _, set := range sets {
+		set.AcceptAnyCluster()
+	}
+	out, err := planview.Compare(plan, sets, &plannedFleet{renderer: s, c: c, conn: conn, ops: ops, base: plan.BaseRevision, lists: map[string]inputType{}}, most)
+	out.Templates = c.String("templates")
+	return out, err
+}
+
+// plannedFleet reads the clusters and inputs of a plan's revision.
+type plannedFleet struct {
 	renderer
 	c     *cli.Context
 	conn  client
-	sets  []resourceset.Set
 	ops   []operation // of the plan
 	base  int64       // the plan's revision
 	lists map[string]inputType
 }
 
-// renderPlan renders at most so many clusters of a plan (0: all), at least one of each group as far as the limit allows. ops are
-// the operations of the plan.
-func (s renderer) renderPlan(c *cli.Context, conn client, plan api.Plan, ops []operation, most int) (renderedPlan, error) {
-	out := renderedPlan{Clusters: []renderedCluster{}, Templates: c.String("templates"), Unread: []string{}}
-	r := rendering{renderer: s, c: c, conn: conn, ops: ops, base: plan.BaseRevision, lists: map[string]inputType{}}
-	var err error
-	if r.sets, err = s.resourceSets(c, conn, out.Templates, ""); err != nil {
-		return out, err
-	}
-	for _, set := range r.sets {
-		set.AcceptAnyCluster()
-	}
-	chosen, left := chooseClusters(plan.Groups, most)
-	out.Left = left
-	for _, group := range plan.Groups {
-		for _, list := range render.SortedKeys(group.Effect) {
-			if !slices.ContainsFunc(r.sets, func(set resourceset.Set) bool { return slices.Contains(set.Sources(), list) }) && !slices.Contains(out.Unread, list) {
-				out.Unread = append(out.Unread, list)
-			}
-		}
-	}
-	for i, group := range plan.Groups {
-		for _, id := range chosen[i] {
-			objects, err := r.cluster(id, group.Effect)
-			if err != nil {
-				return out, fmt.Errorf("cluster %q: %w", id, err)
-			}
-			out.Clusters = append(out.Clusters, renderedCluster{id, objects})
-		}
-	}
-	return out, nil
-}
+var _ planview.Source = (*plannedFleet)(nil)
 
-// chooseClusters returns the clusters to render of each group, and the number of the others.
-func chooseClusters(groups []api.EffectGroup, most int) (chosen [][]string, left int) {
-	chosen = make([][]string, len(groups))
-	taken := 0
-	for round, more := 0, true; more; round++ {
-		more = false
-		for i, g := range groups {
-			if g.Forgotten || round >= len(g.Clusters) {
-				continue // Flux keeps the objects of a forgotten cluster
-			}
-			more = true
-			if most > 0 && taken >= most {
-				left++
-				continue
-			}
-			taken++
-			chosen[i] = append(chosen[i], g.Clusters[round])
-		}
-	}
-	return chosen, left
-}
-
-// clusterFor returns the cluster as templates see it: from the fleet, or from the plan that creates it.
-func (r *rendering) clusterFor(id string) (api.FluxCluster, error) {
+func (r *plannedFleet) Cluster(id string) (api.FluxCluster, error) {
 	a, err := receive(r.conn.GetCluster(r.c.Context, id, nil))
 	doc := a.body
 	if apiclient.ErrorCode(err) == "not_found" {
 		for _, op := range r.ops {
-			if is, _ := op["id"].(string); is == id && kindOf(op) == clusters.kind {
+			if is, _ := op["id"].(string); is == id && op.Kind() == clusters.kind {
 				doc, err = render.Encode(op["document"])
 			}
 		}
@@ -161,56 +102,7 @@ func (r *rendering) clusterFor(id string) (api.FluxCluster, error) {
 	return api.FluxCluster{Name: firstNonEmpty(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
 }
 
-// cluster compares the objects that a cluster's changed inputs lead to.
-func (r *rendering) cluster(id string, effect map[string]api.EndpointEffect) ([]objectChange, error) {
-	cluster, err := r.clusterFor(id)
-	if err != nil {
-		return nil, err
-	}
-	poll := pollOnce(func(list string) ([]resourceset.Input, error) { return r.poll(cluster.DNS, list) })
-	var before, after []resourceset.Object
-	for _, set := range r.sets {
-		for _, list := range set.Sources() {
-			e, affected := effect[list]
-			if !affected {
-				continue
-			}
-			inputs, err := poll(list)
-			if err != nil {
-				return nil, err
-			}
-			was, is, err := r.inputsBeforeAndAfter(inputs, e, cluster)
-			if err != nil {
-				return nil, err
-			}
-			for _, side := range []struct {
-				inputs  []resourceset.Input
-				objects *[]resourceset.Object
-			}{{was, &before}, {is, &after}} {
-				made, err := set.RenderInputs(list, side.inputs)
-				if err != nil {
-					return nil, err
-				}
-				for _, obj := range made {
-					withoutReceipt(obj)
-				}
-				*side.objects = append(*side.objects, made...)
-			}
-		}
-	}
-	return compareObjects(before, after)
-}
-
-// withoutReceipt removes the receipt annotation from an object of an input that has no receipt yet.
-func withoutReceipt(obj resourceset.Object) {
-	metadata, _ := obj["metadata"].(resourceset.Object)
-	if annotations, _ := metadata["annotations"].(resourceset.Object); annotations[inputAnnotation] == "" {
-		delete(annotations, inputAnnotation)
-	}
-}
-
-// poll requests the inputs of a list at the plan's revision; a cluster that the plan creates has none.
-func (r *rendering) poll(dns, list string) ([]resourceset.Input, error) {
+func (r *plannedFleet) Inputs(dns, list string) ([]resourceset.Input, error) {
 	t, known := r.lists[list]
 	if !known {
 		var err error
@@ -226,159 +118,10 @@ func (r *rendering) poll(dns, list string) ([]resourceset.Input, error) {
 	case err != nil:
 		return nil, err
 	case a.revision != strconv.FormatInt(r.base, 10):
-		return nil, errMovedOn
+		return nil, planview.ErrFleetChanged
 	}
 	var body struct {
 		Inputs []resourceset.Input `json:"inputs"`
 	}
 	return body.Inputs, a.decode(&body)
-}
-
-// inputsBeforeAndAfter returns the inputs with an effect before and after it.
-func (r *rendering) inputsBeforeAndAfter(inputs []resourceset.Input, e api.EndpointEffect, cluster api.FluxCluster) (before, after []resourceset.Input, err error) {
-	for _, in := range inputs {
-		var id string
-		if err := json.Unmarshal(in["id"], &id); err != nil {
-			return nil, nil, err
-		}
-		if slices.Contains(e.Removed, id) {
-			before = append(before, in)
-		}
-		at := slices.IndexFunc(e.Changed, func(ch api.InputChange) bool { return ch.ID == id })
-		if at < 0 {
-			continue
-		}
-		changed, err := applyFieldChanges(in, e.Changed[at].Fields)
-		if err != nil {
-			return nil, nil, err
-		}
-		before, after = append(before, in), append(after, changed)
-	}
-	if len(before) != len(e.Removed)+len(e.Changed) {
-		return nil, nil, errMovedOn
-	}
-	where, err := render.Encode(cluster)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(after) > 0 { // the cluster after the change
-		where = after[0]["cluster"]
-	}
-	for _, raw := range e.Added {
-		var in resourceset.Input
-		if err := json.Unmarshal(raw, &in); err != nil {
-			return nil, nil, err
-		}
-		in["cluster"] = where
-		if in["receipt"] == nil { // the server sets it when it serves the input; templates read the field
-			in["receipt"] = json.RawMessage(`""`)
-		}
-		after = append(after, in)
-	}
-	return before, after, nil
-}
-
-// applyFieldChanges returns an input with changed fields. Its receipt stays: it is derived from the input. A change of a list's
-// entry, or of a field without a parent, is unknown to this program and an error.
-func applyFieldChanges(in resourceset.Input, fields []api.FieldChange) (resourceset.Input, error) {
-	raw, err := json.Marshal(in)
-	if err != nil {
-		return nil, err
-	}
-	whole := map[string]any{}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if err := dec.Decode(&whole); err != nil {
-		return nil, err
-	}
-	for _, f := range fields {
-		at := whole
-		steps := strings.Split(strings.TrimPrefix(f.Pointer, "/"), "/")
-		for i, step := range steps {
-			steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-		}
-		last := steps[len(steps)-1]
-		for _, step := range steps[:len(steps)-1] {
-			below, ok := at[step].(map[string]any)
-			if !ok {
-				return nil, fmt.Errorf("input %s: this program cannot follow the change of %q, which is in no object of it: plan without --rendered", in["id"], f.Pointer)
-			}
-			at = below
-		}
-		switch value, err := f.After.Get(); {
-		case !f.After.IsSpecified():
-			delete(at, last)
-		case f.After.IsNull():
-			at[last] = nil
-		case err != nil:
-			return nil, err
-		default:
-			at[last] = value
-		}
-	}
-	if raw, err = json.Marshal(whole); err != nil {
-		return nil, err
-	}
-	var out resourceset.Input
-	return out, json.Unmarshal(raw, &out)
-}
-
-// compareObjects returns the differences between the objects of a cluster, deletions first.
-func compareObjects(before, after []resourceset.Object) ([]objectChange, error) {
-	is := map[string]resourceset.Object{}
-	for _, obj := range after {
-		is[resourceset.Identity(obj)] = obj
-	}
-	was := map[string]bool{}
-	var gone, changed, made []objectChange
-	for _, obj := range before {
-		was[resourceset.Identity(obj)] = true
-		ch, err := objectChangeOf(obj, is[resourceset.Identity(obj)])
-		switch {
-		case err != nil:
-			return nil, err
-		case ch.is == "":
-			gone = append(gone, ch)
-		case ch.is != ch.was:
-			changed = append(changed, ch)
-		}
-	}
-	for _, obj := range after {
-		if was[resourceset.Identity(obj)] {
-			continue
-		}
-		ch, err := objectChangeOf(nil, obj)
-		if err != nil {
-			return nil, err
-		}
-		made = append(made, ch)
-	}
-	return slices.Concat([]objectChange{}, gone, changed, made), nil
-}
-
-// objectChangeOf compares two versions of an object; nil where it does not exist.
-func objectChangeOf(before, after resourceset.Object) (objectChange, error) {
-	ch := objectChange{Action: "update", Before: before, After: after}
-	obj := after
-	switch {
-	case after == nil:
-		ch.Action, obj = "delete", before
-	case before == nil:
-		ch.Action = "create"
-	}
-	ch.APIVersion, ch.Kind = resourceset.Text(obj, "apiVersion"), resourceset.Text(obj, "kind")
-	ch.Namespace, ch.Name = resourceset.Text(obj, "metadata", "namespace"), resourceset.Text(obj, "metadata", "name")
-	var err error
-	if ch.was, err = objectText(before); err == nil {
-		ch.is, err = objectText(after)
-	}
-	return ch, err
-}
-
-func objectText(obj resourceset.Object) (string, error) {
-	if obj == nil {
-		return "", nil
-	}
-	text, err := resourceset.FormatYAML([]resourceset.Object{obj})
-	return strings.TrimPrefix(text, "---\n"), err
 }

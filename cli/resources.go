@@ -276,15 +276,6 @@ func (n documentKind) entries(cluster json.RawMessage) ([]map[string]json.RawMes
 	return entries, nil
 }
 
-// kindOf returns the kind of an operation's document.
-func kindOf(op operation) string {
-	kind, _ := op["kind"].(string)
-	if id, ok := op["type"].(string); ok && kind == resourceKind {
-		return resourcePrefix + id
-	}
-	return kind
-}
-
 // findResourceKind finds the kind resource/TYPE of a resource type's definitions.
 func findResourceKind(word string) (documentKind, bool) {
 	id, ok := strings.CutPrefix(word, resourcePrefix)

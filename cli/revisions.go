@@ -6,46 +6,14 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
 // revisionView shows revisions, single ones and those of a list.
-var revisionView = render.View{
-	Header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "SUMMARY", "REASON", "COMMIT", "REQUEST"},
-	Narrow: 6,
-	Row: render.RowOf(func(d api.RevisionSummary) []string {
-		return []string{
-			strconv.FormatInt(d.Revision, 10), render.Time(d.At), authorText(d), strconv.Itoa(d.ChangeCount), summaryText(d),
-			d.Reason, d.CommitID.String(), d.RequestID,
-		}
-	}),
-}
-
-// summaryText returns the summary of a revision; from an older server, its changes.
-func summaryText(d api.RevisionSummary) string {
-	if d.Summary != "" {
-		return d.Summary
-	}
-	names := make([]string, len(d.Changes))
-	for i, change := range d.Changes {
-		names[i] = change.Action + " " + nameOfKind(change.Kind) + "/" + change.ID
-	}
-	const shown = 3
-	if len(names) > shown {
-		names = append(names[:shown], "…")
-	}
-	return strings.Join(names, ", ")
-}
-
-// authorText returns the token that made a revision, and the claimed author.
-func authorText(d api.RevisionSummary) string {
-	if d.Author == "" {
-		return d.Actor
-	}
-	return d.Actor + " (" + d.Author + ")"
-}
+var revisionView = planview.RevisionView(nameOfKind)
 
 // revisionCommands are the commands about revisions.
 type revisionCommands struct{ *session }
@@ -110,7 +78,7 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 		revisions.text = func(wide bool) string {
 			var texts []string
 			for _, rev := range found {
-				texts = append(texts, s.revisionText(rev, wide || c.Bool("full")))
+				texts = append(texts, planview.Revision(rev, s.planStyle(wide || c.Bool("full"), s.env.StdoutTerminal)))
 			}
 			return strings.Join(texts, "\n")
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
@@ -118,11 +119,11 @@ func (t targets) planner(op string, fields map[string]any) planner {
 // String describes the targets in a prompt.
 func (t targets) String() string {
 	switch {
-	case len(t.layers) > shownNames:
+	case len(t.layers) > planview.ShownNames:
 		return "the clusters of " + summarize.Count(len(t.layers), "layer")
 	case len(t.layers) > 0:
 		return "the clusters of layer " + quotedList(t.layers)
-	case len(t.ids) > shownNames:
+	case len(t.ids) > planview.ShownNames:
 		return summarize.Count(len(t.ids), "cluster")
 	case len(t.ids) > 0:
 		return quotedList(t.ids)

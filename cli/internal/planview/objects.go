@@ -1,4 +1,4 @@
-package cli
+package planview
 
 import (
 	"encoding/json"
@@ -10,59 +10,26 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/rogpeppe/go-internal/diff"
-	"github.com/urfave/cli/v2"
 )
 
 // renderedLines is the number of lines for the objects of a group of clusters.
 const renderedLines = 60
 
-// renderedPlan returns the objects of a plan with --rendered. Without it, objects are compared only if few clusters have changed
-// values, and the result is nil unless no object changes: such a change is usually a mistake.
-func (s *session) renderedPlan(c *cli.Context, conn client, plan api.Plan, ops []operation) (*renderedPlan, error) {
-	most := renderedClusters
-	if c.Bool("full") {
-		most = 0
-	}
-	if c.Bool("rendered") {
-		made, err := renderer{s}.renderPlan(c, conn, plan, ops, most)
-		return &made, err
-	}
-	t, given := plan.Totals, c.IsSet("templates")
-	if !given && (t.Added+t.Removed+t.Removals > 0 || t.Clusters == 0 || t.Clusters > silentlyRendered || !s.printsForPeople(c)) {
-		return nil, nil
-	}
-	made, err := renderer{s}.renderPlan(c, conn, plan, ops, most)
-	if err != nil && given {
-		return nil, err
-	}
-	if err != nil || !made.changesNothing() {
-		return nil, nil //nolint:nilerr // the plan was asked for, and is good; what it comes to elsewhere could not be found out
-	}
-	made.Clusters = nil // the plan shows these clusters
-	return &made, nil
-}
-
-// printsForPeople reports whether a plan is shown as text.
-func (s *session) printsForPeople(c *cli.Context) bool {
-	format, err := s.format(c)
-	return err == nil && (format == "table" || format == "wide")
-}
-
-// changesNothing reports whether it is certain that no object changes.
-func (p *renderedPlan) changesNothing() bool {
+// ChangesNothing reports whether it is certain that no object changes.
+func (p *Objects) ChangesNothing() bool {
 	return p.objects() == 0 && p.Left == 0 && len(p.Unread) == 0
 }
 
 // templatesText names the templates.
-func (p *renderedPlan) templatesText() string {
+func (p *Objects) templatesText() string {
 	if p.Templates != "" {
 		return "the templates of " + p.Templates
 	}
 	return "the shipped templates"
 }
 
-// addTo adds the objects to a plan's document.
-func (p *renderedPlan) addTo(document json.RawMessage) (json.RawMessage, error) {
+// AddTo adds the objects to a plan's document.
+func (p *Objects) AddTo(document json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(document, &fields); err != nil {
 		return nil, err
@@ -76,7 +43,7 @@ func (p *renderedPlan) addTo(document json.RawMessage) (json.RawMessage, error) 
 }
 
 // objects writes the changes of objects, grouped by clusters with the same changes.
-func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
+func (w *writer) objects(plan api.Plan, p *Objects) {
 	var groups []summarize.Group
 	for _, group := range plan.Groups {
 		if group.Forgotten {
@@ -95,7 +62,7 @@ func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 		groups = append(groups, g)
 	}
 	w.most = renderedLines
-	w.groups(summarize.Regroup(groups, w.wide), "cluster")
+	w.groups(summarize.Regroup(groups, w.Full), "cluster")
 	w.most = 0
 	if p.Left > 0 {
 		w.linef("\n%s were not rendered; --full renders all.", summarize.Count(p.Left, "more cluster"))
@@ -106,7 +73,7 @@ func (w *planWriter) objects(plan api.Plan, p *renderedPlan) {
 }
 
 // objectLines formats the change of an object like diff -u. A created or deleted object is only named, unless all is shown.
-func (w *planWriter) objectLines(ch objectChange, cluster string) []summarize.Line {
+func (w *writer) objectLines(ch ObjectChange, cluster string) []summarize.Line {
 	name := ch.Name
 	if own, ok := strings.CutSuffix(name, "-"+cluster); ok {
 		name = own + "-CLUSTER" // clusters with the same change become one group
@@ -121,7 +88,7 @@ func (w *planWriter) objectLines(ch objectChange, cluster string) []summarize.Li
 		"delete": w.paint(render.Red, "- "+name+"   REMOVED"),
 	}[ch.Action]
 	lines := []summarize.Line{{Text: head}}
-	if ch.Action != "update" && !w.wide {
+	if ch.Action != "update" && !w.Full {
 		return lines
 	}
 	hunks := string(diff.Diff("before", []byte(ch.was), "after", []byte(ch.is)))
@@ -143,23 +110,15 @@ func (w *planWriter) objectLines(ch objectChange, cluster string) []summarize.Li
 		if valued {
 			value = ": " + value
 		}
-		lines = append(lines, summarize.Line{Text: "    " + w.shade(colour, text), Values: w.shade(colour, value)})
+		lines = append(lines, summarize.Line{Text: "    " + w.paint(colour, text), Values: w.paint(colour, value)})
 	}
 	return lines
 }
 
-// shade paints text, unless the color is empty.
-func (w *planWriter) shade(colour, text string) string {
-	if colour == "" || text == "" {
-		return text
-	}
-	return w.paint(colour, text)
-}
-
 // noEffect writes that a change of inputs changes no object.
-func (w *planWriter) noEffect(plan api.Plan, made *renderedPlan) {
+func (w *writer) noEffect(plan api.Plan, made *Objects) {
 	forgets := slices.ContainsFunc(plan.Groups, func(g api.EffectGroup) bool { return g.Forgotten })
-	if plan.Totals.Clusters > 0 && made.changesNothing() && !forgets {
+	if plan.Totals.Clusters > 0 && made.ChangesNothing() && !forgets {
 		w.linef("%s", w.paint(render.Yellow, fmt.Sprintf("It changes data, but no object on any cluster: %s render the same.", render.Printable(made.templatesText()))))
 	}
 }

@@ -1,9 +1,10 @@
-package cli
+package planview
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -11,10 +12,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// revisionText formats a revision for people: the requested operations, actor and reason, then the differences of the documents.
-func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
-	w := planWriter{wide: full, paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }}
-	by := authorText(api.RevisionSummary{Actor: rev.Actor, Author: rev.Author})
+// Revision formats a revision: the requested operations, actor and reason, then the differences of the documents.
+func Revision(rev api.RevisionDetail, style Style) string {
+	w := writer{Style: style}
+	by := Author(api.RevisionSummary{Actor: rev.Actor, Author: rev.Author})
 	w.linef("%s   %s   %s", w.paint(render.Bold, fmt.Sprintf("Revision %d", rev.Revision)), render.Time(rev.At), render.Printable(by))
 	if rev.Summary != "" {
 		w.linef("  %s", render.Printable(rev.Summary))
@@ -27,22 +28,22 @@ func (s *session) revisionText(rev api.RevisionDetail, full bool) string {
 	}
 	var groups []summarize.Group
 	for _, change := range rev.Changes {
-		groups = append(groups, changeLines(change, w.paint))
+		groups = append(groups, w.changeLines(change))
 	}
-	w.groups(summarize.Regroup(groups, full), "document")
+	w.groups(summarize.Regroup(groups, w.Full), "document")
 	w.linef("\nRevision %d changed %s. To revert it: revision revert %d", rev.Revision, summarize.Count(rev.ChangeCount, "document"), rev.Revision)
 	return w.b.String()
 }
 
 // changeLines formats the difference of one document.
-func changeLines(change api.RevisionChange, paint func(code, text string) string) summarize.Group {
-	g := summarize.Group{Names: []string{nameOfKind(change.Kind) + "/" + change.ID}}
+func (w *writer) changeLines(change api.RevisionChange) summarize.Group {
+	g := summarize.Group{Names: []string{w.KindName(change.Kind) + "/" + change.ID}}
 	switch change.Action {
 	case "create":
-		g.Head = paint(render.Green, "created")
+		g.Head = w.paint(render.Green, "created")
 		return g
 	case "delete":
-		g.Head = paint(render.Red, "deleted")
+		g.Head = w.paint(render.Red, "deleted")
 		return g
 	}
 	before, after := leavesOf(change.Before), leavesOf(change.After)
@@ -54,9 +55,9 @@ func changeLines(change api.RevisionChange, paint func(code, text string) string
 		line := summarize.Line{Text: "~ " + render.Printable(path), Values: ": " + leaf(was) + " → " + leaf(is)}
 		switch string(render.Present) {
 		case string(was):
-			line = summarize.Line{Text: paint(render.Red, "- "+render.Printable(path)), Values: entryFields(before, path)}
+			line = summarize.Line{Text: w.paint(render.Red, "- "+render.Printable(path)), Values: entryFields(before, path)}
 		case string(is):
-			line = summarize.Line{Text: paint(render.Green, "+ "+render.Printable(path)), Values: entryFields(after, path)}
+			line = summarize.Line{Text: w.paint(render.Green, "+ "+render.Printable(path)), Values: entryFields(after, path)}
 		}
 		g.Lines = append(g.Lines, line)
 	}
@@ -114,41 +115,58 @@ func leaf(value json.RawMessage) string {
 	return shortJSON(value, nil)
 }
 
-// groups writes groups with the lines that their members share.
-func (w *planWriter) groups(groups []summarize.Group, thing string) {
-	most := summarize.ShownGroups
-	if w.wide {
-		most = len(groups)
-	}
-	left, hidden := 0, 0
-	for i, g := range groups {
-		if i >= most {
-			left, hidden = left+len(g.Names), hidden+1
-			continue
-		}
-		if head := g.Head; head != "" && len(g.Names) == 1 && len(g.Lines) == 0 {
-			w.linef("\n%s %s", render.Printable(g.Names[0]), head)
-			continue
-		}
-		head := ""
-		if g.Head != "" {
-			head = "   " + g.Head
-		}
-		w.linef("\n%s %s%s", w.paint(render.Bold, summarize.Count(len(g.Names), thing)+":"), w.names(g.Names), head)
-		w.lines(g.Lines)
-	}
-	if left > 0 {
-		w.linef("\nand %s in %s more; --full shows all", summarize.Count(left, thing), summarize.Count(hidden, "group"))
+// RevisionView is the table of revisions, with the command line's names of kinds.
+func RevisionView(kindName func(kind string) string) render.View {
+	return render.View{
+		Header: []string{"REVISION", "AT", "ACTOR", "CHANGES", "SUMMARY", "REASON", "COMMIT", "REQUEST"},
+		Narrow: 6,
+		Row: render.RowOf(func(d api.RevisionSummary) []string {
+			return []string{
+				strconv.FormatInt(d.Revision, 10), render.Time(d.At), Author(d), strconv.Itoa(d.ChangeCount), Summary(d, kindName),
+				d.Reason, d.CommitID.String(), d.RequestID,
+			}
+		}),
 	}
 }
 
-func (w *planWriter) lines(lines []summarize.Line) {
-	most := cmp.Or(w.most, shownLines)
-	for i, l := range lines {
-		if more := len(lines) - i; i >= most && more > 1 && !w.wide {
-			w.linef("  and %s more; --full shows all", summarize.Count(more, "line"))
-			return
+// ServedRevisionView is [RevisionView] with the changed inputs of clusters.
+func ServedRevisionView(kindName func(kind string) string) render.View {
+	view := RevisionView(kindName)
+	const servedColumn = 5 // after SUMMARY
+	served := render.RowOf(func(rev api.RevisionSummary) []string { return []string{summarize.Served(rev)} })
+	row := view.Row
+	view.Header, view.Narrow = slices.Insert(view.Header, servedColumn, "SERVED"), view.Narrow+1
+	view.Row = func(doc json.RawMessage) ([]string, error) {
+		cells, err := row(doc)
+		if err != nil {
+			return nil, err
 		}
-		w.linef("  %s%s", l.Text, l.Values)
+		cell, err := served(doc)
+		return slices.Insert(cells, servedColumn, cell...), err
 	}
+	return view
+}
+
+// Summary returns the summary of a revision; from an older server, its changes.
+func Summary(d api.RevisionSummary, kindName func(kind string) string) string {
+	if d.Summary != "" {
+		return d.Summary
+	}
+	names := make([]string, len(d.Changes))
+	for i, change := range d.Changes {
+		names[i] = change.Action + " " + kindName(change.Kind) + "/" + change.ID
+	}
+	const shown = 3
+	if len(names) > shown {
+		names = append(names[:shown], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// Author returns the token that made a revision, and the claimed author.
+func Author(d api.RevisionSummary) string {
+	if d.Author == "" {
+		return d.Actor
+	}
+	return d.Actor + " (" + d.Author + ")"
 }

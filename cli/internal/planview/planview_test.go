@@ -1,4 +1,4 @@
-package cli
+package planview
 
 import (
 	"encoding/json"
@@ -38,8 +38,7 @@ func largePlan() api.Plan {
 // TestPlanFitsAScreen: a large plan shows each sort of effect with counts and the totals last; with --full, all of it.
 func TestPlanFitsAScreen(t *testing.T) {
 	t.Parallel()
-	s := &session{}
-	text := s.planText(largePlan(), nil, planStyle{})
+	text := Plan(largePlan(), nil, Style{KindName: strings.ToLower})
 	if n := strings.Count(text, "\n"); n > 40 {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
@@ -55,7 +54,7 @@ func TestPlanFitsAScreen(t *testing.T) {
 	if strings.Count(last, "\n") != 6 || !strings.HasSuffix(last, "Plan hash abc, made at revision 0.\n") {
 		t.Errorf("it ends with\n%s", last)
 	}
-	full := s.planText(largePlan(), nil, planStyle{wide: true})
+	full := Plan(largePlan(), nil, Style{Full: true, KindName: strings.ToLower})
 	for i := range 200 {
 		if want := fmt.Sprintf("component_version: %d → 0", i); !strings.Contains(full, want) {
 			t.Fatalf("--full does not show %q", want)

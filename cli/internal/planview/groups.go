@@ -1,6 +1,7 @@
-package cli
+package planview
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 // groupsOf groups the clusters of a plan by their visible effect, groups with removals first.
-func (w *planWriter) groupsOf(plan api.Plan) []summarize.Group {
+func (w *writer) groupsOf(plan api.Plan) []summarize.Group {
 	var losing, others []summarize.Group
 	for _, group := range plan.Groups {
 		g, removes := w.groupOf(group)
@@ -21,11 +22,11 @@ func (w *planWriter) groupsOf(plan api.Plan) []summarize.Group {
 			others = append(others, g)
 		}
 	}
-	return append(summarize.Regroup(losing, w.wide), summarize.Regroup(others, w.wide)...)
+	return append(summarize.Regroup(losing, w.Full), summarize.Regroup(others, w.Full)...)
 }
 
 // groupOf formats the effect on a group of clusters, and reports whether it includes removals.
-func (w *planWriter) groupOf(group api.EffectGroup) (g summarize.Group, removes bool) {
+func (w *writer) groupOf(group api.EffectGroup) (g summarize.Group, removes bool) {
 	lines, removes := summarize.EffectLines(group)
 	g.Names = group.Clusters
 	for _, l := range lines {
@@ -34,7 +35,7 @@ func (w *planWriter) groupOf(group api.EffectGroup) (g summarize.Group, removes 
 	return g, removes
 }
 
-func (w *planWriter) effectLine(l summarize.EffectLine) summarize.Line {
+func (w *writer) effectLine(l summarize.EffectLine) summarize.Line {
 	text := render.Printable(l.Text)
 	switch l.Kind {
 	case summarize.EffectForgotten:
@@ -61,7 +62,10 @@ func (w *planWriter) effectLine(l summarize.EffectLine) summarize.Line {
 	return summarize.Line{Text: text}
 }
 
-var aboutCluster = regexp.MustCompile(`cluster "[^"]*"`)
+var quotedCluster = regexp.MustCompile(`cluster "[^"]*"`)
+
+// WarningKind returns a warning without the name of its cluster: equal for warnings that differ only in the cluster.
+func WarningKind(warning string) string { return quotedCluster.ReplaceAllString(warning, "cluster") }
 
 // groupWarnings joins warnings that differ only in the cluster into one with a count, and limits their number.
 func groupWarnings(warnings []string, full bool) []string {
@@ -71,7 +75,7 @@ func groupWarnings(warnings []string, full bool) []string {
 	var out, kinds []string
 	more := map[string]int{}
 	for _, warning := range warnings {
-		kind := aboutCluster.ReplaceAllString(warning, "cluster")
+		kind := WarningKind(warning)
 		if slices.Contains(kinds, kind) {
 			more[kind]++
 			continue
@@ -87,4 +91,43 @@ func groupWarnings(warnings []string, full bool) []string {
 		out = append(out[:summarize.ShownGroups], fmt.Sprintf("and %s more; --full shows all", summarize.Count(hidden, "warning")))
 	}
 	return out
+}
+
+// groups writes groups with the lines that their members share.
+func (w *writer) groups(groups []summarize.Group, thing string) {
+	most := summarize.ShownGroups
+	if w.Full {
+		most = len(groups)
+	}
+	left, hidden := 0, 0
+	for i, g := range groups {
+		if i >= most {
+			left, hidden = left+len(g.Names), hidden+1
+			continue
+		}
+		if head := g.Head; head != "" && len(g.Names) == 1 && len(g.Lines) == 0 {
+			w.linef("\n%s %s", render.Printable(g.Names[0]), head)
+			continue
+		}
+		head := ""
+		if g.Head != "" {
+			head = "   " + g.Head
+		}
+		w.linef("\n%s %s%s", w.paint(render.Bold, summarize.Count(len(g.Names), thing)+":"), Names(g.Names, w.Full), head)
+		w.lines(g.Lines)
+	}
+	if left > 0 {
+		w.linef("\nand %s in %s more; --full shows all", summarize.Count(left, thing), summarize.Count(hidden, "group"))
+	}
+}
+
+func (w *writer) lines(lines []summarize.Line) {
+	most := cmp.Or(w.most, shownLines)
+	for i, l := range lines {
+		if more := len(lines) - i; i >= most && more > 1 && !w.Full {
+			w.linef("  and %s more; --full shows all", summarize.Count(more, "line"))
+			return
+		}
+		w.linef("  %s%s", l.Text, l.Values)
+	}
 }

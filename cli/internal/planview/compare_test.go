@@ -1,4 +1,4 @@
-package cli
+package planview
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ func TestFieldChangeWithoutParent(t *testing.T) {
 	}
 	for _, pointer := range []string{"/list/0/a", "/missing/a", "/id/a"} {
 		_, err := applyFieldChanges(in(), change(pointer))
-		if err == nil || errors.Is(err, errMovedOn) || !strings.Contains(err.Error(), `input "podinfo"`) || !strings.Contains(err.Error(), pointer) {
+		if err == nil || errors.Is(err, ErrFleetChanged) || !strings.Contains(err.Error(), `input "podinfo"`) || !strings.Contains(err.Error(), pointer) {
 			t.Errorf("%s: %v", pointer, err)
 		}
 	}
