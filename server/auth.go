@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) authenticate(r *request) error {
 	}
 	r.state, r.principal = st, caller
 	s.releasePreauth(r)
-	markAuthenticated(r.Request().Context())
+	admission.MarkAuthenticated(r.Request().Context())
 	return nil
 }
 

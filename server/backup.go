@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -57,7 +58,7 @@ func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 	if err := errors.Join(err, made.File.Close()); err != nil {
 		return err
 	}
-	r.job.leave() // before the client can have received the end; only the last piece is left in memory
+	r.job.Leave() // before the client can have received the end; only the last piece is left in memory
 	if len(last) == 0 {
 		return nil
 	}
@@ -117,7 +118,7 @@ func (s *Server) makeBackup(r *request) (*Backup, error) {
 	if errors.Is(err, store.ErrCompacted) {
 		return nil, &httperror.Error{
 			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
-			Detail: "the history was shortened while the backup was made: try again", Headers: map[string]string{"Retry-After": busyRetryAfter},
+			Detail: "the history was shortened while the backup was made: try again", Headers: map[string]string{"Retry-After": admission.BusyRetryAfter},
 		}
 	}
 	return made, err

@@ -43,7 +43,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	if err != nil {
 		return err
 	}
-	return requestOf(c).job.send(c, answer)
+	return s.send(c, answer)
 }
 
 // runBatch runs operations in one transaction.
@@ -59,7 +59,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	var results []api.OperationResult
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(guard)
-		tx.UseContext(requestOf(c).job.ctx)
+		tx.UseContext(requestOf(c).job.Context())
 		batch = fleet.NewBatch(tx, past)
 		var err error
 		results, err = batch.Run(ops)

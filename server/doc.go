@@ -12,12 +12,12 @@
 //
 // A poll as Flux Operator sends it is answered by poll_fastpath.go. All other requests take this way:
 //
-//	body_deadline.go, connections.go   limits of the connection
-//	middleware.go                      request id, log, metrics, panics; preauth_limit.go bounds unauthenticated requests
+//	listener.go, internal/admission    limits of the connection
+//	middleware.go                      request id, log, metrics, panics; preauth.go bounds unauthenticated requests
 //	server.go: guard                   the mode of the server, then:
 //	  auth.go, internal/auth           sender and permission; lockout.go slows down guesses of tokens
 //	  request.go                       waits for the revision that the client requires
-//	  queue.go, cpubudget.go           turns of expensive requests
+//	  internal/admission               turns of expensive requests
 //	  validate.go                      parameters and body against openapi/openapi.yaml, which openapi.go loads
 //	handler                            one file for each noun of the API
 //	internal/response, responses.go    the answer; errors.go when it is an error, of internal/httperror or another package

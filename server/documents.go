@@ -97,7 +97,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 	meta := changeMeta(c, value(p.reason), p.dryRun)
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(guardOf(c, value(p.planHash)))
-		tx.UseContext(requestOf(c).job.ctx)
+		tx.UseContext(requestOf(c).job.Context())
 		if err := tx.Match(kind, id, value(p.ifMatch)); err != nil {
 			return err
 		}

@@ -34,18 +34,18 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 		return err
 	}
 	job := requestOf(c).job
-	out, err := st.Explain(job.ctx, doc, list, inputID, pointer)
+	out, err := st.Explain(job.Context(), doc, list, inputID, pointer)
 	if err != nil {
 		return err
 	}
-	if err := s.attribute(job.ctx, st, &out); err != nil {
-		if err := job.interrupted(); err != nil {
+	if err := s.attribute(job.Context(), st, &out); err != nil {
+		if err := job.Interrupted(); err != nil {
 			return err
 		}
 		s.cfg.Logger.WarnContext(c.Request().Context(), "the revisions of an explanation are left out", "error", err)
 		response.AddWarnings(c, []string{"the history cannot be read at the moment: the revisions that set the values are left out"})
 	}
-	answer, err := response.Compress(out, job.interrupted)
+	answer, err := response.Compress(out, job.Interrupted)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 )
 
 // Routes are the router's.
@@ -13,6 +15,6 @@ func (s *Server) Routes() []*echo.Route { return s.echo.Routes() }
 
 // NewConnections is the ConnState of a server with a limit.
 func NewConnections(total, unproven, each int) (changed func(net.Conn, http.ConnState), prove func(net.Conn)) {
-	c := newConnections(connectionLimits{total, unproven, each})
-	return c.stateChanged, func(conn net.Conn) { markAuthenticated(c.connContext(context.Background(), conn)) }
+	c := admission.NewConnections(admission.ConnectionLimits{Total: total, Unauthenticated: unproven, UnauthenticatedPerAddress: each})
+	return c.ConnState, func(conn net.Conn) { admission.MarkAuthenticated(c.ConnContext(context.Background(), conn)) }
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 )
 
 // Timeouts and limits of a connection. A Flux Operator opens a new connection for every poll and keeps the old one for up to
@@ -30,11 +32,11 @@ const (
 
 // Serve answers on a listener until ctx ends, then finishes the requests in progress. tlsConfig nil: plain HTTP.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig *tls.Config, logger *slog.Logger) error {
-	conns := newConnections(defaultConnectionLimits)
+	conns := admission.NewConnections(admission.DefaultConnectionLimits)
 	srv := &http.Server{
-		Handler: withBodyDeadline(handler), TLSConfig: tlsConfig,
+		Handler: admission.WithBodyDeadline(handler), TLSConfig: tlsConfig,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ConnState: conns.stateChanged, ConnContext: conns.connContext,
+		MaxHeaderBytes: maxHeader, ConnState: conns.ConnState, ConnContext: conns.ConnContext,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,

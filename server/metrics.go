@@ -113,7 +113,7 @@ func newMetrics(s *Server) *metrics {
 	})
 	info.Set(1)
 	m.clusters.MustRegister(&pollCollector{s})
-	m.registry.MustRegister(info, m.commits, m.work, m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s}, &stateCollector{server: s}, &queueCollector{server: s},
+	m.registry.MustRegister(info, m.commits, m.work, m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s}, &stateCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
@@ -44,13 +45,13 @@ func isPlainID(id string) bool {
 }
 
 // middleware counts, times and logs every request, and turns a panic into a 500.
-func (s *Server) middleware(places *preauthLimit) echo.MiddlewareFunc {
+func (s *Server) middleware(places *admission.PreauthLimit) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { return s.serve(&request{Context: c}, places, next) }
 	}
 }
 
-func (s *Server) serve(c *request, places *preauthLimit, next echo.HandlerFunc) error {
+func (s *Server) serve(c *request, places *admission.PreauthLimit, next echo.HandlerFunc) error {
 	start := time.Now()
 	if !s.admitPreauth(c, places) {
 		return s.answerStatusOnly(c, next)

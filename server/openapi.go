@@ -17,43 +17,13 @@ import (
 
 // operation is one method of one path of the OpenAPI document.
 type operation struct {
+	id          string
 	auth.Access // a Flux poll skips every step that a poll does not need
 	spec        *openapi3.Operation
 	route       *openapi3.PathItem
 	write       bool   // it changes something
 	crudOnly    bool   // only in mode crud
 	queue       string // name of its queue; empty: none
-}
-
-// Names of queues, also in metrics and messages.
-const (
-	queuePlans   = "plans"
-	queueExplain = "explanations"
-	queueBatches = "batches"
-	queueHistory = "reads of the history"
-	queueReads   = "reads"
-	queueStatus  = "questions about the whole fleet"
-	queueBackups = "backups"
-)
-
-// queuedOperations are the operations that may take long, by their ids.
-var queuedOperations = map[string]string{
-	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
-	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
-	"GetStatus": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
-}
-
-// queueName returns the queue of an operation; empty: none.
-func queueName(spec *openapi3.Operation, op *operation) string {
-	switch queue, known := queuedOperations[spec.OperationID]; {
-	case known:
-		return queue
-	case !op.crudOnly || op.write:
-		return ""
-	case strings.HasSuffix(spec.OperationID, "History"):
-		return queueHistory
-	}
-	return queueReads
 }
 
 // operations are the operations of the API by the router's path and method.
@@ -84,14 +54,13 @@ func loadOperations(mode string) (operations, error) {
 			if spec.Security != nil {
 				security = *spec.Security
 			}
-			op := &operation{}
+			op := &operation{id: spec.OperationID}
 			op.Poll = slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")
 			if op.Needs, err = minimumRole(security); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			op.write = op.Needs >= auth.Write && method != http.MethodGet
 			op.crudOnly = !slices.Contains(spec.Tags, "service") && !slices.Contains(spec.Tags, "flux")
-			op.queue = queueName(spec, op)
 			if mode == ModeCRUD || !op.crudOnly && !op.Public() && !op.Poll {
 				op.spec, op.route = spec, item
 			}

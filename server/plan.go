@@ -30,7 +30,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect differs from the plan with this plan_hash: make a new plan"}
 	}
-	answer, err := response.Compress(plan, requestOf(c).job.interrupted)
+	answer, err := response.Compress(plan, requestOf(c).job.Interrupted)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
@@ -21,7 +22,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	hardenHeaders(w.Header())
-	markAuthenticated(r.Context())
+	admission.MarkAuthenticated(r.Context())
 	_ = p.write(w) // fails when the client is gone
 	s.metrics.identified[p.method].Inc()
 	p.series.observe(time.Since(start))

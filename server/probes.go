@@ -69,7 +69,7 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
-	stuck, blocked := s.stuckQueues()
+	stuck, blocked := s.queues.Stuck()
 	if stuck != "" {
 		out.Checks["queues"] = stuck
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
@@ -29,10 +30,10 @@ type request struct {
 	unfit     error         // the reason why state must not be used; nil: it may be
 	principal auth.Principal
 	body      []byte // nil: none
-	job       *job
+	job       *admission.Job
 	id        string // see requestID; empty: none yet
 	// preauth is the limit that counts this request; nil: none does.
-	preauth *preauthLimit
+	preauth *admission.PreauthLimit
 	address netip.Prefix // under which preauth counts it
 }
 
@@ -163,7 +164,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	}
 	var res fleet.Result
 	var err error
-	if len(r.body) > largeBody && !meta.DryRun {
+	if len(r.body) > admission.LargeBody && !meta.DryRun {
 		// A large body may take seconds until a problem is found. A dry run finds it first, while others can commit.
 		rehearsal := meta
 		rehearsal.DryRun = true

@@ -1,9 +1,9 @@
 package server
 
 import (
+	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/labstack/echo/v4"
@@ -16,29 +16,27 @@ import (
 func streamList(c echo.Context, list response.List) error {
 	c.Response().Header()[response.HeaderContentType] = response.ContentJSON
 	c.Response().WriteHeader(http.StatusOK)
-	began, client := time.Now(), &timedWriter{Writer: c.Response()}
-	err := response.Write(client, list, c.Request().Context().Err)
-	requestOf(c).job.charge(time.Since(began) - client.took)
-	return err
+	return requestOf(c).job.ChargeWriting(c.Response(), func(w io.Writer) error {
+		return response.Write(w, list, c.Request().Context().Err)
+	})
 }
 
 // sendBuffered ends the job and sends its answer, or returns 429 when the buffer is full.
 func (s *Server) sendBuffered(c echo.Context, answer *response.Compressed) error {
-	job := requestOf(c).job
-	leave := s.responseBuffer.reserve(job.principal, answer.Len())
-	if leave == nil {
-		return job.queue.busyError("too many answers to " + job.queue.name + " have not been received yet: receive them first, or try again later")
+	release, err := requestOf(c).job.Reserve(answer.Len())
+	if err != nil {
+		return err
 	}
-	defer leave()
-	return job.send(c, answer)
+	defer release()
+	return s.send(c, answer)
 }
 
 // send ends the job and sends its answer. The request then holds no more than the answer, so a slow client does not delay
 // jobs.
-func (j *job) send(c echo.Context, answer *response.Compressed) error {
+func (s *Server) send(c echo.Context, answer *response.Compressed) error {
 	r := requestOf(c)
 	r.state, r.body = nil, nil
-	j.leave()
+	r.job.Leave()
 	h := c.Response().Header()
 	h[response.HeaderContentType], h[response.HeaderVary] = response.ContentJSON, response.VaryEncoding
 	if response.AcceptsGzip(c.Request()) {

@@ -167,7 +167,7 @@ func revertsOf(commit store.Summary) (reverted []int64) {
 
 // recall answers with a page of the history, through the response buffer.
 func (s *Server) recall(c echo.Context, page any) error {
-	answer, err := response.Compress(page, requestOf(c).job.interrupted)
+	answer, err := response.Compress(page, requestOf(c).job.Interrupted)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int
 	if limit != nil {
 		most = *limit
 	}
-	ctx := requestOf(c).job.ctx
+	ctx := requestOf(c).job.Context()
 	page, err := st.ServedHistory(ctx, of, before, most, &history{ctx: ctx, log: s.cfg.History})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"sigs.k8s.io/yaml"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -87,17 +89,15 @@ type History interface {
 
 // Server implements the generated ServerInterface.
 type Server struct {
-	cfg            Config
-	masker         *redact.Masker
-	auth           *auth.Authenticator
-	operations     operations
-	metrics        *metrics
-	tracker        *clusterstatus.Tracker
-	identityCache  identityCache
-	echo           *echo.Echo
-	queues         map[string]*queue
-	budget         timeBudgets
-	responseBuffer responseBuffer
+	cfg           Config
+	masker        *redact.Masker
+	auth          *auth.Authenticator
+	operations    operations
+	metrics       *metrics
+	tracker       *clusterstatus.Tracker
+	identityCache identityCache
+	echo          *echo.Echo
+	queues        *admission.Queues
 	// changedInputs serves the progress of revisions.
 	changedInputs changedInputsCache
 	// The OpenAPI document in other forms, made on first use.
@@ -124,18 +124,18 @@ func New(cfg Config) (*Server, error) {
 		authConfig.Certificates = cfg.TLS
 	}
 	s.auth = auth.New(authConfig)
-	s.responseBuffer.perPrincipal = map[string]int{}
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	}
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)
 	s.metrics = newMetrics(s)
-	s.queues = newQueues(s.metrics.work)
+	s.queues = admission.NewQueues(func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })
+	s.metrics.registry.MustRegister(s.queues)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.handleError
-	s.echo.Use(s.middleware(newPreauthLimit()), s.guard)
+	s.echo.Use(s.middleware(admission.NewPreauthLimit()), s.guard)
 	routes := withHead{Echo: s.echo}
 	if cfg.MetricsApart {
 		routes.without = metricsPath
@@ -152,7 +152,7 @@ const metricsPath = "/metrics"
 func (s *Server) Watch() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.handleError
-	e.Use(s.middleware(newPreauthLimit()), s.guard)
+	e.Use(s.middleware(admission.NewPreauthLimit()), s.guard)
 	op := apiserver.ServerInterfaceWrapper{Handler: s}
 	routes := withHead{Echo: e}
 	routes.GET("/health", op.GetHealth)
@@ -203,11 +203,11 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			if err != nil {
 				return err
 			}
-			defer j.leave()
-			if j.mustWait() {
+			defer j.Leave()
+			if j.MustWait() {
 				r.state = nil // it may be replaced many times before the job's turn, and would stay in memory
 			}
-			if err := op.validate(r, j.waitTurn); err != nil {
+			if err := op.validate(r, j.WaitTurn); err != nil {
 				return err
 			}
 		}
@@ -221,6 +221,17 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return next(r)
 	}
+}
+
+// enter admits the request to the queue of its operation.
+func (s *Server) enter(r *request) (*admission.Job, error) {
+	j, err := s.queues.Enter(r.Request().Context(), admission.Request{
+		Operation: r.op.id, Write: r.op.write, CRUDOnly: r.op.crudOnly, ContentLength: r.Request().ContentLength, Principal: r.principal.Actor,
+	})
+	if err == nil {
+		r.job = j
+	}
+	return j, err
 }
 
 func errReadOnly(write bool) error {

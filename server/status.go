@@ -145,7 +145,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	var silence clusterstatus.SilenceDetector
 	job := requestOf(c).job
 	for _, doc := range docs {
-		if err := job.interrupted(); err != nil {
+		if err := job.Interrupted(); err != nil {
 			return err
 		}
 		changed := ofComponent(changedIn[doc.ID], component)
@@ -185,7 +185,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	for i, one := range found {
 		out.Clusters[i] = summaryOf(one.doc, one.known)
 	}
-	job.leave()
+	job.Leave()
 	return response.WriteJSON(c, http.StatusOK, out)
 }
 
@@ -273,7 +273,7 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 	out := api.ComponentStatus{ID: id, Complete: s.tracker.Stats().Complete, Counts: api.StatusCounts{}, Versions: []api.VersionStatus{}}
 	job := requestOf(c).job
 	for _, doc := range st.All(fleet.KindCluster) {
-		if err := job.interrupted(); err != nil {
+		if err := job.Interrupted(); err != nil {
 			return err
 		}
 		runs, ok := st.Running(doc, id)
@@ -301,6 +301,6 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 	}) {
 		out.Versions = append(out.Versions, *v)
 	}
-	job.leave()
+	job.Leave()
 	return response.WriteJSON(c, http.StatusOK, out)
 }

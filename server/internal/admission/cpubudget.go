@@ -1,4 +1,4 @@
-package server
+package admission
 
 import (
 	"io"
@@ -61,10 +61,18 @@ func (b *timeBudgets) charge(principal string, took time.Duration) {
 }
 
 // charge charges the job's principal, if the queue is charged.
-func (j *job) charge(took time.Duration) {
-	if j != nil && j.budget != nil {
+func (j *Job) charge(took time.Duration) {
+	if j.budget != nil {
 		j.budget.charge(j.principal, took)
 	}
+}
+
+// ChargeWriting charges the time that write takes, without the time for which the client delays it.
+func (j *Job) ChargeWriting(client io.Writer, write func(io.Writer) error) error {
+	began, timed := time.Now(), &timedWriter{Writer: client}
+	err := write(timed)
+	j.charge(time.Since(began) - timed.took)
+	return err
 }
 
 // timedWriter measures the time for which its client delays writes.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -18,7 +19,10 @@ func TestGuessesBeyondPreauthLimitCount(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, err := New(Config{Now: func() time.Time { return at }, Tokens: Tokens{Read: "read", Write: "write"}, Replica: store.NewReplica(store.Config{})})
 	require.NoError(t, err)
-	places := &preauthLimit{perAddress: map[netip.Prefix]int{}, total: maxPreauth} // none is free
+	places := admission.NewPreauthLimit()
+	for i, free := byte(0), true; free; i++ {
+		free = places.Acquire(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, i}), 32))
+	}
 	admitted := func(token string) bool {
 		r := httptest.NewRequest(http.MethodGet, "/clusters", nil)
 		r.Header.Set("Authorization", "Bearer "+token)

@@ -1,4 +1,4 @@
-package server
+package admission
 
 import (
 	"sync"
@@ -37,4 +37,12 @@ func (b *responseBuffer) reserve(principal string, size int) (leave func()) {
 			delete(b.perPrincipal, principal)
 		}
 	}
+}
+
+// Reserve counts a buffered answer of the job, and returns the function that releases it; 429 when the buffer is full.
+func (j *Job) Reserve(size int) (release func(), err error) {
+	if release = j.queues.responses.reserve(j.principal, size); release == nil {
+		return nil, j.queue.busyError("too many answers to " + j.queue.name + " have not been received yet: receive them first, or try again later")
+	}
+	return release, nil
 }

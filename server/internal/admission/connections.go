@@ -1,4 +1,4 @@
-package server
+package admission
 
 import (
 	"container/list"
@@ -26,9 +26,9 @@ const (
 	maxUnauthenticatedPerAddress = 256
 )
 
-// connections tracks the connections of one server.
-type connections struct {
-	limits          connectionLimits
+// Connections tracks the connections of one server.
+type Connections struct {
+	limits          ConnectionLimits
 	mu              sync.Mutex
 	all             map[net.Conn]*connection
 	idle            list.List // of *connection: new and idle ones, the longest idle in front
@@ -36,13 +36,15 @@ type connections struct {
 	perAddress      map[netip.Prefix]*list.List
 }
 
-type connectionLimits struct{ total, unauthenticated, unauthenticatedPerAddress int }
+// ConnectionLimits are numbers of connections.
+type ConnectionLimits struct{ Total, Unauthenticated, UnauthenticatedPerAddress int }
 
-var defaultConnectionLimits = connectionLimits{maxConnections, maxUnauthenticated, maxUnauthenticatedPerAddress}
+// DefaultConnectionLimits are the limits of a server.
+var DefaultConnectionLimits = ConnectionLimits{maxConnections, maxUnauthenticated, maxUnauthenticatedPerAddress}
 
 // connection is one tracked connection, with its elements in the lists.
 type connection struct {
-	owner           *connections
+	owner           *Connections
 	conn            net.Conn
 	address         netip.Prefix
 	authenticated   atomic.Bool
@@ -51,20 +53,21 @@ type connection struct {
 	perAddress      *list.Element // like unauthenticated, in the list of its address
 }
 
-func newConnections(most connectionLimits) *connections {
-	return &connections{limits: most, all: map[net.Conn]*connection{}, perAddress: map[netip.Prefix]*list.List{}}
+// NewConnections returns the tracking of one server's connections.
+func NewConnections(most ConnectionLimits) *Connections {
+	return &Connections{limits: most, all: map[net.Conn]*connection{}, perAddress: map[netip.Prefix]*list.List{}}
 }
 
 type connectionKey struct{}
 
-// connContext is the http.Server's ConnContext: requests find their connection in their context.
-func (c *connections) connContext(ctx context.Context, conn net.Conn) context.Context {
+// ConnContext is the http.Server's ConnContext: requests find their connection in their context.
+func (c *Connections) ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return context.WithValue(ctx, connectionKey{}, c.get(conn))
 }
 
-func (c *connections) get(conn net.Conn) *connection {
+func (c *Connections) get(conn net.Conn) *connection {
 	known := c.all[conn]
 	if known == nil {
 		known = &connection{owner: c, conn: conn, address: auth.NetworkOf(conn.RemoteAddr().String())}
@@ -73,14 +76,14 @@ func (c *connections) get(conn net.Conn) *connection {
 	return known
 }
 
-// markAuthenticated exempts the connection of a request with a valid credential from the limits of unauthenticated ones.
-func markAuthenticated(ctx context.Context) {
+// MarkAuthenticated exempts the connection of a request with a valid credential from the limits of unauthenticated ones.
+func MarkAuthenticated(ctx context.Context) {
 	if c, ok := ctx.Value(connectionKey{}).(*connection); ok && !c.authenticated.Load() {
 		c.owner.setAuthenticated(c)
 	}
 }
 
-func (c *connections) setAuthenticated(conn *connection) {
+func (c *Connections) setAuthenticated(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn.authenticated.Store(true)
@@ -88,7 +91,7 @@ func (c *connections) setAuthenticated(conn *connection) {
 }
 
 // removeUnauthenticated removes a connection from the lists of unauthenticated ones.
-func (c *connections) removeUnauthenticated(conn *connection) {
+func (c *Connections) removeUnauthenticated(conn *connection) {
 	if conn.unauthenticated == nil {
 		return
 	}
@@ -101,8 +104,8 @@ func (c *connections) removeUnauthenticated(conn *connection) {
 	conn.unauthenticated, conn.perAddress = nil, nil
 }
 
-// stateChanged is the http.Server's ConnState.
-func (c *connections) stateChanged(conn net.Conn, state http.ConnState) {
+// ConnState is the http.Server's ConnState.
+func (c *Connections) ConnState(conn net.Conn, state http.ConnState) {
 	surplus := c.track(conn, state)
 	if surplus == nil {
 		return
@@ -114,7 +117,7 @@ func (c *connections) stateChanged(conn net.Conn, state http.ConnState) {
 }
 
 // track updates the lists for a new state of a connection, and returns a connection to close; nil: none.
-func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
+func (c *Connections) track(conn net.Conn, state http.ConnState) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.get(conn)
@@ -125,7 +128,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
 	switch state {
 	case http.StateNew:
 		known.idle = c.idle.PushBack(known)
-		if len(c.all) > c.limits.total {
+		if len(c.all) > c.limits.Total {
 			return c.evict(c.idle.Front())
 		}
 	case http.StateIdle:
@@ -140,7 +143,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
 }
 
 // activate lists a connection that has sent a request as unauthenticated, and returns a connection to close; nil: none.
-func (c *connections) activate(conn *connection) net.Conn {
+func (c *Connections) activate(conn *connection) net.Conn {
 	if conn.authenticated.Load() || conn.unauthenticated != nil {
 		return nil
 	}
@@ -151,16 +154,16 @@ func (c *connections) activate(conn *connection) net.Conn {
 	}
 	conn.unauthenticated, conn.perAddress = c.unauthenticated.PushBack(conn), own.PushBack(conn)
 	switch {
-	case own.Len() > c.limits.unauthenticatedPerAddress:
+	case own.Len() > c.limits.UnauthenticatedPerAddress:
 		return c.evict(own.Front())
-	case c.unauthenticated.Len() > c.limits.unauthenticated:
+	case c.unauthenticated.Len() > c.limits.Unauthenticated:
 		return c.evict(c.unauthenticated.Front())
 	}
 	return nil
 }
 
 // evict removes a connection from the lists, for the caller to close. It counts until it reports StateClosed.
-func (c *connections) evict(first *list.Element) net.Conn {
+func (c *Connections) evict(first *list.Element) net.Conn {
 	conn := first.Value.(*connection)
 	if conn.idle != nil {
 		c.idle.Remove(conn.idle)

@@ -1,4 +1,4 @@
-package server
+package admission
 
 import (
 	"io"
@@ -9,10 +9,10 @@ import (
 // unreadBodyGrace is the time for which a client may go on sending a body after its answer, which discards it.
 const unreadBodyGrace = time.Second
 
-// withBodyDeadline limits the time for a body that no handler reads, because the request is refused before that or takes no
+// WithBodyDeadline limits the time for a body that no handler reads, because the request is refused before that or takes no
 // body. net/http reads the rest of it before or after the answer, for up to the timeout of a whole request: a client without a
 // token that announces a body and sends none would hold a connection for that long.
-func withBodyDeadline(next http.Handler) http.Handler {
+func WithBodyDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 { // polls, nearly all requests
 			next.ServeHTTP(w, r)

@@ -1,4 +1,4 @@
-package server
+package admission
 
 import (
 	"context"
@@ -25,8 +25,8 @@ import (
 const (
 	// maxJobTime is the limit of waiting and running together. The answer of a longer job could not be sent: see writeTimeout.
 	maxJobTime = 50 * time.Second
-	// busyRetryAfter is the Retry-After of a full queue, in seconds.
-	busyRetryAfter = "5"
+	// BusyRetryAfter is the Retry-After of a full queue, in seconds.
+	BusyRetryAfter = "5"
 
 	// maxAbandoned is the number of canceled jobs of a queue that may go on while others take their turns. It bounds the
 	// goroutines that are left behind.
@@ -43,8 +43,48 @@ type queueLimits struct {
 	concurrentPerPrincipal int // running, of one principal
 }
 
-// newQueues returns the queues of a server by name.
-func newQueues(work *prometheus.HistogramVec) map[string]*queue {
+// Names of queues, also in metrics and messages.
+const (
+	queuePlans   = "plans"
+	queueExplain = "explanations"
+	queueBatches = "batches"
+	queueHistory = "reads of the history"
+	queueReads   = "reads"
+	queueStatus  = "questions about the whole fleet"
+	queueBackups = "backups"
+)
+
+// queuedOperations are the operations that may take long, by their ids.
+var queuedOperations = map[string]string{
+	"Plan": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
+	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
+	"GetStatus": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
+}
+
+// queueName returns the queue of an operation; empty: none.
+func queueName(r Request) string {
+	switch queue, known := queuedOperations[r.Operation]; {
+	case r.Write && (r.ContentLength < 0 || r.ContentLength > LargeBody):
+		return queueBatches
+	case known:
+		return queue
+	case !r.CRUDOnly || r.Write:
+		return ""
+	case strings.HasSuffix(r.Operation, "History"):
+		return queueHistory
+	}
+	return queueReads
+}
+
+// Queues are the queues of a server, with the budgets of credentials and the buffer of answers.
+type Queues struct {
+	byName    map[string]*queue
+	budget    timeBudgets
+	responses responseBuffer
+}
+
+// NewQueues returns the queues of a server. duration returns the metric of the running time of a queue's jobs.
+func NewQueues(duration func(queue string) prometheus.Observer) *Queues {
 	queues := map[string]*queue{
 		queuePlans:   newQueue(queuePlans, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
 		queueBatches: newQueue(queueBatches, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
@@ -56,10 +96,10 @@ func newQueues(work *prometheus.HistogramVec) map[string]*queue {
 	}
 	for name, q := range queues {
 		if q.limits.concurrent > 0 {
-			q.duration = work.WithLabelValues(name)
+			q.duration = duration(name)
 		}
 	}
-	return queues
+	return &Queues{byName: queues, responses: responseBuffer{perPrincipal: map[string]int{}}}
 }
 
 // queue holds the jobs of one kind of request.
@@ -71,8 +111,8 @@ type queue struct {
 	mu                  sync.Mutex
 	perPrincipal        map[string]int // number of jobs
 	total               int
-	waiting             []*job // in the order of arrival
-	running             map[*job]struct{}
+	waiting             []*Job // in the order of arrival
+	running             map[*Job]struct{}
 	runningPerPrincipal map[string]int
 	lastTurn            map[string]uint64 // for each principal with jobs, the number of its last turn
 	turns               uint64
@@ -80,7 +120,7 @@ type queue struct {
 }
 
 func newQueue(name string, limits queueLimits) *queue {
-	return &queue{name: name, limits: limits, perPrincipal: map[string]int{}, running: map[*job]struct{}{}, runningPerPrincipal: map[string]int{}, lastTurn: map[string]uint64{}}
+	return &queue{name: name, limits: limits, perPrincipal: map[string]int{}, running: map[*Job]struct{}{}, runningPerPrincipal: map[string]int{}, lastTurn: map[string]uint64{}}
 }
 
 // enter admits a job of a principal, or returns 429.
@@ -131,7 +171,7 @@ func (q *queue) dispatch() {
 }
 
 // add appends a job to the waiting ones.
-func (q *queue) add(j *job) {
+func (q *queue) add(j *Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j.granted = make(chan struct{})
@@ -140,10 +180,10 @@ func (q *queue) add(j *job) {
 }
 
 // finish removes a waiting or running job.
-func (q *queue) finish(j *job) {
+func (q *queue) finish(j *Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(other *job) bool { return other == j })
+	q.waiting = slices.DeleteFunc(q.waiting, func(other *Job) bool { return other == j })
 	if _, works := q.running[j]; works {
 		delete(q.running, j)
 		if q.runningPerPrincipal[j.principal]--; q.runningPerPrincipal[j.principal] == 0 {
@@ -158,8 +198,8 @@ func (q *queue) finish(j *job) {
 }
 
 // abandon gives the turn of a job that was canceled to the next one at once, because the job may be in a step that cannot be
-// interrupted. Its principal gets no other turn until it has ended.
-func (q *queue) abandon(j *job) {
+// Interrupted. Its principal gets no other turn until it has ended.
+func (q *queue) abandon(j *Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if _, works := q.running[j]; !works {
@@ -202,12 +242,12 @@ func (q *queue) state() queueState {
 	return st
 }
 
-// stuckQueues describes the queues with stuck jobs for probes; empty: there are none. blocked reports whether one of them can
+// Stuck describes the queues with stuck jobs for probes; empty: there are none. blocked reports whether one of them can
 // run no other job.
-func (s *Server) stuckQueues() (detail string, blocked bool) {
+func (s *Queues) Stuck() (detail string, blocked bool) {
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
-		if st := s.queues[name].state(); st.stuck > 0 {
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		if st := s.byName[name].state(); st.stuck > 0 {
 			all = append(all, fmt.Sprintf("%s: %d not ended %s after they were canceled", name, st.stuck, st.overdue.Round(time.Second)))
 			blocked = blocked || st.blocked
 		}
@@ -221,12 +261,13 @@ func (s *Server) stuckQueues() (detail string, blocked bool) {
 func (q *queue) busyError(detail string) error {
 	return &httperror.Error{
 		Status: http.StatusTooManyRequests, Code: "too_many_requests", Detail: detail,
-		Headers: map[string]string{"Retry-After": busyRetryAfter},
+		Headers: map[string]string{"Retry-After": BusyRetryAfter},
 	}
 }
 
-// job is a request in its queue. The zero value belongs to a request without a queue.
-type job struct {
+// Job is a request in its queue. It has no queue where the request needs none.
+type Job struct {
+	queues    *Queues
 	queue     *queue
 	principal string
 	ctx       context.Context //nolint:containedctx // it ends with the request, as the job does
@@ -242,47 +283,52 @@ type job struct {
 	abandoned bool          // its turn was given to others; guarded by queue.mu
 }
 
-// enter admits the request to the queue of its operation. It is called before the body is read, which may be large.
-func (s *Server) enter(r *request) (*job, error) {
-	j := &job{ctx: r.Request().Context(), cancel: func() {}}
-	if q := s.queueFor(r); q != nil {
+// Request is a request before it enters a queue.
+type Request struct {
+	Operation     string // id in the OpenAPI document
+	Write         bool   // it changes something
+	CRUDOnly      bool   // only served in mode crud
+	ContentLength int64  // -1: unknown
+	Principal     string
+}
+
+// LargeBody is the size from which any change is queued as a batch, in bytes: validation takes up to a hundred times the size
+// of its body.
+const LargeBody = 256 << 10
+
+// Enter admits a request to the queue of its operation, or returns 429. It is called before the body is read, which may be
+// large. The job must be left.
+func (s *Queues) Enter(ctx context.Context, r Request) (*Job, error) {
+	j := &Job{queues: s, ctx: ctx, cancel: func() {}}
+	if q := s.byName[queueName(r)]; q != nil {
 		if chargedQueues[q.name] {
-			if err := s.budget.check(r.principal.Actor); err != nil {
+			if err := s.budget.check(r.Principal); err != nil {
 				return nil, err
 			}
 			j.budget = &s.budget
 		}
-		j.queue, j.principal = q, r.principal.Actor
+		j.queue, j.principal = q, r.Principal
 		if err := q.enter(j.principal); err != nil {
 			return nil, err
 		}
 	}
-	if j.queue != nil || r.op.write {
+	if j.queue != nil || r.Write {
 		j.ctx, j.cancel = context.WithTimeoutCause(j.ctx, maxJobTime, &fleet.Error{
 			Code: fleet.CodeLimitExceeded, Detail: "the request takes longer than " + maxJobTime.String() + ": try again, or split it",
 		})
 	}
-	r.job = j
 	return j, nil
 }
 
-// largeBody is the size from which any change is queued as a batch: validation takes up to a hundred times the size of its
-// body.
-const largeBody = 256 << 10
+// Context ends with the request, and at the job's deadline.
+func (j *Job) Context() context.Context { return j.ctx }
 
-func (s *Server) queueFor(r *request) *queue {
-	if n := r.Request().ContentLength; r.op.write && (n < 0 || n > largeBody) {
-		return s.queues[queueBatches]
-	}
-	return s.queues[r.op.queue]
-}
+// MustWait reports whether the job needs a turn and has none.
+func (j *Job) MustWait() bool { return j.queue != nil && j.queue.limits.concurrent > 0 && !j.running }
 
-// mustWait reports whether the job needs a turn and has none.
-func (j *job) mustWait() bool { return j.queue != nil && j.queue.limits.concurrent > 0 && !j.running }
-
-// waitTurn waits for the job's turn. It returns 429 when the time is over before.
-func (j *job) waitTurn() error {
-	if !j.mustWait() {
+// WaitTurn waits for the job's turn. It returns 429 when the time is over before.
+func (j *Job) WaitTurn() error {
+	if !j.MustWait() {
 		return nil
 	}
 	j.queue.add(j)
@@ -301,11 +347,11 @@ func (j *job) waitTurn() error {
 	}
 }
 
-// interrupted returns the reason for which the job was canceled, by its client or by its deadline; nil: it was not.
-func (j *job) interrupted() error { return context.Cause(j.ctx) }
+// Interrupted returns the reason for which the job was canceled, by its client or by its deadline; nil: it was not.
+func (j *Job) Interrupted() error { return context.Cause(j.ctx) }
 
-// leave ends the job, so that the next one can run. Further calls do nothing.
-func (j *job) leave() {
+// Leave ends the job, so that the next one can run. Further calls do nothing.
+func (j *Job) Leave() {
 	if q := j.queue; q != nil {
 		if j.running {
 			j.stopWatch()
