@@ -23,7 +23,7 @@ func (s *Server) authenticate(r *request) error {
 		return nil
 	}
 	read := s.cfg.Replica.StateForReads
-	if !r.op.crudOnly { // the endpoints for clusters
+	if !r.op.CRUDOnly { // the endpoints for clusters
 		read = s.cfg.Replica.StateForPolls
 	}
 	st, age, unfit := read()

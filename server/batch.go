@@ -91,12 +91,12 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 		case "patch":
 			method, path, field, body = http.MethodPatch, path+"/:id", "patch", op.Patch
 		}
-		route := s.operations.find(method, path)
+		route := s.operations.Find(method, path)
 		if route == nil || body == nil {
 			continue // Run reports a missing document
 		}
 		at := fleet.Pointer("operations", strconv.Itoa(i), field)
-		for _, p := range checkSchema(route.bodySchema(echo.MIMEApplicationJSON), body) {
+		for _, p := range route.CheckBody(echo.MIMEApplicationJSON, body) {
 			p.Pointer = at + p.Pointer
 			problems = append(problems, p)
 		}

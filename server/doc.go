@@ -18,7 +18,7 @@
 //	  auth.go, internal/auth           sender and permission; lockout.go slows down guesses of tokens
 //	  request.go                       waits for the revision that the client requires
 //	  internal/admission               turns of expensive requests
-//	  validate.go                      parameters and body against openapi/openapi.yaml, which openapi.go loads
+//	  internal/openapi                 parameters and body against openapi/openapi.yaml
 //	handler                            one file for each noun of the API
 //	internal/response, responses.go    the answer; errors.go when it is an error, of internal/httperror or another package
 //

@@ -12,12 +12,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
-
-// maxErrors is the limit of problems in an answer: a body may have a hundred thousand.
-const maxErrors = 1000
 
 // statusClientGone is the status that proxies log for a client that disconnected.
 const statusClientGone = 499
@@ -106,7 +104,7 @@ func toPublic(c echo.Context, err error) *httperror.Error {
 			Detail: "the store is unavailable: try again", Headers: map[string]string{"Retry-After": "1"},
 		}
 	case errors.As(err, &large):
-		return tooLarge(0)
+		return openapi.TooLarge(0)
 	case errors.As(err, &router):
 		code, ok := httpCodes[router.Code]
 		if !ok {
@@ -118,16 +116,6 @@ func toPublic(c echo.Context, err error) *httperror.Error {
 		Status: http.StatusInternalServerError, Code: "internal_error",
 		Detail: fmt.Sprintf("internal error: the log of the server has the cause under request id %s", requestID(c)),
 	}
-}
-
-// tooLarge refuses a body; size is its Content-Length, or 0.
-func tooLarge(size int64) *httperror.Error {
-	body := "the body"
-	if size > 0 {
-		body = fmt.Sprintf("the body of %d bytes", size)
-	}
-	return &httperror.Error{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf(
-		"%s is larger than %d MiB (%d bytes), the most that one request may send: nothing was changed; send it in parts, each a change of its own", body, maxBody>>20, maxBody)}
 }
 
 func routerDetail(c echo.Context, err *echo.HTTPError) string {
@@ -173,7 +161,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		h.Set(k, v)
 	}
 	if p.Status == http.StatusMethodNotAllowed && h.Get(echo.HeaderAllow) == "" {
-		h.Set(echo.HeaderAllow, s.operations.allow(s.cfg.Mode, c.Path()))
+		h.Set(echo.HeaderAllow, s.operations.Allow(s.cfg.Mode == ModeCRUD, c.Path()))
 	}
 	detail := s.masker.Tokens(p.Detail)
 	body := api.Problem{
@@ -181,7 +169,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		Instance: s.masker.Path(c.Request().URL), Error: p.Code, Message: detail,
 	}
 	for i, problem := range p.Problems {
-		if i == maxErrors {
+		if i == openapi.MaxProblems {
 			body.Errors = append(body.Errors, api.FieldProblem{Detail: "further problems are omitted"})
 			break
 		}

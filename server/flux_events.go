@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 )
 
 // maxEvent is the largest event in bytes. Failures of Helm have some KiB of log.
@@ -64,10 +65,10 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 func readEvent(c echo.Context) (e fluxEvent, err error) {
 	r := c.Request()
 	if name, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType)); err != nil || name != "application/json" {
-		return e, unsupportedType("send application/json")
+		return e, openapi.UnsupportedType("send application/json")
 	}
 	if enc := r.Header.Get(echo.HeaderContentEncoding); enc != "" && enc != "identity" {
-		return e, unsupportedType("send the body uncompressed")
+		return e, openapi.UnsupportedType("send the body uncompressed")
 	}
 	tooLarge := &httperror.Error{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: "an event is at most 64 KiB"}
 	if r.ContentLength > maxEvent {
@@ -126,7 +127,7 @@ func (e *fluxEvent) target(st *fleet.State, now time.Time) (list, id string, _ c
 	if list == "" {
 		list = fleet.KindComponent.Endpoint()
 	}
-	if _, ok := st.PolledAt(list); !ok || id == "" || len(id) > maxInputID || strings.Contains(id, "/") || !isText(id) {
+	if _, ok := st.PolledAt(list); !ok || id == "" || len(id) > maxInputID || strings.Contains(id, "/") || !openapi.IsText(id) {
 		return "", strings.ToValidUTF8(strings.ReplaceAll(object, "\x00", ""), "\uFFFD"), out
 	}
 	return list, id, out

@@ -62,7 +62,7 @@ func (s *Server) serve(c *request, places *admission.PreauthLimit, next echo.Han
 		// of this connection differently.
 		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
-	op := s.operations.find(c.Request().Method, c.Path())
+	op := s.operations.Find(c.Request().Method, c.Path())
 	poll := op != nil && op.Poll
 	hardenHeaders(c.Response().Header())
 	if s.masker.Find(c.Request().Header.Get(echo.HeaderXRequestID)) != "" {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/openapi"
+	contract "github.com/flux-resourceset/flux-resourceset/openapi"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -132,9 +132,9 @@ func (s *Server) spec() []byte {
 	case s.cfg.Spec != nil:
 		return s.cfg.Spec
 	case s.cfg.BasePath != "":
-		return bytes.Replace(openapi.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+s.cfg.BasePath+"\n"), 1)
+		return bytes.Replace(contract.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+s.cfg.BasePath+"\n"), 1)
 	}
-	return openapi.YAML
+	return contract.YAML
 }
 
 func (s *Server) GetOpenAPIYAML(c echo.Context) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 )
 
 // receipt is the request by which a cluster reports that it has applied an input.
@@ -57,7 +58,7 @@ func readReceipt(st *fleet.State, list, id, input string) (r receipt, err error)
 	}
 	r.list, r.id = list, id
 	var problems []fleet.Problem
-	if id == "" || len(id) > maxInputID || !isText(id) {
+	if id == "" || len(id) > maxInputID || !openapi.IsText(id) {
 		problems = append(problems, fleet.Problem{Detail: "path parameter input_id: must be the id of an input"})
 	}
 	var ok bool

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -22,7 +24,7 @@ import (
 // request is a request with the results of the steps before its handler. It is the echo.Context of handlers.
 type request struct {
 	echo.Context
-	op *operation
+	op *openapi.Operation
 	// state is the State in which the principal was authorized, and from which a read is answered; nil when nothing is loaded.
 	// It is taken once, after all waits.
 	state     *fleet.State
@@ -50,6 +52,15 @@ func actor(c echo.Context) string { return requestOf(c).principal.Actor }
 
 // requestBody returns the validated body.
 func requestBody(c echo.Context) []byte { return requestOf(c).body }
+
+// decodeBody decodes a validated body.
+func decodeBody[T any](c echo.Context) (T, error) {
+	var v T
+	if err := json.Unmarshal(requestBody(c), &v); err != nil {
+		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body does not match the OpenAPI document"}})
+	}
+	return v, nil
+}
 
 // minRevisionWait is the longest wait for the revision in X-Fleet-Min-Revision.
 const minRevisionWait = 2 * time.Second

@@ -22,6 +22,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -92,7 +93,7 @@ type Server struct {
 	cfg           Config
 	masker        *redact.Masker
 	auth          *auth.Authenticator
-	operations    operations
+	operations    openapi.Operations
 	metrics       *metrics
 	tracker       *clusterstatus.Tracker
 	identityCache identityCache
@@ -114,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	ops, err := loadOperations(cfg.Mode)
+	ops, err := openapi.Load(cfg.Mode == ModeCRUD)
 	if err != nil {
 		return nil, fmt.Errorf("the embedded OpenAPI document: %w", err)
 	}
@@ -181,12 +182,12 @@ func (e withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 // against the OpenAPI document.
 func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		op := s.operations.find(c.Request().Method, c.Path())
+		op := s.operations.Find(c.Request().Method, c.Path())
 		if op == nil {
-			return s.operations.handleUnknown(c, s.cfg.Mode, next)
+			return s.operations.HandleUnknown(c, s.cfg.Mode == ModeCRUD, next)
 		}
-		if op.crudOnly && s.cfg.Mode != ModeCRUD {
-			return errReadOnly(op.write)
+		if op.CRUDOnly && s.cfg.Mode != ModeCRUD {
+			return errReadOnly(op.Write)
 		}
 		r := requestOf(c)
 		r.op = op
@@ -207,14 +208,14 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			if j.MustWait() {
 				r.state = nil // it may be replaced many times before the job's turn, and would stay in memory
 			}
-			if err := op.validate(r, j.WaitTurn); err != nil {
+			if r.body, err = op.Validate(r, j.WaitTurn); err != nil {
 				return err
 			}
 		}
 		if err := s.authenticate(r); err != nil {
 			return err
 		}
-		if op.write || r.body != nil {
+		if op.Write || r.body != nil {
 			if err := s.rejectSecrets(r); err != nil {
 				return err
 			}
@@ -226,7 +227,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 // enter admits the request to the queue of its operation.
 func (s *Server) enter(r *request) (*admission.Job, error) {
 	j, err := s.queues.Enter(r.Request().Context(), admission.Request{
-		Operation: r.op.id, Write: r.op.write, CRUDOnly: r.op.crudOnly, ContentLength: r.Request().ContentLength, Principal: r.principal.Actor,
+		Operation: r.op.ID, Write: r.op.Write, CRUDOnly: r.op.CRUDOnly, ContentLength: r.Request().ContentLength, Principal: r.principal.Actor,
 	})
 	if err == nil {
 		r.job = j

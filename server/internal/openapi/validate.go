@@ -1,9 +1,8 @@
-package server
+package openapi
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,34 +28,36 @@ import (
 // maxBody is the largest request body in bytes.
 const maxBody = 4 << 20
 
-// validate validates the parameters and the body of a request against the OpenAPI document, and reports all problems. The
-// rules of package fleet apply afterwards. It calls begin before it validates a body, because that takes many times the size
-// of the body.
-func (op *operation) validate(c *request, begin func() error) error {
+// MaxProblems is the limit of problems in an answer: a body may have a hundred thousand.
+const MaxProblems = 1000
+
+// Validate validates the parameters and the body of a request against the OpenAPI document, and reports all problems. It
+// returns the body; nil: there is none. It calls begin before it validates a body, because that takes many times the size of
+// the body.
+func (op *Operation) Validate(c echo.Context, begin func() error) ([]byte, error) {
 	if op.spec == nil {
-		return nil // mode read-only: no operation takes parameters
+		return nil, nil // mode read-only: no operation takes parameters
 	}
 	for _, id := range c.ParamValues() {
-		if text, err := url.PathUnescape(id); err != nil || !isText(text) {
-			return echo.ErrNotFound // no document has such an id, and not every store can look for it
+		if text, err := url.PathUnescape(id); err != nil || !IsText(text) {
+			return nil, echo.ErrNotFound // no document has such an id, and not every store can look for it
 		}
 	}
 	problems := op.checkParameters(c)
 	body, err := op.readBody(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := begin(); err != nil {
-		return err
+		return nil, err
 	}
 	if body != nil {
-		c.body = body
 		problems = append(problems, checkSchema(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body)...)
 	}
-	return fleet.Invalid(problems)
+	return body, fleet.Invalid(problems)
 }
 
-func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
+func (op *Operation) checkParameters(c echo.Context) []fleet.Problem {
 	input := &openapi3filter.RequestValidationInput{
 		Request: c.Request(), PathParams: map[string]string{}, QueryParams: c.QueryParams(),
 		Route:   &routers.Route{Operation: op.spec, PathItem: op.route},
@@ -71,7 +72,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 		problems = append(problems, fleet.Problem{Detail: "the query cannot be read: separate parameters with &, and escape every other ; and % as %3B and %25"})
 	}
 	// HTTP requires that a server honors a condition. POST creates or answers 409, which is the meaning of "*".
-	if _, ok := c.Request().Header[response.HeaderIfNoneMatch]; ok && op.write && c.Request().Method != http.MethodPost {
+	if _, ok := c.Request().Header[response.HeaderIfNoneMatch]; ok && op.Write && c.Request().Method != http.MethodPost {
 		problems = append(problems, fleet.Problem{Detail: "header If-None-Match: only for reads; use If-Match for changes"})
 	}
 	known := map[string]bool{}
@@ -85,7 +86,7 @@ func (op *operation) checkParameters(c echo.Context) []fleet.Problem {
 		}
 		for _, value := range parameterValues(c, p) {
 			switch {
-			case !isText(value):
+			case !IsText(value):
 				problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: must be UTF-8, without NUL", p.In, p.Name)})
 			case value == "" && p.Name == "plan_hash": // likely an empty variable of a script; it must not disable the check
 				problems = append(problems, fleet.Problem{Detail: "query parameter plan_hash: must not be empty; leave it out, or send that of a plan"})
@@ -116,8 +117,8 @@ func parameterValues(c echo.Context, p *openapi3.Parameter) []string {
 	return nil
 }
 
-// isText reports whether every store can keep a value as text and search for it.
-func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+// IsText reports whether every store can keep a value as text and search for it.
+func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func parameterReason(err error) string {
 	if schema, ok := errors.AsType[*openapi3.SchemaError](err); ok {
@@ -130,17 +131,17 @@ func parameterReason(err error) string {
 }
 
 // readBody reads the body; nil when it is missing and the operation permits that.
-func (op *operation) readBody(c echo.Context) ([]byte, error) {
+func (op *Operation) readBody(c echo.Context) ([]byte, error) {
 	req := c.Request()
 	want := op.spec.RequestBody
 	if want == nil {
 		return nil, nil
 	}
 	if enc := req.Header.Get(echo.HeaderContentEncoding); enc != "" && enc != "identity" {
-		return nil, unsupportedType("send the body uncompressed")
+		return nil, UnsupportedType("send the body uncompressed")
 	}
 	if req.ContentLength > maxBody {
-		return nil, tooLarge(req.ContentLength)
+		return nil, TooLarge(req.ContentLength)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), req.Body, maxBody))
 	if err != nil {
@@ -161,7 +162,7 @@ func (op *operation) readBody(c echo.Context) ([]byte, error) {
 			types = append(types, name)
 		}
 		slices.Sort(types)
-		p := unsupportedType("send " + strings.Join(types, " or "))
+		p := UnsupportedType("send " + strings.Join(types, " or "))
 		if req.Method == http.MethodPatch {
 			p.Headers = map[string]string{"Accept-Patch": strings.Join(types, ", ")}
 		}
@@ -170,12 +171,23 @@ func (op *operation) readBody(c echo.Context) ([]byte, error) {
 	return body, nil
 }
 
-func unsupportedType(detail string) *httperror.Error {
+// TooLarge refuses a body; size is its Content-Length, or 0.
+func TooLarge(size int64) *httperror.Error {
+	body := "the body"
+	if size > 0 {
+		body = fmt.Sprintf("the body of %d bytes", size)
+	}
+	return &httperror.Error{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf(
+		"%s is larger than %d MiB (%d bytes), the most that one request may send: nothing was changed; send it in parts, each a change of its own", body, maxBody>>20, maxBody)}
+}
+
+// UnsupportedType refuses the content type of a body.
+func UnsupportedType(detail string) *httperror.Error {
 	return &httperror.Error{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: detail}
 }
 
 // bodySchema returns the schema of a body of a content type; nil when the operation does not accept that type.
-func (op *operation) bodySchema(contentType string) *openapi3.Schema {
+func (op *Operation) bodySchema(contentType string) *openapi3.Schema {
 	name, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
 		return nil
@@ -185,6 +197,11 @@ func (op *operation) bodySchema(contentType string) *openapi3.Schema {
 		return nil
 	}
 	return media.Schema.Value
+}
+
+// CheckBody validates a body of a content type that the operation accepts.
+func (op *Operation) CheckBody(contentType string, body []byte) []fleet.Problem {
+	return checkSchema(op.bodySchema(contentType), body)
 }
 
 // checkSchema validates a body: types, required and unknown fields.
@@ -217,7 +234,7 @@ func visit(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidat
 // maxListed is the limit of problems that are collected of one body, one more than an answer has, and the length from which
 // the entries of a list are validated one by one. The validator collects all problems with their values: a million of them
 // take gigabytes.
-const maxListed = maxErrors + 1
+const maxListed = MaxProblems + 1
 
 // longest returns the length of the longest list or map in a value.
 func longest(value any) int {
@@ -264,15 +281,6 @@ func problemsInLists(schema *openapi3.Schema, value any) []fleet.Problem {
 		return schemaProblems(visit(schema, value))
 	}
 	return found
-}
-
-// decodeBody decodes a validated body.
-func decodeBody[T any](c echo.Context) (T, error) {
-	var v T
-	if err := json.Unmarshal(requestBody(c), &v); err != nil {
-		return v, fleet.Invalid([]fleet.Problem{{Detail: "the body does not match the OpenAPI document"}})
-	}
-	return v, nil
 }
 
 // schemaProblems converts the validator's errors, sorted by their place.

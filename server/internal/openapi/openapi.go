@@ -1,4 +1,15 @@
-package server
+// Package openapi validates requests against the embedded OpenAPI document.
+//
+//	method and path --> Operations.Find --> Operation: permission, mode, queue
+//	                                           |
+//	                                           v
+//	parameters, headers, body -----------> Validate --> Body
+//	                                           |
+//	                                           v
+//	                                       all problems, each with its place --> 400
+//
+// Bodies are validated by schema only; the rules of package fleet apply afterwards.
+package openapi
 
 import (
 	"fmt"
@@ -15,53 +26,52 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 )
 
-// operation is one method of one path of the OpenAPI document.
-type operation struct {
-	id          string
-	auth.Access // a Flux poll skips every step that a poll does not need
+// Operation is one method of one path of the OpenAPI document.
+type Operation struct {
+	auth.Access        // a poll skips every step that it does not need
+	ID          string // in the document
+	Write       bool   // it changes something
+	CRUDOnly    bool   // only served in mode crud
 	spec        *openapi3.Operation
 	route       *openapi3.PathItem
-	write       bool   // it changes something
-	crudOnly    bool   // only in mode crud
-	queue       string // name of its queue; empty: none
 }
 
-// operations are the operations of the API by the router's path and method.
-type operations map[string]map[string]*operation
+// Operations are the operations of the API by the router's path and method.
+type Operations map[string]map[string]*Operation
 
 var pathParameter = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 // spec is the embedded OpenAPI document, which is not changed. Parsing takes 70 ms, and a start with a seed needs it twice.
 var spec = sync.OnceValues(apiserver.GetSpec)
 
-// loadOperations returns the operations of the embedded OpenAPI document. In mode read-only it drops the schemas, because only
-// the requests of mode crud are validated.
-func loadOperations(mode string) (operations, error) {
+// Load returns the operations of the embedded OpenAPI document. Without crud it drops the schemas, because only the requests
+// of mode crud are validated.
+func Load(crud bool) (Operations, error) {
 	read := spec
-	if mode != ModeCRUD {
+	if !crud {
 		read = apiserver.GetSpec
 	}
 	doc, err := read()
 	if err != nil {
 		return nil, err
 	}
-	ops := operations{}
+	ops := Operations{}
 	for path, item := range doc.Paths.Map() {
 		path = pathParameter.ReplaceAllString(path, ":$1")
-		ops[path] = map[string]*operation{}
+		ops[path] = map[string]*Operation{}
 		for method, spec := range item.Operations() {
 			security := doc.Security
 			if spec.Security != nil {
 				security = *spec.Security
 			}
-			op := &operation{id: spec.OperationID}
+			op := &Operation{ID: spec.OperationID}
 			op.Poll = slices.Contains(spec.Tags, "flux") && strings.Contains(path, ":cluster_dns")
 			if op.Needs, err = minimumRole(security); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
-			op.write = op.Needs >= auth.Write && method != http.MethodGet
-			op.crudOnly = !slices.Contains(spec.Tags, "service") && !slices.Contains(spec.Tags, "flux")
-			if mode == ModeCRUD || !op.crudOnly && !op.Public() && !op.Poll {
+			op.Write = op.Needs >= auth.Write && method != http.MethodGet
+			op.CRUDOnly = !slices.Contains(spec.Tags, "service") && !slices.Contains(spec.Tags, "flux")
+			if crud || !op.CRUDOnly && !op.Public() && !op.Poll {
 				op.spec, op.route = spec, item
 			}
 			ops[path][method] = op
@@ -89,30 +99,31 @@ func minimumRole(security openapi3.SecurityRequirements) (least auth.Role, err e
 	return least, nil
 }
 
-func (o operations) find(method, path string) *operation {
+// Find returns the operation of a method and a path of the router; nil: there is none. HEAD is GET.
+func (o Operations) Find(method, path string) *Operation {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	return o[path][method]
 }
 
-// handleUnknown answers a request without an operation. The router's own answer would list the methods of both modes.
-func (o operations) handleUnknown(c echo.Context, mode string, next echo.HandlerFunc) error {
+// HandleUnknown answers a request without an operation. The router's own answer would list the methods of both modes.
+func (o Operations) HandleUnknown(c echo.Context, crud bool, next echo.HandlerFunc) error {
 	switch _, described := o[c.Path()]; {
 	case !described:
 		return next(c) // the documentation, or an unknown path
 	case c.Request().Method == http.MethodOptions:
-		c.Response().Header().Set(echo.HeaderAllow, o.allow(mode, c.Path()))
+		c.Response().Header().Set(echo.HeaderAllow, o.Allow(crud, c.Path()))
 		return c.NoContent(http.StatusNoContent)
 	}
 	return echo.ErrMethodNotAllowed
 }
 
-// allow returns the methods of a path, for the Allow header.
-func (o operations) allow(mode, path string) string {
+// Allow returns the methods of a path, for the Allow header.
+func (o Operations) Allow(crud bool, path string) string {
 	methods := []string{http.MethodOptions}
 	for method, op := range o[path] {
-		if mode == ModeCRUD || !op.crudOnly {
+		if crud || !op.CRUDOnly {
 			methods = append(methods, method)
 			if method == http.MethodGet {
 				methods = append(methods, http.MethodHead)
