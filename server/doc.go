@@ -10,7 +10,7 @@
 //     client does not delay the others.
 //   - Handlers return errors; errors.go alone turns them into HTTP. Messages for callers, causes for the log, secrets in neither.
 //
-// A poll as Flux Operator sends it is answered by poll_fastpath.go. All other requests take this way:
+// A poll as Flux Operator sends it is answered by internal/poll. All other requests take this way:
 //
 //	listener.go, internal/admission    limits of the connection
 //	middleware.go                      request id, log, metrics, panics; preauth.go bounds unauthenticated requests
@@ -25,7 +25,7 @@
 // To read it from the beginning:
 //
 //  1. server.go: [Config], [Server], and guard. request.go: the request that the steps pass on.
-//  2. internal/auth, then polls.go and receipts.go: the endpoints of clusters.
+//  2. internal/auth, then internal/poll, polls.go and receipts.go: the endpoints of clusters.
 //  3. documents.go: reads and changes of all kinds of documents. clusters.go, components.go and the other nouns name their kind.
 //  4. plan.go, batch.go, restore.go, revisions.go: many documents, and the history.
 //  5. status.go, revision_progress.go: the status of clusters, which package clusterstatus evaluates.

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -83,7 +84,7 @@ func toPublic(c echo.Context, err error) *httperror.Error {
 			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
 			Detail: "the store's history was replaced: changes are refused until an operator accepts it or restores the previous one; see /ready",
 		}
-	case errors.Is(err, errBehind):
+	case errors.Is(err, poll.ErrBehind):
 		return &httperror.Error{
 			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
 			Detail: "another server has served this cluster a newer revision: try again, or use another server", Headers: map[string]string{"Retry-After": "1"},

@@ -15,6 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
 )
 
 // maxEvent is the largest event in bytes. Failures of Helm have some KiB of log.
@@ -37,7 +38,7 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := findPolled(st, dns)
+	cluster, err := poll.Cluster(st, dns)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 	for _, text := range []*string{&id, &event.Object, &event.Reason, &event.Revision, &event.Message} {
 		*text = s.masker.All(*text)
 	}
-	if isPerson(c.Request()) {
+	if poll.IsPerson(c.Request()) {
 		return c.NoContent(http.StatusAccepted) // a test by a person is no event of the cluster
 	}
 	if !s.tracker.RecordEvent(cluster.ID, list, id, event, now) {
@@ -95,11 +96,11 @@ func readEvent(c echo.Context) (e fluxEvent, err error) {
 		if field.value == "" {
 			problems = append(problems, fleet.Problem{Pointer: field.at, Detail: "is required"})
 		}
-		if len(field.value) > maxInputID {
+		if len(field.value) > poll.MaxInputID {
 			problems = append(problems, fleet.Problem{Pointer: field.at, Detail: "must be at most 253 bytes"})
 		}
 	}
-	if len(e.InvolvedObject.Namespace) > maxInputID {
+	if len(e.InvolvedObject.Namespace) > poll.MaxInputID {
 		problems = append(problems, fleet.Problem{Pointer: "/involvedObject/namespace", Detail: "must be at most 253 bytes"})
 	}
 	return e, fleet.Invalid(problems)
@@ -127,7 +128,7 @@ func (e *fluxEvent) target(st *fleet.State, now time.Time) (list, id string, _ c
 	if list == "" {
 		list = fleet.KindComponent.Endpoint()
 	}
-	if _, ok := st.PolledAt(list); !ok || id == "" || len(id) > maxInputID || strings.Contains(id, "/") || !openapi.IsText(id) {
+	if _, ok := st.PolledAt(list); !ok || !poll.IsInputID(id) || strings.Contains(id, "/") {
 		return "", strings.ToValidUTF8(strings.ReplaceAll(object, "\x00", ""), "\uFFFD"), out
 	}
 	return list, id, out

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
 )
 
 const namespace = "flux_resourceset"
@@ -97,10 +98,10 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(identified)
 	m.polls = map[fleet.Kind]*series{}
 	for _, kind := range fleet.Definitions() {
-		m.polls[kind] = m.of(seriesKey{pollTemplate + kind.Endpoint(), http.MethodGet, http.StatusOK})
+		m.polls[kind] = m.of(seriesKey{poll.PathTemplate + kind.Endpoint(), http.MethodGet, http.StatusOK})
 	}
-	m.typedPolls = m.of(seriesKey{pollTemplate + ":type", http.MethodGet, http.StatusOK})
-	m.receipts = m.of(seriesKey{pollTemplate + "receipts/:list/:input_id", http.MethodGet, http.StatusOK})
+	m.typedPolls = m.of(seriesKey{poll.PathTemplate + ":type", http.MethodGet, http.StatusOK})
+	m.receipts = m.of(seriesKey{poll.PathTemplate + "receipts/:list/:input_id", http.MethodGet, http.StatusOK})
 	for _, reason := range auth.Reasons {
 		m.authFailures.WithLabelValues(reason) // so that the first increase is visible
 	}
@@ -139,8 +140,12 @@ func (m *metrics) committed(changes []fleet.Change) {
 	}
 }
 
-// pollsOf returns the series of the polls of a kind. All resource types share one, by their route.
-func (m *metrics) pollsOf(kind fleet.Kind) *series {
+// fastPoll returns the series of the polls of a kind, or of receipts if it is empty. All resource types share one, by their
+// route.
+func (m *metrics) fastPoll(kind fleet.Kind) *series {
+	if kind == "" {
+		return m.receipts
+	}
 	if own := m.polls[kind]; own != nil {
 		return own
 	}
@@ -174,21 +179,6 @@ func (m *metrics) of(key seriesKey) *series {
 func (s *series) observe(took time.Duration) {
 	s.count.Inc()
 	s.took.Observe(took.Seconds())
-}
-
-// fluxAgent is the prefix of the User-Agent of Flux Operator.
-const fluxAgent = "flux-operator/"
-
-// ownPoll reports whether a cluster's own Flux polls: the request has a token or certificate of that cluster, or the
-// User-Agent of Flux Operator. Polls by people do not count, because they prove nothing about the cluster.
-func ownPoll(r *http.Request, caller auth.Role) bool {
-	return r.Method == http.MethodGet && (caller == auth.Poll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !isPerson(r)
-}
-
-// isPerson reports whether the User-Agent is that of our programs or of a browser.
-func isPerson(r *http.Request) bool {
-	agent := r.UserAgent()
-	return strings.HasPrefix(agent, "flux-resourceset-") || strings.HasPrefix(agent, "Mozilla/")
 }
 
 // fleetCollector collects the metrics of the fleet on each scrape.

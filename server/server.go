@@ -23,6 +23,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -90,15 +91,15 @@ type History interface {
 
 // Server implements the generated ServerInterface.
 type Server struct {
-	cfg           Config
-	masker        *redact.Masker
-	auth          *auth.Authenticator
-	operations    openapi.Operations
-	metrics       *metrics
-	tracker       *clusterstatus.Tracker
-	identityCache identityCache
-	echo          *echo.Echo
-	queues        *admission.Queues
+	cfg        Config
+	masker     *redact.Masker
+	auth       *auth.Authenticator
+	polls      *poll.Responder
+	operations openapi.Operations
+	metrics    *metrics
+	tracker    *clusterstatus.Tracker
+	echo       *echo.Echo
+	queues     *admission.Queues
 	// changedInputs serves the progress of revisions.
 	changedInputs changedInputsCache
 	// The OpenAPI document in other forms, made on first use.
@@ -128,6 +129,7 @@ func New(cfg Config) (*Server, error) {
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	}
+	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, Now: cfg.Now})
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)
 	s.metrics = newMetrics(s)
 	s.queues = admission.NewQueues(func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })

@@ -39,7 +39,7 @@ func (op *Operation) Validate(c echo.Context, begin func() error) ([]byte, error
 		return nil, nil // mode read-only: no operation takes parameters
 	}
 	for _, id := range c.ParamValues() {
-		if text, err := url.PathUnescape(id); err != nil || !IsText(text) {
+		if text, err := url.PathUnescape(id); err != nil || !isText(text) {
 			return nil, echo.ErrNotFound // no document has such an id, and not every store can look for it
 		}
 	}
@@ -86,7 +86,7 @@ func (op *Operation) checkParameters(c echo.Context) []fleet.Problem {
 		}
 		for _, value := range parameterValues(c, p) {
 			switch {
-			case !IsText(value):
+			case !isText(value):
 				problems = append(problems, fleet.Problem{Detail: fmt.Sprintf("%s parameter %s: must be UTF-8, without NUL", p.In, p.Name)})
 			case value == "" && p.Name == "plan_hash": // likely an empty variable of a script; it must not disable the check
 				problems = append(problems, fleet.Problem{Detail: "query parameter plan_hash: must not be empty; leave it out, or send that of a plan"})
@@ -117,8 +117,8 @@ func parameterValues(c echo.Context, p *openapi3.Parameter) []string {
 	return nil
 }
 
-// IsText reports whether every store can keep a value as text and search for it.
-func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+// isText reports whether every store can keep a value as text and search for it.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func parameterReason(err error) string {
 	if schema, ok := errors.AsType[*openapi3.SchemaError](err); ok {
