@@ -45,6 +45,6 @@
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:
 // helmvalues defines their syntax, fieldmanagers their owners. Lists: overlay merges those of several layers. The others:
-// typeschema validates against the schemas of resource types, graph finds cycles, summary describes commits in one line,
-// parallel uses all processors.
+// typeschema validates against the schemas of resource types, rendering executes their templates, graph finds cycles, summary
+// describes commits in one line, parallel uses all processors.
 package fleet

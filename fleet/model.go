@@ -13,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/graph"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
@@ -342,13 +343,13 @@ type catalog struct {
 // no cluster needs to be checked. They are computed at the first call, once for all States with the same definitions.
 type sharedObjects struct {
 	mu sync.Mutex
-	by map[docKey][]objectRef // for each definition, the objects that another one renders too; nil: not computed yet
+	by map[docKey][]rendering.Object // for each definition, the objects that another one renders too; nil: not computed yet
 }
 
 // renderings caches the objects of a definition, until the definition or its type changes.
 type renderings struct {
 	mu   sync.Mutex
-	made map[string]rendered // by the encoded overrides of a cluster; "" for none
+	made map[string]rendering.Result // by the encoded overrides of a cluster; "" for none
 }
 
 // installation is one installed definition on a cluster, which Flux removes when the answer lacks it.

@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
@@ -69,14 +70,9 @@ func checkNamespace(c *checker, n *api.Namespace) {
 		}
 	}
 	c.oneOf("/deletion_policy", n.DeletionPolicy, policyDelete, policyOrphan)
-	if systemNamespace(n.ID) && n.DeletionPolicy == policyDelete {
+	if rendering.SystemNamespace(n.ID) && n.DeletionPolicy == policyDelete {
 		c.problem("/deletion_policy", `the system namespace %q can only be adopted with deletion_policy "orphan": taking it off a cluster would delete it`, n.ID)
 	}
-}
-
-// systemNamespace reports whether Kubernetes or Flux owns a namespace.
-func systemNamespace(id string) bool {
-	return id == "default" || id == "flux-system" || strings.HasPrefix(id, "kube-")
 }
 
 // adviseNamespaces warns of namespaces that probably exist on a cluster already.

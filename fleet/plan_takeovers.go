@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 )
 
 // The service does not connect to clusters, so it cannot know which objects exist there. Flux takes over each object that a
@@ -72,12 +74,12 @@ func (t *takeovers) compare(a affected, list *descriptor, id string) {
 	}
 	t.looked[key] = true
 	after := is.renderOn(fluxCluster(a.after.cluster), overrides)
-	var before rendered
+	var before rendering.Result
 	if was != nil {
 		before = was.renderOn(fluxCluster(a.before.cluster), wasOverrides)
 	}
-	begun := slices.DeleteFunc(slices.Clone(after.objects), func(o objectRef) bool {
-		return slices.Contains(before.objects, o) || after.handling[o].guarded || after.handling[o].opened
+	begun := slices.DeleteFunc(slices.Clone(after.Objects), func(o rendering.Object) bool {
+		return slices.Contains(before.Objects, o) || after.Handling[o].Guarded || after.Handling[o].Opened
 	})
 	if len(begun) == 0 {
 		return
@@ -89,10 +91,10 @@ func (t *takeovers) compare(a affected, list *descriptor, id string) {
 }
 
 // warning describes the objects that a definition newly renders on a cluster.
-func (t *takeovers) warning(a affected, list *descriptor, id string, begun []objectRef, after *rendered) string {
+func (t *takeovers) warning(a affected, list *descriptor, id string, begun []rendering.Object, after *rendering.Result) string {
 	var names, deleted []string
 	more := ""
-	removed := after.deleted()
+	removed := after.Deleted()
 	for i, o := range begun {
 		if i == maxTakeoversObjects {
 			more = fmt.Sprintf(" and %d more", len(begun)-i)
@@ -104,7 +106,7 @@ func (t *takeovers) warning(a affected, list *descriptor, id string, begun []obj
 		}
 		if maker, ok := t.makerOn(a.before, o); ok {
 			name += fmt.Sprintf(" (made by the %s %q until now)", t.base.kinds.noun(maker.kind), maker.id)
-		} else if o.existsEverywhere() {
+		} else if o.ExistsEverywhere() {
 			name += " (exists on every cluster)"
 		}
 		names = append(names, name)
@@ -112,7 +114,7 @@ func (t *takeovers) warning(a affected, list *descriptor, id string, begun []obj
 	fate := "Flux keeps all of them when the definition is removed"
 	if len(deleted) > 0 {
 		fate = fmt.Sprintf("when the definition is removed, Flux deletes %s, even if it existed before; the annotation %s: %s prevents that",
-			strings.Join(deleted, ", "), pruneKey, pruneDisabled)
+			strings.Join(deleted, ", "), rendering.PruneKey, rendering.PruneDisabled)
 	}
 	return fmt.Sprintf("%s %q begins to make %s%s: Flux takes over an object that exists already and removes what kubectl, helm or kustomize set and the template does not list; %s",
 		list.rules.noun, id, strings.Join(names, ", "), more, fate)
@@ -142,7 +144,7 @@ func (s *State) entryOn(has *Effective, kind Kind, id string) (map[string]json.R
 }
 
 // makerOn returns the definition that renders an object on a cluster before the change.
-func (t *takeovers) makerOn(has *Effective, o objectRef) (docKey, bool) {
+func (t *takeovers) makerOn(has *Effective, o rendering.Object) (docKey, bool) {
 	s := t.base
 	if has == nil || has.Deleted() {
 		return docKey{}, false
@@ -152,7 +154,7 @@ func (t *takeovers) makerOn(has *Effective, o objectRef) (docKey, bool) {
 		case list.hasTemplate():
 			for _, e := range has.cluster.Resources[list.field] {
 				doc := s.docs[list.kind][e.ID]
-				if doc != nil && slices.Contains(doc.value.(*resource).rendered(e.Overrides, t.work).objects, o) {
+				if doc != nil && slices.Contains(doc.value.(*resource).rendered(e.Overrides, t.work).Objects, o) {
 					return docKey{list.kind, e.ID}, true
 				}
 			}

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 )
 
 // exampleTypes returns the documented resource types: those of examples/ and of docs/resource-types.md.
@@ -159,10 +161,10 @@ func TestObjectsOfADefinition(t *testing.T) {
 	w.must(create(kind, `{"id":"a","spec":{"manifest":{"apiVersion":"apps.example.com/v1","kind":"Thing","metadata":{"name":"t","namespace":"n"}}}}`))
 	doc, _ := w.state.Get(kind, "a")
 	r := doc.value.(*resource)
-	want := []objectRef{{fluxGroup, kindResourceSet, fluxNamespace, "object-a"}, {"apps.example.com", "Thing", "n", "t"}}
-	require.Equal(t, want, r.rendered(nil, work{}).objects)
-	require.Equal(t, want, r.rendered(map[string]json.RawMessage{"state": json.RawMessage(`"absent"`)}, work{}).objects)
-	require.Equal(t, want, r.renderOn(api.FluxCluster{Name: "k"}, nil).objects)
+	want := []rendering.Object{{Group: rendering.FluxGroup, Kind: rendering.KindResourceSet, Namespace: rendering.FluxNamespace, Name: "object-a"}, {Group: "apps.example.com", Kind: "Thing", Namespace: "n", Name: "t"}}
+	require.Equal(t, want, r.rendered(nil, work{}).Objects)
+	require.Equal(t, want, r.rendered(map[string]json.RawMessage{"state": json.RawMessage(`"absent"`)}, work{}).Objects)
+	require.Equal(t, want, r.renderOn(api.FluxCluster{Name: "k"}, nil).Objects)
 }
 
 // TestTemplatesThatStall: a template cannot exhaust a processor or the memory either.
@@ -188,7 +190,7 @@ func TestTemplatesThatStall(t *testing.T) {
 			rt.compile()
 			require.NoError(t, rt.uncompiled)
 			made := rt.render("x", map[string]any{"name": "x"}, placeholderCluster)
-			require.ErrorContains(t, made.err, c.want)
+			require.ErrorContains(t, made.Err, c.want)
 		})
 	}
 }

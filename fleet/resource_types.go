@@ -13,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
@@ -97,7 +98,7 @@ func checkResourceType(c *checker, t *resourceType) {
 	checkTemplate(c, t)
 	if t.Removal == removalKeep && t.Template == "" {
 		c.warn("removal of resource type %q is %q, and the type has no template that shows it: its removals are not counted, and Flux deletes each object without the annotation %s: %s",
-			t.ID, removalKeep, pruneKey, pruneDisabled)
+			t.ID, removalKeep, rendering.PruneKey, rendering.PruneDisabled)
 	}
 	checkSetTaken(c, t.ID)
 	checkIdentity(c, t)
@@ -233,7 +234,7 @@ func checkResource(c *checker, r *resource) {
 	if len(problems) > 0 || c.work.stopped() != nil {
 		return // rendering an unchecked spec could take long
 	}
-	if made := r.rendered(nil, c.work); made.problem() != "" {
+	if made := r.rendered(nil, c.work); made.Problem() != "" {
 		c.checkRenders("/spec", r.typ(), made, "the template of the type does not fit it")
 	} else if wrong := r.typ().wrongRemoval(&made); wrong != "" {
 		c.problem("/spec", "%s", wrong)

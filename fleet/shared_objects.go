@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 )
 
 // Flux Operator applies all objects as one field manager. If two ResourceSets apply the same object, each application
@@ -18,15 +20,15 @@ func (a *descriptor) hasTemplate() bool {
 // sharedByDefinitions returns the shared objects of the State. In a new process it executes the templates of all
 // definitions, so it ends with the work, and its result is then incomplete and must not be used. The next call continues,
 // because each definition caches its objects.
-func (s *State) sharedByDefinitions(work work) map[docKey][]objectRef {
+func (s *State) sharedByDefinitions(work work) map[docKey][]rendering.Object {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	if s.shared.by != nil {
 		return s.shared.by
 	}
-	first := map[objectRef]docKey{}
-	by := map[docKey][]objectRef{}
-	note := func(o objectRef, key docKey) {
+	first := map[rendering.Object]docKey{}
+	by := map[docKey][]rendering.Object{}
+	note := func(o rendering.Object, key docKey) {
 		if !slices.Contains(by[key], o) {
 			by[key] = append(by[key], o)
 		}
@@ -40,7 +42,7 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]objectRef {
 				return nil
 			}
 			key := docKey{a.kind, id}
-			for _, o := range doc.value.(*resource).rendered(nil, work).objects {
+			for _, o := range doc.value.(*resource).rendered(nil, work).Objects {
 				if other, present := first[o]; present {
 					note(o, other)
 					note(o, key)
@@ -61,7 +63,7 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]objectRef {
 }
 
 // makerOf returns the definition of a compiled-in kind that renders an object, as the shipped templates name it.
-func (s *State) makerOf(o objectRef) (docKey, bool) {
+func (s *State) makerOf(o rendering.Object) (docKey, bool) {
 	for _, a := range s.kinds.lists[:s.kinds.compiledCount] {
 		for id := range idsBy(o, a.kind) {
 			if s.docs[a.kind][id] != nil {
@@ -73,21 +75,21 @@ func (s *State) makerOf(o objectRef) (docKey, bool) {
 }
 
 // idsBy returns the ids of definitions of a kind that may render an object.
-func idsBy(o objectRef, kind Kind) map[string]bool {
+func idsBy(o rendering.Object, kind Kind) map[string]bool {
 	ids := map[string]bool{}
 	switch kind { //nolint:exhaustive // the other kinds render no objects by themselves
 	case KindNamespace:
-		if o.group == "" && o.kind == "Namespace" {
-			ids[o.name] = true
+		if o.Group == "" && o.Kind == "Namespace" {
+			ids[o.Name] = true
 		}
 	case KindRoleBinding:
-		if o.group == "rbac.authorization.k8s.io" && o.kind == "ClusterRoleBinding" {
-			ids[o.name] = true
+		if o.Group == "rbac.authorization.k8s.io" && o.Kind == "ClusterRoleBinding" {
+			ids[o.Name] = true
 		}
 	case KindComponent:
 		for prefix, kinds := range componentObjects {
-			if o.namespace == fluxNamespace && slices.Contains(kinds, o.group+"/"+o.kind) && len(o.name) > len(prefix) && o.name[:len(prefix)] == prefix {
-				ids[o.name[len(prefix):]] = true
+			if o.Namespace == rendering.FluxNamespace && slices.Contains(kinds, o.Group+"/"+o.Kind) && len(o.Name) > len(prefix) && o.Name[:len(prefix)] == prefix {
+				ids[o.Name[len(prefix):]] = true
 			}
 		}
 	}
@@ -100,16 +102,16 @@ var componentObjects = map[string][]string{
 	"platform-": {"helm.toolkit.fluxcd.io/HelmRelease", "kustomize.toolkit.fluxcd.io/Kustomization"},
 	"charts-":   {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
 	"gated-":    {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
-	"gate-":     {fluxGroup + "/" + kindResourceSet},
+	"gate-":     {rendering.FluxGroup + "/" + rendering.KindResourceSet},
 }
 
 // madeBy returns the objects of a definition of a compiled-in kind that another definition might render too.
-func madeBy(kind Kind, id string) (objects []objectRef) {
+func madeBy(kind Kind, id string) (objects []rendering.Object) {
 	switch kind { //nolint:exhaustive // the other kinds render no objects by themselves
 	case KindNamespace:
-		return []objectRef{{"", "Namespace", "", id}}
+		return []rendering.Object{{Kind: "Namespace", Name: id}}
 	case KindRoleBinding:
-		return []objectRef{{"rbac.authorization.k8s.io", "ClusterRoleBinding", "", id}}
+		return []rendering.Object{{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding", Name: id}}
 	}
 	return nil
 }
@@ -175,7 +177,7 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 	if len(shares) == 0 && len(elsewhere) == 0 {
 		return nil
 	}
-	makers := map[objectRef]docKey{}
+	makers := map[rendering.Object]docKey{}
 	var found []Problem
 	for _, a := range s.kinds.lists {
 		for id, on := range a.entries(has) {
@@ -203,7 +205,7 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 }
 
 // conflict returns the problem of two definitions that render the same object.
-func (s *State) conflict(has *Effective, o objectRef, a, b docKey) Problem {
+func (s *State) conflict(has *Effective, o rendering.Object, a, b docKey) Problem {
 	if compareKeys(a, b) > 0 { // independent of the order on the cluster, so that it is the same problem
 		a, b = b, a
 	}
@@ -219,8 +221,8 @@ func compareKeys(a, b docKey) int {
 }
 
 // overriddenObjects returns the objects of definitions that a cluster overrides.
-func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]objectRef {
-	var out map[docKey][]objectRef
+func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]rendering.Object {
+	var out map[docKey][]rendering.Object
 	for _, a := range s.kinds.lists[s.kinds.compiledCount:] {
 		if !a.hasTemplate() {
 			continue
@@ -234,9 +236,9 @@ func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]object
 				return nil
 			}
 			r := doc.value.(*resource)
-			if objects := r.rendered(e.Overrides, work).objects; !slices.Equal(objects, r.rendered(nil, work).objects) {
+			if objects := r.rendered(e.Overrides, work).Objects; !slices.Equal(objects, r.rendered(nil, work).Objects) {
 				if out == nil {
-					out = map[docKey][]objectRef{}
+					out = map[docKey][]rendering.Object{}
 				}
 				out[docKey{a.kind, e.ID}] = objects
 			}
@@ -246,7 +248,7 @@ func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]object
 }
 
 // objectsOn returns all objects of a definition on a cluster; elsewhere holds those that the cluster's overrides change.
-func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef, work work) []objectRef {
+func (s *State) objectsOn(key docKey, elsewhere map[docKey][]rendering.Object, work work) []rendering.Object {
 	if objects, ok := elsewhere[key]; ok {
 		return objects
 	}
@@ -255,14 +257,14 @@ func (s *State) objectsOn(key docKey, elsewhere map[docKey][]objectRef, work wor
 		return nil
 	}
 	if r, ok := doc.value.(*resource); ok {
-		return r.rendered(nil, work).objects
+		return r.rendered(nil, work).Objects
 	}
 	return madeBy(key.kind, key.id)
 }
 
 // makesObject reports whether a definition renders an object on this very cluster: a template may depend on the cluster's
 // name or environment.
-func (s *State) makesObject(has *Effective, key docKey, o objectRef, work work) bool {
+func (s *State) makesObject(has *Effective, key docKey, o rendering.Object, work work) bool {
 	doc := s.docs[key.kind][key.id]
 	if doc == nil {
 		return false
@@ -274,8 +276,8 @@ func (s *State) makesObject(has *Effective, key docKey, o objectRef, work work) 
 	for _, e := range has.cluster.Resources[r.of.ID] {
 		if e.ID == key.id {
 			made := r.renderOn(fluxCluster(has.cluster), e.Overrides)
-			work.Spend(made.units() / unitsPerStep)
-			return slices.Contains(made.objects, o)
+			work.Spend(made.Units() / unitsPerStep)
+			return slices.Contains(made.Objects, o)
 		}
 	}
 	return false
@@ -283,9 +285,9 @@ func (s *State) makesObject(has *Effective, key docKey, o objectRef, work work) 
 
 // checkOwnSet refuses a definition that renders the ResourceSet or the provider of a polled list.
 func checkOwnSet(c *checker, r *resource) {
-	for _, o := range r.rendered(nil, c.work).objects {
-		if o.ownSet() && c.next.kinds.byEndpoint[o.name] != nil {
-			c.problem("/spec", "the template makes %s, which is that of the list %q itself", o, o.name)
+	for _, o := range r.rendered(nil, c.work).Objects {
+		if o.OwnSet() && c.next.kinds.byEndpoint[o.Name] != nil {
+			c.problem("/spec", "the template makes %s, which is that of the list %q itself", o, o.Name)
 		}
 	}
 }
@@ -298,7 +300,7 @@ func checkSetTaken(c *checker, id string) {
 			continue
 		}
 		for _, doc := range c.next.docs[a.kind] {
-			if slices.ContainsFunc(doc.value.(*resource).rendered(nil, c.work).objects, func(o objectRef) bool { return o.ownSet() && o.name == id }) {
+			if slices.ContainsFunc(doc.value.(*resource).rendered(nil, c.work).Objects, func(o rendering.Object) bool { return o.OwnSet() && o.Name == id }) {
 				c.problem("/id", "the %s %q makes a ResourceSet or provider of this name, and that of the type would be the same", a.rules.noun, doc.ID)
 				return
 			}

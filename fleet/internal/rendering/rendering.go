@@ -1,0 +1,210 @@
+// Package rendering executes the template of a resource type as Flux Operator does on a cluster, and returns the Kubernetes
+// objects that it makes, including those of nested ResourceSets. It does not know fleets.
+//
+// objects.go identifies objects, rendering.go executes templates within a budget, aliases.go limits YAML documents before they
+// are expanded, retained.go determines how Flux treats an object when the input is removed.
+package rendering
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
+)
+
+// maxSetName is the maximum length of the name of a ResourceSet that a template renders: the operator and the receipts
+// append to it, and labels have at most 63 characters.
+const maxSetName = 59
+
+// receiptStub replaces the template of that name, which the chart and `bootstrap` put before each template. It reads the
+// same values, and renders no object.
+const receiptStub = `<<- define "receipt" ->><<- $_ := .list ->><<- range $o := .objects ->><<- $_ := $o.apiVersion ->><<- $_ := $o.kind ->><<- $_ := $o.name ->><<- end ->><<- end ->>`
+
+// Result is the result of a template for one input.
+type Result struct {
+	Objects  []Object            // sorted, without duplicates
+	Handling map[Object]Handling // how Flux treats each object
+	nulls    []string            // places of null items in lists: Kubernetes does not read them as an empty list
+	Err      error               // the reason why the template fails
+	left     int                 // units that executions may still use, including those of nested ResourceSets
+}
+
+// Parse parses the template of a resource type.
+func Parse(text string) (*resourceset.Template, error) {
+	return resourceset.Parse(receiptStub + text)
+}
+
+// Execute executes a template on an input.
+func Execute(t *resourceset.Template, input map[string]any) Result {
+	r := Result{left: resourceset.Default.Units}
+	values, _ := numbers(input).(map[string]any)
+	r.add(t, values, enclosing{})
+	slices.SortFunc(r.Objects, compareObjects)
+	r.Objects = slices.Compact(r.Objects)
+	return r
+}
+
+// add executes a template, and those of the ResourceSets that it renders.
+func (r *Result) add(t *resourceset.Template, input map[string]any, in enclosing) {
+	const overhead = 1000 // units that any execution takes, including parsing
+	if r.left -= overhead; r.left <= 0 {
+		r.Err = fmt.Errorf("%w: it makes too many %ss with templates of their own", resourceset.ErrBudget, KindResourceSet)
+		return
+	}
+	var used int
+	text, err := t.Execute(input, resourceset.Limits{Units: r.left, Used: &used})
+	r.left -= used
+	if err != nil {
+		r.Err = err
+		return
+	}
+	for _, document := range resourceset.Documents(text) {
+		var obj map[string]any
+		err := checkAliases(document)
+		if err == nil {
+			err = yaml.Unmarshal([]byte(document), &obj)
+		}
+		if err != nil {
+			r.Err = fmt.Errorf("it makes no YAML of an object: %w", err)
+			return
+		}
+		if r.object(obj, in); r.Err != nil {
+			return
+		}
+	}
+}
+
+// object adds one object, the items of a List, or the objects of a nested ResourceSet.
+func (r *Result) object(obj map[string]any, in enclosing) {
+	const deepest = 3
+	if len(obj) == 0 {
+		return
+	}
+	kind, _ := obj["kind"].(string)
+	if items, ok := obj["items"].([]any); ok && strings.HasSuffix(kind, "List") {
+		for _, item := range items {
+			item, _ := item.(map[string]any)
+			r.object(item, in)
+		}
+		return
+	}
+	version, _ := obj["apiVersion"].(string)
+	metadata, _ := obj["metadata"].(map[string]any)
+	ref := refOf(obj, metadata)
+	switch {
+	case version == "" || kind == "" || ref.Name == "":
+		r.Err = fmt.Errorf("it makes an object without apiVersion, kind or metadata.name")
+		return
+	case ref.Group == FluxGroup && ref.Kind == KindResourceSet && len(ref.Name) > maxSetName:
+		r.Err = fmt.Errorf("it makes the %s %q, whose name has %d characters; at most %d are possible", KindResourceSet, ref.Name, len(ref.Name), maxSetName)
+		return
+	}
+	r.Objects = append(r.Objects, ref)
+	r.nulls = nullsIn(r.nulls, []string{ref.String() + ": "}, obj, false)
+	kept := in.kept || disablesPrune(metadata)
+	spec, _ := obj["spec"].(map[string]any)
+	// The objects of a ResourceSet with inputs of its own are unknown.
+	opened := ref.Group == FluxGroup && ref.Kind == KindResourceSet && in.depth < deepest && spec["inputs"] == nil && spec["inputsFrom"] == nil
+	r.handle(ref, Handling{Kept: kept, Opened: opened, Guarded: slices.Contains(in.guards, ref)})
+	if opened {
+		r.nested(spec, enclose(spec, kept, in.depth+1))
+	}
+}
+
+// nested adds the objects of a ResourceSet without inputs of its own.
+func (r *Result) nested(spec map[string]any, in enclosing) {
+	resources, _ := spec["resources"].([]any)
+	for _, resource := range resources {
+		obj, _ := resource.(map[string]any)
+		if r.object(obj, in); r.Err != nil {
+			return
+		}
+	}
+	text, _ := spec["resourcesTemplate"].(string)
+	if text == "" {
+		return
+	}
+	t, err := resourceset.Parse(text)
+	if err != nil {
+		r.Err = fmt.Errorf("the %s that it makes: %w", KindResourceSet, err)
+		return
+	}
+	r.add(t, nil, in)
+}
+
+// nullsIn returns the places of null items in lists. The path is joined only for those: keys may be long, and lists too.
+func nullsIn(found, path []string, v any, inList bool) []string {
+	const most = 5
+	if len(found) >= most {
+		return found
+	}
+	switch v := v.(type) {
+	case nil:
+		if inList {
+			found = append(found, fmt.Sprintf("%.300s", strings.Join(path, "")))
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			found = nullsIn(found, append(path, ".", key), v[key], inList)
+		}
+	case []any:
+		for i, item := range v {
+			found = nullsIn(found, append(path, "["+strconv.Itoa(i)+"]"), item, true)
+		}
+	}
+	return found
+}
+
+// numbers returns a value with its numbers as Flux Operator reads them.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return v.String()
+		}
+		if n := int64(f); float64(n) == f {
+			return n
+		}
+		return f
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[key] = numbers(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, value := range v {
+			out[i] = numbers(value)
+		}
+		return out
+	}
+	return v
+}
+
+// Failed returns the result for an input that cannot be composed.
+func Failed(err error) Result { return Result{Err: err, left: resourceset.Default.Units} }
+
+// Problem returns the reason why the template fails on an input; empty: it does not.
+func (r *Result) Problem() string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case len(r.nulls) > 0:
+		return fmt.Sprintf("it renders null in a list, which Kubernetes takes for something else than an empty list: %s; put an `if` around it", strings.Join(r.nulls, ", "))
+	}
+	return ""
+}
+
+// Units returns the number of units that the executions took.
+func (r *Result) Units() int { return resourceset.Default.Units - r.left }
