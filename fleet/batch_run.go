@@ -125,17 +125,17 @@ func (b *Batch) recordBatchOperation(op api.Operation, docs []*Document, cluster
 	if len(docs) == 0 {
 		out.Unchanged = max(1, clusters, len(op.Layers))
 	}
-	altered, rest := b.splitByEffect(docs)
-	b.tx.recordDone(doneOperation{out, altered, rest})
+	changed, rest := b.splitByEffect(docs)
+	b.tx.recordDone(doneOperation{out, changed, rest})
 }
 
 // splitByEffect splits the documents of an operation into the changed ones and the rest.
-func (b *Batch) splitByEffect(docs []*Document) (changed, rest []*Document) {
+func (b *Batch) splitByEffect(docs []*Document) (changed, rest []docKey) {
 	for _, doc := range docs {
-		if b.tx.changedByOperation[docKey{doc.Kind, doc.ID}] {
-			changed = append(changed, doc)
+		if key := (docKey{doc.Kind, doc.ID}); b.tx.changedByOperation[key] {
+			changed = append(changed, key)
 		} else {
-			rest = append(rest, doc)
+			rest = append(rest, key)
 		}
 	}
 	return changed, rest

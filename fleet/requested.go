@@ -77,8 +77,7 @@ func (tx *Tx) requestedOperations(changes []Change) (json.RawMessage, error) {
 				op.Clusters = tx.base.Begin().countClustersWith(Kind(op.Kind), op.ID)
 			}
 		} else if len(ran.changed)+len(ran.rest) > 0 {
-			op = ran.withLastingEffect(func(doc *Document) bool {
-				key := docKey{doc.Kind, doc.ID}
+			op = ran.withLastingEffect(func(key docKey) bool {
 				return changed[key] && (len(tx.requested) == 1 || tx.hasLastingChange(op, key))
 			})
 		}
@@ -102,14 +101,14 @@ func (tx *Tx) requestedOperations(changes []Change) (json.RawMessage, error) {
 
 // withLastingEffect returns the operation with its final effect: lasting reports whether a change of a document lasts until
 // the end.
-func (o doneOperation) withLastingEffect(lasting func(*Document) bool) api.RevisionOperation {
+func (o doneOperation) withLastingEffect(lasting func(docKey) bool) api.RevisionOperation {
 	op := o.RevisionOperation
-	var changed, rest []*Document
-	for _, doc := range o.changed {
-		if lasting(doc) {
-			changed = append(changed, doc)
+	var changed, rest []docKey
+	for _, key := range o.changed {
+		if lasting(key) {
+			changed = append(changed, key)
 		} else {
-			rest = append(rest, doc)
+			rest = append(rest, key)
 		}
 	}
 	rest = append(rest, o.rest...)
@@ -119,13 +118,16 @@ func (o doneOperation) withLastingEffect(lasting func(*Document) bool) api.Revis
 	case op.Clusters > 0 || op.LayerCount > 0 && op.Op != "adopt":
 		op.Unchanged = len(rest)
 	}
-	named := idsOf(slices.Concat(changed, rest))
+	var named []string
+	for _, key := range slices.Concat(changed, rest)[:min(len(changed)+len(rest), maxRequestedIDs)] {
+		named = append(named, key.id)
+	}
 	if op.Clusters > 0 && op.Selector == "" && !op.All {
-		op.ClusterIds = named[:min(len(named), maxRequestedIDs)]
+		op.ClusterIds = named
 	}
 	if op.Unchanged > 0 && op.LayerCount > 0 {
 		op.Layers = nil
-		for _, layer := range named[:min(len(named), maxRequestedIDs)] {
+		for _, layer := range named {
 			op.Layers = append(op.Layers, truncate(layer))
 		}
 	}

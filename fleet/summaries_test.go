@@ -3,8 +3,10 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,4 +127,24 @@ func TestSummariesLeaveOutUndoneOperations(t *testing.T) {
 			require.Equal(t, tc.want, inWords(w.must(runBatch(w, tc.ops...))))
 		})
 	}
+}
+
+// TestBatchReleasesIntermediateDocuments requires that a batch does not keep the versions of documents that later operations
+// replaced: many operations on a large fleet would exhaust the memory.
+func TestBatchReleasesIntermediateDocuments(t *testing.T) {
+	t.Parallel()
+	w := revertWorld(t)
+	tx := w.state.Begin()
+	b := NewBatch(tx, &w.log)
+	label := func(value string) {
+		_, err := b.Run([]api.Operation{{Op: "set_labels", All: true, Labels: []byte(`{"a":"` + value + `"}`)}})
+		require.NoError(t, err)
+	}
+	label("1")
+	intermediate := weak.Make(tx.edits[docKey{KindCluster, "k0"}])
+	require.NotNil(t, intermediate.Value())
+	label("2")
+	runtime.GC()
+	require.Nil(t, intermediate.Value())
+	runtime.KeepAlive(b)
 }

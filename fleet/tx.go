@@ -121,8 +121,9 @@ type txLayers struct {
 type doneOperation struct {
 	api.RevisionOperation
 	// changed are the documents that the operation changed, rest those that it was applied to without a change. Both are
-	// empty for an operation on one document.
-	changed, rest []*Document
+	// empty for an operation on one document. They are keys, because the versions between two operations of a batch would
+	// fill the memory.
+	changed, rest []docKey
 }
 
 // Seed is a set of documents to initialize a fleet, from a seed file or the database of another program.
