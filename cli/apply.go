@@ -8,11 +8,19 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
+
+func documentsFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name: "file", Aliases: []string{"f"},
+		Usage: "documents, from a YAML or JSON `FILE`, every such file in a directory and those below it, or - for standard input; repeat for more",
+	}
+}
 
 func pruneFlags() []cli.Flag {
 	return []cli.Flag{
@@ -66,32 +74,26 @@ func (s *session) planCommand() *cli.Command {
 
 // applyRun is one run of apply, plan or diff.
 type applyRun struct {
-	s      *session
-	c      *cli.Context
-	docs   []document
-	pruned []documentKind
-	// prunesResources: definitions of all resource types are pruned.
-	prunesResources bool
-	types           []documentKind // types of the documents, and of definitions that may be pruned
-	// found holds the fleet's versions of these documents, and all documents of the kinds to prune, by kind and id.
-	found map[string]map[string]json.RawMessage
+	s   *session
+	c   *cli.Context
+	set manifests.Set
 }
 
 func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
-	a := &applyRun{s: s, c: c}
+	set := manifests.Set{Kinds: fileKinds()}
 	mode := c.String("mode")
 	for _, word := range c.StringSlice("prune") {
-		if isResource(word) {
-			a.prunesResources = true
+		if manifests.IsResource(word) {
+			set.PruneResources = true
 			continue
 		}
-		n, ok := findKind(word)
+		k, ok := set.Kinds.Find(word)
 		if !ok {
 			return nil, args.Errorf("--prune: there is no kind %q; there are %s", word, args.ListOf(kindWords()))
 		}
-		a.pruned = append(a.pruned, n)
+		set.Prune = append(set.Prune, k)
 	}
-	prunesClusters := slices.ContainsFunc(a.pruned, func(n documentKind) bool { return n.kind == clusters.kind })
+	prunesClusters := slices.ContainsFunc(set.Prune, func(k manifests.Kind) bool { return k.Kind == clusters.kind })
 	switch {
 	case prunesClusters && mode != "uninstall" && mode != "orphan":
 		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps its objects)", clusters.name)
@@ -101,28 +103,32 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 	if _, err := arguments(c); err != nil {
 		return nil, err
 	}
+	names := c.StringSlice("file")
+	if len(names) == 0 {
+		return nil, args.Errorf("%s needs documents: use -f", c.Command.HelpName)
+	}
 	var err error
-	if a.docs, err = a.documents(c); err != nil {
+	if set.Documents, err = set.Kinds.ReadFiles(names, s.input); err != nil {
 		return nil, err
 	}
-	for _, n := range a.pruned {
-		if !slices.ContainsFunc(a.docs, func(d document) bool { return d.kind.kind == n.kind }) {
-			return nil, args.Errorf("--prune %s would delete every %s: the files contain none", n.name, n.title)
+	for _, k := range set.Prune {
+		if !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Kind == k.Kind }) {
+			return nil, args.Errorf("--prune %s would delete every %s: the files contain none", k.Name, k.Title)
 		}
 	}
-	if a.prunesResources && !slices.ContainsFunc(a.docs, func(d document) bool { return d.kind.resourceType != "" }) {
+	if set.PruneResources && !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Type != "" }) {
 		return nil, args.Errorf("--prune %s would delete every resource: the files contain none", resourceKind)
 	}
-	return a, nil
+	return &applyRun{s, c, set}, nil
 }
 
 // pruneQuestion is the text of the confirmation for --prune; empty without --prune.
 func (a *applyRun) pruneQuestion() string {
 	var titles []string
-	for _, n := range a.pruned {
-		titles = append(titles, n.title)
+	for _, n := range a.set.Prune {
+		titles = append(titles, n.Title)
 	}
-	if a.prunesResources {
+	if a.set.PruneResources {
 		titles = append(titles, resourceKind)
 	}
 	if len(titles) == 0 {
@@ -161,10 +167,10 @@ func (a *applyRun) apply(conn client, hash string) (answer, error) {
 
 // describe names the document of an operation with its file.
 func (a *applyRun) describe(op operation) string {
-	for _, d := range a.docs {
+	for _, d := range a.set.Documents {
 		fields, _ := op["document"].(map[string]json.RawMessage)
-		if op.Kind() == d.kind.kind && fields != nil && string(fields["id"]) == string(d.fields["id"]) {
-			return d.name() + " (" + d.source + ")"
+		if op.Kind() == d.Kind.Kind && fields != nil && string(fields["id"]) == string(d.Fields["id"]) {
+			return d.Name() + " (" + d.Source + ")"
 		}
 	}
 	return describeOperation(op)
@@ -201,9 +207,9 @@ func (a *applyRun) show(answer answer) error {
 			sum.Changed = append(sum.Changed, name)
 		}
 	}
-	for _, d := range a.docs {
-		if actions[d.name()] == "" {
-			sum.Unchanged = append(sum.Unchanged, d.name())
+	for _, d := range a.set.Documents {
+		if actions[d.Name()] == "" {
+			sum.Unchanged = append(sum.Unchanged, d.Name())
 		}
 	}
 	slices.Sort(sum.Unchanged)

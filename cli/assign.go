@@ -96,7 +96,7 @@ func assignedTo(c *cli.Context) (on targets, err error) {
 		if c.String(to.flag) == "" {
 			return on, args.Errorf("--%s must not be empty", to.flag)
 		}
-		if err := checkID("--"+to.flag, c.String(to.flag)); err != nil {
+		if err := args.CheckID("--"+to.flag, c.String(to.flag)); err != nil {
 			return on, err
 		}
 		*to.ids = []string{c.String(to.flag)}
@@ -156,11 +156,11 @@ func checkSameFields(n documentKind, id string, doc map[string]any, found answer
 	if err != nil {
 		return err
 	}
-	given := document{kind: n, id: id}
-	if err := json.Unmarshal(body, &given.fields); err != nil {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(body, &given); err != nil {
 		return err
 	}
-	fields, err := render.Changes(given.fields, found.body)
+	fields, err := render.Changes(given, found.body)
 	if err != nil {
 		return err
 	}

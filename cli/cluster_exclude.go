@@ -147,7 +147,7 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 			if len(operands) < 2 {
 				return args.Errorf("%s takes CLUSTER, and at least one KIND/ID", c.Command.HelpName)
 			}
-			if err := checkID("CLUSTER", operands[0]); err != nil {
+			if err := args.CheckID("CLUSTER", operands[0]); err != nil {
 				return err
 			}
 			x, err := parseExclusions(definitions(), operands[1:])
@@ -212,9 +212,9 @@ func parseExclusions(kinds []documentKind, operands []string) (exclusions, error
 		switch {
 		case name == components.name:
 			return x, args.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
-		case name == resourceKind && typed && checkID("TYPE", typeID) == nil && checkID("ID", of) == nil:
+		case name == resourceKind && typed && args.CheckID("TYPE", typeID) == nil && args.CheckID("ID", of) == nil:
 			x.resources[typeID] = append(x.resources[typeID], of)
-		case at >= 0 && checkID("ID", id) == nil:
+		case at >= 0 && args.CheckID("ID", id) == nil:
 			list := kinds[at].list
 			x.lists[list] = append(x.lists[list], id)
 		default:

@@ -141,7 +141,7 @@ func (s clusterCommands) labelCommand() *cli.Command {
 					return err
 				}
 			} else if len(operands) > 0 {
-				if err := checkID("NAME", operands[0]); err != nil {
+				if err := args.CheckID("NAME", operands[0]); err != nil {
 					return err
 				}
 				on.ids, operands = operands[:1], operands[1:]

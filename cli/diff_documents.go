@@ -3,12 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/urfave/cli/v2"
 )
 
@@ -29,11 +28,7 @@ func versionFrom(text string) (version, error) {
 			return v, args.Errorf("%q: %q is not the number of a revision", text, at)
 		}
 	}
-	kind, id, ok := strings.Cut(name, "/")
-	if isResource(kind) {
-		of, resource, named := strings.Cut(id, "/")
-		kind, id, ok = resourcePrefix+of, resource, named
-	}
+	kind, id, ok := manifests.SplitName(name)
 	if !ok {
 		return v, args.Errorf("%q is not KIND/NAME or KIND/NAME@REVISION, such as cluster/prod-01@41", text)
 	}
@@ -41,7 +36,7 @@ func versionFrom(text string) (version, error) {
 		return v, args.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), args.ListOf(kindWords()))
 	}
 	v.id = id
-	return v, checkID("NAME", id)
+	return v, args.CheckID("NAME", id)
 }
 
 func (v version) String() string {
@@ -75,26 +70,26 @@ func (s *session) diffDocuments(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var leaves [2]map[string]json.RawMessage
+	var docs [2]json.RawMessage
 	for i, side := range sides {
-		if leaves[i], err = s.leavesOf(c, conn, side); err != nil {
+		if docs[i], err = s.documentAt(c, conn, side); err != nil {
 			return err
 		}
 	}
-	d := documentDiff{Kind: sides[0].kind.kind, ID: sides[1].id, Action: "update", Fields: []render.Field{}, before: sides[0].String(), source: sides[1].String()}
-	for _, path := range render.SortedKeys(leaves[0], leaves[1]) {
-		if was, is := leaves[0][path], leaves[1][path]; string(was) != string(is) {
-			d.Fields = append(d.Fields, render.Field{Path: path, Before: was, After: is})
-		}
+	fields, err := manifests.Compare(docs[0], docs[1], "id")
+	if err != nil {
+		return err
 	}
-	if len(d.Fields) == 0 {
-		return s.printDiffs(c, []documentDiff{})
+	if len(fields) == 0 {
+		return s.printDiffs(c, []manifests.Diff{})
 	}
-	return s.printDiffs(c, []documentDiff{d})
+	return s.printDiffs(c, []manifests.Diff{{
+		Kind: sides[0].kind.kind, ID: sides[1].id, Action: "update", Fields: fields, Before: sides[0].String(), Source: sides[1].String(),
+	}})
 }
 
-// leavesOf returns the values of a document by path, without its id and the fields that the server sets.
-func (s *session) leavesOf(c *cli.Context, conn client, v version) (map[string]json.RawMessage, error) {
+// documentAt returns a document at its revision.
+func (s *session) documentAt(c *cli.Context, conn client, v version) (json.RawMessage, error) {
 	ask := url.Values{}
 	if v.revision > 0 {
 		ask = atRevision(v.revision)
@@ -106,18 +101,5 @@ func (s *session) leavesOf(c *cli.Context, conn client, v version) (map[string]j
 		ask.Set("view", "effective")
 	}
 	a, err := receive(v.kind.api.get(c.Context, conn, v.id, query(ask)))
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]json.RawMessage
-	if err := a.decode(&fields); err != nil {
-		return nil, err
-	}
-	leaves := map[string]json.RawMessage{}
-	for name, value := range fields {
-		if name != "id" && name != "layers" && !slices.Contains(readOnly, name) {
-			render.Leaves(leaves, name, value)
-		}
-	}
-	return leaves, nil
+	return a.body, err
 }

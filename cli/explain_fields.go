@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
 	"github.com/urfave/cli/v2"
@@ -92,7 +93,7 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 	}
 	names := strings.Split(path, ".")
 	kind, ok := findKind(names[0])
-	if isResource(names[0]) {
+	if manifests.IsResource(names[0]) {
 		kind, ok = resourcesOfID(""), true
 	}
 	if !ok {

@@ -274,7 +274,7 @@ func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc m
 		}
 		id = operands[0]
 	}
-	if err := checkID("NAME", id); err != nil {
+	if err := args.CheckID("NAME", id); err != nil {
 		return "", nil, err
 	}
 	doc["id"] = id
@@ -297,7 +297,7 @@ func severalArguments(c *cli.Context, name string) ([]string, error) {
 		return nil, args.Errorf("%s takes %s", c.Command.HelpName, name)
 	}
 	for _, arg := range operands {
-		if err := checkID(name, arg); err != nil {
+		if err := args.CheckID(name, arg); err != nil {
 			return nil, err
 		}
 	}
@@ -313,17 +313,9 @@ func counted(words []string) string {
 
 func checkIDs(names, operands []string) error {
 	for i, arg := range operands {
-		if err := checkID(names[i], arg); err != nil {
+		if err := args.CheckID(names[i], arg); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkID rejects ids that would change the path of the request: an empty one, or a step up.
-func checkID(name, id string) error {
-	if id == "" || id == "." || id == ".." {
-		return args.Errorf("%q cannot be a %s", id, name)
 	}
 	return nil
 }
@@ -334,7 +326,7 @@ func required(c *cli.Context, flag string) (string, error) {
 	if value == "" {
 		return "", args.Errorf("%s needs --%s", c.Command.HelpName, flag)
 	}
-	return value, checkID("--"+flag, value)
+	return value, args.CheckID("--"+flag, value)
 }
 
 // initially returns the field with another value for new assignments.

@@ -231,7 +231,7 @@ func (s *session) restoreCommand() *cli.Command {
 				if !ok {
 					return args.Errorf("there is no kind %q; there are %s", operands[1], args.ListOf(kindWords()))
 				}
-				if err := checkID("NAME", operands[2]); err != nil {
+				if err := args.CheckID("NAME", operands[2]); err != nil {
 					return err
 				}
 				op = n.operation("restore", operands[2], op)

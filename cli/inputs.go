@@ -84,7 +84,7 @@ func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkID("--type", typ); err != nil {
+	if err := args.CheckID("--type", typ); err != nil {
 		return err
 	}
 	t, err := s.inputType(c, conn, typ)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -63,6 +64,46 @@ func kindNames() []string {
 		names = append(names, n.kind)
 	}
 	return append(names, tokens.name)
+}
+
+// fileKind returns the names of the kind for files.
+func (n documentKind) fileKind() manifests.Kind {
+	return manifests.Kind{
+		Kind: n.kind, Name: n.name, Title: n.title, List: n.list, Aliases: n.aliases, Type: n.resourceType,
+		Refers: n.kind == clusters.kind || n.kind == layers.kind,
+	}
+}
+
+// fileKinds returns the compiled-in kinds for files.
+func fileKinds() manifests.Kinds {
+	var kinds manifests.Kinds
+	for _, n := range documentKinds() {
+		kinds = append(kinds, n.fileKind())
+	}
+	return kinds
+}
+
+// kindWords returns the API's names of the kinds.
+func kindWords() []string { return fileKinds().Words() }
+
+// findKind finds a kind by any of its names; resource/TYPE for the definitions of a resource type.
+func findKind(word string) (documentKind, bool) {
+	k, ok := fileKinds().Find(word)
+	if k.Type != "" {
+		return resourcesOfID(k.Type), ok
+	}
+	for _, n := range documentKinds() {
+		if n.kind == k.Kind {
+			return n, ok
+		}
+	}
+	return documentKind{}, false
+}
+
+// descriptorOf returns the descriptor of a kind that a file has.
+func descriptorOf(k manifests.Kind) documentKind {
+	n, _ := findKind(k.Kind)
+	return n
 }
 
 // nameOfKind returns the command line's name of a kind in the API.

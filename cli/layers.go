@@ -165,11 +165,6 @@ func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
 	return len(docs) > 0, err
 }
 
-// layerEntries returns the entries of a layer in the form that apply reads.
-func layerEntries(value json.RawMessage) (json.RawMessage, error) {
-	return withNulls(value, "enabled", "oci_tag", "component_path", "component_version", "values_from")
-}
-
 // shortOrigin names the document that set a value.
 func shortOrigin(source api.ValueSource) string {
 	kind := strings.ReplaceAll(source.Kind, "_", " ")

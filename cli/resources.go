@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -18,20 +19,20 @@ import (
 const (
 	// resourceKind is the kind of the definitions of all resource types in documents and operations, which have the type in a
 	// field.
-	resourceKind = "resource"
+	resourceKind = manifests.ResourceKind
 	// resourcePrefix is the prefix of the kinds of one resource type's definitions.
-	resourcePrefix = "resource/"
+	resourcePrefix = manifests.ResourcePrefix
 	// resourcesList is the field with their lists in clusters and files.
-	resourcesList = "resources"
+	resourcesList = manifests.ResourcesList
 )
 
 // resourcesOf returns the kind that a resource type makes. With the type's id alone, tables lack columns, and values of --set are
 // read as JSON where they are valid JSON.
 func resourcesOf(of api.ResourceType) documentKind {
-	id := of.ID
+	id, k := of.ID, manifests.OfType(of.ID)
 	properties := propertiesIn(of.Schema)
 	return documentKind{
-		resourceType: id, kind: resourcePrefix + id, schema: "Resource", name: resourcePrefix + id, plural: id, title: id + " resource", list: resourcesList,
+		resourceType: id, kind: k.Kind, schema: "Resource", name: k.Name, plural: id, title: k.Title, list: k.List,
 		usage:   "Definitions of your resource types, and their assignments to clusters",
 		example: "resource network-policies create podinfo --set namespace=podinfo --set ports=[9898] --cluster demo-cluster-01",
 		fields:  specFields("set", "spec", "", properties),
@@ -64,7 +65,7 @@ func (s *session) resourceCommand() *cli.Command {
 				return err
 			}
 			id := c.String("type")
-			if err := checkID(operand, id); err != nil {
+			if err := args.CheckID(operand, id); err != nil {
 				return err
 			}
 			of, err := s.typeOf(c.Context, conn, id)
@@ -274,13 +275,4 @@ func (n documentKind) entries(cluster json.RawMessage) ([]map[string]json.RawMes
 		return nil, fmt.Errorf("unexpected response of the server: %w", err)
 	}
 	return entries, nil
-}
-
-// findResourceKind finds the kind resource/TYPE of a resource type's definitions.
-func findResourceKind(word string) (documentKind, bool) {
-	id, ok := strings.CutPrefix(word, resourcePrefix)
-	if !ok || checkID("TYPE", id) != nil || strings.Contains(id, "/") {
-		return documentKind{}, false
-	}
-	return resourcesOfID(id), true
 }

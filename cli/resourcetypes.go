@@ -63,6 +63,16 @@ func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType,
 // errNoTypes: the server does not support resource types.
 var errNoTypes = errors.New("the server knows of no resource types: it is an older one, or only serves polls")
 
+// typeIDs returns the ids of typesOf.
+func (s *session) typeIDs(ctx context.Context, conn client) ([]string, error) {
+	types, err := s.typesOf(ctx, conn)
+	ids := make([]string, len(types))
+	for i, of := range types {
+		ids[i] = of.ID
+	}
+	return ids, err
+}
+
 // knownTypes is typesOf, but fails with errNoTypes.
 func (s *session) knownTypes(ctx context.Context, conn client) ([]api.ResourceType, error) {
 	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })

@@ -85,7 +85,7 @@ func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
 			return nil, args.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, args.ListOf(kindWords()))
 		}
 		id := name[slash+1:]
-		if err := checkID("--only", id); err != nil {
+		if err := args.CheckID("--only", id); err != nil {
 			return nil, err
 		}
 		documents = append(documents, n.operation("revert", id, nil))

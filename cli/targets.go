@@ -73,7 +73,7 @@ func targetsOf(c *cli.Context) (targets, error) {
 func uniqueNames(c *cli.Context, flag string) ([]string, error) {
 	var ids []string
 	for _, id := range c.StringSlice(flag) {
-		if err := checkID("--"+flag, id); err != nil {
+		if err := args.CheckID("--"+flag, id); err != nil {
 			return nil, err
 		}
 		if !slices.Contains(ids, id) {

@@ -41,3 +41,11 @@ func (e Error) Unwrap() error { return e.Err }
 func Errorf(format string, args ...any) error {
 	return Error{fmt.Errorf(format, args...)}
 }
+
+// CheckID rejects ids that would change the path of the request: an empty one, or a step up.
+func CheckID(name, id string) error {
+	if id == "" || id == "." || id == ".." {
+		return Errorf("%q cannot be a %s", id, name)
+	}
+	return nil
+}

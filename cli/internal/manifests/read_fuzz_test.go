@@ -1,4 +1,4 @@
-package cli
+package manifests
 
 import (
 	"encoding/json"
@@ -17,24 +17,24 @@ func FuzzDocuments(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		docs, err := documentsIn(data, "file.yaml")
+		docs, err := testKinds.Read(data, "file.yaml")
 		if err != nil {
 			return
 		}
 		for _, d := range docs {
-			if d.id == "" || d.kind.kind == "" {
+			if d.ID == "" || d.Kind.Kind == "" {
 				t.Fatalf("%q: a document without id or kind: %+v", data, d)
 			}
-			fields := map[string]any{"kind": d.kind.kind}
-			for name, value := range d.fields {
+			fields := map[string]any{"kind": d.Kind.Kind}
+			for name, value := range d.Fields {
 				fields[name] = value
 			}
 			text, err := json.Marshal(fields)
 			if err != nil {
 				t.Fatalf("%q: %v", data, err)
 			}
-			again, err := documentsIn(text, "again.json")
-			if err != nil || len(again) != 1 || again[0].name() != d.name() || len(again[0].fields) != len(d.fields) {
+			again, err := testKinds.Read(text, "again.json")
+			if err != nil || len(again) != 1 || again[0].Name() != d.Name() || len(again[0].Fields) != len(d.Fields) {
 				t.Fatalf("%q became %s: %v %+v", data, text, err, again)
 			}
 		}
