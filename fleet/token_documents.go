@@ -9,6 +9,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
+// Roles of tokens. Each includes the permissions of the ones before it, except that RolePoll is restricted to one cluster.
+const (
+	RolePoll  = "poll"
+	RoleRead  = "read"
+	RoleWrite = "write"
+	RoleAdmin = "admin"
+)
+
 // storedToken is a token in the log. The API shows it without the digests.
 type storedToken struct {
 	ID          string         `json:"id"`

@@ -16,14 +16,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// Roles of tokens. Each includes the permissions of the ones before it, except that RolePoll is restricted to one cluster.
-const (
-	RolePoll  = "poll"
-	RoleRead  = "read"
-	RoleWrite = "write"
-	RoleAdmin = "admin"
-)
-
 // MaxOverlap is the maximum time for which secrets from before a rotation remain valid.
 const MaxOverlap = 30 * 24 * time.Hour
 
