@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/exclusions"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -139,7 +139,7 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 		Name:      "exclude",
 		Usage:     "Exclude a cluster from entries of its layers, or include it again",
 		ArgsUsage: "CLUSTER KIND/ID...",
-		Description: "KIND/ID is " + exclusionForms(definitions()) + ". A component is switched off instead, with component disable.\n\n" +
+		Description: "KIND/ID is " + exclusions.Forms(fileKindsOf(definitions())) + ". A component is switched off instead, with component disable.\n\n" +
 			args.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
 		Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "include it again"}}, plannedFlags()),
 		Action: func(c *cli.Context) error {
@@ -150,17 +150,17 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 			if err := args.CheckID("CLUSTER", operands[0]); err != nil {
 				return err
 			}
-			x, err := parseExclusions(definitions(), operands[1:])
+			x, err := exclusions.Parse(fileKindsOf(definitions()), operands[1:])
 			if err != nil {
 				return err
 			}
 			v := kindCommands{s.session, clusters}
 			patched := func(now answer) (json.RawMessage, error) {
-				was, err := readExclusions(now.body)
+				was, err := exclusions.Read(now.body)
 				if err != nil {
 					return nil, err
 				}
-				return render.Encode(map[string]any{"excludes": x.patch(was, c.Bool("off"))})
+				return render.Encode(map[string]any{"excludes": x.Patch(was, c.Bool("off"))})
 			}
 			return v.performOn(c, change{
 				operations: func(conn client) ([]operation, error) {
@@ -184,106 +184,4 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 			})
 		},
 	}
-}
-
-// exclusions are the ids that a cluster excludes, by list and by resource type.
-type exclusions struct {
-	lists     map[string][]string
-	resources map[string][]string
-}
-
-// exclusionForms lists the forms of KIND/ID for some kinds. A component is disabled instead of excluded.
-func exclusionForms(kinds []documentKind) string {
-	var forms []string
-	for _, n := range kinds {
-		if n.kind != components.kind {
-			forms = append(forms, n.name+"/ID")
-		}
-	}
-	return strings.Join(forms, ", ") + " or resource/TYPE/ID"
-}
-
-func parseExclusions(kinds []documentKind, operands []string) (exclusions, error) {
-	x := exclusions{map[string][]string{}, map[string][]string{}}
-	for _, arg := range operands {
-		name, id, _ := strings.Cut(arg, "/")
-		typeID, of, typed := strings.Cut(id, "/")
-		at := slices.IndexFunc(kinds, func(n documentKind) bool { return n.name == name })
-		switch {
-		case name == components.name:
-			return x, args.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
-		case name == resourceKind && typed && args.CheckID("TYPE", typeID) == nil && args.CheckID("ID", of) == nil:
-			x.resources[typeID] = append(x.resources[typeID], of)
-		case at >= 0 && args.CheckID("ID", id) == nil:
-			list := kinds[at].list
-			x.lists[list] = append(x.lists[list], id)
-		default:
-			return x, args.Errorf("%q is not %s", arg, exclusionForms(kinds))
-		}
-	}
-	return x, nil
-}
-
-// readExclusions reads the exclusions of a cluster's document, including kinds that this program does not know.
-func readExclusions(cluster json.RawMessage) (exclusions, error) {
-	var doc struct {
-		Excludes map[string]json.RawMessage `json:"excludes"`
-	}
-	x := exclusions{map[string][]string{}, map[string][]string{}}
-	err := json.Unmarshal(cluster, &doc)
-	for list, raw := range doc.Excludes {
-		var ids []string
-		if list == "resources" {
-			err = errors.Join(err, json.Unmarshal(raw, &x.resources))
-			continue
-		}
-		err = errors.Join(err, json.Unmarshal(raw, &ids))
-		x.lists[list] = ids
-	}
-	if err != nil {
-		return x, fmt.Errorf("unexpected response of the server: %w", err)
-	}
-	return x, nil
-}
-
-// ids returns all exclusions in the order of their lists' names.
-func (x exclusions) ids() []string {
-	var ids []string
-	for _, lists := range []map[string][]string{x.lists, x.resources} {
-		for _, list := range render.SortedKeys(lists) {
-			ids = append(ids, lists[list]...)
-		}
-	}
-	return ids
-}
-
-// patch returns the merge patch of a cluster's excludes that adds these exclusions, or removes them (off).
-func (x exclusions) patch(was exclusions, off bool) map[string]any {
-	changed := func(have, ids []string) any {
-		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return slices.Contains(ids, id) })
-		if !off {
-			left = slices.Clone(have)
-			for _, id := range ids {
-				if !slices.Contains(left, id) {
-					left = append(left, id)
-				}
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		return left
-	}
-	patch := map[string]any{}
-	for list, ids := range x.lists {
-		patch[list] = changed(was.lists[list], ids)
-	}
-	if len(x.resources) > 0 {
-		resources := map[string]any{}
-		for typeID, ids := range x.resources {
-			resources[typeID] = changed(was.resources[typeID], ids)
-		}
-		patch["resources"] = resources
-	}
-	return patch
 }

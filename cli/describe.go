@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/exclusions"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -180,7 +181,7 @@ func (w *describer) cluster(kinds []documentKind, own, effective json.RawMessage
 	if err := json.Unmarshal(effective, &doc); err != nil {
 		return fmt.Errorf("unexpected response of the server: %w", err)
 	}
-	excluded, err := readExclusions(own)
+	excluded, err := exclusions.Read(own)
 	if err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (w *describer) cluster(kinds []documentKind, own, effective json.RawMessage
 		}
 		field(id, strings.Join(names, ", "))
 	}
-	if ids := excluded.ids(); len(ids) > 0 {
+	if ids := excluded.IDs(); len(ids) > 0 {
 		field("Excludes", strings.Join(ids, ", "))
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/exclusions"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -35,12 +36,12 @@ func TestKindsAddedInCode(t *testing.T) {
 	classes := documentKind{kind: "priorityclass", name: "priorityclass", plural: "priority classes", list: "priorityclasses", assignable: &assignable{inputs: inputType{name: "priority-classes"}}}
 	kinds := append(definitions(), classes)
 
-	x, err := parseExclusions(kinds, []string{"priorityclass/high", "namespace/podinfo"})
+	x, err := exclusions.Parse(fileKindsOf(kinds), []string{"priorityclass/high", "namespace/podinfo"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := json.RawMessage(`{"id":"c-1","excludes":{"priorityclasses":["low"],"resources":{"quotas":["small"]}}}`)
-	was, err := readExclusions(own)
+	was, err := exclusions.Read(own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +49,12 @@ func TestKindsAddedInCode(t *testing.T) {
 		false: `{"namespaces":["podinfo"],"priorityclasses":["low","high"]}`,
 		true:  `{"namespaces":null,"priorityclasses":["low"]}`,
 	} {
-		got, err := json.Marshal(x.patch(was, off))
+		got, err := json.Marshal(x.Patch(was, off))
 		if err != nil || string(got) != want {
 			t.Errorf("off=%t: %s, %v, want %s", off, got, err, want)
 		}
 	}
-	if _, err := parseExclusions(kinds, []string{"priorityclass"}); err == nil || !strings.Contains(err.Error(), "is not namespace/ID, rolebinding/ID, priorityclass/ID or resource/TYPE/ID") {
+	if _, err := exclusions.Parse(fileKindsOf(kinds), []string{"priorityclass"}); err == nil || !strings.Contains(err.Error(), "is not namespace/ID, rolebinding/ID, priorityclass/ID or resource/TYPE/ID") {
 		t.Error(err)
 	}
 

@@ -75,9 +75,11 @@ func (n documentKind) fileKind() manifests.Kind {
 }
 
 // fileKinds returns the compiled-in kinds for files.
-func fileKinds() manifests.Kinds {
+func fileKinds() manifests.Kinds { return fileKindsOf(documentKinds()) }
+
+func fileKindsOf(descriptors []documentKind) manifests.Kinds {
 	var kinds manifests.Kinds
-	for _, n := range documentKinds() {
+	for _, n := range descriptors {
 		kinds = append(kinds, n.fileKind())
 	}
 	return kinds
