@@ -54,7 +54,7 @@ func (a assignment) ownSettings(n documentKind, cluster json.RawMessage) ([]stri
 			if _, given := a.given[f.name]; given || !there {
 				continue
 			}
-			said := f.name + "=" + render.Printable(unquoted(value))
+			said := f.name + "=" + render.Printable(render.Unquoted(value))
 			if text := string(value); text != fmt.Sprint(f.initial) && !slices.Contains(own, said) { // a setting may have several flags
 				own = append(own, said)
 			}
@@ -142,13 +142,4 @@ func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignme
 	if len(names) > 0 {
 		v.note("Kept pins, or disabled: %s; --reset --plan shows them.", planview.Names(names, false))
 	}
-}
-
-// unquoted returns a value; a string without its quotes.
-func unquoted(value json.RawMessage) string {
-	var text string
-	if err := json.Unmarshal(value, &text); err != nil {
-		return string(value)
-	}
-	return text
 }

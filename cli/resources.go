@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourcetype"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -30,16 +28,16 @@ const (
 // read as JSON where they are valid JSON.
 func resourcesOf(of api.ResourceType) documentKind {
 	id, k := of.ID, manifests.OfType(of.ID)
-	properties := propertiesIn(of.Schema)
+	properties := resourcetype.In(of.Schema)
 	return documentKind{
 		resourceType: id, kind: k.Kind, schema: "Resource", name: k.Name, plural: id, title: k.Title, list: k.List,
 		usage:   "Definitions of your resource types, and their assignments to clusters",
 		example: "resource network-policies create podinfo --set namespace=podinfo --set ports=[9898] --cluster demo-cluster-01",
 		fields:  specFields("set", "spec", "", properties),
-		view:    properties.view(true),
+		view:    properties.View(true),
 		assignable: &assignable{
 			word: id, removed: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of the definition's; replaces all overrides", properties),
-			inputs: inputType{name: id, view: properties.view(false)},
+			inputs: inputType{name: id, view: properties.View(false)},
 		},
 		api: calls{path: "/resources/" + url.PathEscape(id), assignment: "/resources/" + url.PathEscape(id), settings: true, merges: true},
 	}
@@ -78,149 +76,17 @@ func (s *session) resourceCommand() *cli.Command {
 	return cmd
 }
 
-// typeProperties are the fields of the specs of a type.
-type typeProperties struct {
-	names []string            // required ones first, in the order of the schema
-	types map[string][]string // the schema's types; none for a more complex schema
-}
-
-func propertiesIn(schema json.RawMessage) typeProperties {
-	var text struct {
-		Required   []string                   `json:"required"`
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	p := typeProperties{types: map[string][]string{}}
-	if json.Unmarshal(schema, &text) != nil { // the server rejects it
-		return p
-	}
-	for _, name := range append(text.Required, render.SortedKeys(text.Properties)...) {
-		raw, ok := text.Properties[name]
-		if _, known := p.types[name]; known || !ok {
-			continue
-		}
-		p.names = append(p.names, name)
-		p.types[name] = typesIn(raw)
-	}
-	return p
-}
-
-// typesIn returns the types that a property may have.
-func typesIn(property json.RawMessage) []string {
-	var one struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(property, &one) == nil && one.Type != "" {
-		return []string{one.Type}
-	}
-	var several struct {
-		Type []string `json:"type"`
-	}
-	if json.Unmarshal(property, &several) == nil {
-		return several.Type
-	}
-	return []string{}
-}
-
-// text reports whether a property is always a string.
-func (p typeProperties) text(name string) bool {
-	return slices.Equal(p.types[name], []string{"string"})
-}
-
-// shownProperties is the number of properties in a table without -o wide.
-const shownProperties = 4
-
-// view returns the table of definitions, or of their inputs, with the scalar properties.
-func (p typeProperties) view(definitions bool) render.View {
-	var scalars []string
-	for _, name := range p.names {
-		if types := p.types[name]; len(types) > 0 && !slices.Contains(types, "object") && !slices.Contains(types, "array") {
-			scalars = append(scalars, name)
-		}
-	}
-	first := scalars[:min(len(scalars), shownProperties)]
-	header := func(names []string) []string {
-		out := make([]string, len(names))
-		for i, name := range names {
-			out[i] = strings.ToUpper(strings.ReplaceAll(name, "_", " "))
-		}
-		return out
-	}
-	v := render.View{Header: append([]string{"ID"}, header(first)...)}
-	if definitions {
-		v.Header = append(v.Header, "REVISION")
-	}
-	v.Narrow = len(v.Header)
-	v.Header = append(v.Header, header(scalars[len(first):])...)
-	if definitions {
-		v.Header = append(v.Header, "UPDATED")
-	}
-	cells := func(names []string, spec map[string]json.RawMessage) []string {
-		out := make([]string, len(names))
-		for i, name := range names {
-			out[i] = unquoted(spec[name])
-		}
-		return out
-	}
-	v.Row = render.RowOf(func(d map[string]json.RawMessage) []string {
-		if !definitions {
-			return slices.Concat([]string{unquoted(d["id"])}, cells(scalars, d))
-		}
-		var doc api.Resource
-		var spec map[string]json.RawMessage
-		_ = json.Unmarshal(d["spec"], &spec) // rowOf has checked that it is an object; another shape leaves the columns empty
-		_ = json.Unmarshal(d["updated_at"], &doc.UpdatedAt)
-		return slices.Concat([]string{unquoted(d["id"])}, cells(first, spec), []string{string(d["revision"])}, cells(scalars[len(first):], spec), []string{render.Time(doc.UpdatedAt)})
-	})
-	return v
-}
-
 // specFields are the flags that set properties of a spec: NAME=VALUE, and as JSON. Together they are one field of the document, so
 // each of them reads both.
-func specFields(flag, name, usage string, properties typeProperties) []field {
-	read := func(c *cli.Context, _ string) (any, error) { return properties.given(c, flag) }
+func specFields(flag, name, usage string, properties resourcetype.Properties) []field {
+	read := func(c *cli.Context, _ string) (any, error) {
+		return properties.Parse(flag, func(name string) []string { return stringValues(c, name) })
+	}
 	plainly := listField(flag, name, "`NAME=VALUE`: a property"+usage+"; a string if the schema requires one, else JSON; repeat for more")
 	exactly := listField(flag+"-json", name, "`NAME=JSON`: a property"+usage+"; repeat for more")
 	plainly.read, exactly.read = read, read
 	plainly.merge, exactly.merge = true, true
 	return []field{plainly, exactly}
-}
-
-// given returns the properties of the command line.
-func (p typeProperties) given(c *cli.Context, flag string) (any, error) {
-	spec := map[string]any{}
-	for _, name := range []string{flag, flag + "-json"} {
-		for _, pair := range stringValues(c, name) {
-			property, text, ok := strings.Cut(pair, "=")
-			if !ok || property == "" {
-				return nil, args.Errorf("--%s %q is not NAME=VALUE", name, pair)
-			}
-			if _, twice := spec[property]; twice {
-				return nil, args.Errorf("--%s %s is given twice", name, property)
-			}
-			value, err := valueOf(text)
-			switch {
-			case err == nil && (name != flag || !p.text(property)):
-				spec[property] = value
-			case name != flag:
-				return nil, args.Errorf("--%s %s: %w", name, property, err)
-			default:
-				spec[property] = text
-			}
-		}
-	}
-	return spec, nil
-}
-
-// valueOf reads JSON; numbers stay as written.
-func valueOf(text string) (json.RawMessage, error) {
-	parts, err := input.JSON([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("%q is not JSON: %w", text, err)
-	}
-	if len(parts) != 1 {
-		return nil, fmt.Errorf("%q is not JSON", text)
-	}
-	return parts[0], nil
 }
 
 // operation returns an operation on a document of the kind.

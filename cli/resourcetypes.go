@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourcetype"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -121,7 +122,7 @@ func (s *completer) propertiesOf(flag string) []string {
 	}
 	names := of.Overridable
 	if strings.HasPrefix(flag, "set") {
-		names = propertiesIn(of.Schema).names
+		names = resourcetype.In(of.Schema).Names
 	}
 	out := make([]string, len(names))
 	for i, name := range names {

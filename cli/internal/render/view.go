@@ -181,3 +181,12 @@ func ageOf(age time.Duration) string {
 	}
 	return strconv.Itoa(int(age/time.Second)) + "s"
 }
+
+// Unquoted returns a value; a string without its quotes.
+func Unquoted(value json.RawMessage) string {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		return string(value)
+	}
+	return text
+}
