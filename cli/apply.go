@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -43,9 +41,8 @@ func (s *session) applyCommand() *cli.Command {
 				return err
 			}
 			return s.perform(c, change{
-				operations: a.operations, describe: a.describe, description: a.pruneQuestion(), printsSummary: true,
-				request: func(conn client, hash string) (answer, error) { return a.apply(conn, hash) },
-				show:    func(_ client, answer answer) error { return a.show(answer) },
+				operations: a.operations, recomputed: true, describe: a.describe, description: a.pruneQuestion(), printsSummary: true,
+				show: func(_ client, answer answer) error { return a.show(answer) },
 			})
 		},
 	}
@@ -142,27 +139,6 @@ func (a *applyRun) pruneQuestion() string {
 		description += ", Flux keeping its objects on such clusters"
 	}
 	return description
-}
-
-// apply sends the operations. It computes them again when another client creates or deletes one of the documents at the same time.
-func (a *applyRun) apply(conn client, hash string) (answer, error) {
-	var before string
-	for range maxRaces {
-		ops, err := a.operations(conn)
-		if err != nil {
-			return answer{}, err
-		}
-		data, err := render.Encode(ops)
-		if err != nil {
-			return answer{}, err
-		}
-		result, err := a.s.sendBatch(a.c, conn, ops, hash)
-		if code := apiclient.ErrorCode(err); (code != "conflict" && code != "not_found") || string(data) == before {
-			return result, describeLocations(ops, err, a.describe)
-		}
-		before = string(data)
-	}
-	return answer{}, errors.New("other clients keep changing the same documents; try again")
 }
 
 // describe names the document of an operation with its file.

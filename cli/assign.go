@@ -60,22 +60,10 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 		}
 		return v.put(c, id, doc)
 	}
-	operations := func(conn client) ([]operation, error) {
+	ch := change{recomputed: true, operations: func(conn client) ([]operation, error) {
 		ops, err := v.ensureOperations(c, conn, id, doc)
 		return append(ops, on.operation(v.assignOperation("assign"), withID(v.documentKind, id, given))), err
-	}
-	ch := change{
-		operations: operations,
-		request: func(conn client, hash string) (answer, error) {
-			return v.retryOnConflict(func() (answer, error) {
-				ops, err := operations(conn)
-				if err != nil {
-					return answer{}, err
-				}
-				return v.batch(c, conn, ops, hash)
-			})
-		},
-	}
+	}}
 	if cluster, ok := on.single(); ok {
 		ch.show = func(conn client, _ answer) error {
 			return v.showPair(c, assignment{id: id, settings: settings, given: given}, conn, doc, cluster)
@@ -177,17 +165,6 @@ func orNone(value json.RawMessage) string {
 		return "none"
 	}
 	return string(value)
-}
-
-// retryOnConflict repeats a change that was computed from a read, when another client created or deleted the document in between.
-func (s *session) retryOnConflict(do func() (answer, error)) (a answer, err error) {
-	for range maxRaces {
-		a, err = do()
-		if code := apiclient.ErrorCode(err); code != "conflict" && code != "not_found" {
-			break
-		}
-	}
-	return a, err
 }
 
 // withID adds the id of a definition to an operation's fields.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -82,11 +83,10 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 
 // batch sends operations as one change, or with --dry-run has them checked.
 func (s *session) batch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
-	a, err := s.sendBatch(c, conn, ops, hash)
-	return a, describeLocations(ops, err, describeOperation)
+	return s.sendBatch(c, conn, ops, hash, describeOperation)
 }
 
-func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
+func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash string, describe func(operation) string) (answer, error) {
 	body := map[string]any{"operations": ops}
 	if hash != "" {
 		body["plan_hash"] = hash
@@ -95,7 +95,8 @@ func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash s
 	if err != nil {
 		return answer{}, err
 	}
-	return receive(conn.ApplyBatchWithBody(c.Context, nil, contentJSON, bytes.NewReader(data), writeEdits(c)...))
+	a, err := receive(conn.ApplyBatchWithBody(c.Context, nil, contentJSON, bytes.NewReader(data), writeEdits(c)...))
+	return a, describeLocations(ops, err, describe)
 }
 
 var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/(?:document|patch|values)\b)?(/?)`)
@@ -143,6 +144,9 @@ func describeOperation(op operation) string {
 // change is a change of the fleet that can be planned.
 type change struct {
 	operations planner
+	// recomputed: the operations depend on the fleet. They are computed again when another client creates or deletes one of the
+	// documents at the same time.
+	recomputed bool
 	// describe names the subject of an operation in errors; nil: describeOperation.
 	describe func(operation) string
 	// description describes the change in prompts. Empty: it is confirmed only if it removes something or the server requires
@@ -165,9 +169,6 @@ func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage,
 		return nil, api.Plan{}, err
 	}
 	document, plan, err := s.requestPlan(c, conn, ops)
-	if ch.describe == nil {
-		ch.describe = describeOperation
-	}
 	return document, plan, describeLocations(ops, err, ch.describe)
 }
 
@@ -176,6 +177,9 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	conn, err := s.connect(c)
 	if err != nil {
 		return err
+	}
+	if ch.describe == nil {
+		ch.describe = describeOperation
 	}
 	if c.Bool("plan") {
 		return s.showPlan(c, conn, ch)
@@ -228,14 +232,23 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 	if ch.request != nil {
 		return ch.request(conn, hash)
 	}
-	ops, err := ch.operations(conn)
-	if err != nil {
-		return answer{}, err
-	}
 	if c.String("if-match") != "" {
 		return answer{}, args.Errorf("--if-match is about one document; for more, use --plan and then --plan-hash")
 	}
-	return s.batch(c, conn, ops, hash)
+	var sent []operation
+	for range maxRaces {
+		ops, err := ch.operations(conn)
+		if err != nil {
+			return answer{}, err
+		}
+		a, err := s.sendBatch(c, conn, ops, hash, ch.describe)
+		code := apiclient.ErrorCode(err)
+		if !ch.recomputed || code != "conflict" && code != "not_found" || reflect.DeepEqual(ops, sent) {
+			return a, err
+		}
+		sent = ops
+	}
+	return answer{}, errors.New("other clients keep changing the same documents; try again")
 }
 
 // printBatch shows the response to a batch.

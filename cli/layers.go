@@ -132,24 +132,15 @@ func (s *session) adoptCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			operations := func(conn client) ([]operation, error) {
-				adopt := operation{"op": "adopt", "layers": []string{id}}
-				if len(doc) == 1 { // its id
-					return []operation{adopt}, nil
-				}
-				put, _, err := v.putOperation(c, conn, id, doc)
-				return []operation{put, adopt}, err
-			}
 			return v.perform(c, change{
-				operations: operations, description: fmt.Sprintf("move the shared settings of layer %q's clusters into it", id), unconfirmedInScripts: true,
-				request: func(conn client, hash string) (answer, error) {
-					return v.retryOnConflict(func() (answer, error) {
-						ops, err := operations(conn)
-						if err != nil {
-							return answer{}, err
-						}
-						return v.batch(c, conn, ops, hash)
-					})
+				recomputed: true, description: fmt.Sprintf("move the shared settings of layer %q's clusters into it", id), unconfirmedInScripts: true,
+				operations: func(conn client) ([]operation, error) {
+					adopt := operation{"op": "adopt", "layers": []string{id}}
+					if len(doc) == 1 { // its id
+						return []operation{adopt}, nil
+					}
+					put, _, err := v.putOperation(c, conn, id, doc)
+					return []operation{put, adopt}, err
 				},
 			})
 		},
