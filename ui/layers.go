@@ -1,9 +1,12 @@
 package ui
 
 import (
+	"encoding/json"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -31,6 +34,7 @@ func showLayers(req *pageRequest) error {
 type layerView struct {
 	frame
 	Layer       api.Layer
+	Lists       []layerList
 	Clusters    []string // the first
 	More        int
 	All         string
@@ -39,6 +43,48 @@ type layerView struct {
 	Changes     []changeRow
 	HistoryLink string
 	Delete      string // address of the form; empty: not permitted
+}
+
+// layerList holds the entries of one kind in a layer.
+type layerList struct {
+	Title   string
+	Entries []pageLink
+}
+
+// layerLists returns the lists of a layer's document: those of all kinds, and those of resource types with entries.
+func layerLists(document []byte) (lists []layerList, err error) {
+	type entry struct {
+		ID string `json:"id"`
+	}
+	var fields map[string]json.RawMessage
+	var resources struct {
+		Resources map[string][]entry `json:"resources"`
+	}
+	if err := errors.Join(json.Unmarshal(document, &fields), json.Unmarshal(document, &resources)); err != nil {
+		return nil, err
+	}
+	add := func(k kind, entries []entry) {
+		list := layerList{Title: k.title}
+		for _, e := range entries {
+			list.Entries = append(list.Entries, pageLink{e.ID, k.page(e.ID)})
+		}
+		lists = append(lists, list)
+	}
+	for _, k := range kinds {
+		raw, assigned := fields[strings.ReplaceAll(k.list, "-", "_")]
+		if !assigned {
+			continue
+		}
+		var entries []entry
+		if err := json.Unmarshal(raw, &entries); err != nil {
+			return nil, err
+		}
+		add(k, entries)
+	}
+	for _, typeID := range slices.Sorted(maps.Keys(resources.Resources)) {
+		add(resourceKind(typeID), resources.Resources[typeID])
+	}
+	return lists, nil
 }
 
 // showLayer shows one layer, its clusters and its history.
@@ -54,6 +100,9 @@ func showLayer(req *pageRequest) error {
 	view.More = len(layer.Clusters) - len(view.Clusters)
 	if layer.Selector != "" {
 		view.All += "?" + url.Values{"selector": {layer.Selector}}.Encode()
+	}
+	if view.Lists, err = layerLists(doc.Body); err != nil {
+		return err
 	}
 	view.Overrides = slices.Sorted(maps.Keys(layer.Overrides))
 	view.Patched = slices.Sorted(maps.Keys(layer.Patches))
