@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +94,46 @@ func testChanges(t *testing.T, b *bench) {
 	require.Equal(t, []fleet.Change{remove(fleet.KindNamespace, "00", all[0].After), update(fleet.KindNamespace, "01", all[1].After, body(`{}`))}, changes(3, 0, 10))
 	require.Empty(t, changes(4, 0, 10), "it changes nothing")
 	require.Empty(t, changes(5, 0, 10), "there is none")
+}
+
+// The changes of many documents are found in another way than those of few, in the same pages.
+func testDocumentLogOfMany(t *testing.T, b *bench) {
+	few := make([]fleet.DocumentName, 20)
+	bodies := make([]json.RawMessage, len(few))
+	for i := range few {
+		few[i] = fleet.DocumentName{Kind: fleet.KindNamespace, ID: fmt.Sprint(i)}
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it repeats
+	for n := range 25 {
+		changes := []fleet.Change{create(fleet.KindCluster, fmt.Sprint(n), body(`{}`))} // of no queried document
+		for _, i := range random.Perm(len(few))[:random.IntN(4)] {
+			before, after := bodies[i], body(`{"n":%d}`, n)
+			if before == nil {
+				changes = append(changes, create(fleet.KindNamespace, few[i].ID, after))
+			} else {
+				changes = append(changes, update(fleet.KindNamespace, few[i].ID, before, after))
+			}
+			bodies[i] = after
+		}
+		b.commit(changes...)
+	}
+	many := slices.Clone(few)
+	for i := range 300 {
+		many = append(many, fleet.DocumentName{Kind: fleet.KindNamespace, ID: fmt.Sprint("unknown-", i)})
+	}
+	for _, limit := range []int{1, 2, 1000} {
+		for before := fleet.Revision(26); ; {
+			want, err := b.Store.DocumentLog(b.ctx(), fleet.DocumentLogQuery{Documents: few, Before: before, Limit: limit})
+			require.NoError(t, err)
+			got, err := b.Store.DocumentLog(b.ctx(), fleet.DocumentLogQuery{Documents: many, Before: before, Limit: limit})
+			require.NoError(t, err)
+			require.Equal(t, want, got, "limit %d, before %d", limit, before)
+			if len(want.Changes) == 0 {
+				break
+			}
+			before = want.Changes[len(want.Changes)-1].Revision
+		}
+	}
 }
 
 func nilIfEmpty(commits []fleet.Commit) []fleet.Commit {

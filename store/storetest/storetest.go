@@ -53,6 +53,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"HistoryRefused", testHistoryRefused},
 		{"HistoryOfDocuments", testHistoryOfDocuments},
 		{"Changes", testChanges},
+		{"DocumentLogOfMany", testDocumentLogOfMany},
 		{"Latest", testLatest},
 		{"LongPast", testLongPast},
 		{"DamagedLog", testDamagedLog},
