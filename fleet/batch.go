@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -180,7 +181,7 @@ const maxBatchProblems = 100
 var errNotAssigned = errors.New("not assigned")
 
 // document runs an operation on one document.
-func (b *Batch) document(op api.Operation) (*Document, error) {
+func (b *Batch) document(op api.Operation, body map[string]any) (*Document, error) {
 	kind, err := b.tx.kindOf(op)
 	if err != nil {
 		return nil, err
@@ -201,7 +202,10 @@ func (b *Batch) document(op api.Operation) (*Document, error) {
 		if op.Document == nil {
 			return nil, Invalid([]Problem{{Detail: "document: is required"}})
 		}
-		doc, err := b.tx.Create(kind, op.Document)
+		if body, err = parsedBody(op.Document, body); err != nil {
+			return nil, err
+		}
+		doc, err := b.tx.CreateObject(kind, body)
 		if err == nil && op.ID != "" && op.ID != doc.ID {
 			return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("must be %q, as in the operation", op.ID)}})
 		}
@@ -210,14 +214,28 @@ func (b *Batch) document(op api.Operation) (*Document, error) {
 		if op.Document == nil {
 			return nil, Invalid([]Problem{{Detail: "document: is required"}})
 		}
-		return b.tx.Put(kind, op.ID, op.Document)
+		if body, err = parsedBody(op.Document, body); err != nil {
+			return nil, err
+		}
+		return b.tx.PutObject(kind, op.ID, body)
 	case "patch":
 		if op.Patch == nil {
 			return nil, Invalid([]Problem{{Detail: "patch: is required"}})
 		}
-		return b.tx.Patch(kind, op.ID, op.Patch)
+		if body, err = parsedBody(op.Patch, body); err != nil {
+			return nil, err
+		}
+		return b.tx.PatchObject(kind, op.ID, body)
 	}
 	return b.tx.Delete(kind, op.ID, DeleteOptions{Cascade: op.Cascade, Orphan: op.Mode == "orphan"})
+}
+
+// parsedBody returns the parsed form of a text, which is given if it is known.
+func parsedBody(text json.RawMessage, given map[string]any) (map[string]any, error) {
+	if given != nil {
+		return given, nil
+	}
+	return ParseObject(text)
 }
 
 // kindResource is the kind that operations give for all definitions of resource types; their field type names the resource

@@ -10,6 +10,12 @@ import (
 // Run runs the operations in order. Problems of all operations are reported together, with the operation's index in the
 // pointer; if all have the same code, the error has that code too.
 func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
+	return b.RunParsed(ops, make([]map[string]any, len(ops)))
+}
+
+// RunParsed is Run with the parsed documents and patches of the operations, which it does not change; nil: there is none, or
+// it is not parsed.
+func (b *Batch) RunParsed(ops []api.Operation, bodies []map[string]any) ([]api.OperationResult, error) {
 	results := make([]api.OperationResult, len(ops))
 	var failed failures
 	partial := false // a revert with conflicts made the edits without
@@ -18,7 +24,7 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 			return nil, err
 		}
 		b.tx.changedByOperation = map[docKey]bool{}
-		docs, clusters, err := b.runOne(op)
+		docs, clusters, err := b.runOne(op, bodies[i])
 		for _, d := range docs {
 			b.touched[docKey{d.Kind, d.ID}] = i
 		}
@@ -49,12 +55,12 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 }
 
 // runOne runs one operation. It returns the documents that it touched and the number of clusters it was applied to.
-func (b *Batch) runOne(op api.Operation) ([]*Document, int, error) {
+func (b *Batch) runOne(op api.Operation, body map[string]any) ([]*Document, int, error) {
 	switch {
 	case op.Mode != "" && (op.Op != "delete" || Kind(op.Kind) != KindCluster): // orphan is the opposite of uninstalling, so it must not be ignored
 		return nil, 0, Invalid([]Problem{{Detail: "mode: is for delete of kind cluster"}})
 	case slices.Contains(documentOperations, op.Op):
-		doc, err := b.document(op)
+		doc, err := b.document(op, body)
 		if err != nil {
 			return nil, 0, err
 		}

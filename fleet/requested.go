@@ -6,9 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
-
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // The operations that a commit was requested to run, as the log keeps them beside the changes: a list of 200 updated
@@ -172,20 +171,19 @@ func (c Commit) Requested() (operations []api.RevisionOperation, more, unchanged
 }
 
 // documentOperation returns an operation on one document, with the requested fields that it changed.
-func documentOperation(op string, before, after *Document, body []byte) api.RevisionOperation {
+func documentOperation(op string, before, after *Document, body map[string]any) api.RevisionOperation {
 	out := api.RevisionOperation{Op: op, Kind: string(after.Kind), ID: after.ID}
 	if bytes.Equal(before.Body, after.Body) {
-		out.Fields, out.Unchanged = fieldsOf(body), 1
+		out.Fields, out.Unchanged = fieldsOfObject(body), 1
 		return out
 	}
-	var was, is, requested map[string]json.RawMessage
-	if json.Unmarshal(before.Body, &was) != nil || json.Unmarshal(after.Body, &is) != nil || json.Unmarshal(body, &requested) != nil {
+	var was, is map[string]json.RawMessage
+	if json.Unmarshal(before.Body, &was) != nil || json.Unmarshal(after.Body, &is) != nil {
 		return out // it is only for display
 	}
-	maps.DeleteFunc(requested, func(field string, _ json.RawMessage) bool { return bytes.Equal(was[field], is[field]) })
-	if text, err := json.Marshal(requested); err == nil {
-		out.Fields = fieldsOf(text)
-	}
+	changed := maps.Clone(body)
+	maps.DeleteFunc(changed, func(field string, _ any) bool { return bytes.Equal(was[field], is[field]) })
+	out.Fields = fieldsOfObject(changed)
 	return out
 }
 
@@ -195,6 +193,11 @@ func fieldsOf(body []byte) []string {
 	if err != nil {
 		return nil
 	}
+	return fieldsOfObject(obj)
+}
+
+// fieldsOfObject is fieldsOf for a parsed body.
+func fieldsOfObject(obj map[string]any) []string {
 	var fields []string
 	for _, name := range sortedKeys(obj) {
 		if slices.Contains(readOnly, name) || name == "id" {

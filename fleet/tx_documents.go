@@ -33,7 +33,13 @@ func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := tx.create(kind, obj)
+	return tx.CreateObject(kind, obj)
+}
+
+// CreateObject is Create with a parsed body, as [ParseObject] returns it. It does not change the body, so that an edit can be
+// repeated without parsing again.
+func (tx *Tx) CreateObject(kind Kind, body map[string]any) (*Document, error) {
+	doc, err := tx.create(kind, jsontext.CopyObject(body))
 	if err == nil {
 		tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(kind), ID: doc.ID})
 	}
@@ -87,6 +93,15 @@ func (tx *Tx) endDecommission(c *api.Cluster) {
 
 // Put replaces the fields that are present in the body and not null.
 func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
+	request, err := ParseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	return tx.PutObject(kind, id, request)
+}
+
+// PutObject is Put with a parsed body, which it does not change.
+func (tx *Tx) PutObject(kind Kind, id string, body map[string]any) (*Document, error) {
 	before := tx.raw(kind, id)
 	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
 		if kind == KindLayer {
@@ -102,6 +117,15 @@ func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 
 // Patch applies an RFC 7396 merge patch.
 func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
+	request, err := ParseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	return tx.PatchObject(kind, id, request)
+}
+
+// PatchObject is Patch with a parsed body, which it does not change.
+func (tx *Tx) PatchObject(kind Kind, id string, body map[string]any) (*Document, error) {
 	before := tx.raw(kind, id)
 	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
 		return jsontext.MergePatch(stored, request).(map[string]any)
@@ -112,16 +136,13 @@ func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
 	return doc, err
 }
 
-// update changes a document by a request body; change merges the request into the stored object.
-func (tx *Tx) update(kind Kind, id string, body []byte, change func(stored, request map[string]any) map[string]any) (*Document, error) {
+// update changes a document by a request body; change merges a copy of it into the stored object.
+func (tx *Tx) update(kind Kind, id string, body map[string]any, change func(stored, request map[string]any) map[string]any) (*Document, error) {
 	before, err := tx.Get(kind, id)
 	if err != nil {
 		return nil, err
 	}
-	request, err := ParseObject(body)
-	if err != nil {
-		return nil, err
-	}
+	request := jsontext.CopyObject(body)
 	for _, f := range readOnly {
 		delete(request, f)
 	}

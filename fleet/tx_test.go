@@ -41,6 +41,53 @@ func TestDocumentSentBackChangesNothing(t *testing.T) {
 	}
 }
 
+// A parsed body is used again when a commit has to be repeated on a newer State.
+func TestParsedBodyUnchanged(t *testing.T) {
+	t.Parallel()
+	w := demo(t)
+	const settings = `{"id":null,"environment":"qa","labels":{"a":"b"},"platform_components":[{"id":"podinfo","oci_tag":"","values_from":[]}],"patches":{"podinfo":{"x":null,"y":"1"}}}`
+	bodies := map[docKey][]string{{KindCluster, "demo-cluster-01"}: {settings}}
+	for _, kind := range Kinds() {
+		for _, doc := range w.state.All(kind) {
+			body, err := jsontext.Canonical(doc.View())
+			require.NoError(t, err)
+			bodies[docKey{kind, doc.ID}] = append(bodies[docKey{kind, doc.ID}], string(body))
+		}
+	}
+	for key, texts := range bodies {
+		for _, text := range texts {
+			body, err := ParseObject([]byte(text))
+			require.NoError(t, err)
+			for name, edit := range map[string][2]func(*Tx) (*Document, error){
+				"put": {
+					func(tx *Tx) (*Document, error) { return tx.PutObject(key.kind, key.id, body) },
+					func(tx *Tx) (*Document, error) { return tx.Put(key.kind, key.id, []byte(text)) },
+				},
+				"patch": {
+					func(tx *Tx) (*Document, error) { return tx.PatchObject(key.kind, key.id, body) },
+					func(tx *Tx) (*Document, error) { return tx.Patch(key.kind, key.id, []byte(text)) },
+				},
+				"create": {
+					func(tx *Tx) (*Document, error) { tx.edits[key] = nil; return tx.CreateObject(key.kind, body) },
+					func(tx *Tx) (*Document, error) { tx.edits[key] = nil; return tx.Create(key.kind, []byte(text)) },
+				},
+			} {
+				want, wantErr := edit[1](w.state.Begin())
+				for range 2 {
+					got, err := edit[0](w.state.Begin())
+					require.Equal(t, wantErr, err, "%s %s", name, text)
+					if err == nil {
+						require.Equal(t, string(want.Body), string(got.Body), "%s %s", name, text)
+					}
+				}
+			}
+			again, err := ParseObject([]byte(text))
+			require.NoError(t, err)
+			require.Equal(t, again, body, text)
+		}
+	}
+}
+
 func TestUnknownStoredFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

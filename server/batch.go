@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -51,7 +52,8 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	if _, given := c.Request().Header["If-Match"]; given {
 		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: applies to one document, and a batch may change several; send the plan_hash of a plan"}})
 	}
-	if err := fleet.Invalid(s.misshapenDocuments(ops)); err != nil {
+	bodies := operationBodies(requestOf(c).body, len(ops))
+	if err := fleet.Invalid(s.misshapenDocuments(ops, bodies)); err != nil {
 		return fleet.Result{}, nil, err
 	}
 	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
@@ -62,7 +64,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 		tx.UseContext(requestOf(c).job.Context())
 		batch = fleet.NewBatch(tx, past)
 		var err error
-		results, err = batch.Run(ops)
+		results, err = batch.RunParsed(ops, bodies)
 		if err != nil {
 			results = nil // the problems name their operations
 		}
@@ -74,12 +76,28 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	return res, results, err
 }
 
+// operationBodies returns the parsed documents and patches in a body with n operations; nil where an operation has none.
+func operationBodies(body openapi.Body, n int) []map[string]any {
+	bodies := make([]map[string]any, n)
+	request, _ := body.Value.(map[string]any)
+	ops, _ := request["operations"].([]any)
+	for i, op := range ops {
+		fields, _ := op.(map[string]any)
+		field := "document"
+		if fields["op"] == "patch" {
+			field = "patch"
+		}
+		bodies[i], _ = fields[field].(map[string]any)
+	}
+	return bodies
+}
+
 // misshapenDocuments validates the documents and patches of operations, as the requests that create, update and patch one of
 // them are validated.
-func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
+func (s *Server) misshapenDocuments(ops []api.Operation, bodies []map[string]any) []fleet.Problem {
 	var problems []fleet.Problem
 	for i, op := range ops {
-		path, method, field, body := "/"+fleet.Kind(op.Kind).Collection(), "", "document", op.Document
+		path, method, field, given := "/"+fleet.Kind(op.Kind).Collection(), "", "document", op.Document
 		if op.Kind == "resource" {
 			path = "/resources/:type"
 		}
@@ -89,14 +107,14 @@ func (s *Server) misshapenDocuments(ops []api.Operation) []fleet.Problem {
 		case "update":
 			method, path = http.MethodPut, path+"/:id"
 		case "patch":
-			method, path, field, body = http.MethodPatch, path+"/:id", "patch", op.Patch
+			method, path, field, given = http.MethodPatch, path+"/:id", "patch", op.Patch
 		}
 		route := s.operations.Find(method, path)
-		if route == nil || body == nil {
+		if route == nil || given == nil {
 			continue // Run reports a missing document
 		}
 		at := fleet.Pointer("operations", strconv.Itoa(i), field)
-		for _, p := range route.CheckBody(echo.MIMEApplicationJSON, body) {
+		for _, p := range route.CheckValue(echo.MIMEApplicationJSON, bodies[i]) {
 			p.Pointer = at + p.Pointer
 			problems = append(problems, p)
 		}

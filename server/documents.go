@@ -117,9 +117,13 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 }
 
 func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) error {
+	body, err := requestOf(c).body.Object()
+	if err != nil {
+		return err
+	}
 	var id string
 	res, err := s.commit(c, kind, "", p, func(tx *fleet.Tx) error {
-		doc, err := tx.Create(kind, requestBody(c))
+		doc, err := tx.CreateObject(kind, body)
 		if err == nil {
 			id = doc.ID
 		}
@@ -141,17 +145,25 @@ func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) 
 }
 
 func (s *Server) putDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, force bool) error {
+	body, err := requestOf(c).body.Object()
+	if err != nil {
+		return err
+	}
 	return s.update(c, kind, id, p, func(tx *fleet.Tx) error {
 		tx.Force(force)
-		_, err := tx.Put(kind, id, requestBody(c))
+		_, err := tx.PutObject(kind, id, body)
 		return err
 	})
 }
 
 func (s *Server) patchDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, force bool) error {
+	body, err := requestOf(c).body.Object()
+	if err != nil {
+		return err
+	}
 	return s.update(c, kind, id, p, func(tx *fleet.Tx) error {
 		tx.Force(force)
-		_, err := tx.Patch(kind, id, requestBody(c))
+		_, err := tx.PatchObject(kind, id, body)
 		return err
 	})
 }

@@ -31,7 +31,7 @@ type request struct {
 	age       time.Duration // of state: see store.Replica.StateForReads
 	unfit     error         // the reason why state must not be used; nil: it may be
 	principal auth.Principal
-	body      []byte // nil: none
+	body      openapi.Body
 	job       *admission.Job
 	id        string // see requestID; empty: none yet
 	// preauth is the limit that counts this request; nil: none does.
@@ -50,8 +50,8 @@ func requestOf(c echo.Context) *request {
 // actor returns the sender of the request in the log.
 func actor(c echo.Context) string { return requestOf(c).principal.Actor }
 
-// requestBody returns the validated body.
-func requestBody(c echo.Context) []byte { return requestOf(c).body }
+// requestBody returns the text of the validated body.
+func requestBody(c echo.Context) []byte { return requestOf(c).body.Text }
 
 // decodeBody decodes a validated body.
 func decodeBody[T any](c echo.Context) (T, error) {
@@ -175,7 +175,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	}
 	var res fleet.Result
 	var err error
-	if len(r.body) > admission.LargeBody && !meta.DryRun {
+	if len(r.body.Text) > admission.LargeBody && !meta.DryRun {
 		// A large body may take seconds until a problem is found. A dry run finds it first, while others can commit.
 		rehearsal := meta
 		rehearsal.DryRun = true

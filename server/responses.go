@@ -8,6 +8,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/labstack/echo/v4"
 
+	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) sendBuffered(c echo.Context, answer *response.Compressed) error
 // jobs.
 func (s *Server) send(c echo.Context, answer *response.Compressed) error {
 	r := requestOf(c)
-	r.state, r.body = nil, nil
+	r.state, r.body = nil, openapi.Body{}
 	r.job.Leave()
 	h := c.Response().Header()
 	h[response.HeaderContentType], h[response.HeaderVary] = response.ContentJSON, response.VaryEncoding

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/labstack/echo/v4"
@@ -13,19 +12,8 @@ import (
 // Users paste secrets where a reason, an id or a name belongs. A commit stays in the history, and logs are copied to other systems,
 // so requests with a recognizable secret are refused.
 
-// labels are the texts of a body that are shown in lists, logs and the history.
-type labels struct {
-	ID           string   `json:"id"`
-	Name         string   `json:"name"`
-	Description  string   `json:"description"`
-	Reason       string   `json:"reason"`
-	FieldManager string   `json:"field_manager"`
-	ClusterID    string   `json:"cluster_id"`
-	ClusterName  string   `json:"cluster_name"`
-	Document     *labels  `json:"document"`
-	Operations   []labels `json:"operations"`
-	ClusterIDs   []string `json:"cluster_ids"`
-}
+// labels are the fields of a body whose texts are shown in lists, logs and the history.
+var labels = []string{"id", "name", "description", "reason", "field_manager", "cluster_id", "cluster_name"}
 
 // rejectSecrets refuses a request that has a secret in such a text, in a header or in the path.
 func (s *Server) rejectSecrets(c echo.Context) error {
@@ -43,26 +31,29 @@ func (s *Server) rejectSecrets(c echo.Context) error {
 	for _, id := range c.ParamValues() {
 		look("", "the path: ", id)
 	}
-	var body labels
-	_ = json.Unmarshal(requestBody(c), &body) // validate refuses a body of another form
-	body.visit("", func(pointer, text string) { look(pointer, "", text) })
+	visitLabels(requestOf(c).body.Value, "", func(pointer, text string) { look(pointer, "", text) })
 	return fleet.Invalid(problems)
 }
 
-// visit visits the texts with their JSON pointers.
-func (n *labels) visit(at string, visit func(pointer, text string)) {
-	for field, text := range map[string]string{
-		"id": n.ID, "name": n.Name, "description": n.Description, "reason": n.Reason, "field_manager": n.FieldManager, "cluster_id": n.ClusterID, "cluster_name": n.ClusterName,
-	} {
-		visit(at+"/"+field, text)
+// visitLabels visits such texts with their JSON pointers, also in the operations of a batch and in their documents.
+func visitLabels(body any, at string, visit func(pointer, text string)) {
+	object, _ := body.(map[string]any)
+	for _, field := range labels {
+		if text, ok := object[field].(string); ok {
+			visit(at+"/"+field, text)
+		}
 	}
-	for i, id := range n.ClusterIDs {
-		visit(fmt.Sprintf("%s/cluster_ids/%d", at, i), id)
+	ids, _ := object["cluster_ids"].([]any)
+	for i, id := range ids {
+		if text, ok := id.(string); ok {
+			visit(fmt.Sprintf("%s/cluster_ids/%d", at, i), text)
+		}
 	}
-	if n.Document != nil {
-		n.Document.visit(at+"/document", visit)
+	if document := object["document"]; document != nil {
+		visitLabels(document, at+"/document", visit)
 	}
-	for i := range n.Operations {
-		n.Operations[i].visit(fmt.Sprintf("%s/operations/%d", at, i), visit)
+	operations, _ := object["operations"].([]any)
+	for i, op := range operations {
+		visitLabels(op, fmt.Sprintf("%s/operations/%d", at, i), visit)
 	}
 }

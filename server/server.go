@@ -217,7 +217,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := s.authenticate(r); err != nil {
 			return err
 		}
-		if op.Write || r.body != nil {
+		if op.Write || r.body.Text != nil {
 			if err := s.rejectSecrets(r); err != nil {
 				return err
 			}

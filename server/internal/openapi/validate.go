@@ -32,29 +32,49 @@ const maxBody = 4 << 20
 const MaxProblems = 1000
 
 // Validate validates the parameters and the body of a request against the OpenAPI document, and reports all problems. It
-// returns the body; nil: there is none. It calls begin before it validates a body, because that takes many times the size of
+// returns the body. It calls begin before it validates a body, because that takes many times the size of
 // the body.
-func (op *Operation) Validate(c echo.Context, begin func() error) ([]byte, error) {
+func (op *Operation) Validate(c echo.Context, begin func() error) (Body, error) {
 	if op.spec == nil {
-		return nil, nil // mode read-only: no operation takes parameters
+		return Body{}, nil // mode read-only: no operation takes parameters
 	}
 	for _, id := range c.ParamValues() {
 		if text, err := url.PathUnescape(id); err != nil || !isText(text) {
-			return nil, echo.ErrNotFound // no document has such an id, and not every store can look for it
+			return Body{}, echo.ErrNotFound // no document has such an id, and not every store can look for it
 		}
 	}
 	problems := op.checkParameters(c)
-	body, err := op.readBody(c)
+	text, err := op.readBody(c)
 	if err != nil {
-		return nil, err
+		return Body{}, err
 	}
 	if err := begin(); err != nil {
-		return nil, err
+		return Body{}, err
 	}
-	if body != nil {
-		problems = append(problems, checkSchema(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body)...)
+	body := Body{Text: text}
+	if text != nil {
+		var found []fleet.Problem
+		if body.Value, found = parse(text); found == nil {
+			found = checkValue(op.bodySchema(c.Request().Header.Get(echo.HeaderContentType)), body.Value)
+		}
+		problems = append(problems, found...)
 	}
 	return body, fleet.Invalid(problems)
+}
+
+// Body is a validated body. It is parsed once, and its value must not be changed.
+type Body struct {
+	Text  []byte // nil: there is none
+	Value any    // as [fleet.ParseJSON] returns it
+}
+
+// Object returns the value, which must be an object.
+func (b Body) Object() (map[string]any, error) {
+	obj, ok := b.Value.(map[string]any)
+	if !ok {
+		return nil, fleet.Invalid([]fleet.Problem{{Detail: "must be a JSON object"}})
+	}
+	return obj, nil
 }
 
 func (op *Operation) checkParameters(c echo.Context) []fleet.Problem {
@@ -199,21 +219,21 @@ func (op *Operation) bodySchema(contentType string) *openapi3.Schema {
 	return media.Schema.Value
 }
 
-// CheckBody validates a body of a content type that the operation accepts.
-func (op *Operation) CheckBody(contentType string, body []byte) []fleet.Problem {
-	return checkSchema(op.bodySchema(contentType), body)
+// CheckValue validates a parsed body of a content type that the operation accepts: types, required and unknown fields.
+func (op *Operation) CheckValue(contentType string, value any) []fleet.Problem {
+	return checkValue(op.bodySchema(contentType), value)
 }
 
-// checkSchema validates a body: types, required and unknown fields.
-func checkSchema(schema *openapi3.Schema, body []byte) []fleet.Problem {
-	value, err := fleet.ParseJSON(body)
-	if err != nil {
-		if invalid, ok := errors.AsType[*fleet.Error](err); ok {
-			return invalid.Problems
-		}
-		return []fleet.Problem{{Detail: err.Error()}}
+// parse parses a body.
+func parse(text []byte) (any, []fleet.Problem) {
+	value, err := fleet.ParseJSON(text)
+	if err == nil {
+		return value, nil
 	}
-	return checkValue(schema, value)
+	if invalid, ok := errors.AsType[*fleet.Error](err); ok {
+		return nil, invalid.Problems
+	}
+	return nil, []fleet.Problem{{Detail: err.Error()}}
 }
 
 // checkValue validates a parsed body.
