@@ -15,7 +15,7 @@ const adviseAnswerBytes = MaxAnswerBytes * 7 / 10
 func (s *State) bound(d *Effective, a *descriptor) int {
 	n := envelopeBytes + a.overrideBound(d)
 	for id := range a.eachID(d) {
-		if def, ok := s.docs[a.kind][id]; ok {
+		if def, ok := s.definition(d, a.kind, id); ok {
 			n += def.bound + d.block + receiptBytes
 		}
 	}

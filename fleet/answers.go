@@ -15,7 +15,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 		return nil, fmt.Errorf("%q is not a kind of definition", kind)
 	}
 	e := s.Effective(d)
-	if a := e.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(list, a)) {
+	if a := e.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(e, list, a)) {
 		a.current.Store(s.id)
 		return a, nil
 	}
@@ -54,9 +54,9 @@ func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
 }
 
 // stillMadeOf reports whether all definitions that an answer depends on are unchanged in this State.
-func (s *State) stillMadeOf(list *descriptor, a *Answer) bool {
+func (s *State) stillMadeOf(e *Effective, list *descriptor, a *Answer) bool {
 	for _, dep := range a.deps {
-		if s.docs[list.kind][dep.ID] != dep {
+		if doc, _ := s.definition(e, list.kind, dep.ID); doc != dep {
 			return false
 		}
 	}
@@ -68,7 +68,7 @@ func (s *State) stillMadeOf(list *descriptor, a *Answer) bool {
 func (s *State) inputs(d *Effective, list *descriptor, only map[string]bool) ([]input, []*Document, error) {
 	var deps []*Document
 	for id := range list.eachID(d) {
-		def, ok := s.docs[list.kind][id]
+		def, ok := s.definition(d, list.kind, id)
 		if !ok {
 			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.id, list.rules.noun, id)
 		}

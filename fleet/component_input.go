@@ -134,7 +134,7 @@ func checkClusterPatches(c *checker, has *Effective, id string) {
 			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 		}
 	}
-	doc, ok := c.next.Get(KindComponent, id)
+	doc, ok := c.next.definition(has, KindComponent, id)
 	if !ok {
 		return // reported at the assignment
 	}
@@ -170,7 +170,7 @@ func adviseComponentsOn(c *checker, has *Effective) {
 	var assigned map[string]bool    // built for the first dependency
 	releases := map[string]string{} // component by release name, if several components use the name
 	for _, e := range cl.PlatformComponents {
-		doc, ok := c.next.Get(KindComponent, e.ID)
+		doc, ok := c.next.definition(has, KindComponent, e.ID)
 		if !ok {
 			continue
 		}

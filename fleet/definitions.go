@@ -90,7 +90,7 @@ func (s *inputContext) components() map[string]string {
 	}
 	s.types = map[string]string{}
 	for _, e := range s.cluster.cluster.PlatformComponents {
-		if doc, ok := s.state.Get(KindComponent, e.ID); ok && e.Enabled {
+		if doc, ok := s.state.definition(s.cluster, KindComponent, e.ID); ok && e.Enabled {
 			s.types[e.ID] = doc.Component().Type
 		}
 	}
@@ -303,7 +303,7 @@ func (d definition[D, E, I]) appendInstallations(out []installation, s *State, c
 		}
 		one := installation{Kind: d.kind, ID: d.entryID(e)}
 		if d.deployment != nil {
-			doc, ok := s.Get(d.kind, one.ID)
+			doc, ok := s.definition(cluster, d.kind, one.ID)
 			if !ok {
 				continue
 			}

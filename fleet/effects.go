@@ -233,7 +233,7 @@ func (a affected) changedIDs(next *State, list *descriptor) map[string]bool {
 		return look
 	}
 	for id := range list.eachID(a.after) {
-		doc, ok := next.Get(list.kind, id)
+		doc, ok := next.definition(a.after, list.kind, id)
 		if changed[id] || ok && slices.ContainsFunc(list.dependsOn(doc), func(dep string) bool { return changed[dep] || toggled[dep] }) {
 			look[id] = true
 		}

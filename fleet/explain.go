@@ -49,7 +49,8 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 			if err := context.Cause(ctx); err != nil {
 				return out, err
 			}
-			values, err := s.explain(of, a, in, places, pointer)
+			doc, _ := s.definition(has, a.kind, in.id) // the input was built from it
+			values, err := explainInput(of, doc, in, places, pointer)
 			if err != nil {
 				return out, err
 			}
@@ -101,13 +102,12 @@ func (a *descriptor) explainList() (explain.List, error) {
 	return out, nil
 }
 
-// explain explains the values of one input.
-func (s *State) explain(of explain.List, a *descriptor, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
+// explainInput explains the values of one input, which was built from a definition.
+func explainInput(of explain.List, doc *Document, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
 	obj, err := unstructured.FromValue(in.value)
 	if err != nil {
 		return nil, err
 	}
-	doc := s.docs[a.kind][in.id]
 	def, err := doc.place()
 	if err != nil {
 		return nil, err

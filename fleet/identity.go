@@ -131,7 +131,7 @@ func (s *State) typedInputs(cluster *Effective, kind Kind) map[string]resourceIn
 	entries := cluster.cluster.Resources[typeID]
 	inputs := make(map[string]resourceInput, len(entries))
 	for i := range entries {
-		doc, ok := s.Get(kind, entries[i].ID)
+		doc, ok := s.definition(cluster, kind, entries[i].ID)
 		if !ok {
 			continue
 		}

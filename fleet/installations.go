@@ -51,7 +51,7 @@ func (s *State) InstallCount(d *Document) int {
 func (s *State) installed(cluster *Effective, now time.Time) []installation {
 	return slices.DeleteFunc(s.desiredInstallations(cluster), func(i installation) bool {
 		a := s.kinds.descriptor(i.Kind)
-		doc, ok := s.Get(i.Kind, i.ID)
+		doc, ok := s.definition(cluster, i.Kind, i.ID)
 		return a.mayBeKept && (!ok || a.kept(doc, now))
 	})
 }

@@ -79,7 +79,7 @@ func checkNamespace(c *checker, n *api.Namespace) {
 func adviseNamespaces(c *checker, on *clusterCheck) {
 	for _, ref := range on.effective.cluster.Namespaces {
 		// A namespace with the policy orphan, or one of Kubernetes' own, is expected to exist already.
-		if doc, ok := c.next.Get(KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
+		if doc, ok := c.next.definition(on.effective, KindNamespace, ref.ID); ok && doc.namespace().DeletionPolicy == policyOrphan {
 			c.warn("namespace %q is adopted where it exists: Flux removes labels and annotations that kubectl, helm or kustomize set on it and its definition does not list, those of pod security and istio too; list what must stay", ref.ID)
 		}
 	}

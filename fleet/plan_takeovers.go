@@ -131,8 +131,12 @@ func (t *takeovers) all() []string {
 // entryOn returns a definition of a resource type and the overrides of a cluster that has it; nil if the cluster does not
 // have it.
 func (s *State) entryOn(has *Effective, kind Kind, id string) (map[string]json.RawMessage, *resource) {
-	list, doc := s.kinds.byKind[kind], s.docs[kind][id]
-	if has == nil || doc == nil || list == nil || !list.hasTemplate() {
+	list := s.kinds.byKind[kind]
+	if has == nil || list == nil || !list.hasTemplate() {
+		return nil, nil
+	}
+	doc, ok := s.definition(has, kind, id)
+	if !ok {
 		return nil, nil
 	}
 	for _, e := range has.cluster.Resources[list.field] {
@@ -153,8 +157,8 @@ func (t *takeovers) makerOn(has *Effective, o rendering.Object) (docKey, bool) {
 		switch {
 		case list.hasTemplate():
 			for _, e := range has.cluster.Resources[list.field] {
-				doc := s.docs[list.kind][e.ID]
-				if doc != nil && slices.Contains(doc.value.(*resource).rendered(e.Overrides, t.work).Objects, o) {
+				doc, ok := s.definition(has, list.kind, e.ID)
+				if ok && slices.Contains(doc.value.(*resource).rendered(e.Overrides, t.work).Objects, o) {
 					return docKey{list.kind, e.ID}, true
 				}
 			}

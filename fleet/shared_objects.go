@@ -228,8 +228,8 @@ func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]render
 			continue
 		}
 		for _, e := range has.cluster.Resources[a.field] {
-			doc := s.docs[a.kind][e.ID]
-			if len(e.Overrides) == 0 || doc == nil {
+			doc, ok := s.definition(has, a.kind, e.ID)
+			if len(e.Overrides) == 0 || !ok {
 				continue
 			}
 			if work.stopped() != nil {

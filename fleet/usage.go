@@ -23,11 +23,12 @@ func running(p *api.PlatformComponent, e *api.ComponentAssignment) api.Component
 
 // Running returns the variant of a component that a cluster runs; not ok if the component is not assigned to it.
 func (s *State) Running(cluster *Document, component string) (runs api.ComponentVariant, ok bool) {
-	doc, present := s.Get(KindComponent, component)
+	e := s.Effective(cluster)
+	doc, present := s.definition(e, KindComponent, component)
 	if !present {
 		return runs, false
 	}
-	entries := s.Effective(cluster).Cluster().PlatformComponents
+	entries := e.Cluster().PlatformComponents
 	at := slices.IndexFunc(entries, func(e api.ComponentAssignment) bool { return e.ID == component })
 	if at < 0 {
 		return runs, false
