@@ -9,14 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/parallel"
 )
 
-// definitionsDiffer reports whether a commit changes the objects that definitions render.
-func (s *State) definitionsDiffer(changed map[Kind]bool) bool {
-	if changed[KindResourceType] {
-		return true
-	}
-	return slices.ContainsFunc(s.kinds.lists, func(a *descriptor) bool { return changed[a.kind] })
-}
-
 // state is NewState for the kinds of the set.
 func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
 	types, records, err := ks.types(records)
@@ -241,4 +233,12 @@ func (s *State) rereadResources(before *State, copied map[Kind]bool) error {
 func indexedDiffers(before, after *Document) bool {
 	return before == nil || after == nil || before.Deleted() != after.Deleted() ||
 		before.Cluster().ClusterDNS != after.Cluster().ClusterDNS
+}
+
+// definitionsDiffer reports whether a commit changes the objects that definitions render.
+func (s *State) definitionsDiffer(changed map[Kind]bool) bool {
+	if changed[KindResourceType] {
+		return true
+	}
+	return slices.ContainsFunc(s.kinds.lists, func(a *descriptor) bool { return changed[a.kind] })
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
+// Components on a cluster: its entry, its patches, and the input that both are merged into.
+
+// Upper bounds of the size, in bytes, of parts of an encoded input without their values.
 const (
 	entryBytes      = len(`{"id":"","enabled":false,"oci_tag":"","component_path":"","component_version":""},`)
 	referenceBytes  = len(`{"kind":"ConfigMap","name":"","values_key":"","optional":false},`)
 	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
 )
-
-// Components on a cluster: its entry, its patches, and the input that both are merged into.
 
 // normalizeAssignment sets the defaults of an entry and omits its unset fields.
 func normalizeAssignment(entry map[string]any) {

@@ -8,8 +8,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-type counter int
-
 // ParseJSON parses untrusted JSON into maps, slices, strings, booleans and json.Number; see [jsontext.Parse].
 func ParseJSON(body []byte) (any, error) {
 	v, problems := jsontext.Parse(body)
@@ -110,5 +108,8 @@ func encodedSize(v any) int {
 	}
 	return int(n)
 }
+
+// counter counts the bytes that are written to it.
+type counter int
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }

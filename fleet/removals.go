@@ -10,79 +10,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// leavesList returns the filtered list of clusters that a cluster leaves while it stays in the fleet; "" for none.
-func (r Result) leavesList(before *Effective) string {
-	if before == nil || before.Deleted() || len(r.filters.Filters) == 0 && !r.filters.Unknown {
-		return ""
-	}
-	was, is := r.base.docs[KindCluster][before.id], r.State.docs[KindCluster][before.id]
-	if was == is || is == nil || is.Deleted() {
-		return ""
-	}
-	a, b := was.Cluster(), is.Cluster()
-	if a.Environment == b.Environment && maps.Equal(a.Labels, b.Labels) {
-		return ""
-	}
-	if r.filters.Unknown {
-		return "a filtered list of clusters (which ones are polled is not known yet)"
-	}
-	at := slices.IndexFunc(r.filters.Filters, func(f ClusterFilter) bool { return f.Matches(a) && !f.Matches(b) })
-	if at < 0 {
-		return ""
-	}
-	return "the list of clusters with " + r.filters.Filters[at].String()
-}
-
-// leavesEnvironment returns the protected environment that a cluster, or the name it polls by, leaves; "" for none.
-func (r Result) leavesEnvironment(a affected) string {
-	if a.before == nil || a.before.Deleted() || !slices.Contains(r.base.rules.Protected, a.before.cluster.Environment) {
-		return ""
-	}
-	after := a.after
-	if after == nil {
-		if doc, ok := r.State.Get(KindCluster, a.before.id); ok {
-			after = r.State.Effective(doc)
-		}
-	}
-	if after == nil || after.Deleted() || after.cluster.Environment == a.before.cluster.Environment {
-		return ""
-	}
-	return a.before.cluster.Environment
-}
-
-// addDeparture records that a cluster which stays in the fleet leaves a list from which it is provisioned, or a protected
-// environment. It returns the removals that this counts as if the cluster loses nothing else.
-func (l *removals) addDeparture(r Result, a affected, loses bool) []installation {
-	environment, list := r.leavesEnvironment(a), r.leavesList(a.before)
-	if environment != "" {
-		l.mustConfirm = append(l.mustConfirm, fmt.Sprintf("cluster %q leaves the protected environment %q", a.before.id, environment))
-		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves the protected environment %q, whose protection ends for it", a.before.id, environment))
-	}
-	if list != "" {
-		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves %s: a management cluster that provisions from it may delete the cluster", a.before.id, list))
-	}
-	switch {
-	case loses || environment == "" && list == "":
-		return nil
-	case environment != "":
-		l.moving++
-	default:
-		l.unlisted++
-	}
-	return []installation{{Kind: KindCluster, ID: a.before.id}}
-}
-
-// recreationReason returns the reason why a change must be confirmed that creates a deleted resource type again; "" if no
-// object is uninstalled by it.
-func (r Result) recreationReason(a affected, removed []installation) string {
-	for _, i := range removed {
-		if typeID, ok := i.Kind.ResourceType(); ok && r.base.kinds.byKind[i.Kind] == nil && a.before != nil {
-			return fmt.Sprintf("resource type %q is there again: cluster %q has kept objects of it since it was deleted, and Flux would uninstall them", typeID, a.before.id)
-		}
-	}
-	return ""
-}
-
 // protectedEnvironments returns the removals from protected environments, sorted by name.
 func (l removals) protectedEnvironments() []api.ProtectedLoss {
 	out := []api.ProtectedLoss{}
@@ -338,4 +265,77 @@ func (r Result) takeoverReason(a affected, removed []installation) string {
 		return ""
 	}
 	return fmt.Sprintf("cluster %q takes over the name %q, and Flux would uninstall %s on the cluster that polls by it", a.after.id, a.name, plural(len(removed), "thing"))
+}
+
+// leavesList returns the filtered list of clusters that a cluster leaves while it stays in the fleet; "" for none.
+func (r Result) leavesList(before *Effective) string {
+	if before == nil || before.Deleted() || len(r.filters.Filters) == 0 && !r.filters.Unknown {
+		return ""
+	}
+	was, is := r.base.docs[KindCluster][before.id], r.State.docs[KindCluster][before.id]
+	if was == is || is == nil || is.Deleted() {
+		return ""
+	}
+	a, b := was.Cluster(), is.Cluster()
+	if a.Environment == b.Environment && maps.Equal(a.Labels, b.Labels) {
+		return ""
+	}
+	if r.filters.Unknown {
+		return "a filtered list of clusters (which ones are polled is not known yet)"
+	}
+	at := slices.IndexFunc(r.filters.Filters, func(f ClusterFilter) bool { return f.Matches(a) && !f.Matches(b) })
+	if at < 0 {
+		return ""
+	}
+	return "the list of clusters with " + r.filters.Filters[at].String()
+}
+
+// leavesEnvironment returns the protected environment that a cluster, or the name it polls by, leaves; "" for none.
+func (r Result) leavesEnvironment(a affected) string {
+	if a.before == nil || a.before.Deleted() || !slices.Contains(r.base.rules.Protected, a.before.cluster.Environment) {
+		return ""
+	}
+	after := a.after
+	if after == nil {
+		if doc, ok := r.State.Get(KindCluster, a.before.id); ok {
+			after = r.State.Effective(doc)
+		}
+	}
+	if after == nil || after.Deleted() || after.cluster.Environment == a.before.cluster.Environment {
+		return ""
+	}
+	return a.before.cluster.Environment
+}
+
+// addDeparture records that a cluster which stays in the fleet leaves a list from which it is provisioned, or a protected
+// environment. It returns the removals that this counts as if the cluster loses nothing else.
+func (l *removals) addDeparture(r Result, a affected, loses bool) []installation {
+	environment, list := r.leavesEnvironment(a), r.leavesList(a.before)
+	if environment != "" {
+		l.mustConfirm = append(l.mustConfirm, fmt.Sprintf("cluster %q leaves the protected environment %q", a.before.id, environment))
+		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves the protected environment %q, whose protection ends for it", a.before.id, environment))
+	}
+	if list != "" {
+		l.warnings = append(l.warnings, fmt.Sprintf("cluster %q leaves %s: a management cluster that provisions from it may delete the cluster", a.before.id, list))
+	}
+	switch {
+	case loses || environment == "" && list == "":
+		return nil
+	case environment != "":
+		l.moving++
+	default:
+		l.unlisted++
+	}
+	return []installation{{Kind: KindCluster, ID: a.before.id}}
+}
+
+// recreationReason returns the reason why a change must be confirmed that creates a deleted resource type again; "" if no
+// object is uninstalled by it.
+func (r Result) recreationReason(a affected, removed []installation) string {
+	for _, i := range removed {
+		if typeID, ok := i.Kind.ResourceType(); ok && r.base.kinds.byKind[i.Kind] == nil && a.before != nil {
+			return fmt.Sprintf("resource type %q is there again: cluster %q has kept objects of it since it was deleted, and Flux would uninstall them", typeID, a.before.id)
+		}
+	}
+	return ""
 }

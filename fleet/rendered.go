@@ -15,17 +15,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
+// The objects that the template of a resource type renders from an input. The cluster renders them; the service does so too,
+// to know which objects exist and whether the template can be executed at all: a failing template stops the whole
+// ResourceSet of a cluster.
+
 // The possible fates of an object on the cluster when its input is removed.
 const (
 	removalDelete = "delete"
 	removalKeep   = "keep"
 )
 
+// maxTemplateBytes is the maximum size of a template.
 const maxTemplateBytes = 64 << 10
-
-// The objects that the template of a resource type renders from an input. The cluster renders them; the service does so too,
-// to know which objects exist and whether the template can be executed at all: a failing template stops the whole
-// ResourceSet of a cluster.
 
 // compile parses the template of a type. The check of the type reports errors.
 func (t *resourceType) compile() {

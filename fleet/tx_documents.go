@@ -11,22 +11,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// incarnation returns that of a cluster which is created with an id and a DNS name.
-func (tx *Tx) incarnation(id, dns string) (n int) {
-	if old, ok := tx.base.ByDNS(dns); ok && (old.ID != id || old.Deleted()) {
-		n = old.incarnation() + 1
-	}
-	doc := tx.base.docs[KindOrphan][lowerASCII(dns)]
-	if doc == nil {
-		return n
-	}
-	previous := doc.value.(*orphanRecord)
-	if len(previous.Installed) > 0 { // otherwise no object on the cluster sends old receipts
-		return max(n, previous.Incarnation+1)
-	}
-	return max(n, previous.Incarnation)
-}
-
 // Create adds a document. CodeConflict if it exists.
 func (tx *Tx) Create(kind Kind, body []byte) (*Document, error) {
 	obj, err := ParseObject(body)
@@ -201,4 +185,20 @@ func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error)
 	}
 	tx.record(kind, id, doc)
 	return doc, nil
+}
+
+// incarnation returns that of a cluster which is created with an id and a DNS name.
+func (tx *Tx) incarnation(id, dns string) (n int) {
+	if old, ok := tx.base.ByDNS(dns); ok && (old.ID != id || old.Deleted()) {
+		n = old.incarnation() + 1
+	}
+	doc := tx.base.docs[KindOrphan][lowerASCII(dns)]
+	if doc == nil {
+		return n
+	}
+	previous := doc.value.(*orphanRecord)
+	if len(previous.Installed) > 0 { // otherwise no object on the cluster sends old receipts
+		return max(n, previous.Incarnation+1)
+	}
+	return max(n, previous.Incarnation)
 }
