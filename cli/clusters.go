@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -23,7 +24,7 @@ var clusters = documentKind{
 		textField("dns", "cluster_dns", "DNS `NAME` under which the cluster polls"),
 		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or those in the server's configuration"),
 		textField("name", "cluster_name", "display `NAME` (default: the id)"),
-		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels"),
+		parsedField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels", input.Pairs),
 	}, referenceFields("assign this %s"), []field{
 		boolField("deletion-protection", "deletion_protection", "refuse to delete the cluster or change its DNS name"),
 		numberField("node-count", "node_count", "number of nodes, for your information"),
@@ -39,7 +40,7 @@ var clusters = documentKind{
 func referenceFields(usage string) []field {
 	var fields []field
 	for _, n := range definitions() {
-		fields = append(fields, referencesField(n.name, n.list, fmt.Sprintf(usage, n.word)+", by `ID`; repeat for more; replaces all"))
+		fields = append(fields, parsedField(n.name, n.list, fmt.Sprintf(usage, n.word)+", by `ID`; repeat for more; replaces all", input.References))
 	}
 	return fields
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -30,7 +31,7 @@ var components = documentKind{
 		textField("release-name", "release_name", "`NAME` of the Helm release (default: the id)"),
 		textField("target-namespace", "target_namespace", "`NAMESPACE` it is installed in (default: the id)"),
 		textField("secret-ref", "secret_ref", "`NAME` of the pull secret on the cluster"),
-		valuesFromField("values-from", "Helm values from a Secret or ConfigMap on the cluster, as secret/`NAME[:KEY][?]`; repeat for more; replaces all"),
+		parsedField("values-from", "values_from", "Helm values from a Secret or ConfigMap on the cluster, as secret/`NAME[:KEY][?]`; repeat for more; replaces all", input.ValuesFrom),
 	},
 	view: render.View{
 		Header: []string{"ID", "TYPE", "VERSION", "TAG", "PATH", "REVISION", "SOURCE", "DEPENDS ON", "UPDATED"},
@@ -70,22 +71,19 @@ var components = documentKind{
 	api: calls{path: "/platform_components", assignment: "/platform_components", settings: true},
 }
 
-// assignmentSettings are the fields of a component's assignment to a cluster.
-var assignmentSettings = []field{
-	boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays").initially(true),
-	clearableField("cluster-oci-tag", "oci_tag", "`TAG` on this cluster instead of the catalog's; empty: the catalog's"),
-	clearableField("cluster-component-path", "component_path", "`PATH` on this cluster instead of the catalog's; empty: the catalog's"),
-	clearableField("cluster-component-version", "component_version", "`VERSION` on this cluster instead of the catalog's; empty: the catalog's"),
-	valuesFromField("cluster-values-from", "Helm values from a Secret or ConfigMap on this cluster, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
-}
+// assignmentSettings are the fields of a component's assignment to a cluster; componentSettings the same for commands that change no
+// catalog entry, under shorter names.
+var assignmentSettings, componentSettings = settingFields("cluster-", "on this cluster"), settingFields("", "there")
 
-// componentSettings are the settings of an assignment for commands that change no catalog entry, under shorter names.
-var componentSettings = []field{
-	boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays").initially(true),
-	clearableField("oci-tag", "oci_tag", "`TAG` there instead of the catalog's; empty: the catalog's"),
-	clearableField("component-path", "component_path", "`PATH` there instead of the catalog's; empty: the catalog's"),
-	clearableField("component-version", "component_version", "`VERSION` there instead of the catalog's; empty: the catalog's"),
-	valuesFromField("values-from", "Helm values from a Secret or ConfigMap there, over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none"),
+func settingFields(prefix, where string) []field {
+	const catalog = " instead of the catalog's; empty: the catalog's"
+	return []field{
+		boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays").initially(true),
+		clearableField(prefix+"oci-tag", "oci_tag", "`TAG` "+where+catalog),
+		clearableField(prefix+"component-path", "component_path", "`PATH` "+where+catalog),
+		clearableField(prefix+"component-version", "component_version", "`VERSION` "+where+catalog),
+		parsedField(prefix+"values-from", "values_from", "Helm values from a Secret or ConfigMap "+where+", over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none", input.ValuesFrom),
+	}
 }
 
 // hiddenFields returns fields whose flags help does not show.

@@ -66,33 +66,10 @@ func listField(flag, name, usage string) field {
 	}
 }
 
-// referencesField is a list of ids, sent as [{"id": …}].
-func referencesField(flag, name, usage string) field {
+// parsedField is a list whose texts parse turns into the field's value.
+func parsedField(flag, name, usage string, parse func(flag string, texts []string) (any, error)) field {
 	f := listField(flag, name, usage)
-	f.read = func(c *cli.Context, flag string) (any, error) {
-		refs := []map[string]string{}
-		for _, id := range stringValues(c, flag) {
-			refs = append(refs, map[string]string{"id": id})
-		}
-		return refs, nil
-	}
-	return f
-}
-
-// mapField is key=value pairs.
-func mapField(flag, name, usage string) field {
-	f := listField(flag, name, usage)
-	f.read = func(c *cli.Context, flag string) (any, error) {
-		pairs := map[string]string{}
-		for _, pair := range stringValues(c, flag) {
-			key, value, ok := strings.Cut(pair, "=")
-			if !ok || key == "" {
-				return nil, args.Errorf("--%s %q is not KEY=VALUE", flag, pair)
-			}
-			pairs[key] = value
-		}
-		return pairs, nil
-	}
+	f.read = func(c *cli.Context, flag string) (any, error) { return parse(flag, stringValues(c, flag)) }
 	return f
 }
 
@@ -103,34 +80,6 @@ func stringValues(c *cli.Context, flag string) []string {
 		return []string{}
 	}
 	return values
-}
-
-// valuesFromField is a list of objects on the cluster with Helm values, each as KIND/NAME[:KEY], with a ? at the end for an
-// optional one.
-func valuesFromField(flag, usage string) field {
-	f := listField(flag, "values_from", usage)
-	f.read = func(c *cli.Context, flag string) (any, error) {
-		refs := []map[string]any{}
-		for _, text := range stringValues(c, flag) {
-			rest, optional := strings.CutSuffix(text, "?")
-			rest, key, keyed := strings.Cut(rest, ":")
-			kind, name, ok := strings.Cut(rest, "/")
-			kind = map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[strings.ToLower(kind)]
-			if !ok || kind == "" || name == "" || keyed && key == "" {
-				return nil, args.Errorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
-			}
-			ref := map[string]any{"kind": kind, "name": name}
-			if keyed {
-				ref["values_key"] = key
-			}
-			if optional {
-				ref["optional"] = true
-			}
-			refs = append(refs, ref)
-		}
-		return refs, nil
-	}
-	return f
 }
 
 func flagsOf(fields []field) []cli.Flag {

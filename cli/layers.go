@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -36,7 +37,7 @@ var layers = documentKind{
 func formerReferenceFields() []field {
 	var fields []field
 	for _, n := range definitions() {
-		fields = append(fields, referencesField(n.name+"s", n.list, "former name of --"+n.name).hidden())
+		fields = append(fields, parsedField(n.name+"s", n.list, "former name of --"+n.name, input.References).hidden())
 	}
 	return fields
 }

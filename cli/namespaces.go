@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -13,8 +14,8 @@ var namespaces = documentKind{
 	aliases: []string{"namespaces", "ns"}, usage: "Namespaces, and their assignments to clusters",
 	example: "namespace create team-sandbox --label team=sandbox --annotation owner=platform --cluster demo-cluster-01",
 	fields: []field{
-		mapField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels"),
-		mapField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; replaces all annotations"),
+		parsedField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels", input.Pairs),
+		parsedField("annotation", "annotations", "annotation `KEY=VALUE`; repeat for more; replaces all annotations", input.Pairs),
 		textField("deletion-policy", "deletion_policy", "`POLICY` when it is unassigned from a cluster: delete it with everything in it, or orphan it"),
 	},
 	view: render.View{

@@ -1,0 +1,53 @@
+package input
+
+import (
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+)
+
+// References returns ids of a flag as [{"id": …}].
+func References(_ string, ids []string) (any, error) {
+	refs := []map[string]string{}
+	for _, id := range ids {
+		refs = append(refs, map[string]string{"id": id})
+	}
+	return refs, nil
+}
+
+// Pairs returns texts KEY=VALUE of a flag as an object.
+func Pairs(flag string, texts []string) (any, error) {
+	pairs := map[string]string{}
+	for _, pair := range texts {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, args.Errorf("--%s %q is not KEY=VALUE", flag, pair)
+		}
+		pairs[key] = value
+	}
+	return pairs, nil
+}
+
+// ValuesFrom returns objects on a cluster with Helm values, each as KIND/NAME[:KEY] with a ? at the end for an optional one, as the
+// field values_from.
+func ValuesFrom(flag string, texts []string) (any, error) {
+	refs := []map[string]any{}
+	for _, text := range texts {
+		rest, optional := strings.CutSuffix(text, "?")
+		rest, key, keyed := strings.Cut(rest, ":")
+		kind, name, ok := strings.Cut(rest, "/")
+		kind = map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[strings.ToLower(kind)]
+		if !ok || kind == "" || name == "" || keyed && key == "" {
+			return nil, args.Errorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
+		}
+		ref := map[string]any{"kind": kind, "name": name}
+		if keyed {
+			ref["values_key"] = key
+		}
+		if optional {
+			ref["optional"] = true
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
