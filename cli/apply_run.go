@@ -88,16 +88,9 @@ func (s *session) listAll(c *cli.Context, conn client, n documentKind) ([]json.R
 // newest records the newest revision in the server's log.
 func (s *session) newest(c *cli.Context, conn client) error {
 	one := 1
-	a, err := receive(conn.ListRevisions(c.Context, &api.ListRevisionsParams{Limit: &one}))
-	if err != nil {
-		return err
-	}
-	var found []api.RevisionSummary
-	if err := a.decode(&found); err != nil {
-		return err
-	}
+	found, err := receiveAs[[]api.RevisionSummary](conn.ListRevisions(c.Context, &api.ListRevisionsParams{Limit: &one}))
 	for _, revision := range found {
 		s.connection.seen.Note(revision.Revision)
 	}
-	return nil
+	return err
 }

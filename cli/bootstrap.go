@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -208,13 +206,7 @@ func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (st
 }
 
 func (s bootstrapper) readToken(file string) (string, error) {
-	var raw []byte
-	var err error
-	if file == "-" {
-		raw, err = io.ReadAll(s.env.Stdin)
-	} else {
-		raw, err = os.ReadFile(file)
-	}
+	raw, err := s.environment().Input(file)
 	if err != nil {
 		return "", err
 	}
@@ -227,24 +219,15 @@ func (s bootstrapper) readToken(file string) (string, error) {
 
 // clusterOf finds a cluster by id, or by DNS name if the argument contains a dot.
 func (s bootstrapper) clusterOf(c *cli.Context, conn client, cluster string) (api.Cluster, error) {
-	var doc api.Cluster
 	if !strings.Contains(cluster, ".") {
-		a, err := receive(conn.GetCluster(c.Context, cluster, nil))
-		if err != nil {
-			return doc, err
-		}
-		return doc, a.decode(&doc)
+		return receiveAs[api.Cluster](conn.GetCluster(c.Context, cluster, nil))
 	}
-	a, err := receive(conn.ListClusters(c.Context, &api.ListClustersParams{}, query(url.Values{"cluster_dns": {cluster}})))
+	docs, err := receiveAs[[]api.Cluster](conn.ListClusters(c.Context, &api.ListClustersParams{}, query(url.Values{"cluster_dns": {cluster}})))
 	if err != nil {
-		return doc, err
-	}
-	var docs []api.Cluster
-	if err := a.decode(&docs); err != nil {
-		return doc, err
+		return api.Cluster{}, err
 	}
 	if len(docs) != 1 {
-		return doc, fmt.Errorf("there is no cluster whose cluster_dns is %q", cluster)
+		return api.Cluster{}, fmt.Errorf("there is no cluster whose cluster_dns is %q", cluster)
 	}
 	return docs[0], nil
 }

@@ -160,12 +160,8 @@ func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations plan
 // rollback restores the revision before the last one that changed the document. A newly created document is not deleted: that would
 // be a different request.
 func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *sync.Once) ([]operation, error) {
-	a, err := receive(v.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
+	history, err := receiveAs[[]api.RevisionSummary](v.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
 	if err != nil {
-		return nil, err
-	}
-	var history []api.RevisionSummary
-	if err := a.decode(&history); err != nil {
 		return nil, err
 	}
 	if len(history) == 0 {

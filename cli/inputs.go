@@ -127,20 +127,9 @@ func (s *session) dnsOf(c *cli.Context, conn client, cluster string) (string, er
 	if strings.Contains(cluster, ".") {
 		return cluster, nil
 	}
-	a, err := receive(conn.GetCluster(c.Context, cluster, nil))
-	switch apiclient.ErrorCode(err) {
-	case "":
-		if err != nil {
-			return "", err
-		}
-	case "not_found", "method_not_allowed":
+	doc, err := receiveAs[api.Cluster](conn.GetCluster(c.Context, cluster, nil))
+	if code := apiclient.ErrorCode(err); code == "not_found" || code == "method_not_allowed" {
 		return cluster, nil
-	default:
-		return "", err
 	}
-	var doc api.Cluster
-	if err := a.decode(&doc); err != nil {
-		return "", err
-	}
-	return doc.ClusterDNS, nil
+	return doc.ClusterDNS, err
 }

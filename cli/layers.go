@@ -91,12 +91,8 @@ func (s *session) layerClustersCommand() *cli.Command {
 				return err
 			}
 			view := "clusters"
-			a, err := receive(conn.GetLayer(c.Context, operands[0], &api.GetLayerParams{View: &view}))
+			doc, err := receiveAs[api.Layer](conn.GetLayer(c.Context, operands[0], &api.GetLayerParams{View: &view}))
 			if err != nil {
-				return err
-			}
-			var doc api.Layer
-			if err := a.decode(&doc); err != nil {
 				return err
 			}
 			document, err := render.Encode(append([]string{}, doc.Clusters...))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -72,14 +71,8 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 		if err != nil {
 			return nil, fmt.Errorf("inputsFrom %q: %w", name, err)
 		}
-		a, err := receive(conn.PollResources(c.Context, dns, t.name, nil))
-		if err != nil {
-			return nil, err
-		}
-		var body struct {
-			Inputs []resourceset.Input `json:"inputs"`
-		}
-		return body.Inputs, a.decode(&body)
+		body, err := receiveAs[struct{ Inputs []resourceset.Input }](conn.PollResources(c.Context, dns, t.name, nil))
+		return body.Inputs, err
 	})
 	var objects []resourceset.Object
 	for _, set := range sets {
@@ -114,13 +107,10 @@ func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) (
 		text []byte
 		err  error
 	)
-	switch file {
-	case "":
+	if file == "" {
 		text, err = s.shippedSets(c, conn, only)
-	case "-":
-		text, err = io.ReadAll(s.env.Stdin)
-	default:
-		text, err = os.ReadFile(file)
+	} else {
+		text, err = s.environment().Input(file)
 	}
 	if err != nil {
 		return nil, err

@@ -94,12 +94,7 @@ func (s *session) knownTypes(ctx context.Context, conn client) ([]api.ResourceTy
 
 // typeOf returns one resource type.
 func (s *session) typeOf(ctx context.Context, conn client, id string) (api.ResourceType, error) {
-	var of api.ResourceType
-	a, err := receive(resourceTypes.api.get(ctx, conn, id))
-	if err != nil {
-		return of, err
-	}
-	return of, a.decode(&of)
+	return receiveAs[api.ResourceType](resourceTypes.api.get(ctx, conn, id))
 }
 
 // completionTime is the time limit of a completion.

@@ -84,6 +84,16 @@ func receive(rsp *http.Response, err error) (answer, error) {
 	return a, nil
 }
 
+// receiveAs reads a response whose body is a T. Its arguments are the results of a client's method.
+func receiveAs[T any](rsp *http.Response, err error) (T, error) {
+	var doc T
+	a, err := receive(rsp, err)
+	if err == nil {
+		err = a.decode(&doc)
+	}
+	return doc, err
+}
+
 // query sets parameters of a request's query.
 func query(values url.Values) edit {
 	return func(_ context.Context, req *http.Request) error {
