@@ -14,15 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-const (
-	// resourceKind is the kind of the definitions of all resource types in documents and operations, which have the type in a
-	// field.
-	resourceKind = manifests.ResourceKind
-	// resourcePrefix is the prefix of the kinds of one resource type's definitions.
-	resourcePrefix = manifests.ResourcePrefix
-	// resourcesList is the field with their lists in clusters and files.
-	resourcesList = manifests.ResourcesList
-)
+// resourceKind is the kind of the definitions of all resource types in documents and operations, which have the type in a field.
+const resourceKind = manifests.ResourceKind
 
 // resourcesOf returns the kind that a resource type makes. With the type's id alone, tables lack columns, and values of --set are
 // read as JSON where they are valid JSON.
