@@ -24,7 +24,7 @@ type Config struct {
 }
 
 // Every question to the server ends by itself, here and in the server, so that one that hangs is a failure and not
-// silence. These are the only time-outs of this sqlstore.
+// silence. These are the only time-outs of this package.
 const (
 	// questionTimeout is for steps that take moments on a healthy server: taking a connection, BEGIN, reading the head. Every
 	// operation starts with such a step, so a server that hangs is detected within this time.

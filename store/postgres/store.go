@@ -4,9 +4,9 @@
 // It keeps no session state that outlives a transaction, so it works behind pgbouncer in transaction mode, and read-only
 // processes work on a standby.
 //
-// Reading order: store.go and config.go (connections and timeouts), commit.go with pipeline.go, sql_literals.go and
-// documents.go (one commit in one round trip), commit_locked.go and barrier.go (locks), read.go (the log and documents),
-// migrate.go and downgrade.go (schema versions).
+// Package store/internal/sqlstore has the store itself, and this package its dialect. Reading order: store.go and config.go
+// (connections and timeouts), commit.go with pipeline.go and sql_literals.go (a transaction that writes, in one round trip),
+// barrier.go (the lock of the head), read.go (queries), migrate.go and downgrade.go (schema versions).
 package postgres
 
 import (

@@ -13,7 +13,7 @@ import (
 )
 
 // logRow is a change as the log keeps it. One that an older version wrote has its documents in Before and After, others have
-// the [Marker] there.
+// the value of marker there.
 type logRow struct {
 	Revision                  fleet.Revision
 	Kind                      fleet.Kind
