@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -40,23 +41,24 @@ func TestNextWriteSettlesAnUnknownOne(t *testing.T) {
 		for outcome, delivered := range map[string]bool{"it arrives late": true, "it never arrives": false} {
 			t.Run(name+", "+outcome, func(t *testing.T) {
 				t.Parallel()
-				p, url := newProxy(t, newDatabase(t))
+				direct := newDatabase(t)
+				p, url := newProxy(t, direct)
 				first := replicaOf(t, Config{URL: url})
-				next := through(t, first, p.direct)
+				next := through(t, first, direct)
 				deliver := make(chan bool, 1)
-				p.onCommit(func(c *pair, message []byte) {
-					p.onCommit(nil)
-					p.refuseAll(true)
-					p.cutClients()
+				p.Set(testrig.Trouble{Commit: func(c *testrig.Conn, message []byte) {
+					p.Set(testrig.Trouble{Refuse: true})
+					c.DropClient()
+					p.Cut()
 					if <-deliver {
-						_, _ = c.server.Write(message)
+						c.Deliver(message)
 					} else {
-						_ = c.server.Close()
+						c.Cut()
 					}
-				})
+				}})
 				_, err := first.Update(t.Context(), store.Meta{}, createNamespace)
 				require.ErrorIs(t, err, store.ErrUnknown)
-				p.refuseAll(false)
+				p.Set(testrig.Trouble{})
 
 				answered := make(chan error, 1)
 				go func() {
@@ -69,7 +71,7 @@ func TestNextWriteSettlesAnUnknownOne(t *testing.T) {
 						require.Fail(t, "answered while the commit was on its way", "%v", err)
 					default:
 					}
-					return waitsForHead(t, p)
+					return waitsForHead(t, direct)
 				})
 				deliver <- delivered
 				err = <-answered
@@ -79,7 +81,7 @@ func TestNextWriteSettlesAnUnknownOne(t *testing.T) {
 					var refused *fleet.Error
 					require.ErrorAs(t, err, &refused)
 				}
-				state := replicaOf(t, Config{URL: p.direct}).State()
+				state := replicaOf(t, Config{URL: direct}).State()
 				_, exists := state.Get(fleet.KindNamespace, "n")
 				require.False(t, exists)
 			})

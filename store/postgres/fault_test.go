@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
@@ -58,24 +59,17 @@ func ask(ctx context.Context, s *Store) error {
 func TestUnclearCommit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		commit func(*testing.T, *proxy) func(*pair, []byte)
+		commit func(*testing.T, *testrig.Proxy, string) func(*testrig.Conn, []byte)
 		check  func(*testing.T, error)
 		in     bool
 	}{
 		"it was done": {
-			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
-				return func(c *pair, message []byte) {
-					_, err := c.server.Write(message)
-					if err == nil {
-						_ = c.client.Close()
-					}
-				}
-			},
-			check: func(t *testing.T, err error) { require.NoError(t, err) },
-			in:    true,
+			commit: func(*testing.T, *testrig.Proxy, string) func(*testrig.Conn, []byte) { return testrig.UnansweredCommit },
+			check:  func(t *testing.T, err error) { require.NoError(t, err) },
+			in:     true,
 		},
 		"it never arrived": {
-			commit: func(*testing.T, *proxy) func(*pair, []byte) { return func(c *pair, _ []byte) { c.cut() } },
+			commit: func(*testing.T, *testrig.Proxy, string) func(*testrig.Conn, []byte) { return testrig.LostCommit(0) },
 			check: func(t *testing.T, err error) {
 				require.ErrorIs(t, err, store.ErrUnavailable)
 				require.NotErrorIs(t, err, store.ErrUnknown)
@@ -83,23 +77,23 @@ func TestUnclearCommit(t *testing.T) {
 		},
 		// The client is cut off first, and looks up its commit before the server has received it.
 		"it arrives late": {
-			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
-				return func(c *pair, message []byte) {
-					p.onCommit(nil)
-					_ = c.client.Close()
-					eventually(t, func() error { return waitsForHead(t, p) })
-					_, _ = c.server.Write(message)
+			commit: func(t *testing.T, _ *testrig.Proxy, url string) func(*testrig.Conn, []byte) {
+				return func(c *testrig.Conn, message []byte) {
+					c.DropClient()
+					eventually(t, func() error { return waitsForHead(t, url) })
+					c.Deliver(message)
 				}
 			},
 			check: func(t *testing.T, err error) { require.NoError(t, err) },
 			in:    true,
 		},
 		"nobody can tell": {
-			commit: func(t *testing.T, p *proxy) func(*pair, []byte) {
-				return func(c *pair, message []byte) {
-					p.refuseAll(true)
-					p.cutClients() // before there is an answer that could reach them
-					_, _ = c.server.Write(message)
+			commit: func(_ *testing.T, p *testrig.Proxy, _ string) func(*testrig.Conn, []byte) {
+				return func(c *testrig.Conn, message []byte) {
+					p.Set(testrig.Trouble{Refuse: true})
+					c.DropClient() // before there is an answer that could reach it
+					p.Cut()
+					c.Deliver(message)
 				}
 			},
 			check: func(t *testing.T, err error) { require.ErrorIs(t, err, store.ErrUnknown) },
@@ -114,13 +108,13 @@ func TestUnclearCommit(t *testing.T) {
 			first := namespace(fleet.Head{}, "a")
 			require.NoError(t, s.Commit(t.Context(), fleet.Head{}, first))
 			second := namespace(first.Head(), "b")
-			handle := tc.commit(t, p)
-			p.onCommit(func(c *pair, message []byte) {
-				p.onCommit(nil)
+			handle := tc.commit(t, p, url)
+			p.Set(testrig.Trouble{Commit: func(c *testrig.Conn, message []byte) {
+				p.Set(testrig.Trouble{})
 				handle(c, message)
-			})
+			}})
 			tc.check(t, s.Commit(t.Context(), first.Head(), second))
-			p.refuseAll(false)
+			p.Set(testrig.Trouble{})
 
 			fresh := openStore(t, Config{URL: url})
 			want := first.Head()
@@ -144,8 +138,8 @@ func TestUnclearCommit(t *testing.T) {
 }
 
 // waitsForHead returns nil when a session waits for a lock in the database.
-func waitsForHead(t *testing.T, p *proxy) error {
-	s := openStore(t, Config{URL: p.direct})
+func waitsForHead(t *testing.T, url string) error {
+	s := openStore(t, Config{URL: url})
 	defer func() { _ = s.Close() }()
 	var waiting int
 	err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
@@ -162,10 +156,10 @@ func TestContextEndsDuringCommit(t *testing.T) {
 	p, url := newProxy(t, newDatabase(t))
 	s := openStore(t, Config{URL: url})
 	ctx, cancel := context.WithCancel(t.Context())
-	p.onCommit(func(c *pair, message []byte) {
+	p.Set(testrig.Trouble{Commit: func(c *testrig.Conn, message []byte) {
 		cancel()
-		_, _ = c.server.Write(message)
-	})
+		c.Deliver(message)
+	}})
 	c := namespace(fleet.Head{}, "a")
 	require.NoError(t, s.Commit(ctx, fleet.Head{}, c))
 	head, err := s.Head(t.Context())
@@ -193,13 +187,13 @@ func TestHangingServer(t *testing.T) {
 			return err
 		},
 	} {
-		p.hang()
+		p.Set(testrig.Trouble{Silent: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		err := do(ctx)
 		cancel()
 		require.ErrorIs(t, err, store.ErrUnavailable, name)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: the deadline was not the caller's", name)
-		p.resume()
+		p.Set(testrig.Trouble{})
 		eventually(t, func() error { return ask(t.Context(), s) })
 	}
 	snap, err := s.Load(t.Context())
@@ -220,18 +214,18 @@ func TestLostConnectionsHeal(t *testing.T) {
 			wg.Go(func() { _, _ = s.Load(t.Context()) }) // every connection is used
 		}
 		wg.Wait()
-		p.cutAll()
+		p.Cut()
 		c := namespace(at, fmt.Sprint(i))
 		require.NoError(t, s.Commit(t.Context(), at, c))
 		at = c.Head()
-		p.cutAll()
+		p.Cut()
 		require.NoError(t, ask(t.Context(), s))
 	}
-	p.refuseAll(true)
-	p.cutAll()
+	p.Set(testrig.Trouble{Refuse: true})
+	p.Cut()
 	require.ErrorIs(t, ask(t.Context(), s), store.ErrUnavailable)
 	require.ErrorIs(t, s.Commit(t.Context(), at, namespace(at, "x")), store.ErrUnavailable)
-	p.refuseAll(false)
+	p.Set(testrig.Trouble{})
 	require.NoError(t, ask(t.Context(), s))
 }
 
@@ -247,14 +241,14 @@ func TestLoadCutOff(t *testing.T) {
 	require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
 	p, url := newProxy(t, direct)
 	through := openStore(t, Config{URL: url})
-	p.cutAfter(500_000)
+	p.Set(testrig.Trouble{CutAfter: func() int { return 500_000 }})
 	snap, err := through.Load(t.Context())
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.Empty(t, snap)
 	commits, err := through.Since(t.Context(), fleet.Head{}, 10)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.Empty(t, commits)
-	p.cutAfter(0)
+	p.Set(testrig.Trouble{})
 	snap, err = through.Load(t.Context())
 	require.NoError(t, err)
 	require.Len(t, snap.Records, 2001)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -84,7 +85,7 @@ func TestRevocationsAreNotBehindBulk(t *testing.T) {
 	require.Equal(t, good, statuses())
 	before := follower.State()
 
-	p.setPace(4 * time.Millisecond) // 2 Mbit/s: 8 MB take half a minute
+	p.Set(testrig.Trouble{Rate: bytesPerSecond(2)}) // 8 MB take half a minute
 	bulk := fleet.Commit{Revision: before.Revision() + 1, ID: namespace(before.Head(), "").ID, At: now}
 	for i := range 160 {
 		id := fmt.Sprintf("ns%d", i)
@@ -113,7 +114,7 @@ func TestRevocationsAreNotBehindBulk(t *testing.T) {
 	require.Equal(t, restricted, statuses())
 	require.Same(t, before, follower.State(), "all that was known before the commit was read")
 
-	p.setPace(0)
+	p.Set(testrig.Trouble{})
 	require.NoError(t, follower.WaitFor(t.Context(), writer.State().Revision()))
 	restricted["late"], restricted["new-rotated"], restricted["new-overlapping"] = 200, 200, 200
 	require.Equal(t, restricted, statuses(), "what is granted comes with the state")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -38,7 +39,7 @@ func TestSlowLine(t *testing.T) {
 	}
 	first, err := follower()
 	require.NoError(t, err)
-	p.setPace(1024 * 8 * time.Second / time.Duration(mbits*1_000_000))
+	p.Set(testrig.Trouble{Rate: bytesPerSecond(mbits)})
 
 	require.NoError(t, writer.Commit(t.Context(), fleet.Head{}, bulk(fleet.Head{}, megabytes*20)))
 
@@ -84,14 +85,12 @@ func TestLargeCommitOnASlowLine(t *testing.T) {
 	url := newDatabase(t)
 	p, through := newProxy(t, url)
 	s := openStore(t, Config{URL: through})
-	if mbits > 0 {
-		p.setPaceUp(1024 * 8 * time.Second / time.Duration(mbits*1_000_000))
-	}
+	p.Set(testrig.Trouble{RequestRate: bytesPerSecond(mbits)})
 	c := bulk(fleet.Head{}, megabytes*20)
 	start := time.Now()
 	require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
 	t.Logf("%d MB at %d Mbit/s were committed in %s", megabytes, mbits, time.Since(start).Round(time.Millisecond))
-	p.setPaceUp(0)
+	p.Set(testrig.Trouble{})
 	got, err := s.Since(t.Context(), fleet.Head{}, 1)
 	require.NoError(t, err)
 	require.Equal(t, c.Changes, got[0].Changes)
@@ -127,12 +126,9 @@ func TestLineThatIsCutOff(t *testing.T) {
 	r := store.NewReplica(store.Config{Store: reader, MaxBackoff: 100 * time.Millisecond})
 	require.NoError(t, r.Load(t.Context()))
 	require.NoError(t, writer.Commit(t.Context(), fleet.Head{}, bulk(fleet.Head{}, megabytes*20)))
-	before := p.answered.Load()
+	before := p.Answered()
 	size := int64(megabytes) * 1_000_000
-	p.cutAfter(max(3_000_000, int(size/30)))
-	if mbits > 0 {
-		p.setPace(1024 * 8 * time.Second / time.Duration(mbits*1_000_000))
-	}
+	p.Set(testrig.Trouble{CutAfter: func() int { return max(3_000_000, int(size/30)) }, Rate: bytesPerSecond(mbits)})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -146,7 +142,7 @@ func TestLineThatIsCutOff(t *testing.T) {
 	waiting, stop := context.WithTimeout(t.Context(), max(time.Minute, time.Duration(megabytes)*5*time.Second))
 	defer stop()
 	require.NoError(t, r.WaitFor(waiting, 1), "%v", r.Status().LastError)
-	came := p.answered.Load() - before
+	came := p.Answered() - before
 	t.Logf("%d MB were followed in %s, %d MB on the line", megabytes, time.Since(start).Round(time.Millisecond), came/1_000_000)
 	require.Less(t, came, 3*size, "what has come is not asked for again")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 )
@@ -93,12 +94,12 @@ func messages(t *testing.T, database string, write func(context.Context, *Store)
 	p, url := newProxy(t, database)
 	s := openStore(t, Config{URL: url})
 	var mu sync.Mutex
-	p.stopWhen(func(message []byte) int {
+	p.Set(testrig.Trouble{Message: func(message []byte) int {
 		mu.Lock()
 		defer mu.Unlock()
 		sizes = append(sizes, len(message))
 		return -1
-	})
+	}})
 	if err := write(t.Context(), s); !errors.Is(err, store.ErrQuarantined) {
 		require.NoError(t, err)
 	}
@@ -130,13 +131,13 @@ func stopWriting(t *testing.T, database string, write func(context.Context, *Sto
 	stopped, other := openStore(t, Config{URL: url}), openStore(t, Config{URL: database})
 	arrived := make(chan struct{})
 	var n atomic.Int64
-	p.stopWhen(func(message []byte) int {
+	p.Set(testrig.Trouble{Message: func(message []byte) int {
 		if n.Add(1) != int64(at.message)+1 {
 			return -1
 		}
 		close(arrived)
 		return min(at.bytes, len(message))
-	})
+	}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 )
 
@@ -37,7 +38,7 @@ func (a *env) runCLI(base string, args ...string) (code int, output string) {
 func (a *env) applyThroughBalancer() {
 	pg, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 2})
 	for _, p := range pg.Proxies {
-		p.Set(rig.Trouble{Delay: 20 * time.Millisecond}) // the latency of a database on another machine
+		p.Set(testrig.Trouble{Delay: 20 * time.Millisecond}) // the latency of a database on another machine
 	}
 	balancer, err := rig.NewBalancer(a.ctx, one, other)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 )
 
@@ -37,7 +38,7 @@ func incompressiblePatches(size int) object {
 func (a *env) slowLink() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1000, namespaces: 1, patches: incompressiblePatches(50_000)}, nil, "read-1", "read-2")
 	for _, p := range reads {
-		pg.Proxies[p.Name].Set(rig.Trouble{Rate: tenMegabitsPerSecond})
+		pg.Proxies[p.Name].Set(testrig.Trouble{Rate: tenMegabitsPerSecond})
 	}
 	labels := object{"operations": []object{{"op": "set_labels", "all": true, "labels": object{"v": "new"}}}}
 	newest := a.mustSend(crud, http.MethodPost, "/batch", labels).Revision

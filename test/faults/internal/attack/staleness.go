@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 )
 
@@ -58,7 +59,7 @@ func (a *env) setLabel(p *rig.Process, v any) int64 {
 	return a.mustSend(p, http.MethodPatch, "/clusters/c0", object{"labels": object{"v": fmt.Sprint(v)}}).Revision
 }
 
-func disconnect(p *rig.Proxy, how rig.Trouble) {
+func disconnect(p *testrig.Proxy, how testrig.Trouble) {
 	p.Set(how)
 	if how.Refuse {
 		p.Cut()
@@ -67,7 +68,7 @@ func disconnect(p *rig.Proxy, how rig.Trouble) {
 
 func (a *env) cutOffReplica() {
 	pg, crud, reads := a.replicas(fleetOf{clusters: 1, namespaces: 3}, []string{"MAX_STALENESS=" + maxStaleness.String()}, "read-1", "read-2")
-	for _, how := range []rig.Trouble{{Refuse: true}, {Silent: true}} {
+	for _, how := range []testrig.Trouble{{Refuse: true}, {Silent: true}} {
 		disconnect(pg.Proxies["read-2"], how)
 		a.waitForRevision(reads[0], a.setLabel(crud, time.Now().UnixNano()))
 		a.sleep(2 * maxStaleness)
@@ -75,7 +76,7 @@ func (a *env) cutOffReplica() {
 		for range 5 {
 			a.count(a.isReady(reads[1]), "/ready said ok at the replica that is out of date")
 		}
-		pg.Proxies["read-2"].Set(rig.Trouble{})
+		pg.Proxies["read-2"].Set(testrig.Trouble{})
 		newest := a.setLabel(crud, time.Now().UnixNano())
 		a.count(!a.eventually(30*time.Second, func() bool {
 			got := a.poll(reads[1], dns(0))
@@ -118,7 +119,7 @@ func (a *env) killedWithState() {
 	for n := range 20 {
 		newest := a.setLabel(crud, n)
 		a.waitForRevision(p, newest)
-		disconnect(proxy, rig.Trouble{Refuse: true})
+		disconnect(proxy, testrig.Trouble{Refuse: true})
 		p.Kill()
 		a.restart(p)
 		back := false
@@ -131,7 +132,7 @@ func (a *env) killedWithState() {
 			return got.Status == http.StatusOK
 		})
 		a.count(back, "polls went back over a kill")
-		proxy.Set(rig.Trouble{})
+		proxy.Set(testrig.Trouble{})
 		a.waitForRevision(p, newest)
 	}
 	a.notef("%d of 20 starts answered from disk", min(answered, 20))
@@ -148,7 +149,7 @@ func (a *env) restartedWhileCutOff() {
 			_, err := os.Stat(filepath.Join(a.cfg.Dir, "state", "last-good.state"))
 			return err == nil
 		})
-		disconnect(proxy, rig.Trouble{Refuse: true})
+		disconnect(proxy, testrig.Trouble{Refuse: true})
 		a.setLabel(crud, fmt.Sprint(n, "-later"))
 		a.waitFor("it refuses polls", func() bool { return a.poll(p, dns(0)).Status == http.StatusServiceUnavailable })
 		p.Kill()
@@ -158,7 +159,7 @@ func (a *env) restartedWhileCutOff() {
 			a.count(a.isReady(p), "/ready said ok")
 			a.sleep(10 * time.Millisecond)
 		}
-		proxy.Set(rig.Trouble{})
+		proxy.Set(testrig.Trouble{})
 	}
 }
 
@@ -173,7 +174,7 @@ func (a *env) oldStateFile() {
 		})
 	})
 	p.Kill()
-	disconnect(proxy, rig.Trouble{Refuse: true})
+	disconnect(proxy, testrig.Trouble{Refuse: true})
 	a.setLabel(crud, "later")
 	a.sleep(5 * time.Second)
 	a.restart(p)
@@ -198,12 +199,12 @@ func (a *env) revokedTokenFromState() {
 		revoked := a.mustSend(crud, http.MethodDelete, "/tokens/"+id, nil).Revision
 		a.waitForRevision(p, revoked)
 		a.count(works(), "a revoked token worked")
-		disconnect(proxy, rig.Trouble{Refuse: true})
+		disconnect(proxy, testrig.Trouble{Refuse: true})
 		p.Kill()
 		a.restart(p)
 		again := a.eventually(300*time.Millisecond, works)
 		a.count(again, "a token whose revocation the replica had known worked again")
-		proxy.Set(rig.Trouble{})
+		proxy.Set(testrig.Trouble{})
 		a.waitForRevision(p, revoked)
 	}
 }

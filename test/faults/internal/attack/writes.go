@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 )
 
@@ -91,7 +92,7 @@ func (a *env) staleIfMatch() {
 
 func (a *env) cutOffWrite() {
 	pg, one, other := a.twoWriters(fleetOf{clusters: 1, namespaces: 1})
-	for round, trouble := range []rig.Trouble{{Refuse: true}, {Silent: true}} {
+	for round, trouble := range []testrig.Trouble{{Refuse: true}, {Silent: true}} {
 		pg.Proxies["crud-2"].Set(trouble)
 		if trouble.Refuse {
 			pg.Proxies["crud-2"].Cut()
@@ -107,7 +108,7 @@ func (a *env) cutOffWrite() {
 			a.count(got.Status == http.StatusNotFound, "writes were refused for what the database does have")
 			a.sleep(200 * time.Millisecond)
 		}
-		pg.Proxies["crud-2"].Set(rig.Trouble{})
+		pg.Proxies["crud-2"].Set(testrig.Trouble{})
 		var last rig.Answer
 		a.count(!a.eventually(20*time.Second, func() bool {
 			last = a.send(other, http.MethodPut, "/clusters/c0/namespaces/n0", nil)
@@ -129,10 +130,12 @@ func (a *env) unknownThenUndo() {
 	const lateness = 4 * time.Second
 	for range 5 {
 		cut := make(chan struct{}, 1)
-		proxy.Set(rig.Trouble{Commit: rig.CommitLate, Lateness: lateness, Committing: func() {
-			proxy.Set(rig.Trouble{Refuse: true})
+		proxy.Set(testrig.Trouble{Commit: func(c *testrig.Conn, message []byte) {
+			proxy.Set(testrig.Trouble{Refuse: true})
+			c.DropClient()
 			proxy.Cut()
 			cut <- struct{}{}
+			testrig.LateCommit(lateness)(c, message)
 		}})
 		put := a.send(p, http.MethodPut, path, nil)
 		select {
@@ -143,7 +146,7 @@ func (a *env) unknownThenUndo() {
 		if put.OK() {
 			a.fail("the outcome was not unknown: %d %s", put.Status, put.Body)
 		}
-		proxy.Set(rig.Trouble{})
+		proxy.Set(testrig.Trouble{})
 		// The COMMIT is still in flight. A client relies on the acknowledged undo.
 		var undo rig.Answer
 		a.waitFor("the change is undone", func() bool {

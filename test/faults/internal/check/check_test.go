@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
 
 // small is a history without a fault: a fleet of one cluster, then a change of two namespaces in one commit, polled from

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
 
 // checkLog applies the log and checks, at each revision, the answers with that revision and the writes acknowledged at

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
 
 // revisionTimeline is the highest revision that any client had received by a point in time, from any process.

@@ -19,10 +19,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
-	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 )
 
 // Config configures a run. Store, Binary, Dir and Duration are required.

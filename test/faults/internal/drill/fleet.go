@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
 
 // The initial fleet. Components left and right, and namespaces even and odd, always change together in one commit, so an

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 // runHangUps sends changes and closes the connection at a random moment. Their outcome is unknown.

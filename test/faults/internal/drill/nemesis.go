@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
 )
@@ -60,6 +61,9 @@ var processFaults = []fault{
 	{"pause-server", (*nemesis).pauseServer},
 }
 
+// commitDelay is longer than a new connection takes, and shorter than the server looks for the outcome of a commit.
+const commitDelay = 700 * time.Millisecond
+
 var postgresFaults = []fault{
 	{"kill-postmaster", (*nemesis).killPostmaster},
 	{"kill-backend", (*nemesis).killBackend},
@@ -67,19 +71,23 @@ var postgresFaults = []fault{
 	{"lock-head", (*nemesis).lockHead},
 	{"full-disk", (*nemesis).fullDisk},
 	{"cut-commit", func(in *nemesis) (outcome, error) {
-		return in.troubleNetwork(rig.Trouble{Commit: rig.CommitUnanswered})
+		return in.troubleNetwork(testrig.Trouble{Commit: testrig.UnansweredCommit})
 	}},
-	{"lose-commit", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Commit: rig.CommitLost}) }},
-	{"delay-commit", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Commit: rig.CommitLate}) }},
+	{"lose-commit", func(in *nemesis) (outcome, error) {
+		return in.troubleNetwork(testrig.Trouble{Commit: testrig.LostCommit(commitDelay)})
+	}},
+	{"delay-commit", func(in *nemesis) (outcome, error) {
+		return in.troubleNetwork(testrig.Trouble{Commit: testrig.LateCommit(commitDelay)})
+	}},
 	{"cut-commit-and-refuse", (*nemesis).cutCommitAndRefuse},
 	{"start-without-database", (*nemesis).startWithoutDatabase},
 	{"cut-answers", (*nemesis).cutAnswers},
 	{"cut", (*nemesis).cutConnections},
-	{"refuse", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Refuse: true}) }},
+	{"refuse", func(in *nemesis) (outcome, error) { return in.troubleNetwork(testrig.Trouble{Refuse: true}) }},
 	{"delay", func(in *nemesis) (outcome, error) {
-		return in.troubleNetwork(rig.Trouble{Delay: time.Duration(1+in.rng.IntN(120)) * time.Millisecond})
+		return in.troubleNetwork(testrig.Trouble{Delay: time.Duration(1+in.rng.IntN(120)) * time.Millisecond})
 	}},
-	{"silence", func(in *nemesis) (outcome, error) { return in.troubleNetwork(rig.Trouble{Silent: true}) }},
+	{"silence", func(in *nemesis) (outcome, error) { return in.troubleNetwork(testrig.Trouble{Silent: true}) }},
 }
 
 var sqliteFaults = []fault{
@@ -241,7 +249,7 @@ func (in *nemesis) lockHead() (outcome, error) {
 }
 
 // troubleNetwork disturbs the connections of one process, or of all.
-func (in *nemesis) troubleNetwork(t rig.Trouble) (outcome, error) {
+func (in *nemesis) troubleNetwork(t testrig.Trouble) (outcome, error) {
 	proxies, target := in.someProxies()
 	for _, p := range proxies {
 		p.Set(t)
@@ -251,12 +259,12 @@ func (in *nemesis) troubleNetwork(t rig.Trouble) (outcome, error) {
 	}
 	in.holdFault()
 	for _, p := range proxies {
-		p.Set(rig.Trouble{})
+		p.Set(testrig.Trouble{})
 	}
 	return outcome{target: target}, nil
 }
 
-func (in *nemesis) someProxies() (proxies []*rig.Proxy, target string) {
+func (in *nemesis) someProxies() (proxies []*testrig.Proxy, target string) {
 	pg := in.postgres()
 	if in.rng.IntN(3) == 0 {
 		for _, p := range pg.Proxies {
@@ -265,7 +273,7 @@ func (in *nemesis) someProxies() (proxies []*rig.Proxy, target string) {
 		return proxies, "everybody"
 	}
 	name := in.anyProcess().Name
-	return []*rig.Proxy{pg.Proxies[name]}, name
+	return []*testrig.Proxy{pg.Proxies[name]}, name
 }
 
 func (in *nemesis) cutConnections() (outcome, error) {
@@ -280,7 +288,7 @@ func (in *nemesis) cutConnections() (outcome, error) {
 func (in *nemesis) cutAnswers() (outcome, error) {
 	var mu sync.Mutex
 	size := 200 << in.rng.IntN(7)
-	return in.troubleNetwork(rig.Trouble{CutAfter: func() int {
+	return in.troubleNetwork(testrig.Trouble{CutAfter: func() int {
 		mu.Lock()
 		defer mu.Unlock()
 		return in.rng.IntN(size)
@@ -293,11 +301,11 @@ func (in *nemesis) cutCommitAndRefuse() (outcome, error) {
 	cruds := in.cruds()
 	name := cruds[in.rng.IntN(len(cruds))].Name
 	p := in.postgres().Proxies[name]
-	p.Set(rig.Trouble{Commit: rig.CommitUnanswered})
+	p.Set(testrig.Trouble{Commit: testrig.UnansweredCommit})
 	_ = rig.Rest(in.ctx, in.cfg.WritePace)
-	p.Set(rig.Trouble{Commit: rig.CommitUnanswered, Refuse: true})
+	p.Set(testrig.Trouble{Commit: testrig.UnansweredCommit, Refuse: true})
 	in.holdFault()
-	p.Set(rig.Trouble{})
+	p.Set(testrig.Trouble{})
 	return outcome{target: name}, nil
 }
 
@@ -305,11 +313,11 @@ func (in *nemesis) cutCommitAndRefuse() (outcome, error) {
 func (in *nemesis) startWithoutDatabase() (outcome, error) {
 	process := in.anyProcess()
 	p := in.postgres().Proxies[process.Name]
-	p.Set(rig.Trouble{Refuse: true})
+	p.Set(testrig.Trouble{Refuse: true})
 	p.Cut()
 	what, err := in.killServers(process)
 	in.holdFault()
-	p.Set(rig.Trouble{})
+	p.Set(testrig.Trouble{})
 	return what, err
 }
 

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/check"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/rig"
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 // writer changes the fleet. Each change is distinguishable from all others, and is sent once.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 	"github.com/flux-resourceset/flux-resourceset/store/postgres"
@@ -43,8 +44,8 @@ type Database interface {
 type Postgres struct {
 	Server  *pgtest.Server
 	Standby *pgtest.Server // started by Follow; after FailOver, the killed server
-	Proxies map[string]*Proxy
-	line    *Proxy // between the two
+	Proxies map[string]*testrig.Proxy
+	line    *testrig.Proxy // between the two
 	volume  *Volume
 }
 
@@ -58,7 +59,7 @@ func NewPostgres(ctx context.Context, volume *Volume, processes []string) (_ *Po
 	if volume != nil {
 		in = volume.Dir
 	}
-	p := &Postgres{Proxies: map[string]*Proxy{}, volume: volume}
+	p := &Postgres{Proxies: map[string]*testrig.Proxy{}, volume: volume}
 	// A small write-ahead log is recycled often, which reveals a full disk.
 	if p.Server, err = pgtest.Launch(in, "max_wal_size=64MB", "min_wal_size=32MB"); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func NewPostgres(ctx context.Context, volume *Volume, processes []string) (_ *Po
 		return nil, err
 	}
 	for _, name := range processes {
-		if p.Proxies[name], err = NewProxy(ctx, "unix", p.Server.Socket()); err != nil {
+		if p.Proxies[name], err = testrig.NewProxy(ctx, "unix", p.Server.Socket()); err != nil {
 			return nil, err
 		}
 	}

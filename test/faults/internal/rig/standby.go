@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // Follow starts a standby that replicates the server through its own proxy.
 func (p *Postgres) Follow(ctx context.Context) error {
-	line, err := NewProxy(ctx, "unix", p.Server.Socket())
+	line, err := testrig.NewProxy(ctx, "unix", p.Server.Socket())
 	if err != nil {
 		return err
 	}
@@ -24,7 +26,7 @@ func (p *Postgres) Follow(ctx context.Context) error {
 
 // Part cuts the standby's replication: it lacks all later commits.
 func (p *Postgres) Part() {
-	p.line.Set(Trouble{Refuse: true})
+	p.line.Set(testrig.Trouble{Refuse: true})
 	p.line.Cut()
 }
 

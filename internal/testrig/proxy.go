@@ -1,14 +1,14 @@
-package rig
+package testrig
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,27 +22,38 @@ type Trouble struct {
 	Silent bool
 	// CutAfter returns the number of further bytes of answers after which a connection is cut; nil: no limit.
 	CutAfter func() int
-	// Commit is the fate of a COMMIT.
-	Commit CommitTrouble
-	// Lateness is the delay of a late COMMIT, and the time before the connection of a lost one is closed; 0: 700 ms.
-	Lateness time.Duration
-	// Committing is called before a COMMIT is disturbed. May be nil.
-	Committing func()
-	// Rate limits all answers together, in bytes per second; 0: unlimited.
-	Rate int
+	// Commit takes over every COMMIT, and the connection continues when it returns; nil: it is forwarded.
+	Commit func(c *Conn, message []byte)
+	// Message returns how many bytes of a message to forward before the connection goes silent, as if the client was stopped;
+	// negative: forward all and continue. nil: as negative.
+	Message func(message []byte) int
+	// Rate and RequestRate limit all answers and all requests together, in bytes per second; 0: unlimited.
+	Rate, RequestRate int
 }
 
-// CommitTrouble is the fate of a COMMIT and its connection.
-type CommitTrouble string
+// UnansweredCommit delivers a COMMIT after disconnecting the client: it is a [Trouble.Commit].
+func UnansweredCommit(c *Conn, message []byte) {
+	c.DropClient()
+	c.Deliver(message)
+}
 
-const (
-	// CommitUnanswered means that the server receives it, but the client is disconnected before the answer.
-	CommitUnanswered CommitTrouble = "unanswered"
-	// CommitLost means that the client is disconnected, and the server never receives it.
-	CommitLost CommitTrouble = "lost"
-	// CommitLate means that the client is disconnected, and the server receives it later.
-	CommitLate CommitTrouble = "late"
-)
+// LateCommit returns a [Trouble.Commit] that disconnects the client, and delivers the COMMIT after a time.
+func LateCommit(lateness time.Duration) func(*Conn, []byte) {
+	return func(c *Conn, message []byte) {
+		c.DropClient()
+		time.Sleep(lateness)
+		c.Deliver(message)
+	}
+}
+
+// LostCommit returns a [Trouble.Commit] that disconnects the client, and the server after a time without the COMMIT.
+func LostCommit(lateness time.Duration) func(*Conn, []byte) {
+	return func(c *Conn, _ []byte) {
+		c.DropClient()
+		time.Sleep(lateness)
+		c.Cut()
+	}
+}
 
 // Proxy forwards connections to the database. It parses the PostgreSQL protocol only to find COMMIT messages.
 type Proxy struct {
@@ -52,16 +63,55 @@ type Proxy struct {
 	mu      sync.Mutex
 	trouble Trouble
 	over    chan struct{} // closed when the trouble is over
-	pairs   map[*pair]struct{}
-	free    time.Time // when the link has transferred the data so far at its rate
+	conns   map[*Conn]struct{}
+
+	answers, requests line
 }
 
-type pair struct{ client, server net.Conn }
+// line is one direction of the link.
+type line struct {
+	bytes atomic.Int64 // forwarded so far
+	mu    sync.Mutex
+	free  time.Time // when the link has transferred the data so far at its rate
+}
 
-func (c *pair) cut() {
+// transfer waits for as long as a link of this rate needs for n bytes after all earlier ones; 0: not at all.
+func (l *line) transfer(n, rate int) {
+	l.bytes.Add(int64(n))
+	if rate == 0 {
+		return
+	}
+	l.mu.Lock()
+	now := time.Now()
+	if l.free.Before(now) {
+		l.free = now
+	}
+	l.free = l.free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	wait := l.free.Sub(now)
+	l.mu.Unlock()
+	time.Sleep(wait)
+}
+
+// Conn is one connection through a proxy.
+type Conn struct {
+	client, server net.Conn
+	dropped        atomic.Bool
+}
+
+// Cut disconnects both sides.
+func (c *Conn) Cut() {
 	_ = c.client.Close()
 	_ = c.server.Close()
 }
+
+// DropClient disconnects the client. The server's side stays open until the server closes it, also after [Proxy.Cut].
+func (c *Conn) DropClient() {
+	c.dropped.Store(true)
+	_ = c.client.Close()
+}
+
+// Deliver sends a message to the server. An error means that the server is gone.
+func (c *Conn) Deliver(message []byte) { _, _ = c.server.Write(message) }
 
 // NewProxy returns a proxy that listens on the loopback address.
 func NewProxy(ctx context.Context, network, address string) (*Proxy, error) {
@@ -69,7 +119,7 @@ func NewProxy(ctx context.Context, network, address string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{network: network, address: address, ln: ln, over: make(chan struct{}), pairs: map[*pair]struct{}{}}
+	p := &Proxy{network: network, address: address, ln: ln, over: make(chan struct{}), conns: map[*Conn]struct{}{}}
 	go p.serve(ctx)
 	return p, nil
 }
@@ -105,25 +155,17 @@ func (p *Proxy) upstream() (network, address string) {
 	return p.network, p.address
 }
 
-// limitRate waits for as long as a link of this rate needs for n bytes after all earlier ones.
-func (p *Proxy) limitRate(n, rate int) {
-	p.mu.Lock()
-	now := time.Now()
-	if p.free.Before(now) {
-		p.free = now
-	}
-	p.free = p.free.Add(time.Duration(n) * time.Second / time.Duration(rate))
-	wait := time.Until(p.free)
-	p.mu.Unlock()
-	time.Sleep(wait)
-}
+// Answered returns how many bytes of answers were forwarded.
+func (p *Proxy) Answered() int64 { return p.answers.bytes.Load() }
 
 // Cut cuts every connection.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.pairs {
-		c.cut()
+	for c := range p.conns {
+		if !c.dropped.Load() {
+			c.Cut()
+		}
 	}
 }
 
@@ -149,9 +191,9 @@ func (p *Proxy) serve(ctx context.Context) {
 			_ = client.Close()
 			continue
 		}
-		c := &pair{client, server}
+		c := &Conn{client: client, server: server}
 		p.mu.Lock()
-		p.pairs[c] = struct{}{}
+		p.conns[c] = struct{}{}
 		p.mu.Unlock()
 		go p.copyAnswers(c)
 		go p.copyRequests(c)
@@ -177,11 +219,11 @@ func (p *Proxy) waitForTrouble() Trouble {
 }
 
 // copyAnswers forwards data from the server.
-func (p *Proxy) copyAnswers(c *pair) {
+func (p *Proxy) copyAnswers(c *Conn) {
 	defer func() {
-		c.cut()
+		c.Cut()
 		p.mu.Lock()
-		delete(p.pairs, c)
+		delete(p.conns, c)
 		p.mu.Unlock()
 	}()
 	buf := make([]byte, 16<<10)
@@ -202,9 +244,7 @@ func (p *Proxy) copyAnswers(c *pair) {
 		if left >= 0 {
 			left -= n
 		}
-		if t.Rate > 0 {
-			p.limitRate(n, t.Rate)
-		}
+		p.answers.transfer(n, t.Rate)
 		if _, writeErr := c.client.Write(buf[:n]); err != nil || writeErr != nil {
 			return
 		}
@@ -212,22 +252,27 @@ func (p *Proxy) copyAnswers(c *pair) {
 }
 
 // copyRequests forwards messages of the client (https://www.postgresql.org/docs/current/protocol-message-formats.html).
-func (p *Proxy) copyRequests(c *pair) {
+func (p *Proxy) copyRequests(c *Conn) {
 	in := bufio.NewReader(c.client)
 	for first := true; ; first = false {
 		message, err := readMessage(in, first)
 		t := p.waitForTrouble()
 		if err != nil {
-			_ = c.server.Close()
+			if !c.dropped.Load() {
+				_ = c.server.Close()
+			}
 			return
 		}
-		if t.Commit != "" && !first && isCommit(message) {
-			p.spare(c)
-			if t.Committing != nil {
-				t.Committing()
+		if t.Message != nil {
+			if n := t.Message(message); n >= 0 {
+				c.Deliver(message[:n])
+				return // both sides stay open
 			}
-			troubleCommit(c, t, message)
-			return
+		}
+		p.requests.transfer(len(message), t.RequestRate)
+		if t.Commit != nil && !first && isCommit(message) {
+			t.Commit(c, message)
+			continue
 		}
 		if _, err := c.server.Write(message); err != nil {
 			return
@@ -237,29 +282,6 @@ func (p *Proxy) copyRequests(c *pair) {
 
 func isCommit(message []byte) bool {
 	return message[0] == 'Q' && strings.EqualFold(strings.TrimRight(string(message[5:]), "\x00"), "commit")
-}
-
-// spare excludes a connection from Cut, because its COMMIT has its own fate.
-func (p *Proxy) spare(c *pair) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.pairs, c)
-}
-
-func troubleCommit(c *pair, t Trouble, message []byte) {
-	lateness := cmp.Or(t.Lateness, 700*time.Millisecond)
-	_ = c.client.Close()
-	switch t.Commit {
-	case CommitUnanswered:
-		_, _ = c.server.Write(message)
-	case CommitLate:
-		time.Sleep(lateness)
-		_, _ = c.server.Write(message)
-	case CommitLost:
-		time.Sleep(lateness)
-		_ = c.server.Close()
-	}
-	// The server's side stays open until the server answers; copyAnswers then fails to write to the client.
 }
 
 // readMessage reads one message. The first message of a connection has no type byte.
