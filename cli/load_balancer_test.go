@@ -8,7 +8,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -26,13 +25,15 @@ func serve(t *testing.T, settings ...string) *url.URL {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := testrig.Start(exec.Command(filepath.Join(bin, "flux-resourceset")),
-		append([]string{"API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token"}, settings...)...)
+	server, err := testrig.StartServer(testrig.Program{
+		Path: filepath.Join(bin, "flux-resourceset"),
+		Env:  append([]string{"API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token"}, settings...),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop() }) // some tests kill it
-	if err := server.Ready(t.Context()); err != nil {
+	if err := server.Ready(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	at, err := url.Parse(server.Base)

@@ -29,7 +29,7 @@ var binaries string
 
 // programs builds the server and the CLI as shipped, once, and returns their directory.
 var programs = sync.OnceValues(func() (string, error) {
-	return binaries, testrig.Build(binaries, "v0.0.0-test")
+	return binaries, testrig.Build(context.Background(), "..", binaries, "v0.0.0-test")
 })
 
 func TestMain(m *testing.M) {
@@ -115,17 +115,15 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	bin, err := programs()
 	ts.Check(err)
-	cmd := exec.Command(filepath.Join(bin, "flux-resourceset"))
-	cmd.Dir = ts.Getenv("WORK")
-	server, err := testrig.Start(cmd, append([]string{
+	server, err := testrig.StartServer(testrig.Program{Path: filepath.Join(bin, "flux-resourceset"), Dir: ts.Getenv("WORK"), Env: append([]string{
 		"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("WORK"), "API_MODE=crud", "AUTH_TOKEN=read-token", "CRUD_AUTH_TOKEN=write-token",
 		"SEED_FILE=" + ts.Getenv("SEED"), "SEED_ACCEPT=true", "DATABASE_URL=sqlite::memory:",
-	}, args...)...)
+	}, args...)})
 	ts.Check(err)
 	ts.Defer(func() { _ = server.Stop() }) // some scripts kill it
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	ts.Check(server.Ready(ctx))
+	ts.Check(server.Ready(ctx, nil))
 	ts.Setenv("FLUX_API_URL", server.Base)
 	ts.Setenv("FLUX_API_TOKEN", "read-token")
 	ts.Setenv("FLUX_API_WRITE_TOKEN", "write-token")

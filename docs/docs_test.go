@@ -351,10 +351,10 @@ func runBlock(t *testing.T, b block) string {
 // startServer is `make run` on a fresh store and a port of its own; it answers the address.
 func startServer(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(programs(t), "flux-resourceset"))
-	cmd.Dir = root
-	server, err := testrig.Start(cmd, "API_MODE=crud", "AUTH_TOKEN=demo-read", "CRUD_AUTH_TOKEN=demo-write",
-		"SEED_FILE=examples/demo/seed.json", "SEED_ACCEPT=true", "DATABASE_URL=sqlite://"+filepath.Join(t.TempDir(), "fleet.db")+"?mode=rwc")
+	server, err := testrig.StartServer(testrig.Program{Path: filepath.Join(programs(t), "flux-resourceset"), Dir: root, Env: []string{
+		"API_MODE=crud", "AUTH_TOKEN=demo-read", "CRUD_AUTH_TOKEN=demo-write",
+		"SEED_FILE=examples/demo/seed.json", "SEED_ACCEPT=true", "DATABASE_URL=sqlite://" + filepath.Join(t.TempDir(), "fleet.db") + "?mode=rwc",
+	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(), server.Log()) })
 	require.NotEmpty(t, server.Base, server.Log())
@@ -381,7 +381,7 @@ var build = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	return testrig.Build(binaries, "dev")
+	return testrig.Build(context.Background(), root, binaries, "dev")
 })
 
 // programs is the directory with the server and the CLI, built once.

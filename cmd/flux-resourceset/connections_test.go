@@ -45,14 +45,14 @@ func TestIdleConnections(t *testing.T) {
 	t.Logf("%d bytes of memory for each of %d connections", each, most)
 	require.Less(t, each, 64<<10)
 	p.get(demoPolls + "namespaces")
-	require.NoError(t, p.Process().Signal(os.Interrupt))
+	require.NoError(t, p.Signal(os.Interrupt))
 	require.Equal(t, 0, p.exit(), "%s", p.Log())
 }
 
 // peakMemory returns the program's peak memory, in bytes.
 func (p *program) peakMemory() int {
 	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process().Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if os.IsNotExist(err) {
 		p.t.Skip("there is no /proc to read the memory of a program from")
 	}

@@ -87,7 +87,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		defer mu.Unlock()
 		return len(acknowledged) > 100 && polls.Load() > 100
 	}, waitFor, tick)
-	require.NoError(t, p.Process().Signal(syscall.SIGTERM))
+	require.NoError(t, p.Signal(syscall.SIGTERM))
 	require.Zero(t, p.exit(), p.Log())
 	wg.Wait()
 	again := start(t, settings...)

@@ -105,7 +105,7 @@ func TestServeUntilTerminated(t *testing.T) {
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed)
 	require.Contains(t, p.get(demoPolls+"namespaces"), `"id":"podinfo"`)
 	require.JSONEq(t, `{"status":"ok","checks":{"state":"ok","store":"ok"}}`, p.get("/ready"))
-	require.NoError(t, p.Process().Signal(syscall.SIGTERM))
+	require.NoError(t, p.Signal(syscall.SIGTERM))
 	require.Zero(t, p.exit(), p.Log())
 	require.Contains(t, p.Log(), `"stopped"`)
 	require.NotContains(t, p.Log(), writeToken)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -44,10 +43,10 @@ func start(t *testing.T, settings ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	server, err := testrig.Start(exec.Command(self), append([]string{
+	server, err := testrig.StartServer(testrig.Program{Path: self, Env: append([]string{
 		runAsProgram + "=1", "HOME=" + t.TempDir(), "AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken, "SEED_ACCEPT=true",
 		"MAX_STALENESS=10m", // the default is short for a database that is busy with other tests
-	}, settings...)...)
+	}, settings...)})
 	require.NoError(t, err)
 	t.Cleanup(server.Kill)
 	return &program{t, server}

@@ -244,6 +244,6 @@ func kept(dir string) bool {
 // terminate ends the program as a supervisor does, and waits.
 func (p *program) terminate() {
 	p.t.Helper()
-	require.NoError(p.t, p.Process().Signal(os.Interrupt))
+	require.NoError(p.t, p.Signal(os.Interrupt))
 	require.Zero(p.t, p.exit(), p.Log())
 }

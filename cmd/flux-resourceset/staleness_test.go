@@ -19,7 +19,7 @@ func TestPausedProcessServesNoStalePoll(t *testing.T) {
 	writer := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed)
 	paused := start(t, url, "MAX_STALENESS=1s")
 	for i := range 3 {
-		require.NoError(t, paused.Process().Signal(syscall.SIGSTOP))
+		require.NoError(t, paused.Signal(syscall.SIGSTOP))
 		since := time.Now()
 		id := "ns-" + strconv.Itoa(i)
 		require.Equal(t, 201, writer.insist("POST", "/namespaces", `{"id":"`+id+`"}`).status)
@@ -27,7 +27,7 @@ func TestPausedProcessServesNoStalePoll(t *testing.T) {
 		require.Eventually(t, func() bool { return time.Since(since) > 1200*time.Millisecond }, waitFor, tick)
 
 		answers := make(chan answer, 20)
-		require.NoError(t, paused.Process().Signal(syscall.SIGCONT))
+		require.NoError(t, paused.Signal(syscall.SIGCONT))
 		for range cap(answers) {
 			go func() { answers <- paused.send("GET", demoPolls+"namespaces", "") }()
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // testTimeout ends a test that hangs; it is not used to measure.
@@ -21,7 +23,7 @@ const testTimeout = time.Minute
 
 // forAll is the server we started for all tests of this binary. It has to be kept: when the pipe to its keeper is
 // collected as garbage, the server ends.
-var forAll *Server
+var forAll *testrig.Postgres
 
 // shared is the URL of the server of all tests of this binary. It runs until the process ends, however it ends.
 var shared = sync.OnceValues(func() (string, error) {
@@ -29,7 +31,7 @@ var shared = sync.OnceValues(func() (string, error) {
 		return given, nil
 	}
 	var err error
-	if forAll, err = Launch(""); err != nil {
+	if forAll, err = testrig.StartPostgres(testrig.PostgresConfig{}); err != nil {
 		return "", err
 	}
 	return forAll.URL("postgres"), nil

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/test/bench"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
+	"github.com/flux-resourceset/flux-resourceset/test/bench"
 )
 
 var lists = []string{"platform-components", "namespaces", "rolebindings"}

@@ -1,11 +1,11 @@
 package bench_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,7 +27,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, "flux-resourceset"), testrig.Build(dir, "bench")
+	return filepath.Join(dir, "flux-resourceset"), testrig.Build(context.Background(), "../..", dir, "bench")
 })
 
 // process is a running server.
@@ -44,12 +44,12 @@ func start(b *testing.B, settings ...string) *process {
 	path, err := binary()
 	require.NoError(b, err)
 	began := time.Now()
-	server, err := testrig.Start(exec.Command(path), append([]string{
+	server, err := testrig.StartServer(testrig.Program{Path: path, Env: append([]string{
 		"LOG_LEVEL=info", "AUTH_TOKEN=" + token, "CRUD_AUTH_TOKEN=" + token, "MAX_REMOVALS=1000000",
-	}, settings...)...)
+	}, settings...)})
 	require.NoError(b, err)
 	b.Cleanup(server.Kill)
-	require.NoError(b, server.Ready(b.Context()))
+	require.NoError(b, server.Ready(b.Context(), nil))
 	return &process{b, server, server.Base, &http.Client{
 		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
 	}, time.Since(began)}
@@ -107,7 +107,7 @@ func (p *process) must(method, path, body string) (int64, time.Duration) {
 // rss returns the resident memory in MiB.
 func (p *process) rss() float64 {
 	p.b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.server.Process().Pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.server.PID()))
 	require.NoError(p.b, err)
 	for line := range strings.Lines(string(data)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
@@ -123,7 +123,7 @@ func (p *process) rss() float64 {
 // cpu returns the process's processor time, which is more reliable than elapsed time on a shared machine.
 func (p *process) cpu() time.Duration {
 	p.b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.server.Process().Pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.server.PID()))
 	require.NoError(p.b, err)
 	_, rest, _ := strings.Cut(string(data), ") ")
 	fields := strings.Fields(rest) // from the state on, which is the third of proc(5)

@@ -223,7 +223,7 @@ func (a *env) windowZero() {
 	}
 	db := a.sqlite()
 	p := a.start(rig.Config{
-		Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1}), TLS: true,
+		Name: "crud-1", Database: db.URL(""), Seed: a.seed(fleetOf{clusters: 1, namespaces: 1}),
 		Settings: []string{"TLS_CERT_FILE=" + a.file("tls.crt", cert), "TLS_KEY_FILE=" + a.file("tls.key", key)},
 	})
 	before := resident(p)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
 	"github.com/flux-resourceset/flux-resourceset/store/postgres"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
@@ -42,8 +41,8 @@ type Database interface {
 
 // Postgres is a database server of the run. Each process reaches it through its own proxy.
 type Postgres struct {
-	Server  *pgtest.Server
-	Standby *pgtest.Server // started by Follow; after FailOver, the killed server
+	Server  *testrig.Postgres
+	Standby *testrig.Postgres // started by Follow; after FailOver, the killed server
 	Proxies map[string]*testrig.Proxy
 	line    *testrig.Proxy // between the two
 	volume  *Volume
@@ -61,7 +60,7 @@ func NewPostgres(ctx context.Context, volume *Volume, processes []string) (_ *Po
 	}
 	p := &Postgres{Proxies: map[string]*testrig.Proxy{}, volume: volume}
 	// A small write-ahead log is recycled often, which reveals a full disk.
-	if p.Server, err = pgtest.Launch(in, "max_wal_size=64MB", "min_wal_size=32MB"); err != nil {
+	if p.Server, err = testrig.StartPostgres(testrig.PostgresConfig{In: in, Settings: []string{"max_wal_size=64MB", "min_wal_size=32MB"}}); err != nil {
 		return nil, err
 	}
 	if err := p.Exec(ctx, "postgres", "CREATE DATABASE "+database); err != nil {

@@ -1,20 +1,17 @@
 package rig
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
 
@@ -40,8 +37,6 @@ type Config struct {
 	Logs     string // directory
 	// Settings are further environment variables.
 	Settings []string
-	// TLS: the Settings enable HTTPS.
-	TLS bool
 }
 
 // Process is a server that is restarted whenever it ends, as a supervisor in production does.
@@ -57,10 +52,9 @@ type Process struct {
 
 // Running is one incarnation of a Process. Requests are sent to one and recorded with it.
 type Running struct {
+	*testrig.Server
 	Incarnation int
-	Base        string // URL
 
-	cmd    *exec.Cmd
 	killed atomic.Bool
 	ended  chan struct{}
 	crash  atomic.Bool // it printed a panic
@@ -71,9 +65,6 @@ func NewProcess(cfg Config, rec *history.Recorder) *Process { return &Process{Co
 
 // Running returns the current incarnation, nil unless one listens.
 func (p *Process) Running() *Running { return p.current.Load() }
-
-// startPatience is enough to fill a store with a large fleet.
-const startPatience = 3 * time.Minute
 
 // Start starts the server and returns when it listens. It retries until ctx ends if the server ends by itself, as with a
 // full disk.
@@ -104,44 +95,35 @@ func (p *Process) startOnce(ctx context.Context) (done bool, err error) {
 func (p *Process) tryStart(ctx context.Context) error {
 	p.count++
 	r := &Running{Incarnation: p.count, ended: make(chan struct{})}
-	r.cmd = exec.Command(p.Binary) //nolint:gosec,noctx // the harness ends it by a signal
-	r.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + p.Logs, "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "API_MODE=" + p.Mode,
+	env := slices.Concat([]string{
+		"HOME=" + p.Logs, "ALLOW_SHORT_TOKENS=false", "API_MODE=" + p.Mode,
 		"AUTH_TOKEN=" + ReadToken, "CRUD_AUTH_TOKEN=" + WriteToken, "DATABASE_URL=" + p.Database, "SEED_ACCEPT=true",
 		"MAX_REMOVALS=1000000", // writers remove assignments all the time
-	}, p.Settings...)
+	}, p.Settings)
 	if p.Seed != "" {
-		r.cmd.Env = append(r.cmd.Env, "SEED_FILE="+p.Seed)
+		env = append(env, "SEED_FILE="+p.Seed)
 	}
-	stderr, err := r.cmd.StderrPipe()
+	p.rec.Start(history.Start{Process: p.Name, Incarnation: r.Incarnation, At: p.rec.Now(), Mode: p.Mode})
+	var err error
+	r.Server, err = testrig.StartServer(testrig.Program{
+		Name: p.Name, Path: p.Binary, Env: env, Log: filepath.Join(p.Logs, p.Name+".log"),
+		OnLine: func(line []byte) {
+			if bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: ")) || bytes.Contains(line, []byte(`"error":"panic:`)) {
+				r.crash.Store(true)
+			}
+		},
+	})
 	if err != nil {
 		return err
 	}
-	// In its own process group: an interrupt from the terminal goes to the harness, which ends the servers.
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.rec.Start(history.Start{Process: p.Name, Incarnation: r.Incarnation, At: p.rec.Now(), Mode: p.Mode})
-	if err := r.cmd.Start(); err != nil {
-		return err
-	}
-	listening := make(chan string, 1)
-	go p.follow(r, stderr, listening)
-	timeout := time.NewTimer(startPatience)
-	defer timeout.Stop()
-	select {
-	case addr := <-listening:
-		r.Base = "http://" + addr
-		if p.TLS {
-			r.Base = "https://" + addr
-		}
-		p.current.Store(r)
-		go p.restartOnExit(ctx, r)
-		return nil
-	case <-r.ended:
+	go p.recordEnd(r)
+	if r.Base == "" {
+		<-r.ended
 		return fmt.Errorf("%s ended before it listened: see its log in %s", p.Name, p.Logs)
-	case <-timeout.C:
-		_ = r.cmd.Process.Kill()
-		return fmt.Errorf("%s neither listened nor ended", p.Name)
 	}
+	p.current.Store(r)
+	go p.restartOnExit(ctx, r)
+	return nil
 }
 
 // restartOnExit starts the server again after it has ended by itself.
@@ -153,30 +135,9 @@ func (p *Process) restartOnExit(ctx context.Context, r *Running) {
 	}
 }
 
-// follow copies the server's standard error to its log file until the server ends.
-func (p *Process) follow(r *Running, stderr io.Reader, listening chan<- string) {
-	log, err := os.OpenFile(filepath.Join(p.Logs, p.Name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		p.rec.Notef(true, "no log for %s: %v", p.Name, err)
-		_ = r.cmd.Process.Kill()
-	}
-	lines := bufio.NewReader(stderr)
-	for {
-		line, err := lines.ReadBytes('\n')
-		_, _ = log.Write(line) // the log is only for analysis
-		var said struct{ Msg, Addr string }
-		if json.Unmarshal(line, &said) == nil && said.Msg == "listening" {
-			listening <- said.Addr
-		}
-		if bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: ")) || bytes.Contains(line, []byte(`"error":"panic:`)) {
-			r.crash.Store(true)
-		}
-		if err != nil {
-			break
-		}
-	}
-	_ = log.Close()
-	err = r.cmd.Wait()
+// recordEnd records the end of the server.
+func (p *Process) recordEnd(r *Running) {
+	err := r.Wait()
 	if r.crash.Load() {
 		p.rec.Notef(true, "%s-%d panicked: see its log", p.Name, r.Incarnation)
 	}
@@ -187,9 +148,6 @@ func (p *Process) follow(r *Running, stderr io.Reader, listening chan<- string) 
 	p.rec.Exit(history.Exit{Process: p.Name, Incarnation: r.Incarnation, At: p.rec.Now(), Killed: r.killed.Load(), How: how})
 	close(r.ended)
 }
-
-// PID is the server's process id.
-func (r *Running) PID() int { return r.cmd.Process.Pid }
 
 // Kill ends the server by SIGKILL; it stays down until Start. It returns false if the server did not run.
 func (p *Process) Kill() bool { return p.end(syscall.SIGKILL) }
@@ -211,10 +169,13 @@ func (p *Process) End() {
 	if !p.end(syscall.SIGTERM) {
 		return
 	}
-	if state := r.cmd.ProcessState; !state.Success() {
-		p.rec.Notef(true, "%s-%d ended with %s when it was told to stop", p.Name, r.Incarnation, state)
+	if err := r.Wait(); err != nil {
+		p.rec.Notef(true, "%s-%d ended with %v when it was told to stop", p.Name, r.Incarnation, err)
 	}
 }
+
+// endTimeout is enough to end a server with a large fleet.
+const endTimeout = 3 * time.Minute
 
 func (p *Process) end(by syscall.Signal) bool {
 	p.life.Lock()
@@ -224,14 +185,14 @@ func (p *Process) end(by syscall.Signal) bool {
 		return false
 	}
 	r.killed.Store(true)
-	_ = r.cmd.Process.Signal(by) // it may have ended by itself
-	timeout := time.NewTimer(startPatience)
+	_ = r.Signal(by) // it may have ended by itself
+	timeout := time.NewTimer(endTimeout)
 	defer timeout.Stop()
 	select {
 	case <-r.ended:
 	case <-timeout.C:
 		p.rec.Notef(true, "%s-%d did not end after %s", p.Name, r.Incarnation, by)
-		_ = r.cmd.Process.Kill()
+		r.Server.Kill()
 		<-r.ended
 	}
 	return true
@@ -240,8 +201,8 @@ func (p *Process) end(by syscall.Signal) bool {
 // Pause stops the server's execution until the returned function is called; nil if it does not run.
 func (p *Process) Pause() (resume func()) {
 	r := p.current.Load()
-	if r == nil || r.cmd.Process.Signal(syscall.SIGSTOP) != nil {
+	if r == nil || r.Signal(syscall.SIGSTOP) != nil {
 		return nil
 	}
-	return func() { _ = r.cmd.Process.Signal(syscall.SIGCONT) } // it may have been killed meanwhile
+	return func() { _ = r.Signal(syscall.SIGCONT) } // it may have been killed meanwhile
 }

@@ -20,7 +20,7 @@ func (p *Postgres) Follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Standby, err = p.Server.LaunchStandby("primary_conninfo=host=" + host + " port=" + port + " user=postgres sslmode=disable gssencmode=disable")
+	p.Standby, err = p.Server.StartStandby("primary_conninfo=host=" + host + " port=" + port + " user=postgres sslmode=disable gssencmode=disable")
 	return err
 }
 
