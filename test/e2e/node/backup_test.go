@@ -76,7 +76,7 @@ func backupOverTheAPI(t *testing.T) {
 // The same on Postgres, with the roles of docs/databases.md: pods for changes and for polls, last night's backup and an
 // empty database.
 func onPostgres(t *testing.T) {
-	if err := node.StartPostgres(t.Context()); err != nil {
+	if err := node.StartPostgres(); err != nil {
 		t.Fatal(err)
 	}
 	roles := documented(t, "databases.md", "sql", "CREATE ROLE fleet_owner", "'...'", "'secret'")

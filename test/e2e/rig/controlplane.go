@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // AdminToken is good for one API server on 127.0.0.1, for as long as one run takes.
@@ -26,7 +27,7 @@ type controlPlane struct {
 	client     client.WithWatch
 	kubeconfig string // file
 	url        string
-	processes  []*process
+	processes  []*testrig.Process
 }
 
 // controlPlaneArgs are the arguments that differ between control planes with and without a node.
@@ -57,14 +58,14 @@ func startControlPlane(ctx context.Context, dir string, tools map[string]string,
 	if err := cp.writeFiles(dir); err != nil {
 		return nil, err
 	}
-	if _, err := cp.start(dir, program{name: "etcd", path: filepath.Join(tools["etcd"], "etcd"), args: []string{
+	if _, err := cp.start(dir, testrig.Program{Name: "etcd", Path: filepath.Join(tools["etcd"], "etcd"), Args: []string{
 		"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--logger=zap",
 		"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
 		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL, "--initial-cluster=default=" + peerURL,
 	}}); err != nil {
 		return cp, err
 	}
-	apiserver, err := cp.start(dir, program{name: "kube-apiserver", path: filepath.Join(tools["kubernetes"], "kube-apiserver"), args: append([]string{
+	apiserver, err := cp.start(dir, testrig.Program{Name: "kube-apiserver", Path: filepath.Join(tools["kubernetes"], "kube-apiserver"), Args: append([]string{
 		"--etcd-servers=" + etcdURL, fmt.Sprintf("--secure-port=%d", ports[2]),
 		"--cert-dir=" + filepath.Join(dir, "certificates"), "--token-auth-file=" + filepath.Join(dir, "tokens.csv"),
 		"--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
@@ -79,13 +80,13 @@ func startControlPlane(ctx context.Context, dir string, tools map[string]string,
 	if err != nil {
 		return cp, err
 	}
-	if err := apiserver.until(ctx, func(ctx context.Context) error { return answers(ctx, httpClient, cp.url+"/readyz") }); err != nil {
+	if err := apiserver.Until(ctx, func(ctx context.Context) error { return testrig.GetOK(ctx, httpClient, cp.url+"/readyz") }); err != nil {
 		return cp, err
 	}
 	if cp.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return cp, err
 	}
-	_, err = cp.start(dir, program{name: "kube-controller-manager", path: filepath.Join(tools["kubernetes"], "kube-controller-manager"), args: append([]string{
+	_, err = cp.start(dir, testrig.Program{Name: "kube-controller-manager", Path: filepath.Join(tools["kubernetes"], "kube-controller-manager"), Args: append([]string{
 		"--kubeconfig=" + cp.kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000",
 		"--concurrent-namespace-syncs=20", "--service-account-private-key-file=" + filepath.Join(dir, "service-accounts.pem"),
 	}, args.controllers...)})
@@ -93,8 +94,8 @@ func startControlPlane(ctx context.Context, dir string, tools map[string]string,
 }
 
 // start runs a program of the cluster.
-func (cp *controlPlane) start(dir string, p program) (*process, error) {
-	p.env = append([]string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "KUBECONFIG=" + cp.kubeconfig}, p.env...)
+func (cp *controlPlane) start(dir string, p testrig.Program) (*testrig.Process, error) {
+	p.Env = append([]string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "KUBECONFIG=" + cp.kubeconfig}, p.Env...)
 	proc, err := start(dir, p)
 	if err == nil {
 		cp.processes = append(cp.processes, proc)
@@ -106,7 +107,7 @@ func (cp *controlPlane) start(dir string, p program) (*process, error) {
 func (cp *controlPlane) stop() {
 	for _, proc := range slices.Backward(cp.processes) {
 		// Its data is not needed again.
-		proc.kill()
+		proc.Kill()
 	}
 }
 
@@ -128,21 +129,4 @@ users: [{name: admin, user: {token: %s}}]
 		os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(AdminToken+",admin,admin,system:masters\n"), 0o600),
 		os.WriteFile(cp.kubeconfig, []byte(kubeconfig), 0o600),
 	)
-}
-
-// answers returns an error unless a GET has status 200.
-func answers(ctx context.Context, c *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return nil
 }

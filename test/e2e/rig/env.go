@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/go-logr/logr"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // Tokens of the servers.
@@ -62,7 +64,7 @@ type Env struct {
 	cancel         context.CancelFunc
 
 	mu        sync.Mutex
-	processes []*process // ours
+	processes []*testrig.Process // ours
 }
 
 // Start brings up everything, with the demo fleet as the content of the store. Stop it even when it answers an error.
@@ -86,7 +88,7 @@ func Start(ctx context.Context, config Config) (*Env, error) {
 	}
 	if w.bin = config.Bin; w.bin == "" {
 		w.bin = filepath.Join(w.dir, "bin")
-		if err := buildOurs(ctx, w.root, w.bin); err != nil {
+		if err := testrig.Build(ctx, w.root, w.bin, "dev"); err != nil {
 			return w, err
 		}
 	}
@@ -147,8 +149,8 @@ func (w *Env) startFleet(ctx context.Context, kind string) error {
 		if w.pg, err = startPostgres(ctx, w.dir); err != nil {
 			return err
 		}
-		database, readers = w.pg.url("fleet_owner", "fleet"), 2
-		w.ReadDatabaseURL = w.pg.url("fleet_reader", "fleet")
+		database, readers = w.pg.URLAs("fleet_owner", "fleet"), 2
+		w.ReadDatabaseURL = w.pg.URLAs("fleet_reader", "fleet")
 	default:
 		return fmt.Errorf("store %q: it must be sqlite or postgres", kind)
 	}
@@ -181,7 +183,7 @@ func (w *Env) startFleet(ctx context.Context, kind string) error {
 func (w *Env) Bin() string { return w.bin }
 
 // keep ends a process with the world.
-func (w *Env) keep(proc *process) {
+func (w *Env) keep(proc *testrig.Process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.processes = append(w.processes, proc)
@@ -195,11 +197,11 @@ func (w *Env) Stop() {
 	}
 	w.mu.Lock()
 	for _, proc := range w.processes {
-		proc.stop()
+		stop(proc)
 	}
 	w.mu.Unlock()
 	if w.pg != nil {
-		w.pg.stop()
+		w.pg.End()
 	}
 	for _, data := range []string{"etcd", "bin", "artifacts"} {
 		_ = os.RemoveAll(filepath.Join(w.dir, data))
@@ -216,7 +218,11 @@ func logs(dir string, lines int) string {
 	}
 	var text strings.Builder
 	for _, file := range files {
-		fmt.Fprintf(&text, "==== %s\n%s\n", file, tail(file, lines))
+		log, err := os.ReadFile(file)
+		if err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(&text, "==== %s\n%s\n", file, testrig.Tail(string(log), lines))
 	}
 	return text.String()
 }

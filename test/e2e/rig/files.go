@@ -75,16 +75,6 @@ func tools(ctx context.Context, root string, progress io.Writer, names ...string
 	return found, nil
 }
 
-// buildOurs builds the server and the CLI from this checkout.
-func buildOurs(ctx context.Context, root, into string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", into+string(filepath.Separator), "./cmd/...")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build ./cmd/...: %w\n%s", err, out)
-	}
-	return nil
-}
-
 // freePorts returns n free ports of 127.0.0.1.
 func freePorts(ctx context.Context, n int) ([]int, error) {
 	var ports []int

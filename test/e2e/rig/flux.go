@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // systemNamespace is where everything of a cluster's own lives.
@@ -84,9 +86,9 @@ func (cp *controlPlane) startController(ctx context.Context, dir string, c contr
 		return err
 	}
 	health := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	proc, err := cp.start(dir, program{
-		name: c.name, path: c.path, env: append([]string{"RUNTIME_NAMESPACE=" + systemNamespace}, c.env...),
-		args: append([]string{
+	proc, err := cp.start(dir, testrig.Program{
+		Name: c.name, Path: c.path, Env: append([]string{"RUNTIME_NAMESPACE=" + systemNamespace}, c.env...),
+		Args: append([]string{
 			"--enable-leader-election=false", "--metrics-addr=0", "--health-addr=" + health, "--requeue-dependency=1s",
 			"--concurrent=10", "--log-level=info",
 		}, c.args...),
@@ -94,8 +96,8 @@ func (cp *controlPlane) startController(ctx context.Context, dir string, c contr
 	if err != nil {
 		return err
 	}
-	return proc.until(ctx, func(ctx context.Context) error {
-		return answers(ctx, &http.Client{}, "http://"+health+"/healthz")
+	return proc.Until(ctx, func(ctx context.Context) error {
+		return testrig.GetOK(ctx, &http.Client{}, "http://"+health+"/healthz")
 	})
 }
 

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/go-logr/logr"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // NodeAddress is the node's address, in a network that scripts/e2e-node makes.
@@ -51,7 +53,7 @@ type Node struct {
 	environment []string
 	tools       map[string]string
 	cp          *controlPlane
-	running     []*process // of the node itself: containerd, kubelet
+	running     []*testrig.Process // of the node itself: containerd, kubelet
 	cancel      context.CancelFunc
 	standIns    *os.File // what they log
 	pg          *postgres
@@ -99,11 +101,11 @@ func StartNode(ctx context.Context, config NodeConfig) (*Node, error) {
 	if err := n.Import(ctx, pause); err != nil {
 		return n, err
 	}
-	for _, p := range []program{
-		{name: "kube-proxy", args: []string{"--config=" + n.file("kube-proxy.yaml")}, env: []string{nodePath}},
-		{name: "kube-scheduler", args: []string{"--kubeconfig=" + n.cp.kubeconfig, "--leader-elect=false", "--secure-port=0"}},
+	for _, p := range []testrig.Program{
+		{Name: "kube-proxy", Args: []string{"--config=" + n.file("kube-proxy.yaml")}, Env: []string{nodePath}},
+		{Name: "kube-scheduler", Args: []string{"--kubeconfig=" + n.cp.kubeconfig, "--leader-elect=false", "--secure-port=0"}},
 	} {
-		p.path = filepath.Join(n.tools["node"], p.name)
+		p.Path = filepath.Join(n.tools["node"], p.Name)
 		if _, err := n.cp.start(dir, p); err != nil {
 			return n, err
 		}
@@ -201,14 +203,14 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 func (n *Node) StartKubelet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	containerd, err := n.supervise(program{name: "containerd", path: "containerd", args: []string{"--config=" + n.file("containerd.toml")}})
+	containerd, err := n.supervise(testrig.Program{Name: "containerd", Path: "containerd", Args: []string{"--config=" + n.file("containerd.toml")}})
 	if err != nil {
 		return err
 	}
-	if err := containerd.until(ctx, func(ctx context.Context) error { return n.ctr(ctx, nil, "version") }); err != nil {
+	if err := containerd.Until(ctx, func(ctx context.Context) error { return n.ctr(ctx, nil, "version") }); err != nil {
 		return err
 	}
-	kubelet := program{name: "kubelet", path: filepath.Join(n.tools["node"], "kubelet"), args: []string{
+	kubelet := testrig.Program{Name: "kubelet", Path: filepath.Join(n.tools["node"], "kubelet"), Args: []string{
 		"--kubeconfig=" + n.cp.kubeconfig, "--config=" + n.file("kubelet.yaml"), "--root-dir=" + nodeData + "/kubelet",
 		"--cert-dir=" + nodeData + "/kubelet/pki", "--hostname-override=" + nodeName, "--node-ip=" + NodeAddress,
 	}}
@@ -218,7 +220,9 @@ func (n *Node) StartKubelet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return proc.until(ctx, func(ctx context.Context) error { return answers(ctx, &http.Client{}, "http://127.0.0.1:10248/healthz") })
+		return proc.Until(ctx, func(ctx context.Context) error {
+			return testrig.GetOK(ctx, &http.Client{}, "http://127.0.0.1:10248/healthz")
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("no kubelet runs here: %w", err)
@@ -227,8 +231,8 @@ func (n *Node) StartKubelet(ctx context.Context) error {
 }
 
 // supervise starts a program of the node itself.
-func (n *Node) supervise(p program) (*process, error) {
-	p.env = []string{nodePath}
+func (n *Node) supervise(p testrig.Program) (*testrig.Process, error) {
+	p.Env = []string{nodePath}
 	proc, err := start(n.dir, p)
 	if err == nil {
 		n.running = append(n.running, proc)
@@ -239,7 +243,7 @@ func (n *Node) supervise(p program) (*process, error) {
 // StopKubelet ends both; containers go on.
 func (n *Node) StopKubelet() {
 	for _, proc := range n.running {
-		proc.stop()
+		stop(proc)
 	}
 	n.running = nil
 }
@@ -310,9 +314,10 @@ func (n *Node) startStandIns() error {
 }
 
 // StartPostgres starts an empty PostgreSQL server that pods reach at the node's address. Stop ends it.
-func (n *Node) StartPostgres(ctx context.Context) error {
-	var err error
-	n.pg, err = startPostgresServer(ctx, n.dir, "/run/postgres", NodeAddress)
+func (n *Node) StartPostgres() (err error) {
+	n.pg, err = startPostgresServer(testrig.PostgresConfig{
+		Passwords: true, Settings: []string{"fsync=off", "listen_addresses=" + NodeAddress},
+	}, n.dir)
 	return err
 }
 
@@ -326,7 +331,7 @@ func (n *Node) Stop() {
 	n.cancel()
 	n.StopKubelet()
 	if n.pg != nil {
-		n.pg.stop()
+		n.pg.End()
 	}
 	if n.cp != nil {
 		n.cp.stop()

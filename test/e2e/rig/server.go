@@ -1,25 +1,24 @@
 package rig
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // Server is a process of ours.
 type Server struct {
 	URL  string
-	proc *process
+	proc *testrig.Server
 }
 
 // ServerConfig holds the settings that differ between servers.
@@ -34,69 +33,25 @@ type ServerConfig struct {
 
 // StartServer starts the server on a port of its own and waits until it is ready.
 func (w *Env) StartServer(ctx context.Context, config ServerConfig) (*Server, error) {
-	env := []string{"PATH=/usr/bin:/bin", "LISTEN_ADDR=127.0.0.1:0", "LOG_FORMAT=json"}
+	env := []string{"ALLOW_SHORT_TOKENS=false"}
 	for name, value := range config.Settings {
 		env = append(env, name+"="+value)
 	}
-	proc, err := start(w.dir, program{name: config.Name, path: filepath.Join(w.bin, "flux-resourceset"), env: env})
+	proc, err := testrig.StartServer(testrig.Program{
+		Name: config.Name, Path: filepath.Join(w.bin, "flux-resourceset"), Env: env, Log: filepath.Join(w.dir, config.Name+".log"),
+	})
 	if err != nil {
 		return nil, err
 	}
-	w.keep(proc)
-	server := &Server{proc: proc}
-	c := config.Client
-	if c == nil {
-		c = &http.Client{}
-	}
-	return server, proc.until(ctx, func(ctx context.Context) error {
-		if server.URL == "" {
-			if server.URL, err = listeningURL(proc.log); err != nil {
-				return err
-			}
-		}
-		return answers(ctx, c, server.URL+"/ready")
-	})
+	w.keep(proc.Process)
+	return &Server{URL: proc.Base, proc: proc}, proc.Ready(ctx, config.Client)
 }
 
 // Stop ends the server as a rollout would.
-func (s *Server) Stop() { s.proc.stop() }
+func (s *Server) Stop() { stop(s.proc.Process) }
 
 // Log returns the log of the server and of earlier servers of the same name.
-func (s *Server) Log() string {
-	text, err := os.ReadFile(s.proc.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-// listeningURL reads in a server's log where it listens.
-func listeningURL(log string) (string, error) {
-	file, err := os.Open(log)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	// Servers of the same name share a log: the last line counts.
-	found := ""
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		var line struct {
-			Msg, Addr string
-			TLS       bool
-		}
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
-			found = "http://" + line.Addr
-			if line.TLS {
-				found = "https://" + line.Addr
-			}
-		}
-	}
-	if found == "" {
-		return "", errors.Join(errors.New("it does not listen yet"), lines.Err())
-	}
-	return found, nil
-}
+func (s *Server) Log() string { return s.proc.Log() }
 
 // API changes the fleet over HTTP, as the write token.
 type API struct {
