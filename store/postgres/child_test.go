@@ -1,16 +1,14 @@
 package postgres
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // The tests start this binary again as a process of its own, to have several at once and something to kill.
@@ -51,27 +49,5 @@ func child(ctx context.Context, role, url string) error {
 
 func command(t *testing.T, role, url string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), childRole+"="+role, childURL+"="+url)
-	return cmd
-}
-
-// killAfter starts a process, kills it with SIGKILL when it has printed so many lines, and returns all of them.
-func killAfter(t *testing.T, cmd *exec.Cmd, lines int) []string {
-	t.Helper()
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	var got []string
-	for scanner := bufio.NewScanner(out); scanner.Scan(); {
-		got = append(got, strings.TrimSpace(scanner.Text()))
-		if len(got) == lines {
-			require.NoError(t, cmd.Process.Kill())
-		}
-	}
-	require.Error(t, cmd.Wait(), "it was killed")
-	require.GreaterOrEqual(t, len(got), lines, "it ended by itself: %v", got)
-	return got
+	return testrig.Self(t, childRole+"="+role, childURL+"="+url)
 }

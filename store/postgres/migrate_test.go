@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
@@ -42,7 +43,7 @@ func TestKilledMigrator(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	for range 5 {
-		killAfter(t, command(t, "migrate up and down", url), 1)
+		testrig.KillAfter(t, command(t, "migrate up and down", url), 1)
 		status, err := Status(t.Context(), url)
 		require.NoError(t, err)
 		require.False(t, status.Dirty)

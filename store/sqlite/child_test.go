@@ -1,21 +1,19 @@
 package sqlite
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -104,27 +102,5 @@ func writeForEver(ctx context.Context, s *Store) error {
 
 func command(t *testing.T, role, path string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), childRole+"="+role, childPath+"="+path)
-	return cmd
-}
-
-// killAfter starts a process, kills it with SIGKILL when it has printed so many lines, and returns all of them.
-func killAfter(t *testing.T, cmd *exec.Cmd, lines int) []string {
-	t.Helper()
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	var got []string
-	for scanner := bufio.NewScanner(out); scanner.Scan(); {
-		got = append(got, strings.TrimSpace(scanner.Text()))
-		if len(got) == lines {
-			require.NoError(t, cmd.Process.Kill())
-		}
-	}
-	require.Error(t, cmd.Wait(), "it was killed")
-	require.GreaterOrEqual(t, len(got), lines, "it ended by itself: %v", got)
-	return got
+	return testrig.Self(t, childRole+"="+role, childPath+"="+path)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // A writer killed at any moment loses no acknowledged commit and leaves none half-done, with a reader attached that sees every
@@ -17,7 +18,7 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 	reader := openStore(t, Config{Path: path, ReadOnly: true})
 	acknowledged := map[fleet.Revision]string{}
 	for round := range 8 {
-		for _, line := range killAfter(t, command(t, "write", path), 1+round*7) {
+		for _, line := range testrig.KillAfter(t, command(t, "write", path), 1+round*7) {
 			var rev fleet.Revision
 			var id string
 			_, err := fmt.Sscan(line, &rev, &id)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/storetest"
@@ -43,7 +44,7 @@ func TestKilledMigratorIsRepaired(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	for range 10 {
-		killAfter(t, command(t, "migrate up and down", path), 1)
+		testrig.KillAfter(t, command(t, "migrate up and down", path), 1)
 		require.NoError(t, Migrate(t.Context(), path))
 		s, err := Open(t.Context(), Config{Path: path})
 		require.NoError(t, err)
