@@ -192,7 +192,7 @@ func (p *Process) end(by syscall.Signal) bool {
 	case <-r.ended:
 	case <-timeout.C:
 		p.rec.Notef(true, "%s-%d did not end after %s", p.Name, r.Incarnation, by)
-		r.Server.Kill()
+		r.Kill()
 		<-r.ended
 	}
 	return true
