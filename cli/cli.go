@@ -17,13 +17,12 @@
 //  3. batch.go and confirm.go: a change, from operations through plan and confirmation to the request. targets.go selects clusters,
 //     assign.go assigns definitions, result_line.go prints the result.
 //  4. apply.go, apply_run.go, diff.go and export.go: files, with package manifests.
-//  5. plan.go, plan_groups.go and revision_text.go: plans and revisions as text. plan_render.go shows their effect on
-//     Kubernetes objects with the renderer in render.go.
+//  5. plan.go and plan_render.go: plans, and their effect on Kubernetes objects with the renderer in render.go.
 //  6. output.go and errors.go: formats, errors and hints.
 //
 // Below it, internal/args parses and documents command lines, internal/config finds server and tokens, internal/input reads JSON and
 // YAML of users, internal/manifests files of documents, internal/bootstrap connects clusters to the API, internal/resourceset
-// renders ResourceSets, internal/planview shows plans, internal/render writes formats and tables, and internal/prompt, pager,
+// renders ResourceSets, internal/planview shows plans, internal/planview and fleetview format plans and the fleet as text, internal/render writes formats and tables, and internal/prompt, pager,
 // editor and watch serve one purpose each.
 package cli
 

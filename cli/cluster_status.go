@@ -13,92 +13,12 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
-
-// States with a meaning for commands. The server may have others.
-const (
-	stateConfirmed = "confirmed"
-	stateFailed    = "failed"
-)
-
-// statesOf formats counts of states: "11 confirmed, 1 failed".
-func statesOf(counts api.StatusCounts) string {
-	var out []string
-	for _, state := range render.SortedKeys(counts) {
-		out = append(out, fmt.Sprintf("%d %s", counts[state], state))
-	}
-	return strings.Join(out, ", ")
-}
-
-// failureMessage is the maximum length of a failure's message in a table, in characters.
-const failureMessage = 160
-
-// failureText formats a failure in one line: reason, then cause. The text is from outside and is made safe for a terminal.
-func failureText(f *api.Failure) string {
-	if f == nil {
-		return ""
-	}
-	return strings.TrimSuffix(strings.ReplaceAll(render.Printable(f.Reason+": "+summarize.Cause(f.Message, failureMessage)), "\n", " "), ": ")
-}
-
-// clusterStateText returns a cluster's state, and failed beside a state that would hide it.
-func clusterStateText(c api.ClusterSummary) string {
-	if len(c.States) > 1 {
-		return strings.Join(c.States, ",")
-	}
-	return c.State
-}
-
-// failedInput returns the id of the failed input, or else the object.
-func failedInput(f *api.Failure) string {
-	if f == nil {
-		return ""
-	}
-	return firstNonEmpty(f.ID, f.Object)
-}
-
-var (
-	fleetStatusView = render.View{
-		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, Narrow: 5,
-		Row: render.RowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), statesOf(c.Counts)}
-		}),
-	}
-	// failedStatusView is fleetStatusView with the failed input of each cluster.
-	failedStatusView = render.View{
-		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, Narrow: 6,
-		Row: render.RowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), failedInput(c.Failure), failureText(c.Failure), statesOf(c.Counts)}
-		}),
-	}
-	inputStatusView = render.View{
-		Header: []string{"ID", "LIST", "STATE", "SINCE", "MESSAGE", "VERSION", "TAG", "RECEIPT"}, Narrow: 5,
-		Row: render.RowOf(func(in api.InputStatus) []string {
-			return []string{in.ID, in.List, stateOf(in), render.TimeOr(in.Since, "-"), failureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
-		}),
-	}
-	versionStatusView = render.View{
-		Header: []string{"VERSION", "TAG", "CLUSTERS", "STATES"}, Narrow: 4,
-		Row: render.RowOf(func(v api.VersionStatus) []string {
-			return []string{v.ComponentVersion, v.OCITag, strconv.Itoa(v.Clusters), statesOf(v.Counts)}
-		}),
-	}
-)
-
-// stateOf returns the state of an input, with its basis if that is no receipt.
-func stateOf(in api.InputStatus) string {
-	if in.ConfirmedBy != "" {
-		return in.State + " (" + in.ConfirmedBy + ")"
-	}
-	return in.State
-}
-
-// clusterStates are the states of docs/status.md, the worst first.
-var clusterStates = []string{"failed", "silent", "behind", "unknown", "never", "progressing", "delivered", "confirmed", "superseded"}
 
 // statusFilters are the flags that select the clusters of a status.
 var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state"}
@@ -159,41 +79,20 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 		return err
 	}
 	if known.DeletedAt != nil {
-		s.note("%s", decommissionText(&known.ClusterStatus))
+		s.note("%s", fleetview.Decommission(&known.ClusterStatus))
 	} else {
 		seen := "has never polled"
 		if known.SeenAt != nil {
 			seen = "last polled at " + render.TimeOr(known.SeenAt, "-")
 		}
-		s.note("%s is %s, and %s. Inputs: %s.", id, firstNonEmpty(strings.Join(known.States, " and "), known.State), seen, firstNonEmpty(statesOf(known.Counts), "none"))
+		s.note("%s is %s, and %s. Inputs: %s.", id, firstNonEmpty(strings.Join(known.States, " and "), known.State), seen, firstNonEmpty(fleetview.Counts(known.Counts), "none"))
 	}
 	for _, e := range known.Events {
 		if e.Severity == "error" {
-			s.note("%s at %s: %s", e.Object, render.Time(e.At), failureText(&e))
+			s.note("%s at %s: %s", e.Object, render.Time(e.At), fleetview.FailureText(&e))
 		}
 	}
-	return s.print(c, documentKind{name: "input", view: inputStatusView}.outputOf(a.body, known.Inputs...))
-}
-
-// decommissionText describes the progress of a cluster's decommissioning. Its state alone, "behind" or "silent", reads like a
-// problem of an active cluster.
-func decommissionText(known *api.ClusterStatus) string {
-	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, render.TimeOr(known.DeletedAt, "-"))
-	received := 0
-	for _, list := range known.Lists {
-		if list.State == "delivered" {
-			received++
-		}
-	}
-	switch {
-	case known.SeenAt == nil:
-		return text + ", and has never polled."
-	case received == len(known.Lists):
-		return text + ", and has received its empty lists: Flux there removes everything that came from here."
-	case known.SeenAt.Before(*known.DeletedAt):
-		return text + ", and has not polled since: it keeps its objects. Its last poll was at " + render.TimeOr(known.SeenAt, "-") + "."
-	}
-	return fmt.Sprintf("%s, and has received %d of %d empty lists. Its last poll was at %s.", text, received, len(known.Lists), render.TimeOr(known.SeenAt, "-"))
+	return s.print(c, documentKind{name: "input", view: fleetview.Inputs}.outputOf(a.body, known.Inputs...))
 }
 
 func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
@@ -227,7 +126,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 			return fmt.Errorf("unexpected response of the server: %w", err)
 		}
 	}
-	s.note("%s: %s", summarize.Count(known.Total, "cluster"), firstNonEmpty(statesOf(known.Counts), "nothing is known"))
+	s.note("%s: %s", summarize.Count(known.Total, "cluster"), firstNonEmpty(fleetview.Counts(known.Counts), "nothing is known"))
 	if a.total > len(known.Clusters) {
 		s.note("Showing %d of %d.", len(known.Clusters), a.total)
 	}
@@ -235,9 +134,9 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 		s.note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",
 			render.TimeOr(known.AllSilentSince, "-"))
 	}
-	shown := fleetStatusView
+	shown := fleetview.ClusterStates
 	if slices.ContainsFunc(summaries, func(c api.ClusterSummary) bool { return c.Failure != nil }) {
-		shown = failedStatusView
+		shown = fleetview.FailedClusters
 	}
 	return s.print(c, documentKind{name: clusters.name, view: shown}.outputOf(a.body, known.Clusters...))
 }
@@ -248,7 +147,7 @@ func (s componentCommands) statusCommand() *cli.Command {
 		Description: args.ExampleText("component status podinfo"),
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
-				view: versionStatusView, field: "versions", names: func(id string, _ []json.RawMessage) ([]string, error) {
+				view: fleetview.Versions, field: "versions", names: func(id string, _ []json.RawMessage) ([]string, error) {
 					return []string{components.name + "/" + id}, nil
 				},
 				ask: func(conn client, id string) (*http.Response, error) {
@@ -321,15 +220,15 @@ func (s *session) wait(c *cli.Context, conn client, id string) error {
 		if err := a.decode(&known); err != nil {
 			return err
 		}
-		state, failure, err := waitState(&known, c.String("component"))
+		state, failure, err := fleetview.AwaitedState(&known, c.String("component"))
 		switch {
 		case err != nil:
 			return err
-		case state == stateConfirmed:
+		case state == fleetview.StateConfirmed:
 			s.note("confirmed")
 			return nil
-		case state == stateFailed:
-			return fmt.Errorf("it failed: %s", failureText(failure))
+		case state == fleetview.StateFailed:
+			return fmt.Errorf("it failed: %s", fleetview.FailureText(failure))
 		case state != last:
 			s.note("%s ...", state)
 		}
@@ -343,24 +242,6 @@ func (s *session) wait(c *cli.Context, conn client, id string) error {
 		case <-time.After(waitEvery):
 		}
 	}
-}
-
-// waitState returns the state that wait compares, of a cluster or of a component on it.
-func waitState(known *api.ClusterStatus, component string) (state string, failure *api.Failure, err error) {
-	state = known.State
-	found := component == ""
-	for _, in := range known.Inputs {
-		switch {
-		case component == "" && in.Failure != nil:
-			failure = in.Failure
-		case component != "" && in.List == "platform-components" && in.ID == component:
-			found, state, failure = true, in.State, in.Failure
-		}
-	}
-	if !found {
-		return "", nil, fmt.Errorf("cluster %q has no component %q", known.ID, component)
-	}
-	return state, failure, nil
 }
 
 // addStateColumns adds the state of each cluster to a table that begins with their ids. When the server is too old or busy, the

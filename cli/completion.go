@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -123,7 +124,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	case "component-version", "oci-tag":
 		return s.desiredVersions(flag.Names()[0])
 	case "state":
-		return clusterStates
+		return fleetview.States
 	case "environment", "confirm":
 		return s.environments()
 	case "label-columns":

@@ -2,32 +2,13 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
-
-// usageView shows the versions of a component that clusters are configured with.
-var usageView = render.View{
-	Header: []string{"VERSION", "TAG", "PATH", "CLUSTERS", "OVERRIDING", "PATCHED", "DISABLED", "ENVIRONMENTS", "NAMES"},
-	Narrow: 8,
-	Row: render.RowOf(func(v api.ComponentVariant) []string {
-		var tiers []string
-		for _, tier := range render.SortedKeys(v.Environments) {
-			tiers = append(tiers, fmt.Sprintf("%s %d", tier, v.Environments[tier]))
-		}
-		return []string{
-			v.ComponentVersion, v.OCITag, v.ComponentPath, strconv.Itoa(v.Clusters), strconv.Itoa(v.Overriding), strconv.Itoa(v.Patched),
-			strconv.Itoa(v.Disabled), strings.Join(tiers, ", "), strings.Join(v.ClusterIds, ","),
-		}
-	}),
-}
 
 func (s componentCommands) usageCommand() *cli.Command {
 	return &cli.Command{
@@ -39,7 +20,7 @@ func (s componentCommands) usageCommand() *cli.Command {
 			args.ExampleText("component usage podinfo", "cluster list --component podinfo --component-version 6.9.0"),
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
-				view: usageView, field: "variants", names: func(_ string, variants []json.RawMessage) ([]string, error) { return usageNames(variants) },
+				view: fleetview.Usage, field: "variants", names: func(_ string, variants []json.RawMessage) ([]string, error) { return fleetview.UsageNames(variants) },
 				ask: func(conn client, id string) (*http.Response, error) {
 					return conn.GetPlatformComponentUsage(c.Context, id, nil)
 				},
@@ -83,18 +64,4 @@ func (s componentCommands) printEntries(c *cli.Context, e entries) error {
 	out := documentKind{view: e.view}.outputOf(a.body, list...)
 	out.Names = func() ([]string, error) { return e.names(operands[0], list) }
 	return s.print(c, out)
-}
-
-func usageNames(variants []json.RawMessage) ([]string, error) {
-	var names []string
-	for _, raw := range variants {
-		var v api.ComponentVariant
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return nil, err
-		}
-		for _, id := range v.ClusterIds {
-			names = append(names, clusters.name+"/"+id)
-		}
-	}
-	return names, nil
 }

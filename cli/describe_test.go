@@ -6,29 +6,9 @@ import (
 	"testing"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/exclusions"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
-
-// TestDescribeEscapesControlCharacters: server text is printed without control characters; only the program adds colors.
-func TestDescribeEscapesControlCharacters(t *testing.T) {
-	t.Parallel()
-	const evil = "x\x1b[2J\u009b"
-	layer := api.ValueSource{Kind: layers.kind, ID: evil}
-	w := &describer{paint: func(_, text string) string { return "<" + text + ">" }}
-	w.components([]api.FluxPlatformComponent{{ID: evil, Type: evil, ComponentVersion: evil}}, valueOrigins{
-		components.inputs.name + "/" + evil: {"/id": layer, "/component_version": layer, "/patches/a": layer},
-	})
-	got := w.b.String()
-	if strings.TrimSuffix(got, "\n") != render.Printable(strings.TrimSuffix(got, "\n")) {
-		t.Errorf("control characters: %q", got)
-	}
-	for _, want := range []string{"<disabled>", "from layer/x?[2J?", "patches: 1 layer/x?[2J?", "x?[2J?   x?[2J?"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %q", want, got)
-		}
-	}
-}
 
 // TestKindsAddedInCode: a new kind is excluded and described like all others, without a line in either command.
 func TestKindsAddedInCode(t *testing.T) {
@@ -58,15 +38,15 @@ func TestKindsAddedInCode(t *testing.T) {
 		t.Error(err)
 	}
 
-	w := &describer{paint: func(_, text string) string { return text }}
 	effective := json.RawMessage(`{"id":"c-1","priorityclasses":[{"id":"high"},{"id":"mid"}]}`)
-	by := valueOrigins{"priority-classes/high": {"/id": api.ValueSource{Kind: layers.kind, ID: "base"}}}
-	if err := w.cluster(kinds, own, effective, nil, by); err != nil {
+	by := fleetview.Origins{"priority-classes/high": {"/id": api.ValueSource{Kind: layers.kind, ID: "base"}}}
+	text, err := describe(kinds, own, effective, fleetview.Description{Origins: by})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Priority classes: high from layer/base, mid\n", "Excludes:      low, small\n"} {
-		if !strings.Contains(w.b.String(), want) {
-			t.Errorf("no %q in %s", want, w.b.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
 		}
 	}
 }

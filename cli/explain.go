@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/oapi-codegen/nullable"
 	"github.com/urfave/cli/v2"
 )
 
@@ -57,7 +53,11 @@ func (s *session) explain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.print(c, explained(a))
+	var ex api.Explanation
+	if err := a.decode(&ex); err != nil {
+		return err
+	}
+	return s.print(c, fleetview.Explanation(ex, a.body, nameOfKind))
 }
 
 func (s *session) explanation(c *cli.Context, conn client, operands []string, pointer string) (*http.Response, error) {
@@ -69,66 +69,4 @@ func (s *session) explanation(c *cli.Context, conn client, operands []string, po
 		return conn.ExplainCluster(c.Context, operands[0], &api.ExplainClusterParams{Pointer: at})
 	}
 	return conn.ExplainInput(c.Context, operands[0], c.String("list"), operands[1], &api.ExplainInputParams{Pointer: at})
-}
-
-// explained returns an explanation as output.
-func explained(a answer) render.Output {
-	return render.Output{
-		Document: a.body,
-		Tables: func() ([]render.Table, error) {
-			var ex api.Explanation
-			if err := a.decode(&ex); err != nil {
-				return nil, err
-			}
-			t := render.Table{Header: []string{"INPUT", "POINTER", "VALUE", "SOURCE", "OVERRIDES", "SOURCE POINTER", "REVISION", "ACTOR"}, Narrow: 5}
-			for _, in := range ex.Inputs {
-				for _, v := range in.Values {
-					var instead []string
-					for _, source := range v.InsteadOf {
-						instead = append(instead, shortOrigin(source)+" "+valueText(source.Value))
-					}
-					t.Rows = append(t.Rows, []string{
-						in.List + "/" + in.ID, v.Pointer, valueText(v.Value), shortOrigin(v.SaidBy), strings.Join(instead, ", "),
-						v.SaidBy.Pointer, setInRevision(v.SaidBy), v.SaidBy.Actor,
-					})
-				}
-			}
-			if len(ex.Inputs) == 1 { // the command line names the input, and the column is wide
-				t = t.Without(0)
-			}
-			return []render.Table{t}, nil
-		},
-		Names: func() ([]string, error) {
-			var ex api.Explanation
-			if err := a.decode(&ex); err != nil {
-				return nil, err
-			}
-			var names []string
-			for _, in := range ex.Inputs {
-				names = append(names, in.List+"/"+in.ID)
-			}
-			return names, nil
-		},
-	}
-}
-
-// setInRevision returns the revision that set a value: "<N" when it is older than N, the oldest revision that the server keeps;
-// empty for a default.
-func setInRevision(source api.ValueSource) string {
-	switch {
-	case source.SetBefore > 0:
-		return fmt.Sprintf("<%d", source.SetBefore)
-	case source.Revision > 0:
-		return strconv.FormatInt(source.Revision, 10)
-	}
-	return ""
-}
-
-// valueText returns a value as JSON; empty without a value.
-func valueText(value nullable.Nullable[json.RawMessage]) string {
-	if value.IsNull() {
-		return "null"
-	}
-	raw, _ := value.Get() // or it is not specified
-	return string(raw)
 }

@@ -65,7 +65,7 @@ func TestMadeUpKind(t *testing.T) {
 	reference := realServer(t)
 	file := filepath.Join(t.TempDir(), "one.yaml")
 	verbs := map[string]bool{}
-	for _, line := range strings.Split(strings.TrimSpace(kindLines), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(kindLines), "\n") {
 		if verb, ok := strings.CutPrefix(line, "rolebinding "); ok {
 			verbs[strings.Fields(verb)[0]] = true
 		}

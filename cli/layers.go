@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
@@ -151,13 +150,4 @@ func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
 		return false, nil
 	}
 	return len(docs) > 0, err
-}
-
-// shortOrigin names the document that set a value.
-func shortOrigin(source api.ValueSource) string {
-	kind := strings.ReplaceAll(source.Kind, "_", " ")
-	if n, ok := findKind(source.Kind); ok {
-		kind = n.name
-	}
-	return fmt.Sprintf("%s/%s", kind, source.ID)
 }

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
-	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -94,7 +94,7 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			out, err := ownership(a, operands[0], operands[1])
+			out, err := ownershipOf(a, operands[0], operands[1])
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (s ownershipCommands) relinquishCommand() *cli.Command {
 			if cluster, single := on.single(); single && !c.IsSet("plan-hash") {
 				ch.request = func(conn client, _ string) (answer, error) { return s.relinquish(c, conn, cluster, id) }
 				ch.show = func(_ client, a answer) error {
-					out, err := ownership(a, cluster, id)
+					out, err := ownershipOf(a, cluster, id)
 					if err != nil {
 						return err
 					}
@@ -149,30 +149,9 @@ func (s ownershipCommands) relinquish(c *cli.Context, conn client, cluster, comp
 	return receive(conn.RelinquishPatches(c.Context, cluster, component, nil, edits...))
 }
 
-// ownership returns values with their managers as output.
-func ownership(a answer, cluster, component string) (render.Output, error) {
+// ownershipOf decodes values with their managers as output.
+func ownershipOf(a answer, cluster, component string) (render.Output, error) {
 	var owned api.OwnedPatches
-	if err := a.decode(&owned); err != nil {
-		return render.Output{}, err
-	}
-	owners := map[string][]string{}
-	for manager, paths := range owned.Managers {
-		for _, path := range paths {
-			owners[path] = append(owners[path], firstNonEmpty(manager, "(anonymous)"))
-		}
-	}
-	return render.Output{
-		Document: a.body,
-		Tables: func() ([]render.Table, error) {
-			t := render.Table{Header: []string{"PATH", "VALUE", "OWNERS"}}
-			for _, path := range render.SortedKeys(owned.Values) {
-				slices.Sort(owners[path])
-				t.Rows = append(t.Rows, []string{path, string(owned.Values[path]), strings.Join(owners[path], ",")})
-			}
-			return []render.Table{t}, nil
-		},
-		Names: func() ([]string, error) {
-			return []string{clusters.name + "/" + cluster, components.name + "/" + component}, nil
-		},
-	}, nil
+	err := a.decode(&owned)
+	return fleetview.Ownership(owned, a.body, clusters.name+"/"+cluster, components.name+"/"+component), err
 }

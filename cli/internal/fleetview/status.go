@@ -1,0 +1,135 @@
+package fleetview
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+)
+
+// States with a meaning for commands. The server may have others.
+const (
+	StateConfirmed = "confirmed"
+	StateFailed    = "failed"
+)
+
+// Counts formats counts of states: "11 confirmed, 1 failed".
+func Counts(counts api.StatusCounts) string {
+	var out []string
+	for _, state := range render.SortedKeys(counts) {
+		out = append(out, fmt.Sprintf("%d %s", counts[state], state))
+	}
+	return strings.Join(out, ", ")
+}
+
+// failureMessage is the maximum length of a failure's message in a table, in characters.
+const failureMessage = 160
+
+// FailureText formats a failure in one line: reason, then cause. The text is from outside and is made safe for a terminal.
+func FailureText(f *api.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.ReplaceAll(render.Printable(f.Reason+": "+summarize.Cause(f.Message, failureMessage)), "\n", " "), ": ")
+}
+
+// clusterStateText returns a cluster's state, and failed beside a state that would hide it.
+func clusterStateText(c api.ClusterSummary) string {
+	if len(c.States) > 1 {
+		return strings.Join(c.States, ",")
+	}
+	return c.State
+}
+
+// failedInput returns the id of the failed input, or else the object.
+func failedInput(f *api.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return cmp.Or(f.ID, f.Object)
+}
+
+var (
+	// ClusterStates is the table of clusters with their states.
+	ClusterStates = render.View{
+		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, Narrow: 5,
+		Row: render.RowOf(func(c api.ClusterSummary) []string {
+			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), Counts(c.Counts)}
+		}),
+	}
+	// FailedClusters is [ClusterStates] with the failed input of each cluster.
+	FailedClusters = render.View{
+		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, Narrow: 6,
+		Row: render.RowOf(func(c api.ClusterSummary) []string {
+			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), failedInput(c.Failure), FailureText(c.Failure), Counts(c.Counts)}
+		}),
+	}
+	// Inputs is the table of a cluster's inputs.
+	Inputs = render.View{
+		Header: []string{"ID", "LIST", "STATE", "SINCE", "MESSAGE", "VERSION", "TAG", "RECEIPT"}, Narrow: 5,
+		Row: render.RowOf(func(in api.InputStatus) []string {
+			return []string{in.ID, in.List, stateOf(in), render.TimeOr(in.Since, "-"), FailureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
+		}),
+	}
+	// Versions is the table of the desired versions of a component.
+	Versions = render.View{
+		Header: []string{"VERSION", "TAG", "CLUSTERS", "STATES"}, Narrow: 4,
+		Row: render.RowOf(func(v api.VersionStatus) []string {
+			return []string{v.ComponentVersion, v.OCITag, strconv.Itoa(v.Clusters), Counts(v.Counts)}
+		}),
+	}
+)
+
+// stateOf returns the state of an input, with its basis if that is no receipt.
+func stateOf(in api.InputStatus) string {
+	if in.ConfirmedBy != "" {
+		return in.State + " (" + in.ConfirmedBy + ")"
+	}
+	return in.State
+}
+
+// States are the states of docs/status.md, the worst first.
+var States = []string{"failed", "silent", "behind", "unknown", "never", "progressing", "delivered", "confirmed", "superseded"}
+
+// Decommission describes the progress of a cluster's decommissioning. Its state alone, "behind" or "silent", reads like a
+// problem of an active cluster.
+func Decommission(known *api.ClusterStatus) string {
+	text := fmt.Sprintf("%s was decommissioned at %s", known.ID, render.TimeOr(known.DeletedAt, "-"))
+	received := 0
+	for _, list := range known.Lists {
+		if list.State == "delivered" {
+			received++
+		}
+	}
+	switch {
+	case known.SeenAt == nil:
+		return text + ", and has never polled."
+	case received == len(known.Lists):
+		return text + ", and has received its empty lists: Flux there removes everything that came from here."
+	case known.SeenAt.Before(*known.DeletedAt):
+		return text + ", and has not polled since: it keeps its objects. Its last poll was at " + render.TimeOr(known.SeenAt, "-") + "."
+	}
+	return fmt.Sprintf("%s, and has received %d of %d empty lists. Its last poll was at %s.", text, received, len(known.Lists), render.TimeOr(known.SeenAt, "-"))
+}
+
+// AwaitedState returns the state that wait compares, of a cluster or of a component on it.
+func AwaitedState(known *api.ClusterStatus, component string) (state string, failure *api.Failure, err error) {
+	state = known.State
+	found := component == ""
+	for _, in := range known.Inputs {
+		switch {
+		case component == "" && in.Failure != nil:
+			failure = in.Failure
+		case component != "" && in.List == "platform-components" && in.ID == component:
+			found, state, failure = true, in.State, in.Failure
+		}
+	}
+	if !found {
+		return "", nil, fmt.Errorf("cluster %q has no component %q", known.ID, component)
+	}
+	return state, failure, nil
+}
