@@ -22,8 +22,8 @@
 //
 // Below it, internal/args parses and documents command lines, internal/config finds server and tokens, internal/input reads JSON and
 // YAML of users, internal/manifests files of documents, internal/bootstrap connects clusters to the API, internal/resourceset
-// renders ResourceSets, internal/planview shows plans, internal/planview and fleetview format plans and the fleet as text, internal/render writes formats and tables, and internal/prompt, pager,
-// editor and watch serve one purpose each.
+// renders ResourceSets, internal/planview and fleetview format plans and the fleet, internal/render writes formats and tables, and
+// internal/prompt, pager, editor and watch serve one purpose each.
 package cli
 
 import (
