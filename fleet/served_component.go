@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 
@@ -134,7 +135,7 @@ func (p *componentPast) stepBackOverAll(changes []DocumentChange, c *componentCh
 		return nil
 	}
 	c.effects.base, c.effects.next = older, next
-	for id := range previous[KindCluster] {
+	for _, id := range slices.Sorted(maps.Keys(previous[KindCluster])) {
 		if err := c.add(older.clusterByID(id), next.clusterByID(id)); err != nil {
 			return err
 		}
