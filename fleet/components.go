@@ -13,10 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-const (
-	maxReleaseName  = 53 // Helm's limit
-	maxDependencies = 256
-)
+const maxReleaseName = 53 // Helm's limit
 
 var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, api.FluxPlatformComponent]{
 	kind: KindComponent, noun: "platform component", field: "platform_components", endpoint: "platform-components", idField: "component_id",
@@ -171,31 +168,6 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 
 // sourceScheme matches the schemes that the custom resources of Flux accept; they compare case-sensitively.
 var sourceScheme = regexp.MustCompile(`^(oci|https?)://`)
-
-// checkDependencies checks depends_on: existing components, listed once, without cycles.
-func checkDependencies(c *checker, p *api.PlatformComponent) {
-	c.atMost("/depends_on", len(p.DependsOn), maxDependencies, "dependencies")
-	seen := map[string]bool{}
-	for i, id := range p.DependsOn {
-		if c.full() {
-			return
-		}
-		at := jsontext.Pointer("depends_on", i)
-		_, ok := c.next.Get(KindComponent, id)
-		switch {
-		case seen[id]:
-			c.problem(at, "%q is listed twice", id)
-		case id == p.ID:
-			c.problem(at, "a component cannot depend on itself")
-		case !ok:
-			c.problem(at, "there is no platform component %q", id)
-		}
-		seen[id] = true
-	}
-	if cycle := c.next.catalog().cycle(p.ID); cycle != "" {
-		c.problem("/depends_on", "%s", cycle)
-	}
-}
 
 // releaseName checks the name of a Helm release.
 func (c *checker) releaseName(at, name string) {

@@ -5,10 +5,39 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/graph"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
+
+const maxDependencies = 256
 
 // maxCycle is the maximum length of a cycle that a message lists.
 const maxCycle = 20
+
+// checkDependencies checks depends_on: existing components, listed once, without cycles.
+func checkDependencies(c *checker, p *api.PlatformComponent) {
+	c.atMost("/depends_on", len(p.DependsOn), maxDependencies, "dependencies")
+	seen := map[string]bool{}
+	for i, id := range p.DependsOn {
+		if c.full() {
+			return
+		}
+		at := jsontext.Pointer("depends_on", i)
+		_, ok := c.next.Get(KindComponent, id)
+		switch {
+		case seen[id]:
+			c.problem(at, "%q is listed twice", id)
+		case id == p.ID:
+			c.problem(at, "a component cannot depend on itself")
+		case !ok:
+			c.problem(at, "there is no platform component %q", id)
+		}
+		seen[id] = true
+	}
+	if cycle := c.next.catalog().cycle(p.ID); cycle != "" {
+		c.problem("/depends_on", "%s", cycle)
+	}
+}
 
 // catalog returns facts about all components, computed at the first call.
 func (s *State) catalog() *catalog {
