@@ -12,7 +12,7 @@ import (
 )
 
 // authorize checks the permission of a request in a State; st may be nil.
-func (s *Server) authorize(r *request, st *fleet.State) (auth.Principal, *auth.Refusal) {
+func (s *Server) authorize(r *request, st *fleet.State) (auth.Principal, *auth.RefusedError) {
 	return s.auth.Authorize(r.Request(), r.op.Access, r.Param("cluster_dns"), st)
 }
 
@@ -45,7 +45,7 @@ func (s *Server) authenticate(r *request) error {
 }
 
 // reportRefusal counts and logs a refused request, and returns its answer.
-func (s *Server) reportRefusal(c echo.Context, refusal *auth.Refusal) error {
+func (s *Server) reportRefusal(c echo.Context, refusal *auth.RefusedError) error {
 	report := s.auth.Report(c.Request(), refusal)
 	if report.Reason != "" {
 		s.metrics.authFailures.WithLabelValues(report.Reason).Inc()

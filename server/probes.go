@@ -94,7 +94,7 @@ func (s *Server) GetMetrics(c echo.Context) error {
 		}
 		caller, err := s.auth.Identify(c.Request(), st)
 		if errors.Is(err, auth.ErrUnauthenticated) { // counted and limited as on all routes, so that tokens cannot be guessed here
-			return s.reportRefusal(c, auth.NewRefusal(caller, err, auth.Access{Needs: auth.Read}))
+			return s.reportRefusal(c, auth.NewRefusedError(caller, err, auth.Access{Needs: auth.Read}))
 		}
 		if err == nil {
 			s.metrics.identified[caller.Method].Inc()

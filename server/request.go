@@ -73,7 +73,7 @@ func (s *Server) state(c echo.Context) (*fleet.State, error) {
 func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) error) (fleet.Result, error) {
 	r := requestOf(c)
 	meta.Actor = r.principal.Actor
-	var refusal *auth.Refusal
+	var refusal *auth.RefusedError
 	judged := func(tx *fleet.Tx) error {
 		if _, refusal = s.authorize(r, tx.Base()); refusal != nil {
 			return refusal

@@ -103,7 +103,7 @@ func testDocumentLogOfMany(t *testing.T, b *bench) {
 	for i := range few {
 		few[i] = fleet.DocumentName{Kind: fleet.KindNamespace, ID: fmt.Sprint(i)}
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it repeats
+	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 25 {
 		changes := []fleet.Change{create(fleet.KindCluster, fmt.Sprint(n), body(`{}`))} // of no queried document
 		for _, i := range random.Perm(len(few))[:random.IntN(4)] {

@@ -4,7 +4,7 @@
 //	request --> Identify --> Principal --> Authorize: role, and the cluster of a poll --> Principal
 //	               |                          |
 //	               v                          v
-//	         errors of credentials --------> Refusal --> Report: lockout.go counts failures by address --> 401, 403 or 429
+//	         errors of credentials --------> RefusedError --> Report: lockout.go counts failures by address --> 401, 403 or 429
 //
 // Identify runs for every poll: it does not wait, it does not allocate, and its time reveals nothing about a secret.
 package auth
@@ -126,22 +126,22 @@ func (p *Principal) mayCall(a Access, st *fleet.State, dns string) bool {
 	return p.MayPoll(cluster, dns)
 }
 
-// Refusal is the reason and the answer of a refused request.
-type Refusal struct {
+// RefusedError is the reason and the answer of a refused request.
+type RefusedError struct {
 	Principal Principal // as far as it is known
 	reason    error     // nil: authenticated, but not permitted
 	answer    error
 }
 
 // Error returns the text of the answer.
-func (r *Refusal) Error() string { return r.answer.Error() }
+func (r *RefusedError) Error() string { return r.answer.Error() }
 
-// NewRefusal returns the refusal of a request for which [Authenticator.Identify] returned an error.
-func NewRefusal(caller Principal, err error, access Access) *Refusal {
+// NewRefusedError returns the refusal of a request for which [Authenticator.Identify] returned an error.
+func NewRefusedError(caller Principal, err error, access Access) *RefusedError {
 	if errors.Is(err, ErrUnauthenticated) {
-		return &Refusal{caller, err, unauthorized(access, err)}
+		return &RefusedError{caller, err, unauthorized(access, err)}
 	}
-	return &Refusal{caller, err, err}
+	return &RefusedError{caller, err, err}
 }
 
 // Config configures an Authenticator. All fields but Certificates are required.
@@ -174,17 +174,17 @@ func New(cfg Config) *Authenticator {
 
 // Authorize identifies the sender of a request and checks its permission in a State; st may be nil. dns is the cluster that a
 // poll names.
-func (a *Authenticator) Authorize(r *http.Request, access Access, dns string, st *fleet.State) (Principal, *Refusal) {
+func (a *Authenticator) Authorize(r *http.Request, access Access, dns string, st *fleet.State) (Principal, *RefusedError) {
 	caller, err := a.Identify(r, st)
 	switch {
 	case err != nil:
-		return caller, NewRefusal(caller, err, access)
+		return caller, NewRefusedError(caller, err, access)
 	case caller.mayCall(access, st, dns):
 		return caller, nil
 	case caller.static: // as the reference implementation answers
-		return caller, &Refusal{caller, nil, unauthorized(access, errReadToken)}
+		return caller, &RefusedError{caller, nil, unauthorized(access, errReadToken)}
 	}
-	return caller, &Refusal{caller, nil, errForbidden}
+	return caller, &RefusedError{caller, nil, errForbidden}
 }
 
 // ErrUnauthenticated: the request has no valid credential. The others are its causes.

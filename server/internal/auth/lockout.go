@@ -184,7 +184,7 @@ type Report struct {
 }
 
 // Report counts a refused request, and returns the answer: 429 for an address with too many failures.
-func (a *Authenticator) Report(r *http.Request, refusal *Refusal) Report {
+func (a *Authenticator) Report(r *http.Request, refusal *RefusedError) Report {
 	if refusal.reason != nil && !errors.Is(refusal.reason, ErrUnauthenticated) {
 		return Report{Answer: refusal.answer} // nothing is loaded, so the token could not be checked
 	}
