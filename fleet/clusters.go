@@ -200,9 +200,10 @@ func checkRename(c *checker, before, after *Document) {
 	c.warn("cluster %q is now polled as %q; the old name %q answers 404 from now on, and what Flux installed under it stays as it is", is.ID, is.ClusterDNS, was.ClusterDNS)
 }
 
-// dropOrphanedPatches removes the patches of components that a change removes from the document, unless layers assign them.
-// New or changed patches stay, so that the check refuses them: they were intended. Patches of a component that a layer no
-// longer assigns stay too, and take effect again together with the component.
+// dropOrphanedPatches removes the patches of each component that a change unassigns, unless a layer assigns the component.
+// It keeps patches that the same change adds or edits: their author wants them, so the validation must refuse the change
+// instead of ignoring them. It also keeps the patches of a component that only a layer assigned: they take effect again as
+// soon as a layer assigns the component again.
 func dropOrphanedPatches(before *api.Cluster, obj map[string]any, on map[string]bool) error {
 	patches, _ := obj["patches"].(map[string]any)
 	entries, _ := obj["platform_components"].([]any)

@@ -167,8 +167,8 @@ func newView(state *fleet.State, asked time.Duration) *view {
 	return v
 }
 
-// swap publishes v in place of from if from is still current, and calls before immediately before. before writes the State to
-// disk, so a process that is killed and restarted does not serve an older State than it has already served.
+// swap publishes v if from is still the current view, and reports whether it did. It first calls before, which updates the files
+// in StateDir: a process that is killed and restarted must not serve an older State than it has already served.
 func (r *Replica) swap(from, v *view, before func()) bool {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()

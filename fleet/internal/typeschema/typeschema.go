@@ -50,8 +50,8 @@ type Schema struct {
 
 const address = "schema:///spec"
 
-// Parse checks a schema of size bytes, or returns all its problems. value is JSON as [encoding/json] decodes it with
-// UseNumber, and must not be changed afterwards.
+// Parse compiles a schema, or returns its problems. value is the schema as [encoding/json] decodes it with UseNumber; the
+// result refers to it, so the caller must not change it afterwards. size is the length of the schema's JSON text in bytes.
 func Parse(value any, size int) (*Schema, []Problem) {
 	text, ok := value.(map[string]any)
 	switch {

@@ -98,8 +98,8 @@ func changes(ctx context.Context, tx Tx, h HeadRow, rev fleet.Revision, offset, 
 	return found, nil
 }
 
-// changePage reads changes of a revision until they are as large as a page may be. The cast is for PostgreSQL, which would take
-// $2 for an integer like seq, and refuse a larger one.
+// changePage reads at most limit changes of a revision, starting at offset. It returns fewer if they exceed pageBytes, but at
+// least one. The cast is for PostgreSQL: without it $2 has the type of seq, a 32-bit integer, and a larger offset is an error.
 func changePage(ctx context.Context, tx Tx, rev fleet.Revision, offset, limit int) (page []logRow, err error) {
 	rows, err := tx.QueryRows(ctx, `SELECT `+rowColumns+` FROM `+rowTables+`
 	WHERE c.revision = $1 AND c.seq >= CAST($2 AS bigint) ORDER BY c.seq LIMIT $3`,
