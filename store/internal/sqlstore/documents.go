@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -107,4 +109,68 @@ func applyChanges(ctx context.Context, tx WriteTx, c fleet.Commit, changes []cha
 	return tx.QueueRows(ctx, &done[deleted], deleteDocuments, nil, of(deleted, func(ch change) []any {
 		return []any{string(ch.Kind), ch.ID}
 	}))
+}
+
+// load reads every document at one head.
+func load(ctx context.Context, tx Tx, h HeadRow) (store.Snapshot, error) {
+	var last fleet.Head
+	if err := QueryOne(ctx, tx, []any{&last.Revision, &last.ID}, `SELECT revision, id FROM commits ORDER BY revision DESC LIMIT 1`); err != nil && !errors.Is(err, errNoRow) {
+		return store.Snapshot{}, err
+	}
+	if last != h.Head {
+		return store.Snapshot{}, fmt.Errorf("%w: the head is revision %d, the log ends with %d", store.ErrCorrupt, h.Revision, last.Revision)
+	}
+	scan := func(rows Rows, r *fleet.Record) error {
+		store.Touch(ctx)
+		var created, updated int64
+		err := rows.Scan(&r.Kind, &r.ID, &r.Revision, &r.CommitID, &created, &updated, (*[]byte)(&r.Body))
+		r.CreatedAt, r.UpdatedAt = microtime(created), microtime(updated)
+		return err
+	}
+	found := store.Snapshot{Head: h.Head, Checkpoint: h.Checkpoint}
+	var err error
+	found.Records, err = Query(ctx, tx, scan, `SELECT kind, id, revision, commit_id, created_at, updated_at, body FROM documents ORDER BY kind, id`)
+	if err == nil {
+		err = checkSnapshot(found, h.Documents)
+	}
+	if err != nil {
+		return store.Snapshot{}, err
+	}
+	if quarantine := store.DecodeQuarantine(h.Quarantine); quarantine.AppliesTo(h.Head) {
+		found.Quarantine = quarantine
+	}
+	if h.Revision > 0 {
+		found.At = microtime(h.At)
+	}
+	if h.Oldest > 1 {
+		found.Oldest = h.Oldest
+	}
+	return found, nil
+}
+
+// latest returns the documents of a kind that changed after a head.
+func latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.Head) (map[string]json.RawMessage, error) {
+	if err := h.reached(after); err != nil {
+		return nil, err
+	}
+	if after != h.Head {
+		if err := known(ctx, tx, after, h); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := tx.Query(ctx, `SELECT c.id, d.body FROM (SELECT DISTINCT id FROM changes WHERE kind = $1 AND revision > $2) AS c
+		LEFT JOIN documents d ON d.kind = $1 AND d.id = c.id`, string(kind), int64(after.Revision))
+	if err != nil {
+		return nil, err
+	}
+	docs := map[string]json.RawMessage{}
+	err = Each(rows, func(rows Rows) error {
+		var id string
+		var body []byte // nil: it was removed
+		store.Touch(ctx)
+		err := rows.Scan(&id, &body)
+		docs[id] = body
+		return err
+	})
+	return docs, err
 }
