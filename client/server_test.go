@@ -41,7 +41,7 @@ func startServer(ctx context.Context) (url string, stop func(), err error) {
 	if err := errors.Join(readErr, parseErr, loadErr); err != nil {
 		return "", nil, errors.Join(err, st.Close())
 	}
-	if _, err := server.LoadSeed(ctx, replica, seed, store.Meta{Actor: "system"}); err != nil {
+	if _, err := server.SeedEmptyStore(ctx, replica, seed, store.Meta{Actor: "system"}); err != nil {
 		return "", nil, errors.Join(err, st.Close())
 	}
 	srv, err := server.New(server.Config{

@@ -256,7 +256,7 @@ func BenchmarkSeed(b *testing.B) {
 		require.NoError(b, err)
 		replica := store.NewReplica(store.Config{Store: st, Rules: rules})
 		require.NoError(b, replica.Load(b.Context()))
-		loaded, err := server.LoadSeed(b.Context(), replica, seed, store.Meta{Actor: "bench"})
+		loaded, err := server.SeedEmptyStore(b.Context(), replica, seed, store.Meta{Actor: "bench"})
 		require.NoError(b, err)
 		require.True(b, loaded)
 		require.NoError(b, st.Close())

@@ -60,7 +60,7 @@ func TestZeroKept(t *testing.T) {
 	seed, err := fleet.ParseSeed([]byte(`{"clusters":[{"_id":"c1","cluster_dns":"c1.example.com","environment":"dev",` + none + `}]}`))
 	require.NoError(t, err)
 	w = setupWith(t, options{empty: true})
-	_, err = server.LoadSeed(t.Context(), w.replica, seed, store.Meta{})
+	_, err = server.SeedEmptyStore(t.Context(), w.replica, seed, store.Meta{})
 	require.NoError(t, err)
 	zeroes(w.get("/clusters/c1").want(200).json())
 }

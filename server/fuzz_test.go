@@ -31,7 +31,7 @@ func fuzzed(f *testing.F) http.Handler {
 	require.NoError(f, err)
 	seed, err := fleet.ParseSeed(body)
 	require.NoError(f, err)
-	_, err = server.LoadSeed(f.Context(), replica, seed, store.Meta{Actor: "system", Reason: "demo"})
+	_, err = server.SeedEmptyStore(f.Context(), replica, seed, store.Meta{Actor: "system", Reason: "demo"})
 	require.NoError(f, err)
 	srv, err := server.New(server.Config{
 		Mode: server.ModeCRUD, Replica: replica, History: st, Version: "v2.0.0-test", StoreName: "memory",

@@ -13,9 +13,9 @@ import (
 // errNotEmpty: the store has had a commit before.
 var errNotEmpty = errors.New("the store is not empty")
 
-// LoadSeed commits a seed as revision 1 of a store that has never had a commit; on any other it does nothing and returns
+// SeedEmptyStore commits a seed as revision 1 of a store that has never had a commit; on any other it does nothing and returns
 // false. All problems are reported at their place in the seed, and then nothing is written.
-func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta store.Meta) (loaded bool, err error) {
+func SeedEmptyStore(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta store.Meta) (loaded bool, err error) {
 	if st := replica.State(); st != nil && st.Revision() != 0 {
 		return false, nil
 	}
@@ -35,7 +35,7 @@ func LoadSeed(ctx context.Context, replica *store.Replica, seed fleet.Seed, meta
 	return err == nil, seed.Locate(err)
 }
 
-// CheckSeed reports the problems for which LoadSeed would refuse a seed, without a store.
+// CheckSeed reports the problems for which SeedEmptyStore would refuse a seed, without a store.
 func CheckSeed(seed fleet.Seed, rules fleet.Rules) error {
 	if seed.Checked() {
 		return nil

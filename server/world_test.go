@@ -158,7 +158,7 @@ func (w *world) seedDemo() {
 	require.NoError(w.t, err)
 	seed, err := fleet.ParseSeed(body)
 	require.NoError(w.t, err)
-	loaded, err := server.LoadSeed(w.t.Context(), w.replica, seed, store.Meta{Actor: "system", Reason: "demo"})
+	loaded, err := server.SeedEmptyStore(w.t.Context(), w.replica, seed, store.Meta{Actor: "system", Reason: "demo"})
 	require.NoError(w.t, err)
 	require.True(w.t, loaded)
 }

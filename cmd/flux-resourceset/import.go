@@ -128,7 +128,7 @@ func fill(ctx context.Context, db database, rules fleet.Rules, seed fleet.Seed) 
 	if err := replica.Load(ctx); err != nil {
 		return err
 	}
-	loaded, err := server.LoadSeed(ctx, replica, seed, store.Meta{Actor: actorSystem, Reason: importReason})
+	loaded, err := server.SeedEmptyStore(ctx, replica, seed, store.Meta{Actor: actorSystem, Reason: importReason})
 	if err == nil && !loaded {
 		err = fmt.Errorf("%s is not empty: it is at revision %d", db.where(), replica.State().Revision())
 	}

@@ -151,7 +151,7 @@ func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reas
 			return err
 		}
 	}
-	loaded, err := server.LoadSeed(ctx, replica, seed, store.Meta{Actor: actorSystem, Reason: reason})
+	loaded, err := server.SeedEmptyStore(ctx, replica, seed, store.Meta{Actor: actorSystem, Reason: reason})
 	if err != nil {
 		return explain(err)
 	}
