@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -130,12 +130,13 @@ func (e *QuarantinedError) Unwrap() error { return ErrQuarantined }
 // IsAcceptance reports whether a commit ends a quarantine.
 func IsAcceptance(c fleet.Commit) bool { return c.Actor == actorAccept && len(c.Changes) == 0 }
 
-// Removals describes, ordered by id, each cluster that would install fewer inputs after the acceptance: the number before and
-// after.
+// Removals describes, ordered by id, each cluster that would install fewer inputs after the acceptance, or is unknown
+// then: the number before and after.
 func (h Quarantine) Removals(next *fleet.State) []string {
 	now := Installs(next)
 	var lost []string
-	for id, n := range h.Installs {
+	for _, id := range slices.Sorted(maps.Keys(h.Installs)) {
+		n := h.Installs[id]
 		left, there := now[id]
 		switch {
 		case there && left < n:
@@ -146,7 +147,6 @@ func (h Quarantine) Removals(next *fleet.State) []string {
 			lost = append(lost, fmt.Sprintf("%s: installs %d, and is not known then: its polls fail and it keeps them", id, n))
 		}
 	}
-	slices.SortFunc(lost, strings.Compare)
 	return lost
 }
 

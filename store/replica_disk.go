@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/localstate"
 )
 
-// disk is the journal, and how it does.
+// disk is the write-ahead log in StateDir, and the state of its writes.
 type disk struct {
 	*localstate.WAL
 
@@ -97,7 +97,7 @@ func (r *Replica) coldAge(at localstate.Confirmation) time.Duration {
 	return max(0, age)
 }
 
-// keepNext adds a State to the journal, in which the one before is the last.
+// keepNext appends a State to the write-ahead log, which ends with from.
 func (r *Replica) keepNext(from fleet.Head, next *fleet.State, commits []fleet.Commit) {
 	r.toDisk(func(j *localstate.WAL) error { return j.Append(from, next, commits) })
 }
@@ -145,7 +145,7 @@ func (r *Replica) confirmedAt(at time.Duration) localstate.Confirmation {
 	return localstate.Confirmation{Wall: r.cfg.Now().Add(at - r.cfg.Elapsed()), Elapsed: at, Boot: r.cfg.BootID}
 }
 
-// toDisk writes to the journal while no other State is published. If the write fails the State is published all the same, since
+// toDisk writes to the write-ahead log while no other State is published. If the write fails the State is published all the same, since
 // polls need it, and the files on disk, which are then out of date, are removed.
 func (r *Replica) toDisk(write func(*localstate.WAL) error) {
 	if r.cfg.StateDir == "" || r.disk.Released() {
@@ -183,7 +183,7 @@ func (r *Replica) noteDisk(err error) {
 }
 
 // keep writes the whole State to StateDir when it has changed, until ctx ends, and once more then. That keeps the
-// journal short, and makes one where there is none.
+// write-ahead log short, and creates a missing one.
 func (r *Replica) keep(ctx context.Context) {
 	done := r.onDisk
 	for ctx.Err() == nil {
@@ -226,7 +226,7 @@ func (r *Replica) keepWhole(done **fleet.State) bool {
 	return true
 }
 
-// beginWhole returns the State to write as a snapshot and the end of the journal at that State. No State: the snapshot is up to
+// beginWhole returns the State to write as a snapshot and the end of the write-ahead log at that State. No State: the snapshot is up to
 // date.
 func (r *Replica) beginWhole(done *fleet.State) (k localstate.Snapshot, cut int64, err error) {
 	r.publishing.Lock()
@@ -261,7 +261,7 @@ func (r *Replica) writeWhole(k localstate.Snapshot, cut int64) error {
 func (r *Replica) replaceWhole(name string, k localstate.Snapshot, cut int64) error {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	if !r.disk.Writable() { // something else was published, or the journal could not be written
+	if !r.disk.Writable() { // something else was published, or the write-ahead log could not be written
 		return os.Remove(name)
 	}
 	return r.disk.ReplaceSnapshot(name, k, cut)

@@ -49,7 +49,7 @@ func (r *Replica) quarantineHistory(ctx context.Context, from *view, head fleet.
 		return r.replace(ctx, from, cause)
 	}
 	if err := r.recordQuarantine(ctx, from.state); err != nil && first {
-		r.cfg.Logger.WarnContext(ctx, "the hold cannot be recorded in the store: until a process that may does so, others may serve what it has", slog.Any("error", err))
+		r.cfg.Logger.WarnContext(ctx, "the quarantine cannot be recorded in the store: until a process with that permission records it, others may serve its content", slog.Any("error", err))
 	}
 	return fmt.Errorf("%w: %s", ErrReplaced, why)
 }

@@ -66,7 +66,7 @@ func (s *Store) write(ctx context.Context, job sqlstore.Job, f func(context.Cont
 	// From here on the outcome counts, not the caller's patience: a context that ends now must not make a commit look
 	// undone.
 	if err := s.finish(ses, outcomeTimeout+tx.extra); err != nil {
-		return s.settle(job, err)
+		return s.resolveOutcome(job, err)
 	}
 	return nil
 }
@@ -94,10 +94,10 @@ func (s *Store) finish(ses *session, limit time.Duration) error {
 	return ses.end(ses.tx.Commit(ctx))
 }
 
-// settle looks up whether a commit that returned the error failed is in the log all the same. If the server still works on it,
-// or has yet to receive it, it holds the lock of the head: once settle has that lock, the log is final. Committing settle's own
+// resolveOutcome looks up whether a commit that returned the error failed is in the log all the same. If the server still works on it,
+// or has yet to receive it, it holds the lock of the head: once resolveOutcome has that lock, the log is final. Committing its own
 // transaction makes its result as durable as the commit itself, also on standbys that commits wait for.
-func (s *Store) settle(job sqlstore.Job, failed error) error {
+func (s *Store) resolveOutcome(job sqlstore.Job, failed error) error {
 	ctx, cancel := s.within(context.Background(), settleTimeout)
 	defer cancel()
 	failed = translate(job.Doing, failed)

@@ -54,7 +54,7 @@ func (s *Store) write(ctx context.Context, job sqlstore.Job, f func(context.Cont
 	// that ends now must not make a commit look undone.
 	if err := s.commit(context.WithoutCancel(ctx), tx.conn); err != nil {
 		tx.end()
-		return s.settle(h, job.Commit, translate(context.WithoutCancel(ctx), job.Doing, err))
+		return s.resolveOutcome(h, job.Commit, translate(context.WithoutCancel(ctx), job.Doing, err))
 	}
 	tx.ended = true
 	if err := h.intact(); err != nil {
@@ -68,8 +68,8 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// settle finds out whether a commit that answered with failed is in the log all the same.
-func (s *Store) settle(h *handles, id uuid.UUID, failed error) error {
+// resolveOutcome finds out whether a commit that answered with failed is in the log all the same.
+func (s *Store) resolveOutcome(h *handles, id uuid.UUID, failed error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	var revision fleet.Revision

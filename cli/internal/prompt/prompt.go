@@ -38,12 +38,12 @@ func (p *Prompter) Names(what string, names []string) error {
 	if err != nil {
 		return err
 	}
-	resourceType := strings.FieldsFunc(reply, func(r rune) bool { return r == ',' || r == ' ' })
-	if len(resourceType) != len(names) {
+	typed := strings.FieldsFunc(reply, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(typed) != len(names) {
 		return ErrNotConfirmed
 	}
 	for i, name := range names {
-		if resourceType[i] != name {
+		if typed[i] != name {
 			return ErrNotConfirmed
 		}
 	}
