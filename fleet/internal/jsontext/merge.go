@@ -22,6 +22,8 @@ type Merge struct {
 	Prefer Side
 	// Sets are pointers to lists of strings that are merged string by string.
 	Sets []string
+	// Strict: a value that both sides have changed to the same is a conflict too.
+	Strict bool
 	// Conflicts are the values that both sides have changed, including those that Prefer has decided. Entries of lists are
 	// named by their ids, since their index may differ between the sides.
 	Conflicts []MergeConflict
@@ -71,7 +73,7 @@ func (m *Merge) objects(at string, base, ours, theirs map[string]any) map[string
 // value merges one value; absent{} stands for a missing one.
 func (m *Merge) value(at string, base, ours, theirs any) any {
 	switch {
-	case reflect.DeepEqual(base, theirs), reflect.DeepEqual(ours, theirs):
+	case reflect.DeepEqual(base, theirs), !m.Strict && reflect.DeepEqual(ours, theirs):
 		return ours
 	case reflect.DeepEqual(base, ours):
 		return theirs

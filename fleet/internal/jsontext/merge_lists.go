@@ -63,7 +63,7 @@ func (m *Merge) order(at string, base, ours, theirs entries) []string {
 	}
 	was, is, wanted := common(base), common(ours), common(theirs)
 	order := slices.Clone(ours.names)
-	if !slices.Equal(was, wanted) && !slices.Equal(is, wanted) {
+	if !slices.Equal(was, wanted) && (m.Strict || !slices.Equal(is, wanted)) {
 		rearrange := slices.Equal(was, is)
 		if !rearrange {
 			m.Conflicts = append(m.Conflicts, MergeConflict{at, was, is, wanted})

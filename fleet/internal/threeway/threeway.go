@@ -20,6 +20,8 @@ type Versions struct{ Made, Now, Before []byte }
 type Options struct {
 	// Prefer decides conflicts. Empty: a conflict prevents the merge.
 	Prefer jsontext.Side
+	// Strict: a value that both versions have changed to the same is a conflict too.
+	Strict bool
 	// Given returns the components that a cluster has from layers, computed from its merged object; nil: the document is not
 	// a cluster, and may have settings of components that it does not list.
 	Given func(merged map[string]any) map[string]bool
@@ -43,7 +45,7 @@ func Merge(v Versions, opt Options) (map[string]any, []jsontext.MergeConflict, e
 			joinOwners(obj)
 		}
 	}
-	m := &jsontext.Merge{Prefer: opt.Prefer, Sets: []string{"/depends_on"}}
+	m := &jsontext.Merge{Prefer: opt.Prefer, Strict: opt.Strict, Sets: []string{"/depends_on"}}
 	merged := m.Objects(sides[0], sides[1], sides[2])
 	if assigns {
 		if opt.Given != nil {
