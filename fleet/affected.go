@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -37,7 +38,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 			}
 			continue
 		}
-		if isInternal(ch.Kind) {
+		if isInternal(ch.Kind) || ch.Kind == KindRollout {
 			continue
 		}
 		if changed[ch.Kind] == nil {
@@ -53,14 +54,14 @@ func (r Result) affected(all bool) ([]affected, error) {
 			redeployed = redeployed || was != nil && is != nil && a.redeployed(was, is)
 		}
 	}
-	out := []affected{}
+	out, known := []affected{}, map[[2]*layerChain]affected{}
 	for name := range names {
 		before, after := r.base.clusterByName(name), r.State.clusterByName(name)
-		out = append(out, affected{cmp.Or(after, before).id, name, before, after, changed, redeployed, nil})
+		out = append(out, r.withVariants(affected{cmp.Or(after, before).id, name, before, after, changed, redeployed, nil}, known))
 	}
 	for _, one := range r.layerChanges {
 		edited[one.doc.ID] = true // it is in the result already
-		out = append(out, affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed, nil})
+		out = append(out, r.withVariants(affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed, nil}, known))
 	}
 	if len(changed) > 0 && (all || redeployed) {
 		for id, doc := range r.State.docs[KindCluster] {
@@ -73,6 +74,37 @@ func (r Result) affected(all bool) ([]affected, error) {
 		}
 	}
 	return r.addRecreated(out, changed), nil
+}
+
+// withVariants adds to the changed definitions those that the cluster has in another version because other rollouts reach it
+// than before. known caches the result for clusters with the same chains.
+func (r Result) withVariants(a affected, known map[[2]*layerChain]affected) affected {
+	var key [2]*layerChain
+	for i, e := range []*Effective{a.before, a.after} {
+		if e != nil {
+			key[i] = e.chain
+		}
+	}
+	if same, present := known[key]; present {
+		a.changed, a.redeployed = same.changed, same.redeployed
+		return a
+	}
+	if keys := r.variantsDiffer(a.before, a.after); len(keys) > 0 {
+		changed := make(map[Kind]map[string]bool, len(a.changed)+1)
+		for kind, ids := range a.changed {
+			changed[kind] = maps.Clone(ids)
+		}
+		for _, k := range keys {
+			if changed[k.kind] == nil {
+				changed[k.kind] = map[string]bool{}
+			}
+			changed[k.kind][k.id] = true
+			a.redeployed = a.redeployed || r.variantRedeployed(a.before, a.after, k)
+		}
+		a.changed = changed
+	}
+	known[key] = a
+	return a
 }
 
 // addRecreated adds the clusters that retained objects of a deleted resource type that exists again.

@@ -56,7 +56,7 @@ func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
 // stillMadeOf reports whether all definitions that an answer depends on are unchanged in this State.
 func (s *State) stillMadeOf(e *Effective, list *descriptor, a *Answer) bool {
 	for _, dep := range a.deps {
-		if doc, _ := s.definition(e, list.kind, dep.ID); doc != dep {
+		if doc, _ := s.definition(e, list.kind, dep.ID); !sameDocument(doc, dep) {
 			return false
 		}
 	}

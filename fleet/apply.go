@@ -41,7 +41,11 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	s.indexTokens()
-	return s, s.recomputeLayers(nil, nil, true) // stored states are served even above the limits
+	rolloutsChanged, err := s.reindexRollouts(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.recomputeLayers(nil, nil, rolloutsChanged, true) // stored states are served even above the limits
 }
 
 // types separates the resource types from the records, since reading the other records requires them.
@@ -183,7 +187,14 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	if next.shared, next.definitions = s.shared, s.definitions; next.definitionsDiffer(copied) {
 		next.shared, next.definitions = &sharedObjects{}, &definitionsID{}
 	}
-	if err := next.recomputeLayers(s, edits, committed); err != nil {
+	rolloutsChanged, err := next.reindexRollouts(s, edits)
+	if err != nil {
+		return nil, err
+	}
+	if rolloutsChanged {
+		next.shared = &sharedObjects{} // variants render objects too
+	}
+	if err := next.recomputeLayers(s, edits, rolloutsChanged, committed); err != nil {
 		return nil, err
 	}
 	if copied[KindToken] {

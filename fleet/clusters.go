@@ -178,6 +178,7 @@ func warnLayersChanged(c *checker, before, after *Document) {
 func changedCluster(c *checker, before, after *Document) {
 	checkRename(c, before, after)
 	warnLayersChanged(c, before, after)
+	warnStagesChanged(c, before, after)
 }
 
 // checkRename checks clusters that change their name.

@@ -18,7 +18,7 @@ func (v *txValidation) checkDependents(edits []edit) {
 			edited[e.id] = true
 			continue
 		}
-		if isInternal(e.kind) {
+		if isInternal(e.kind) || e.kind == KindRollout {
 			continue
 		}
 		if changed[e.kind] == nil {
@@ -104,7 +104,7 @@ func checkLayerReference(c *checker, l *layer, definitions map[Kind]map[string]b
 	for _, typeID := range sortedKeys(l.Resources) {
 		for i, e := range l.Resources[typeID] {
 			if definitions[ResourceKind(typeID)][e.ID] {
-				checkOverridesOf(c, typeID, &e, jsontext.Pointer("resources", typeID, i, "overrides"))
+				checkOverridesOf(c, nil, typeID, &e, jsontext.Pointer("resources", typeID, i, "overrides"))
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -35,11 +36,37 @@ func (s *State) Effective(d *Document) *Effective {
 	return d.own
 }
 
-// effective merges a document over a chain of layers.
-func (ks *kindSet) effective(d *Document, st *layerChain) *Effective {
+// effective merges a document over a chain of layers. previous is the configuration of the cluster in an earlier State, or
+// nil: if only variants of rollouts differ, its lists and answers are reused. Cached answers stay correct, since
+// [State.Answer] compares the definitions that they were made of.
+func (ks *kindSet) effective(d *Document, st *layerChain, previous *Effective) *Effective {
 	own := d.own
 	if st == nil || d.Deleted() {
 		return own
+	}
+	if previous == nil || previous.own != own || !slices.Equal(previous.chain.layers, st.layers) {
+		previous = nil
+	}
+	if len(st.layers) == 0 {
+		previous = own
+	}
+	if previous != nil {
+		return &Effective{
+			id: own.id, value: previous.value, cluster: previous.cluster, bound: previous.bound, block: own.block, answers: previous.answers,
+			chain: st, shared: ks.hasNoSettings(own), mergedEntries: previous.mergedEntries, own: own,
+		}
+	}
+	if previous == nil || previous.own != own || !slices.Equal(previous.chain.layers, st.layers) {
+		previous = nil
+	}
+	if len(st.layers) == 0 {
+		previous = own
+	}
+	if previous != nil {
+		return &Effective{
+			id: own.id, value: previous.value, cluster: previous.cluster, bound: previous.bound, block: own.block, answers: previous.answers,
+			chain: st, shared: ks.hasNoSettings(own), mergedEntries: previous.mergedEntries, own: own,
+		}
 	}
 	e := &Effective{id: own.id, value: ks.copyValue(own.value), block: own.block, answers: newAnswers(ks.compiledCount), chain: st, shared: ks.hasNoSettings(own), mergedEntries: ks.mergedEntries(own, st.layers), own: own}
 	e.cluster = ks.cluster(e.value)

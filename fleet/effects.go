@@ -116,7 +116,7 @@ func (e *effects) endpoint(a affected, list *descriptor) (api.EndpointEffect, st
 		fmt.Fprintf(&text, "-%q", id)
 	}
 	for _, in := range after.list {
-		d, err := e.difference(list, in.id, before.byID[in.id], in.value)
+		d, err := e.difference(a.before, list, in.id, before.byID[in.id], in.value)
 		if err != nil {
 			return out, "", err
 		}
@@ -142,20 +142,20 @@ func (e *effects) endpoint(a affected, list *descriptor) (api.EndpointEffect, st
 	return out, text.String(), nil
 }
 
-// difference compares an input before, nil for a new one, and after.
-func (e *effects) difference(list *descriptor, id string, before, after any) (*difference, error) {
+// difference compares an input before, nil for a new one, and after. on is the cluster before.
+func (e *effects) difference(on *Effective, list *descriptor, id string, before, after any) (*difference, error) {
 	was, wasOn := list.splitCluster(before)
 	is, isOn := list.splitCluster(after)
 	shared := before == nil || wasOn == isOn
 	if shared {
 		for _, d := range e.known[list.kind][id] {
 			// Whether objects are removed may depend on the environment, which is part of the cluster block.
-			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) && (before == nil || e.uninstalls(list, id, before, after) == d.change.Removal) {
+			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) && (before == nil || e.uninstalls(on, list, id, before, after) == d.change.Removal) {
 				return d, nil
 			}
 		}
 	}
-	d, err := e.compare(list, id, before, after)
+	d, err := e.compare(on, list, id, before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +176,12 @@ func (e *effects) difference(list *descriptor, id string, before, after any) (*d
 }
 
 // uninstalls reports whether Flux removes objects that it installed for an input that stays.
-func (e *effects) uninstalls(list *descriptor, id string, before, after any) bool {
+func (e *effects) uninstalls(on *Effective, list *descriptor, id string, before, after any) bool {
 	if !list.typed {
 		return list.uninstalls(before, after)
 	}
 	base := e.base.kinds.byKind[list.kind]
-	doc, ok := e.base.Get(list.kind, id)
+	doc, ok := e.base.definition(on, list.kind, id)
 	was, isInput := before.(resourceInput)
 	if base == nil || !ok || !isInput || base.kept(doc, e.now) {
 		return false
@@ -190,7 +190,7 @@ func (e *effects) uninstalls(list *descriptor, id string, before, after any) boo
 }
 
 // compare computes the difference between two versions of an input; before is nil for a new one.
-func (e *effects) compare(list *descriptor, id string, before, after any) (*difference, error) {
+func (e *effects) compare(on *Effective, list *descriptor, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
 		obj, err := unstructured.FromValue(after)
@@ -203,7 +203,7 @@ func (e *effects) compare(list *descriptor, id string, before, after any) (*diff
 		return d, err
 	}
 	fields, err := diff.Fields(before, after)
-	removal := e.uninstalls(list, id, before, after)
+	removal := e.uninstalls(on, list, id, before, after)
 	if err != nil || len(fields) == 0 && !removal {
 		return d, err
 	}

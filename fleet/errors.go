@@ -23,6 +23,8 @@ const (
 	CodeRevertConflict Code = "revert_conflict"       // a later revision changed the same fields
 	CodeObjectConflict Code = "object_conflict"       // two inputs of a cluster would make the same object
 	CodeConfirm        Code = "confirmation_required" // the removals require a plan that was reviewed
+	CodeInRollout      Code = "in_rollout"            // an open rollout changes the same fields
+	CodeNotStageable   Code = "not_stageable"         // a rollout cannot make the change
 	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a missing document
 )
 

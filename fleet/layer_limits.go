@@ -14,8 +14,9 @@ const (
 // layerMatch are the layers that match a cluster.
 type layerMatch struct {
 	layers        []*Document
-	key           string // see chainKey
+	key           string // see chainKey; with variants, it ends with their rollouts
 	mergedEntries int
+	variants      *variants
 }
 
 // costCounter computes a layerCost before anything is merged.

@@ -15,10 +15,10 @@ import (
 
 // recomputeLayers computes the effective configurations after edits of another State; before is nil to compute all. It
 // returns an error if they exceed the limits, unless the edits are committed already (there), and if a committed layer has
-// no readable selector.
-func (s *State) recomputeLayers(before *State, edits []edit, committed bool) error {
+// no readable selector. changed: it must compute all, since variants of rollouts may differ.
+func (s *State) recomputeLayers(before *State, edits []edit, changed, committed bool) error {
 	var was *layerResolution
-	layersChanged := before == nil
+	layersChanged := before == nil || changed
 	var clusters []*Document
 	if before != nil {
 		was = before.layers
@@ -31,14 +31,14 @@ func (s *State) recomputeLayers(before *State, edits []edit, committed bool) err
 	}
 	var err error
 	switch {
-	case len(s.docs[KindLayer]) == 0:
+	case len(s.docs[KindLayer]) == 0 && (s.rollouts == nil || len(s.rollouts.delivering) == 0):
 		s.layers = nil
 	case layersChanged:
 		s.layers, err = s.kinds.resolveAll(s, before, cmp.Or(was, &layerResolution{}), committed)
 	case !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindCluster }):
 		s.layers = was
 	default:
-		s.layers, err = was.resolveChanged(s.kinds, clusters, edits, committed)
+		s.layers, err = was.resolveChanged(s, clusters, edits, committed)
 	}
 	return err
 }
@@ -52,25 +52,47 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed 
 	}
 	next := &layerResolution{ascending: sortByPriority(s.docs[KindLayer]), chains: map[string]*layerChain{}, effective: make(map[string]*Effective, len(was.effective))}
 	next.version = &layersVersion{}
+	if s.rollouts != nil {
+		next.delivering, next.variants = s.rollouts.delivering, map[rolloutMask]*variants{}
+	}
 	known := map[*Document]bool{} // unchanged layers
 	for _, d := range was.ascending {
 		known[d] = true
 	}
 	clusters := slices.Collect(maps.Values(s.docs[KindCluster]))
+	reached, err := next.reach(s, was, clusters)
+	if err != nil {
+		return nil, err
+	}
 	found := make([]layerMatch, len(clusters))
 	parallel.Each(len(clusters), func(i int) {
 		var prev *Document
 		if before != nil {
 			prev = before.docs[KindCluster][clusters[i].ID]
 		}
-		found[i] = next.match(ks, clusters[i], prev, was, known)
+		found[i] = next.match(ks, clusters[i], reached[i], prev, was, known)
 	})
 	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
 }
 
+// reach returns, for each cluster, the set of delivering rollouts that reach it, and computes the variants of these sets.
+func (l *layerResolution) reach(s *State, was *layerResolution, clusters []*Document) ([]rolloutMask, error) {
+	reached := make([]rolloutMask, len(clusters))
+	if len(l.delivering) == 0 {
+		return reached, nil
+	}
+	parallel.Each(len(clusters), func(i int) { reached[i] = l.reachedBy(clusters[i]) })
+	for _, mask := range reached {
+		if err := l.addVariants(s, mask, was); err != nil {
+			return nil, err
+		}
+	}
+	return reached, nil
+}
+
 // resolveChanged resolves the layers of the changed clusters only.
-func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edits []edit, committed bool) (*layerResolution, error) {
-	next := &layerResolution{ascending: l.ascending, version: l.version, chains: make(map[string]*layerChain, len(l.chains)), effective: maps.Clone(l.effective)}
+func (l *layerResolution) resolveChanged(s *State, clusters []*Document, edits []edit, committed bool) (*layerResolution, error) {
+	next := &layerResolution{ascending: l.ascending, version: l.version, chains: make(map[string]*layerChain, len(l.chains)), effective: maps.Clone(l.effective), delivering: l.delivering, variants: maps.Clone(l.variants)}
 	for _, e := range edits {
 		if e.kind == KindCluster {
 			delete(next.effective, e.id)
@@ -81,11 +103,15 @@ func (l *layerResolution) resolveChanged(ks *kindSet, clusters []*Document, edit
 		all.add(e.chain.layers, e.chain.key, e.mergedEntries)
 		next.chains[e.chain.key] = e.chain
 	}
+	reached, err := next.reach(s, l, clusters)
+	if err != nil {
+		return nil, err
+	}
 	found := make([]layerMatch, len(clusters))
 	for i, d := range clusters {
-		found[i] = next.match(ks, d, nil, l, nil)
+		found[i] = next.match(s.kinds, d, reached[i], nil, l, nil)
 	}
-	return next.resolve(ks, l, clusters, found, &all, committed)
+	return next.resolve(s.kinds, l, clusters, found, &all, committed)
 }
 
 // resolve computes the effective configurations of matched clusters; all has the cost of the other clusters. Unchanged
@@ -109,7 +135,7 @@ func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []
 		if e := was.effective[d.ID]; e != nil && e.chain == st && e.own == d.own {
 			made[i] = e
 		} else if st != nil {
-			made[i] = ks.effective(d, st)
+			made[i] = ks.effective(d, st, e)
 		}
 	})
 	for i, e := range made {
@@ -130,15 +156,18 @@ func (l *layerResolution) matchesAny(layer string) bool {
 	return false
 }
 
-// match returns the layers of a cluster. An unchanged layer is not matched again with an unchanged cluster.
-func (l *layerResolution) match(ks *kindSet, d, prev *Document, was *layerResolution, known map[*Document]bool) layerMatch {
+// match returns the layers of a cluster, and the variants of the rollouts that reach it. An unchanged layer is not matched
+// again with an unchanged cluster.
+func (l *layerResolution) match(ks *kindSet, d *Document, reached rolloutMask, prev *Document, was *layerResolution, known map[*Document]bool) layerMatch {
 	if d.Deleted() {
 		return layerMatch{}
 	}
 	var had []*Document
-	same := prev != nil && prev.own == d.own
+	v := l.variants[reached]
+	same := prev != nil && prev.own == d.own && (v == nil || !v.layers)
 	if e := was.effective[d.ID]; same && e != nil {
 		had = e.chain.layers
+		same = e.chain.variants == nil || !e.chain.variants.layers
 	}
 	var out []*Document
 	for _, doc := range l.ascending {
@@ -148,25 +177,45 @@ func (l *layerResolution) match(ks *kindSet, d, prev *Document, was *layerResolu
 			}
 			continue
 		}
-		if doc.layer().matches(d.Cluster()) {
+		if doc, ok := v.matchesWith(doc, d.Cluster()); ok {
 			out = append(out, doc)
 		}
 	}
-	return layerMatch{out, chainKey(out), ks.mergedEntries(d.own, out)}
+	key := chainKey(out)
+	if v != nil {
+		key += v.key()
+	}
+	return layerMatch{out, key, ks.mergedEntries(d.own, out), v}
 }
 
 // chain returns the chain of some layers; nil if there are none. A chain of unchanged layers is reused.
 func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution) *layerChain {
-	if len(m.layers) == 0 {
+	if len(m.layers) == 0 && m.variants == nil {
 		return nil
 	}
 	st := l.chains[m.key]
 	if st == nil {
-		if st = was.chains[m.key]; st == nil || !slices.Equal(st.layers, m.layers) {
-			st = ks.newChain(m.layers)
+		if st = was.chains[m.key]; st == nil || !slices.Equal(st.layers, m.layers) || st.variants != m.variants {
+			st = l.chainWithVariants(ks, m, was)
 		}
 		l.chains[m.key] = st
 	}
+	return st
+}
+
+// chainWithVariants returns a new chain. Chains of the same layers share their lists.
+func (l *layerResolution) chainWithVariants(ks *kindSet, m layerMatch, was *layerResolution) *layerChain {
+	for _, from := range []*layerResolution{l, was} {
+		for _, key := range []string{chainKey(m.layers), m.key} {
+			if other := from.chains[key]; other != nil && slices.Equal(other.layers, m.layers) {
+				st := *other
+				st.key, st.variants = m.key, m.variants
+				return &st
+			}
+		}
+	}
+	st := ks.newChain(m.layers)
+	st.key, st.variants = m.key, m.variants
 	return st
 }
 
@@ -209,12 +258,38 @@ func (s *State) layerChanges(before *State, edits []edit) []layerChange {
 // matchingLayers returns the layers of a cluster, with the edits of the Tx.
 func (tx *Tx) matchingLayers(c *api.Cluster) []*Document {
 	var out []*Document
+	v := tx.variantsOn(c)
 	for _, doc := range tx.layers.ascending {
-		if doc.layer().matches(c) {
+		if doc, ok := v.matchesWith(doc, c); ok {
 			out = append(out, doc)
 		}
 	}
 	return out
+}
+
+// variantsOn returns the variants that a cluster has with the rollouts of the base; nil: it has none of a layer. Finish
+// refuses edits that a variant cannot be merged with.
+func (tx *Tx) variantsOn(c *api.Cluster) *variants {
+	if tx.base.rollouts == nil || len(tx.base.rollouts.delivering) == 0 {
+		return nil
+	}
+	v := &variants{docs: map[docKey]*Document{}}
+	for _, d := range tx.base.rollouts.delivering {
+		if !d.rollout().reaches(c) {
+			continue
+		}
+		for _, ch := range d.rollout().Changes {
+			key := docKey{ch.Kind, ch.ID}
+			now := cmp.Or(v.docs[key], tx.raw(ch.Kind, ch.ID))
+			if ch.Kind != KindLayer || now == nil {
+				continue
+			}
+			if doc, conflicts, err := tx.kinds.variant(ch, now); err == nil && len(conflicts) == 0 {
+				v.docs[key] = doc
+			}
+		}
+	}
+	return v
 }
 
 // effective returns a cluster's effective configuration, with the edits of the Tx.
@@ -229,7 +304,7 @@ func (tx *Tx) effective(d *Document) *Effective {
 	if len(layers) == 0 {
 		return d.own
 	}
-	return tx.kinds.effective(d, tx.layers.chain(tx.kinds, layers))
+	return tx.kinds.effective(d, tx.layers.chain(tx.kinds, layers), nil)
 }
 
 // chain returns the chain of some layers, cached up to the limit of entries.

@@ -175,7 +175,7 @@ func checkLayer(c *checker, l *layer) {
 			if c.full() {
 				return
 			}
-			checkOverridesOf(c, typeID, &e, jsontext.Pointer("resources", typeID, i, "overrides"))
+			checkOverridesOf(c, nil, typeID, &e, jsontext.Pointer("resources", typeID, i, "overrides"))
 		}
 	}
 	adviseShadowed(c, l)
@@ -312,7 +312,7 @@ func (s *State) LayerView(d *Document) any {
 	l := *d.View().(*api.Layer)
 	l.Clusters = []string{}
 	for id, e := range s.layers.effective {
-		if slices.Contains(e.chain.layers, d) {
+		if slices.ContainsFunc(e.chain.layers, func(l *Document) bool { return l.ID == d.ID }) {
 			l.Clusters = append(l.Clusters, id)
 		}
 	}

@@ -627,7 +627,7 @@ func TestProblemsNameTheLayer(t *testing.T) {
 	doc, err := w.state.kinds.document(Record{Kind: KindLayer, ID: "bad", Revision: body.Revision, Body: []byte(strings.Replace(string(body.Body), `"cpu":1`, `"cpu":"many"`, 1))})
 	require.NoError(t, err)
 	w.state.docs[KindLayer]["bad"] = doc
-	require.NoError(t, w.state.recomputeLayers(nil, nil, true))
+	require.NoError(t, w.state.recomputeLayers(nil, nil, false, true))
 	refused = w.refused(CodeInvalid, patch(KindCluster, "c1", `{"labels":{"stray":"1"}}`))
 	require.Empty(t, refused.Problems[0].Pointer)
 	require.Contains(t, refused.Detail, `quotas "small": overrides/cpu: `)

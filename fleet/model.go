@@ -40,13 +40,14 @@ type State struct {
 	head  Head
 	at    time.Time
 	// newest is the latest time of any commit, which is not that of the head if a clock went back.
-	newest time.Time
-	docs   map[Kind]map[string]*Document
-	byDNS  map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
-	live   int               // number of clusters that are not decommissioned
-	layers *layerResolution  // nil if there are no layers
-	id     *stateID
-	shared *sharedObjects
+	newest   time.Time
+	docs     map[Kind]map[string]*Document
+	byDNS    map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
+	live     int               // number of clusters that are not decommissioned
+	layers   *layerResolution  // nil if there are no layers and no rollout delivers
+	rollouts *openRollouts     // nil if there are none
+	id       *stateID
+	shared   *sharedObjects
 	// definitions stays the same until a definition or a resource type changes.
 	definitions *definitionsID
 
@@ -259,12 +260,13 @@ type layer struct {
 // layerChain is the merged result of some layers, for all clusters that match exactly these.
 type layerChain struct {
 	layers             []*Document // by rising priority
-	key                string      // see chainKey
+	key                string      // see layerMatch
 	lists              map[Kind]any
 	resources          map[string]*overlay.Merged[api.ResourceAssignment] // by type
 	patches            api.Patches                                        // a nil value removes the path of lower documents
 	deletionProtection bool
 	base               *Effective // configuration of a cluster without settings of its own
+	variants           *variants  // of the rollouts that reach the clusters; nil: none
 }
 
 // layerResolution holds the layers of a State and their effect on its clusters. It is computed when a layer or a cluster
@@ -275,6 +277,9 @@ type layerResolution struct {
 	chains    map[string]*layerChain
 	effective map[string]*Effective // of the clusters that some layer matches, by id
 	cost      layerCost
+	// delivering are the rollouts with a started stage. variants are those of the sets of them that reach some cluster.
+	delivering []*Document
+	variants   map[rolloutMask]*variants
 }
 
 // layersVersion identifies layers until one of them changes, without keeping their former results alive.

@@ -96,19 +96,23 @@ func (v *txValidation) checkPolicies(edits []edit, now time.Time) {
 		if !ok || e.doc == nil { // an orphaned cluster: Flux deletes nothing there
 			continue
 		}
-		var left []api.NamespaceRef
+		var is *Effective
 		if after, ok := v.next.Get(KindCluster, e.id); ok {
-			left = v.next.Effective(after).cluster.Namespaces
+			is = v.next.Effective(after)
 		}
-		v.namespacesLeft(e.id, v.base.Effective(before).cluster.Namespaces, left, now)
+		v.namespacesLeft(v.base.Effective(before), is, now)
 	}
 	for _, r := range v.layerChanges {
-		v.namespacesLeft(r.doc.ID, r.was.cluster.Namespaces, r.is.cluster.Namespaces, now)
+		v.namespacesLeft(r.was, r.is, now)
 	}
 }
 
-// namespacesLeft checks the namespaces that are removed from a cluster.
-func (v *txValidation) namespacesLeft(cluster string, before, after []api.NamespaceRef, now time.Time) {
+// namespacesLeft checks the namespaces that are removed from a cluster; is is nil if it is decommissioned.
+func (v *txValidation) namespacesLeft(was, is *Effective, now time.Time) {
+	before, after := was.cluster.Namespaces, []api.NamespaceRef(nil)
+	if is != nil {
+		after = is.cluster.Namespaces
+	}
 	if slices.Equal(before, after) || len(v.problems) >= maxAllProblems {
 		return
 	}
@@ -118,18 +122,19 @@ func (v *txValidation) namespacesLeft(cluster string, before, after []api.Namesp
 	}
 	for _, ref := range before {
 		if !kept[ref.ID] {
-			v.removed(cluster, ref.ID, now)
+			v.removed(was, is, ref.ID, now)
 		}
 	}
 }
 
 // removed refuses or warns if Flux may still delete a removed namespace because of its former policy.
-func (v *txValidation) removed(cluster, namespace string, now time.Time) {
-	was, ok := v.base.Get(KindNamespace, namespace)
+func (v *txValidation) removed(before, after *Effective, namespace string, now time.Time) {
+	cluster := before.id
+	was, ok := v.base.definition(before, KindNamespace, namespace)
 	if !ok {
 		return
 	}
-	is, ok := v.next.Get(KindNamespace, namespace)
+	is, ok := v.next.definition(after, KindNamespace, namespace)
 	switch {
 	case was.namespace().DeletionPolicy == policyDelete && ok && is.namespace().DeletionPolicy == policyOrphan:
 		v.problems = append(v.problems, Problem{Pointer: "", Detail: fmt.Sprintf(

@@ -24,11 +24,11 @@ func checkOverrides(c *checker, has *Effective, typeID string, at int) {
 	}
 	e := &has.cluster.Resources[typeID][at]
 	if has.chain == nil {
-		checkOverridesOf(c, typeID, e, jsontext.Pointer("resources", typeID, at, "overrides"))
+		checkOverridesOf(c, has, typeID, e, jsontext.Pointer("resources", typeID, at, "overrides"))
 		return
 	}
 	found := &checker{next: c.next, limit: c.limit, work: c.work}
-	checkOverridesOf(found, typeID, e, "")
+	checkOverridesOf(found, has, typeID, e, "")
 	for _, p := range found.problems {
 		c.problems = append(c.problems, has.inOverrides(typeID, e.ID, p))
 	}
@@ -68,12 +68,12 @@ func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 	return p
 }
 
-// checkOverridesOf checks the overrides of an entry, in a cluster's document or a layer's.
-func checkOverridesOf(c *checker, typeID string, e *api.ResourceAssignment, where string) {
+// checkOverridesOf checks the overrides of an entry, on a cluster or in a layer's document; has is nil for a layer.
+func checkOverridesOf(c *checker, has *Effective, typeID string, e *api.ResourceAssignment, where string) {
 	if len(e.Overrides) == 0 {
 		return
 	}
-	doc, ok := c.next.Get(ResourceKind(typeID), e.ID)
+	doc, ok := c.next.definition(has, ResourceKind(typeID), e.ID)
 	if !ok {
 		return // reported at the assignment
 	}

@@ -51,6 +51,10 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 			}
 		}
 	}
+	if op.ID == "" && len(docs) > 0 {
+		paused, err := b.tx.pauseRollouts()
+		return append(docs, paused...), err
+	}
 	return docs, nil
 }
 
@@ -81,7 +85,7 @@ func (tx *Tx) restoreOrder(past Documents) []restored {
 			order = append(order, restored{kind, past[kind]})
 		}
 	}
-	return append(order, restored{KindResourceType, went})
+	return append(order, restored{KindResourceType, went}, restored{KindRollout, past[KindRollout]})
 }
 
 // restore restores one document; a nil body deletes it under the rules of Delete.
@@ -90,6 +94,10 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 	if body == nil {
 		if now == nil {
 			return nil, nil
+		}
+		if kind == KindRollout { // also if it is open: the documents that it changes are restored too
+			tx.record(kind, id, nil)
+			return now, nil
 		}
 		if now.Deleted() { // decommissioned since: at that revision it did not exist
 			tx.record(kind, id, nil)
@@ -110,6 +118,9 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 		return doc, err
 	}
 	tx.record(kind, id, was)
+	if kind == KindRollout {
+		return was, nil
+	}
 	if tx.recalled == nil {
 		tx.recalled = map[docKey]*Document{}
 	}

@@ -64,11 +64,13 @@ func (tx *Tx) revertedKind(op api.Operation) (Kind, error) {
 // follow from the change.
 func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]Change, error) {
 	var kept []Change
-	tokens := 0
+	tokens, rollouts := 0, 0
 	for _, ch := range changes {
 		switch {
 		case ch.Kind == KindToken:
 			tokens++
+		case ch.Kind == KindRollout:
+			rollouts++
 		case isInternal(ch.Kind), id != "" && (ch.Kind != kind || ch.ID != id):
 		default:
 			kept = append(kept, ch)
@@ -77,12 +79,17 @@ func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]
 	switch {
 	case len(kept) == 0 && id != "":
 		return nil, errorf(CodeNotFound, "revision %d did not change the %s %q", rev, tx.kinds.noun(kind), id)
+	case len(kept) == 0 && rollouts > 0:
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but rollouts, which are never reverted; roll a stage back, or abort the rollout", rev)}})
 	case len(kept) == 0 && tokens > 0:
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but tokens, which are never reverted: a secret that was revoked stays so; create, rotate or revoke tokens by themselves", rev)}})
 	case len(kept) == 0:
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing that can be reverted", rev)}})
 	case tokens > 0 && id == "":
 		tx.note("revision %d changed %s as well: tokens are never reverted, and stay as they are", rev, plural(tokens, "token"))
+	}
+	if rollouts > 0 && id == "" {
+		tx.note("revision %d changed %s as well: rollouts are never reverted, and stay as they are", rev, plural(rollouts, "rollout"))
 	}
 	return kept, nil
 }

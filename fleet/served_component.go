@@ -48,7 +48,7 @@ func (p *componentPast) start(at Revision, history DocumentHistory) error {
 
 // documents returns all kinds that an input may depend on: any cluster, layer or component may have affected it earlier.
 func (p *componentPast) documents() []DocumentName {
-	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}}
+	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}, {Kind: KindRollout}}
 }
 
 // stepBack implements servedPast.
@@ -75,7 +75,7 @@ func (p *componentPast) stepBack(changes []DocumentChange) (servedStep, error) {
 func (p *componentPast) stepBackOverClusters(changes []DocumentChange, c *componentChange) error {
 	var layers *layerResolution
 	if p.view.layers != nil {
-		layers = &layerResolution{ascending: p.view.layers.ascending, chains: map[string]*layerChain{}}
+		layers = &layerResolution{ascending: p.view.layers.ascending, chains: map[string]*layerChain{}, delivering: p.view.layers.delivering, variants: map[rolloutMask]*variants{}}
 	}
 	for _, ch := range changes {
 		was, err := p.cluster(layers, ch.ID, ch.Before)
@@ -106,11 +106,15 @@ func (p *componentPast) cluster(layers *layerResolution, id string, body []byte)
 	case layers == nil:
 		return doc.own, nil
 	}
-	matched := layers.match(p.view.kinds, doc, nil, &layerResolution{}, nil)
-	if len(matched.layers) == 0 {
+	reached, err := layers.reach(p.view, p.view.layers, []*Document{doc})
+	if err != nil {
+		return nil, err
+	}
+	matched := layers.match(p.view.kinds, doc, reached[0], nil, &layerResolution{}, nil)
+	if len(matched.layers) == 0 && matched.variants == nil {
 		return doc.own, nil
 	}
-	return p.view.kinds.effective(doc, layers.chain(p.view.kinds, matched, p.view.layers)), nil
+	return p.view.kinds.effective(doc, layers.chain(p.view.kinds, matched, p.view.layers), nil), nil
 }
 
 // stepBackOverAll reverses any revision.
@@ -216,7 +220,7 @@ func (c *componentChange) add(was, is *Effective) error {
 		c.effect.Removed = []string{c.component}
 		return nil
 	}
-	d, err := c.effects.difference(c.list, c.component, before, after)
+	d, err := c.effects.difference(was, c.list, c.component, before, after)
 	if err != nil || d.text == "" {
 		return err
 	}

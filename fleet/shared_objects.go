@@ -184,7 +184,7 @@ func (s *State) objectConflicts(has *Effective, work work) []Problem {
 			key := docKey{a.kind, id}
 			objects := shares[key]
 			if len(elsewhere) > 0 {
-				objects = s.objectsOn(key, elsewhere, work)
+				objects = s.objectsOn(has, key, elsewhere, work)
 			}
 			for _, o := range objects {
 				other, taken := makers[o]
@@ -248,11 +248,11 @@ func (s *State) overriddenObjects(has *Effective, work work) map[docKey][]render
 }
 
 // objectsOn returns all objects of a definition on a cluster; elsewhere holds those that the cluster's overrides change.
-func (s *State) objectsOn(key docKey, elsewhere map[docKey][]rendering.Object, work work) []rendering.Object {
+func (s *State) objectsOn(has *Effective, key docKey, elsewhere map[docKey][]rendering.Object, work work) []rendering.Object {
 	if objects, ok := elsewhere[key]; ok {
 		return objects
 	}
-	doc := s.docs[key.kind][key.id]
+	doc, _ := s.definition(has, key.kind, key.id)
 	if doc == nil {
 		return nil
 	}

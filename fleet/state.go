@@ -58,13 +58,6 @@ func (s *State) Get(kind Kind, id string) (*Document, bool) {
 	return doc, true
 }
 
-// definition returns the definition that a cluster is served. Whatever is computed for a cluster reads definitions here, so
-// that all of it agrees on one version.
-func (s *State) definition(_ *Effective, kind Kind, id string) (*Document, bool) {
-	doc, ok := s.docs[kind][id]
-	return doc, ok
-}
-
 // Find is Get with an error for the API.
 func (s *State) Find(kind Kind, id string) (*Document, error) {
 	doc, ok := s.Get(kind, id)

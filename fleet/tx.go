@@ -31,6 +31,7 @@ type Tx struct {
 	byLabel labelIndex
 	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
+	rollout  *rolloutCreation // that Finish creates; nil: none
 
 	requested          []doneOperation // what it was asked for
 	changedByOperation map[docKey]bool // documents that the current operation of a batch changed; nil: it is no batch

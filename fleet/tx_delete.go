@@ -31,6 +31,9 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 		return nil, 0, tx.notFound(kind, id)
 	}
 	if kind != KindCluster {
+		if err := doc.checkDeletable(); err != nil {
+			return nil, 0, err
+		}
 		if opt.Cascade {
 			clusters = tx.countClustersWith(kind, id)
 		}

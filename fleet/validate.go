@@ -12,6 +12,11 @@ import (
 // request id. It reports all problems at once. A problem that was stored before and has not grown is a warning: unrelated
 // changes must stay possible.
 func (tx *Tx) Finish(c Commit) (Result, error) {
+	if tx.rollout != nil {
+		if err := tx.finishRollout(c); err != nil {
+			return Result{}, err
+		}
+	}
 	edits, changes, err := tx.changes(c.At)
 	if err != nil {
 		return Result{}, err
@@ -35,6 +40,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := next.checkPriorities(edits); err != nil {
 		return Result{}, err
 	}
+	if err := next.checkRolloutDocuments(); err != nil {
+		return Result{}, err
+	}
 	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
 	if !tx.seed.covers(tx) {
 		if err := v.checkInUse(tx, edits); err != nil {
@@ -51,6 +59,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.err(); err != nil {
 		return Result{}, err
 	}
+	if err := v.checkVariants(edits); err != nil {
+		return Result{}, err
+	}
 	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.layerChanges, filters: tx.filters, work: tx.work}
 	affectedNames, err := res.affected(false)
 	if err != nil {
@@ -61,7 +72,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
-	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "")
+	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "" || res.confirmedByRollout())
 }
 
 // changes returns the edits that change a document, sorted, and the same as changes of the log.
