@@ -207,8 +207,10 @@ func (s *State) largestBounds(changed map[Kind]map[string]bool) map[Kind]int {
 		if len(changed[a.kind]) == 0 {
 			continue
 		}
-		for _, doc := range s.docs[a.kind] {
-			largest[a.kind] = max(largest[a.kind], doc.bound)
+		for id := range s.docs[a.kind] {
+			for _, doc := range s.versions(a.kind, id) {
+				largest[a.kind] = max(largest[a.kind], doc.bound)
+			}
 		}
 	}
 	return largest

@@ -55,6 +55,23 @@ func (s *State) definition(e *Effective, kind Kind, id string) (*Document, bool)
 	return doc, ok
 }
 
+// versions returns the versions of a definition that clusters have: the stored document, and its variants.
+func (s *State) versions(kind Kind, id string) []*Document {
+	doc := s.docs[kind][id]
+	if doc == nil {
+		return nil
+	}
+	out := []*Document{doc}
+	if s.layers != nil {
+		for _, v := range s.layers.variants {
+			if other := v.get(kind, id); other != nil {
+				out = append(out, other)
+			}
+		}
+	}
+	return out
+}
+
 // sameDocument reports whether two documents have the same content, so that inputs built from them are equal.
 func sameDocument(a, b *Document) bool {
 	return a == b || a != nil && b != nil && a.rules == b.rules && bytes.Equal(a.Body, b.Body)

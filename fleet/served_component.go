@@ -168,7 +168,7 @@ func (p *componentPast) stepBackOverAll(changes []DocumentChange, c *componentCh
 func (p *componentPast) mayChange(older, next *State, changes []DocumentChange) bool {
 	names := map[string]bool{p.component: true}
 	for _, s := range []*State{older, next} {
-		if doc := s.docs[KindComponent][p.component]; doc != nil {
+		for _, doc := range s.versions(KindComponent, p.component) {
 			for _, id := range p.list.dependsOn(doc) {
 				names[id] = true
 			}

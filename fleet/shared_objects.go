@@ -37,12 +37,12 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]rendering.Object {
 		if !a.hasTemplate() {
 			continue
 		}
-		for id, doc := range s.docs[a.kind] {
+		for id := range s.docs[a.kind] {
 			if work.stopped() != nil {
 				return nil
 			}
 			key := docKey{a.kind, id}
-			for _, o := range doc.value.(*resource).rendered(nil, work).Objects {
+			for _, o := range s.objectsOfVersions(a.kind, id, work) {
 				if other, present := first[o]; present {
 					note(o, other)
 					note(o, key)
@@ -60,6 +60,18 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]rendering.Object {
 	}
 	s.shared.by = by
 	return by
+}
+
+// objectsOfVersions returns the objects that a definition renders, in any version that clusters have of it.
+func (s *State) objectsOfVersions(kind Kind, id string, work work) (objects []rendering.Object) {
+	for _, doc := range s.versions(kind, id) {
+		for _, o := range doc.value.(*resource).rendered(nil, work).Objects {
+			if !slices.Contains(objects, o) {
+				objects = append(objects, o)
+			}
+		}
+	}
+	return objects
 }
 
 // makerOf returns the definition of a compiled-in kind that renders an object, as the shipped templates name it.
@@ -265,7 +277,7 @@ func (s *State) objectsOn(has *Effective, key docKey, elsewhere map[docKey][]ren
 // makesObject reports whether a definition renders an object on this very cluster: a template may depend on the cluster's
 // name or environment.
 func (s *State) makesObject(has *Effective, key docKey, o rendering.Object, work work) bool {
-	doc := s.docs[key.kind][key.id]
+	doc, _ := s.definition(has, key.kind, key.id)
 	if doc == nil {
 		return false
 	}

@@ -39,15 +39,16 @@ func (s *State) Running(cluster *Document, component string) (runs api.Component
 // Usage returns the clusters that run a component, grouped by variant, the most used first. CodeNotFound if there is no such
 // component.
 func (s *State) Usage(component string) (api.ComponentUsage, error) {
-	doc, err := s.Find(KindComponent, component)
-	if err != nil {
+	if _, err := s.Find(KindComponent, component); err != nil {
 		return api.ComponentUsage{}, err
 	}
 	type variant struct{ version, tag, path string }
 	found := map[variant]*api.ComponentVariant{}
 	usage := api.ComponentUsage{ID: component, Variants: []api.ComponentVariant{}}
 	for _, cluster := range s.All(KindCluster) {
-		c := s.Effective(cluster).Cluster()
+		has := s.Effective(cluster)
+		doc, _ := s.definition(has, KindComponent, component)
+		c := has.Cluster()
 		at := slices.IndexFunc(c.PlatformComponents, func(e api.ComponentAssignment) bool { return e.ID == component })
 		if at < 0 {
 			continue

@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// readsStored are the functions that may read stored definitions and layers although a cluster may have a variant of them,
+// with the reason or below a comment with it.
+var readsStored = map[string]string{
+	"State.definition": "it is the function to use",
+	"State.versions":   "returns the variants too",
+
+	// The documents themselves.
+	"State.All": "", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "",
+	"kindSet.state": "", "State.with": "", "State.withBodies": "", "State.rereadResources": "", "changesOf": "", "Tx.changes": "",
+	"Tx.raw": "", "Tx.each": "", "Tx.Match": "", "Tx.delete": "", "Tx.endTombstones": "", "Tx.hasLastingChange": "", "Batch.restore": "",
+	"Result.hash": "", "Result.ownership": "", "State.Blame": "", "clusterPast.changesAt": "",
+
+	// Rollouts and the layers that they change.
+	"kindSet.variantsOf": "makes variants", "Tx.variantsOn": "makes variants", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
+	"notStageable": "", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
+
+	// Checks of stored documents; checkVariants runs them for variants.
+	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
+	"State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkSetTaken": "", "Tx.checkLayerCount": "",
+
+	// Rollouts neither create nor delete documents.
+	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
+	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists",
+
+	// Clusters with other variants than before are in layerChanges.
+	"Result.affected": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "State.largestBounds": "iterates over ids",
+}
+
+// TestDefinitionsOfClusters: code that computes anything for a cluster reads definitions through State.definition. A call
+// that bypasses it would ignore the variants of rollouts, and serve or plan the wrong version.
+func TestDefinitionsOfClusters(t *testing.T) {
+	t.Parallel()
+	found := map[string]string{}
+	files, err := os.ReadDir(".")
+	require.NoError(t, err)
+	fset := token.NewFileSet()
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(fset, f.Name(), nil, 0)
+		require.NoError(t, err)
+		for _, decl := range parsed.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if readsStoredDocuments(n) {
+					found[functionName(fn)] = fset.Position(n.Pos()).String()
+				}
+				return true
+			})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if _, allowed := readsStored[name]; !allowed {
+			t.Errorf("%s: %s reads stored documents of any kind: use State.definition, or add it to readsStored with the reason", found[name], name)
+		}
+	}
+	for name := range readsStored {
+		require.Contains(t, found, name, "it no longer reads stored documents")
+	}
+}
+
+// readsStoredDocuments reports whether an expression reads documents of a kind that rollouts may change.
+func readsStoredDocuments(n ast.Node) bool {
+	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindResourceType"}
+	switch n := n.(type) {
+	case *ast.IndexExpr:
+		docs, ok := n.X.(*ast.SelectorExpr)
+		kind, plain := n.Index.(*ast.Ident)
+		return ok && docs.Sel.Name == "docs" && !(plain && slices.Contains(unstaged, kind.Name))
+	case *ast.CallExpr:
+		fn, ok := n.Fun.(*ast.SelectorExpr)
+		if !ok || len(n.Args) == 0 || !slices.Contains([]string{"Get", "Find", "All", "Has", "Record", "sorted"}, fn.Sel.Name) {
+			return false
+		}
+		if on, ok := fn.X.(*ast.Ident); ok && (on.Name == "tx" || on.Name == "gzipWriters" || on.Name == "v") || strings.HasSuffix(fmt.Sprint(fn.X), " tx}") {
+			return false // the documents that requests edit
+		}
+		if on, ok := fn.X.(*ast.SelectorExpr); ok && on.Sel.Name == "Tag" {
+			return false
+		}
+		kind, plain := n.Args[0].(*ast.Ident)
+		return !(plain && slices.Contains(unstaged, kind.Name))
+	}
+	return false
+}
+
+func functionName(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	of := fn.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	return fmt.Sprint(of) + "." + fn.Name.Name
+}

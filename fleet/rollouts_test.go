@@ -1,0 +1,383 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+func rollOut(w *world, id string, stages []RolloutStage, ops ...api.Operation) func(*Tx) error {
+	return func(tx *Tx) error {
+		_, err := tx.CreateRollout(NewRollout{ID: id, Stages: stages, Operations: ops}, &w.log)
+		return err
+	}
+}
+
+func act(id, action string) func(*Tx) error {
+	return func(tx *Tx) error { _, err := tx.ChangeRollout(id, action, ""); return err }
+}
+
+func operations(w *world, ops ...api.Operation) func(*Tx) error {
+	return func(tx *Tx) error { _, err := NewBatch(tx, &w.log).Run(ops); return err }
+}
+
+var devFirst = []RolloutStage{{Name: "dev", Selector: "tier=dev"}}
+
+// TestRemovalsOfStagesAddUp: stage by stage, the plans remove what the plan of the whole change removes.
+func TestRemovalsOfStagesAddUp(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := tiers(t, prodLayer, baseLayer)
+		for range rapid.IntRange(0, 4).Draw(rt, "before") {
+			if _, edit := randomOther(rt); true {
+				if res, err := w.try(withoutGuard(edit)); err == nil {
+					w.keep(res)
+				}
+			}
+		}
+		counted := w.state.recentRemovals(w.now)
+		ops := stageableOperations(rt)
+		made, err := w.try(withoutGuard(operations(w, ops...)))
+		if err != nil || len(made.Commit.Changes) == 0 {
+			return
+		}
+		whole, err := made.Plan()
+		require.NoError(rt, err)
+		create, err := w.try(confirmed(whole.PlanHash, rollOut(w, "r", randomStages(rt), ops...)))
+		require.NoError(rt, err)
+		require.Equal(rt, polls(rt, w.state), polls(rt, create.State))
+		w.keep(create)
+		removals := 0
+		for range create.State.docs[KindRollout]["r"].rollout().Stages {
+			res, err := w.try(act("r", RolloutStart)) // without a plan_hash: the removals are confirmed
+			require.NoError(rt, err)
+			plan, err := res.Plan()
+			require.NoError(rt, err)
+			removals += plan.Totals.Removals
+			w.keep(res)
+		}
+		require.Equal(rt, whole.Totals.Removals, removals)
+		require.Equal(rt, polls(rt, made.State), polls(rt, w.state))
+		require.Equal(rt, counted, w.state.recentRemovals(w.now), "removals that were confirmed at the creation do not count again")
+		done, err := w.try(act("r", RolloutComplete))
+		require.NoError(rt, err)
+		plan, err := done.Plan()
+		require.NoError(rt, err)
+		require.Empty(rt, plan.Groups)
+		require.Zero(rt, plan.Totals.Removals)
+		for key, body := range bodies(made.State) {
+			require.Equal(rt, body, bodies(done.State)[key], "the completion makes the change")
+		}
+	})
+}
+
+// TestRolloutRemovalsNeedConfirmation at the creation, or else at each stage, and so does more than was confirmed.
+func TestRolloutRemovalsNeedConfirmation(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.state.rules.MaxRemovals = 1
+	move := patchOp(KindComponent, "grafana", `{"target_namespace":"monitoring"}`)
+	stages := []RolloutStage{{Name: "dev", Selector: "tier=dev"}}
+	e := w.refused(CodeConfirm, rollOut(w, "r", stages, move))
+	require.Contains(t, e.Detail, "4 installed things would be removed from 4 clusters")
+	plan := w.plan(operations(w, move))
+	w.refused(CodeStale, confirmed(plan.PlanHash, rollOut(w, "r", stages, patchOp(KindComponent, "grafana", `{"target_namespace":"other"}`))))
+	w.must(confirmed(plan.PlanHash, rollOut(w, "r", stages, move)))
+	require.Equal(t, 4, w.state.docs[KindRollout]["r"].rollout().ConfirmedRemovals)
+
+	stage := w.plan(act("r", RolloutStart))
+	require.Equal(t, 2, stage.Totals.Removals, "the variant has another deployment")
+	require.Equal(t, []string{"c0", "c1"}, stage.Groups[0].Clusters)
+	require.True(t, stage.Groups[0].Effect["platform-components"].Changed[0].Removal)
+	w.must(act("r", RolloutStart))
+	require.Equal(t, "monitoring", component(t, w.state, "c0.example.com", "grafana")["target_namespace"])
+
+	// Rolling back removes again, and that was not confirmed.
+	w.refused(CodeConfirm, act("r", RolloutBack))
+	w.refused(CodeConfirm, act("r", RolloutAbort))
+	// A cluster that joins has more to lose than was confirmed.
+	w.must(create(KindCluster, `{"id":"c4","cluster_dns":"c4.example.com","environment":"dev","labels":{"tier":"prod"}}`))
+	require.Contains(t, w.refused(CodeConfirm, act("r", RolloutStart)).Detail, "3 installed things")
+	w.must(confirmed(w.plan(act("r", RolloutStart)).PlanHash, act("r", RolloutStart)))
+
+	// deletion_protection refuses the rollout before any stage.
+	w = tiers(t, prodLayer, baseLayer)
+	w.must(patch(KindCluster, "c3", `{"deletion_protection":true}`))
+	require.Contains(t, w.refused(CodeProtected, rollOut(w, "r", stages, move)).Detail, `cluster "c3" has deletion_protection`)
+}
+
+// TestVariantOfAChangedType: the variant is decoded with the newest resource type, whose defaults all inputs have.
+func TestVariantOfAChangedType(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.must(rollOut(w, "r", devFirst, api.Operation{Op: "patch", Kind: kindResource, Type: "quotas", ID: "small", Patch: json.RawMessage(`{"spec":{"cpu":2}}`)}))
+	w.must(act("r", RolloutStart))
+	w.must(patch(KindResourceType, "quotas", `{"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1},"mem":{"type":"integer","default":7}}}}`))
+	for dns, cpu := range map[string]float64{"c0.example.com": 2, "c2.example.com": 4} {
+		in := inputsOf(t, w.state, dns, ResourceKind("quotas"))[0]
+		require.Equal(t, cpu, in["cpu"])
+		require.Equal(t, 7.0, in["mem"])
+	}
+	// A schema that the variant does not match is refused, although no stored resource has the value.
+	e := w.refused(CodeInRollout, patch(KindResourceType, "quotas", `{"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1,"not":{"const":2}}}}}`))
+	require.Contains(t, e.Detail, `quotas resource "small"`)
+	w.refused(CodeInRollout, remove(ResourceKind("quotas"), "small", DeleteOptions{Cascade: true}))
+}
+
+// TestFieldsInARollout are protected, all others are not.
+func TestFieldsInARollout(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18.0.0","patches":{"a":"1"}}`), patchOp(KindLayer, "prod", `{"selector":"region=eu"}`)))
+	for _, started := range []bool{false, true} {
+		if started {
+			w.must(act("r", RolloutStart))
+		}
+		for _, body := range []string{`{"component_version":"17.0.1"}`, `{"component_version":"18.0.0"}`, `{"patches":{"a":"2"}}`, `{"patches":{"a":"1"}}`} {
+			e := w.refused(CodeInRollout, patch(KindComponent, "grafana", body))
+			require.Contains(t, e.Detail, `rollout "r"`, body)
+			require.Equal(t, KindComponent, e.Problems[0].Kind)
+		}
+		w.refused(CodeInRollout, remove(KindComponent, "grafana", DeleteOptions{Cascade: true}))
+		w.refused(CodeInRollout, rollOut(w, "other", nil, patchOp(KindComponent, "grafana", `{"component_version":"19.0.0"}`)))
+	}
+	w.must(patch(KindComponent, "grafana", `{"patches":{"b":"1"}}`))
+	require.Equal(t, map[string]any{"replicas": 1.0, "a": 1.0, "b": 1.0}, component(t, w.state, "c0.example.com", "grafana")["values"])
+	require.Equal(t, map[string]any{"replicas": 3.0, "b": 1.0}, component(t, w.state, "c3.example.com", "grafana")["values"])
+	w.must(assign("c0", KindComponent, "grafana", `{"component_version":"17.0.1"}`))
+	require.Equal(t, "17.0.1", component(t, w.state, "c0.example.com", "grafana")["component_version"], "a hotfix wins")
+
+	res := w.must(patch(KindCluster, "c1", `{"labels":{"tier":"prod"}}`))
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c1" moves from stage "dev" to stage "rest" of rollout "r" and loses the change`)
+	require.Equal(t, "17.1.0", component(t, w.state, "c1.example.com", "grafana")["component_version"])
+
+	// Once the rollout is aborted, nothing is protected.
+	w.must(act("r", RolloutAbort))
+	w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.1"}`))
+}
+
+// TestVariantsStayValid: a change that is valid now and invalid with the change of an open rollout is refused.
+func TestVariantsStayValid(t *testing.T) {
+	t.Parallel()
+	setup := func(t *testing.T, op api.Operation) *world {
+		w := tiers(t, prodLayer, baseLayer)
+		w.must(create(KindComponent, `{"id":"tempo","component_path":"tempo","oci_url":"https://charts.example.com"}`))
+		w.must(rollOut(w, "r", devFirst, op))
+		return w
+	}
+	onTempo := patchOp(KindComponent, "grafana", `{"depends_on":["tempo"]}`)
+	w := setup(t, onTempo)
+	require.Contains(t, w.refused(CodeInRollout, remove(KindComponent, "tempo", DeleteOptions{})).Detail, `there is no platform component "tempo"`)
+	require.Contains(t, w.refused(CodeInRollout, patch(KindComponent, "tempo", `{"depends_on":["grafana"]}`)).Detail, "cycle")
+	require.Contains(t, w.refused(CodeInRollout, rollOut(w, "s", nil, patchOp(KindComponent, "loki", `{"depends_on":[]}`))).Detail, "only one rollout at a time")
+
+	w = setup(t, api.Operation{Op: "assign_component", Layers: []string{"base"}, ComponentID: "tempo"})
+	w.refused(CodeInRollout, remove(KindComponent, "tempo", DeleteOptions{}))
+
+	// Two entries at the same place of a list would be in the order of completion.
+	w = setup(t, api.Operation{Op: "assign_component", Layers: []string{"base"}, ComponentID: "tempo"})
+	require.Contains(t, w.refused(CodeInRollout, rollOut(w, "s", nil, api.Operation{Op: "assign_component", Layers: []string{"base"}, ComponentID: "loki"})).Detail, "order of a list")
+}
+
+// TestNotStageable: all such changes are named.
+func TestNotStageable(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	e := w.refused(CodeNotStageable, rollOut(w, "r", nil,
+		patchOp(KindLayer, "base", `{"priority":11}`), patchOp(KindCluster, "c0", `{"labels":{"a":"b"}}`), patchOp(KindComponent, "grafana", `{"component_version":"18"}`),
+		patchOp(KindResourceType, "quotas", `{"description":"x"}`), api.Operation{Op: "delete", Kind: string(KindNamespace), ID: "kept"},
+		api.Operation{Op: "create", Kind: string(KindNamespace), Document: json.RawMessage(`{"id":"more"}`)}))
+	var named []string
+	for _, p := range e.Problems {
+		named = append(named, string(p.Kind)+"/"+p.ID)
+	}
+	require.ElementsMatch(t, []string{"layer/base", "cluster/c0", "resource_type/quotas", "namespace/kept", "namespace/more"}, named)
+	w.refused(CodeInvalid, rollOut(w, "r", nil, patchOp(KindComponent, "grafana", `{"component_version":"17.0.0"}`)))
+}
+
+// TestRolloutLimits and invalid stages, all problems at once.
+func TestRolloutLimits(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	bump := patchOp(KindComponent, "grafana", `{"component_version":"18"}`)
+	e := w.refused(CodeInvalid, rollOut(w, "r", []RolloutStage{
+		{Name: "a"}, {Name: "a", Selector: "x=y", All: true}, {Name: "B", Selector: "x=y", Percent: 101}, {Name: "c", ClusterIDs: []string{"c0"}, Count: 2}, {Name: "d", All: true, Percent: 1, Count: -1}, {Name: "rest", Selector: "x=y"},
+	}, bump))
+	var at []string
+	for _, p := range e.Problems {
+		at = append(at, p.Pointer)
+	}
+	require.Subset(t, at, []string{"/stages/0", "/stages/1", "/stages/1/name", "/stages/2/name", "/stages/2/percent", "/stages/3/cluster_ids", "/stages/4/count", "/stages/5/name"})
+	w.refused(CodeInvalid, rollOut(w, "r", []RolloutStage{{Name: "a", Selector: "x in (y"}}, bump))
+	w.refused(CodeInvalid, rollOut(w, "r", make([]RolloutStage, 33), bump))
+
+	// Documents and bytes of one rollout.
+	var many, large []api.Operation
+	w.must(func(tx *Tx) error {
+		for i := range 21 {
+			id := fmt.Sprintf("n%d", i)
+			if _, err := tx.Create(KindNamespace, fmt.Appendf(nil, `{"id":%q}`, id)); err != nil {
+				return err
+			}
+			many = append(many, patchOp(KindNamespace, id, `{"labels":{"a":"b"}}`))
+			large = append(large, patchOp(KindNamespace, id, fmt.Sprintf(`{"annotations":{"a":%q}}`, strings.Repeat("x", 20_000))))
+		}
+		return nil
+	})
+	w.refused(CodeLimitExceeded, rollOut(w, "r", nil, many...))
+	w.refused(CodeLimitExceeded, rollOut(w, "r", nil, large[:20]...))
+	for i := range maxRollouts {
+		w.must(rollOut(w, fmt.Sprint("r", i), nil, many[i]))
+	}
+	w.refused(CodeLimitExceeded, rollOut(w, "more", nil, bump))
+	w.must(act("r3", RolloutAbort))
+	w.must(rollOut(w, "more", nil, bump))
+	w.refused(CodeConflict, rollOut(w, "r3", nil, bump))
+	w.refused(CodeConflict, remove(KindRollout, "more", DeleteOptions{}))
+	w.must(remove(KindRollout, "r3", DeleteOptions{}))
+}
+
+// TestRolloutActions: which action is possible in which state.
+func TestRolloutActions(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.must(rollOut(w, "r", []RolloutStage{{Name: "one", ClusterIDs: []string{"c0"}}, {Name: "two", Selector: "tier=dev"}}, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+	state := func() string {
+		r := w.state.docs[KindRollout]["r"].rollout()
+		return fmt.Sprint(r.State, r.Started)
+	}
+	require.Equal(t, "proposed0", state())
+	for i, step := range []struct{ action, want string }{
+		{RolloutResume, ""},
+		{RolloutBack, ""},
+		{RolloutComplete, ""},
+		{RolloutPause, "paused0"},
+		{RolloutStart, ""},
+		{RolloutResume, "proposed0"},
+		{RolloutSkip, "running1"},
+		{RolloutStart, "running2"},
+		{RolloutComplete, ""},
+		{RolloutSkip, ""},
+		{RolloutBack, "paused1"},
+		{RolloutBack, "paused0"},
+		{RolloutResume, "proposed0"},
+		{RolloutStart, "running1"},
+		{RolloutStart, "running2"},
+		{RolloutStart, "running3"},
+		{RolloutStart, ""},
+		{RolloutPause, "paused3"},
+		{RolloutComplete, ""},
+		{RolloutResume, "running3"},
+		{RolloutComplete, "completed3"},
+		{RolloutAbort, ""},
+		{RolloutBack, ""},
+	} {
+		if step.want == "" {
+			w.refused(CodeConflict, act("r", step.action))
+			continue
+		}
+		w.must(act("r", step.action))
+		require.Equal(t, step.want, state(), "%d: %s", i, step.action)
+	}
+	w.refused(CodeNotFound, act("other", RolloutStart))
+	require.Equal(t, "18", w.state.docs[KindComponent]["grafana"].Component().ComponentVersion)
+}
+
+// TestStageOfPercent: exactly that many of the clusters, at least one, and a cluster that joins displaces no other one.
+func TestStageOfPercent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, string(KindComponent), `{"id":"a","component_path":"a","oci_url":"https://charts.example.com"}`)
+	add := func(from, to int) {
+		w.must(func(tx *Tx) error {
+			for i := from; i < to; i++ {
+				if _, err := tx.Create(KindCluster, fmt.Appendf(nil, `{"id":"k%d","cluster_dns":"k%d.example.com","environment":"prod","platform_components":[{"id":"a"}]}`, i, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	add(0, 30)
+	w.must(rollOut(w, "r", []RolloutStage{
+		{Name: "one", All: true, Percent: 1}, {Name: "ten", Selector: "environment=prod", Percent: 10}, {Name: "five", All: true, Count: 5}, {Name: "none", Selector: "environment=dev", Count: 3},
+	}, patchOp(KindComponent, "a", `{"component_version":"2"}`)))
+	stages := func() (out [5][]string) {
+		r := w.state.docs[KindRollout]["r"].rollout()
+		for _, d := range w.state.All(KindCluster) {
+			at := r.stageOf(d.Cluster())
+			out[at] = append(out[at], d.ID)
+		}
+		return out
+	}
+	first := stages()
+	for i, n := range []int{1, 3, 5, 0, 21} {
+		require.Len(t, first[i], n)
+	}
+	add(30, 300)
+	for i, now := range stages() {
+		require.Subset(t, now, first[i])
+	}
+	require.Greater(t, len(stages()[1]), 5, "clusters that join are in it in proportion")
+}
+
+// TestUnreadableVariant: a store whose rollout contradicts its documents must not be served.
+func TestUnreadableVariant(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+	w.must(act("r", RolloutStart))
+	doc := w.state.docs[KindComponent]["grafana"]
+	edited := json.RawMessage(strings.Replace(string(doc.Body), "17.0.0", "17.0.1", 1))
+	_, err := w.state.Apply(Commit{Revision: w.state.Revision() + 1, Changes: []Change{{KindComponent, "grafana", doc.Body, edited}}})
+	require.ErrorContains(t, err, `rollout "r" changes this field`)
+	records := slices.Collect(w.state.Records())
+	for i := range records {
+		if records[i].ID == "grafana" {
+			records[i].Body = edited
+		}
+	}
+	_, err = NewState(testRules, w.state.head, w.state.at, records)
+	require.ErrorContains(t, err, `rollout "r" changes this field`)
+}
+
+// TestRevertDuringARollout: other fields can be reverted, the fields of the rollout not; rollouts are never reverted.
+func TestRevertDuringARollout(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)                                                                    // 1
+	w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.1"}`))                              // 2
+	w.must(patch(KindComponent, "grafana", `{"oci_tag":"x"}`))                                             // 3
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18.0.0"}`))) // 4
+	w.must(act("r", RolloutStart))                                                                         // 5
+	w.refused(CodeInRollout, revert(w, api.Operation{Revision: 2}))
+	w.must(revert(w, api.Operation{Revision: 3}))
+	require.Equal(t, "18.0.0", component(t, w.state, "c0.example.com", "grafana")["component_version"])
+	require.Contains(t, w.refused(CodeInvalid, revert(w, api.Operation{Revision: 5})).Detail, "rollouts, which are never reverted")
+	w.must(act("r", RolloutStart))
+	done := w.must(act("r", RolloutComplete))
+	res := w.must(revert(w, api.Operation{Revision: int64(done.Commit.Revision)}))
+	require.Contains(t, strings.Join(res.Warnings, "\n"), "rollouts are never reverted")
+	require.Equal(t, "17.0.1", component(t, w.state, "c0.example.com", "grafana")["component_version"])
+	require.Equal(t, rolloutCompleted, w.state.docs[KindRollout]["r"].rollout().State)
+}
+
+// TestObjectsOfVariants: on a cluster that a rollout reaches, the variant must not render the object of another definition.
+func TestObjectsOfVariants(t *testing.T) {
+	t.Parallel()
+	w := patchedWorld(t)
+	w.must(create(KindCluster, `{"id":"k2","cluster_dns":"k2.example.com","environment":"dev"}`))
+	w.must(assign("k", kindPatch, "c", ""))
+	w.must(assign("k2", kindPatch, "c", ""))
+	w.must(rollOut(w, "r", []RolloutStage{{Name: "one", ClusterIDs: []string{"k"}}},
+		api.Operation{Op: "patch", Kind: kindResource, Type: "object-patches", ID: "c", Patch: json.RawMessage(`{"spec":{"manifest":{"metadata":{"name":"settings"}}}}`)}))
+	w.must(withoutGuard(act("r", RolloutStart)))
+	require.Contains(t, w.refused(CodeObjectConflict, assign("k", kindPatch, "a", "")).Detail, "both make ConfigMap shared/settings")
+	w.must(assign("k2", kindPatch, "a", ""))
+	require.Contains(t, w.refused(CodeObjectConflict, withoutGuard(act("r", RolloutStart))).Detail, "both make ConfigMap shared/settings")
+}
