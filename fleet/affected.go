@@ -184,3 +184,33 @@ func (r Result) sameDeployments(a, b *Effective) bool {
 	return r.State.sameAnswers(r.base, a, b) ||
 		fluxCluster(a.cluster) == fluxCluster(b.cluster) && !slices.ContainsFunc(r.lists(), func(list *descriptor) bool { return !list.sameDeployments(a, b) })
 }
+
+// variantsDiffer returns the definitions that a cluster has in another version than before because rollouts reach it.
+func (r Result) variantsDiffer(was, is *Effective) (keys []docKey) {
+	looked := map[docKey]bool{}
+	for _, e := range []*Effective{was, is} {
+		if e == nil || e.chain == nil || e.chain.variants == nil {
+			continue
+		}
+		for key := range e.chain.variants.docs {
+			if key.kind == KindLayer || looked[key] {
+				continue
+			}
+			looked[key] = true
+			before, _ := r.base.definition(was, key.kind, key.id)
+			after, _ := r.State.definition(is, key.kind, key.id)
+			if !sameDocument(before, after) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// variantRedeployed reports whether the deployment of a definition differs between two versions that a cluster has.
+func (r Result) variantRedeployed(was, is *Effective, key docKey) bool {
+	a := r.State.kinds.descriptor(key.kind)
+	before, had := r.base.definition(was, key.kind, key.id)
+	after, has := r.State.definition(is, key.kind, key.id)
+	return a != nil && had && has && a.redeployed(before, after)
+}

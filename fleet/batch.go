@@ -28,35 +28,6 @@ func NewBatch(tx *Tx, past History) *Batch {
 	return &Batch{tx: tx, past: past, touched: map[docKey]int{}}
 }
 
-// failures collects the problems of several edits. If all have the same code, the resulting error has it too.
-type failures struct {
-	codes    map[Code]bool
-	problems []Problem
-}
-
-// add adds problems with a code.
-func (f *failures) add(code Code, problems ...Problem) {
-	if f.codes == nil {
-		f.codes = map[Code]bool{}
-	}
-	f.codes[code] = true
-	f.problems = append(f.problems, problems...)
-}
-
-// err returns all problems as one error, or nil. Its code is the common code, or CodeInvalid if the codes differ.
-func (f *failures) err() error {
-	if len(f.problems) == 0 {
-		return nil
-	}
-	code := CodeInvalid
-	if len(f.codes) == 1 {
-		for c := range f.codes {
-			code = c
-		}
-	}
-	return &Error{Code: code, Detail: summarizeProblems(f.problems), Problems: f.problems}
-}
-
 // locateProblems prefixes the pointers of an operation's problems with the place of the operation in the request.
 func (b *Batch) locateProblems(i int, op api.Operation, e *Error) []Problem {
 	at := jsontext.Pointer("operations", i)

@@ -299,3 +299,24 @@ func checkExcludes(c *checker, d *Document) {
 		}
 	}
 }
+
+// warnStagesChanged warns that a change of a cluster moves it between started and other stages of rollouts.
+func warnStagesChanged(c *checker, before, after *Document) {
+	if c.base == nil || after.Deleted() || before.Deleted() {
+		return
+	}
+	was, is := c.base.Effective(before).rolloutsOn(), c.next.Effective(after).rolloutsOn()
+	for _, m := range []struct {
+		verb string
+		ids  []string
+	}{{"gets the change", missing(idsOf(is), idsOf(was))}, {"loses the change", missing(idsOf(was), idsOf(is))}} {
+		for _, id := range m.ids {
+			one, had := c.base.docs[KindRollout][id]
+			other, has := c.next.docs[KindRollout][id]
+			if had && has {
+				c.warn("cluster %q moves from stage %q to stage %q of rollout %q and %s", after.ID,
+					one.rollout().stageName(before.Cluster()), other.rollout().stageName(after.Cluster()), id, m.verb)
+			}
+		}
+	}
+}

@@ -114,3 +114,48 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// failures collects the problems of several edits. If all have the same code, the resulting error has it too.
+type failures struct {
+	codes    map[Code]bool
+	problems []Problem
+}
+
+// add adds problems with a code.
+func (f *failures) add(code Code, problems ...Problem) {
+	if f.codes == nil {
+		f.codes = map[Code]bool{}
+	}
+	f.codes[code] = true
+	f.problems = append(f.problems, problems...)
+}
+
+// err returns all problems as one error, or nil. Its code is the common code, or CodeInvalid if the codes differ.
+func (f *failures) err() error {
+	if len(f.problems) == 0 {
+		return nil
+	}
+	code := CodeInvalid
+	if len(f.codes) == 1 {
+		for c := range f.codes {
+			code = c
+		}
+	}
+	return &Error{Code: code, Detail: summarizeProblems(f.problems), Problems: f.problems}
+}
+
+// excerpt returns a value for a message.
+func excerpt(v any) string {
+	const longest = 80
+	if v == nil {
+		return "absent"
+	}
+	text, err := jsontext.Canonical(v)
+	if err != nil {
+		return "something"
+	}
+	if runes := []rune(string(text)); len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return string(text)
+}

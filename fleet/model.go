@@ -409,3 +409,69 @@ type clusterCheck struct {
 	own       *api.Cluster // content of its document; nil: the document has not changed, and only the effective configuration is checked
 	effective *Effective
 }
+
+// rollout is the value of a rollout's document.
+type rollout struct {
+	ID          string          `json:"id"`
+	Description string          `json:"description,omitempty"`
+	State       string          `json:"state"`
+	Started     int             `json:"started"` // number of started stages, which are the first ones
+	Stages      []rolloutStage  `json:"stages"`
+	Changes     []rolloutChange `json:"changes"`
+	Operations  json.RawMessage `json:"operations,omitempty"` // the requested operations, as in a commit
+	// ConfirmedRemovals is the number of removals of the whole change that its author confirmed with a plan_hash.
+	ConfirmedRemovals int `json:"confirmed_removals"`
+}
+
+// RolloutStage is a stage of a rollout: exactly one of ClusterIDs, Selector and All selects its clusters, of which those in
+// an earlier stage are left out. Percent (1 to 100) or Count restricts them to a part, of at least one cluster; 0: all.
+type RolloutStage struct {
+	Name       string   `json:"name"`
+	ClusterIDs []string `json:"cluster_ids,omitempty"`
+	Selector   string   `json:"selector,omitempty"`
+	All        bool     `json:"all,omitempty"`
+	Percent    int      `json:"percent,omitempty"`
+	Count      int      `json:"count,omitempty"`
+}
+
+// rolloutStage is a stage as it is stored.
+type rolloutStage struct {
+	RolloutStage
+	// Below restricts the stage to clusters whose position is below it, as 16 hexadecimal digits; see position. The server
+	// computes it from percent or count.
+	Below string `json:"below,omitempty"`
+	// Skipped: the stage has no clusters. Those that it selects are in the next stage that selects them.
+	Skipped bool `json:"skipped,omitempty"`
+
+	selector Selector
+	below    uint64
+}
+
+// rolloutChange is one document before and after the change, as when the rollout was created.
+type rolloutChange struct {
+	Kind   Kind            `json:"kind"`
+	ID     string          `json:"id"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// A variant is the document that clusters of started stages have in place of the stored one: the change of the rollout,
+// merged into the stored document. So other fields of the document can change during the rollout.
+// openRollouts are the rollouts of a State that are not completed or aborted.
+type openRollouts struct {
+	open       []*Document // sorted by id
+	delivering []*Document // those with a started stage
+	changed    map[docKey]bool
+	all        *variants // of all open rollouts
+}
+
+// rolloutMask is a set of delivering rollouts, by their index.
+type rolloutMask uint32
+
+// variants are the variants of some rollouts. Clusters that the same rollouts reach share them.
+type variants struct {
+	rollouts []*Document
+	from     []*Document // the stored documents
+	docs     map[docKey]*Document
+	layers   bool // some document is a layer
+}

@@ -127,3 +127,25 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 	tx.recalled[docKey{kind, id}] = was
 	return was, nil
 }
+
+// pauseRollouts pauses the running rollouts after a restore: none of them advances by itself.
+func (tx *Tx) pauseRollouts() (paused []*Document, err error) {
+	var running []*Document
+	tx.each(KindRollout, func(d *Document) {
+		if d.rollout().State == rolloutRunning {
+			running = append(running, d)
+		}
+	})
+	sortDocuments(running)
+	for _, d := range running {
+		r := *d.rollout()
+		r.State = rolloutPaused
+		doc, err := tx.kinds.newRecord(KindRollout, d.ID, &r)
+		if err != nil {
+			return nil, err
+		}
+		tx.record(KindRollout, d.ID, doc)
+		paused = append(paused, doc)
+	}
+	return paused, nil
+}

@@ -224,22 +224,6 @@ func (r reversal) problems(kind Kind, id, noun string) []Problem {
 	return problems
 }
 
-// excerpt returns a value for a message.
-func excerpt(v any) string {
-	const longest = 80
-	if v == nil {
-		return "absent"
-	}
-	text, err := jsontext.Canonical(v)
-	if err != nil {
-		return "something"
-	}
-	if runes := []rune(string(text)); len(runes) > longest {
-		return string(runes[:longest]) + "…"
-	}
-	return string(text)
-}
-
 // reversal computes the revert of one document from its body before the revert; nil: it does not exist. It changes no state.
 func (tx *Tx) reversal(ch Change, now json.RawMessage, prefer jsontext.Side) (reversal, error) {
 	switch {

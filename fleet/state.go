@@ -166,3 +166,32 @@ func sortDocuments(docs []*Document) {
 		return docs[i].ID < docs[j].ID
 	})
 }
+
+// definition returns a definition as a cluster has it: the variant of a rollout that reaches the cluster, or else the stored
+// document. Code that computes anything for a cluster must use it in place of [State.Get].
+func (s *State) definition(e *Effective, kind Kind, id string) (*Document, bool) {
+	if e != nil && e.chain != nil {
+		if doc := e.chain.variants.get(kind, id); doc != nil {
+			return doc, true
+		}
+	}
+	doc, ok := s.docs[kind][id]
+	return doc, ok
+}
+
+// versions returns the versions of a definition that clusters have: the stored document, and its variants.
+func (s *State) versions(kind Kind, id string) []*Document {
+	doc := s.docs[kind][id]
+	if doc == nil {
+		return nil
+	}
+	out := []*Document{doc}
+	if s.layers != nil {
+		for _, v := range s.layers.variants {
+			if other := v.get(kind, id); other != nil {
+				out = append(out, other)
+			}
+		}
+	}
+	return out
+}

@@ -31,7 +31,8 @@ type Tx struct {
 	byLabel labelIndex
 	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
-	rollout  *rolloutCreation // that Finish creates; nil: none
+	// beforeFinish makes the last edits, which depend on the commit; nil: there are none.
+	beforeFinish func(Commit) error
 
 	requested          []doneOperation // what it was asked for
 	changedByOperation map[docKey]bool // documents that the current operation of a batch changed; nil: it is no batch

@@ -12,8 +12,8 @@ import (
 // request id. It reports all problems at once. A problem that was stored before and has not grown is a warning: unrelated
 // changes must stay possible.
 func (tx *Tx) Finish(c Commit) (Result, error) {
-	if tx.rollout != nil {
-		if err := tx.finishRollout(c); err != nil {
+	if tx.beforeFinish != nil {
+		if err := tx.beforeFinish(c); err != nil {
 			return Result{}, err
 		}
 	}

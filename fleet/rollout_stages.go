@@ -1,0 +1,152 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// KindRollout is the kind of rollouts: committed changes that do not yet apply to every cluster. Clusters of started stages
+// are served as if the change had been made, all others as if it had not. The kind is not in [Kinds]: nobody writes such a
+// document directly, and like tokens rollouts are never reverted.
+const KindRollout Kind = "rollout"
+
+const (
+	maxRollouts        = 20        // that are not completed or aborted
+	maxRolloutChanges  = 20        // documents that one rollout changes
+	maxRolloutBytes    = 256 << 10 // of these documents before and after
+	maxRolloutStages   = 32        // without the last one, which the server adds
+	maxStageClusterIDs = 1_000
+)
+
+// lastStage is the name of the stage that the server adds: it has the clusters that no other stage selects.
+const lastStage = "rest"
+
+// The states of a rollout. It is open in the first three.
+const (
+	rolloutProposed  = "proposed" // no stage has started
+	rolloutRunning   = "running"
+	rolloutPaused    = "paused" // no stage can start
+	rolloutCompleted = "completed"
+	rolloutAborted   = "aborted"
+)
+
+func (d *Document) rollout() *rollout { return d.value.(*rollout) }
+
+// parse computes the values that clusters are matched with. A rollout with an unreadable stage must not be read as one with
+// fewer clusters: these would lose the change.
+func (r *rollout) parse() (err error) {
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		if s.Selector != "" {
+			if s.selector, err = ParseSelector(s.Selector); err != nil {
+				return fmt.Errorf("stage %q: %w", s.Name, err)
+			}
+		}
+		if s.Below != "" {
+			if s.below, err = strconv.ParseUint(s.Below, 16, 64); err != nil {
+				return fmt.Errorf("stage %q: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// open reports whether the rollout still protects the fields that it changes.
+func (r *rollout) open() bool {
+	return r.State == rolloutProposed || r.State == rolloutRunning || r.State == rolloutPaused
+}
+
+// delivers reports whether the rollout reaches clusters.
+func (r *rollout) delivers() bool { return r.open() && r.Started > 0 }
+
+// reaches reports whether a cluster is in a started stage.
+func (r *rollout) reaches(c *api.Cluster) bool { return r.stageOf(c) < r.Started }
+
+// stageOf returns the index of the first stage that selects a cluster.
+func (r *rollout) stageOf(c *api.Cluster) int {
+	for i := range r.Stages {
+		if r.Stages[i].selects(r.ID, c) {
+			return i
+		}
+	}
+	return len(r.Stages) // only in a database that was edited by hand: the last stage selects all clusters
+}
+
+// stageName returns the name of the stage of a cluster.
+func (r *rollout) stageName(c *api.Cluster) string {
+	if at := r.stageOf(c); at < len(r.Stages) {
+		return r.Stages[at].Name
+	}
+	return ""
+}
+
+// selects reports whether a stage selects a cluster, regardless of the stages before it.
+func (s *rolloutStage) selects(rollout string, c *api.Cluster) bool {
+	return !s.Skipped && s.matches(c) && (s.Below == "" || position(rollout, c.ID) < s.below)
+}
+
+// matches is selects without the restriction by percent or count.
+func (s *rolloutStage) matches(c *api.Cluster) bool {
+	return s.All || s.Selector != "" && s.selector.Matches(c) || slices.Contains(s.ClusterIDs, c.ID)
+}
+
+// position orders clusters within the stages of a rollout. It depends on nothing else, so that a cluster that joins displaces
+// no other one.
+func position(rollout, cluster string) uint64 {
+	sum := sha256.Sum256([]byte(rollout + "/" + cluster))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// setBounds converts percent and count of the stages to bounds that cover exactly that many of the clusters which match
+// now and are in no earlier stage, and at least one.
+func (r *rollout) setBounds(clusters []*Document) {
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		s.Below, s.below = "", 0
+		if s.Percent == 0 && s.Count == 0 {
+			continue
+		}
+		var at []uint64
+		for _, d := range clusters {
+			if c := d.Cluster(); r.stageOf(c) == i {
+				at = append(at, position(r.ID, c.ID))
+			}
+		}
+		slices.Sort(at)
+		switch n := max(s.Count, (len(at)*s.Percent+99)/100); {
+		case s.Percent == 100: // clusters that join are in it too
+			continue
+		case len(at) > 0:
+			s.below = at[min(n, len(at))-1] + 1
+		default: // of a stage without clusters: clusters that join, in proportion
+			s.below = ^uint64(0) / 100 * uint64(s.Percent)
+		}
+		s.Below = fmt.Sprintf("%016x", s.below)
+	}
+}
+
+// sortedRollouts returns rollouts sorted by id.
+func sortedRollouts(docs map[string]*Document, keep func(*rollout) bool) []*Document {
+	var out []*Document
+	for _, d := range docs {
+		if keep(d.rollout()) {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Document) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// checkDeletable refuses to delete a rollout that is open.
+func (d *Document) checkDeletable() error {
+	if d.Kind == KindRollout && d.rollout().open() {
+		return errorf(CodeConflict, "rollout %q is %s: abort or complete it first", d.ID, d.rollout().State)
+	}
+	return nil
+}

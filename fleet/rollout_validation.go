@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+)
+
+// checkVariants checks the fleet as it would be if all open rollouts were completed, so that a change cannot make a variant
+// invalid: the variants, and the documents that changed.
+func (v *txValidation) checkVariants(edits []edit) error {
+	if v.next.rollouts == nil {
+		return nil
+	}
+	var docs []*Document
+	relevant := false
+	is := v.next.withVariants()
+	for _, e := range edits {
+		relevant = relevant || e.kind != KindCluster && !isInternal(e.kind)
+		if doc := is.docs[e.kind][e.id]; doc != nil && e.kind != KindCluster && e.kind != KindRollout && !isInternal(e.kind) && v.next.rollouts.all.get(e.kind, e.id) == nil {
+			docs = append(docs, doc)
+		}
+	}
+	if !relevant {
+		return nil
+	}
+	for _, doc := range v.next.rollouts.all.docs {
+		docs = append(docs, doc)
+	}
+	sortDocuments(docs)
+	was := v.base.withVariants()
+	var problems []Problem
+	for _, doc := range docs {
+		if v.work.stopped() != nil || len(problems) >= maxProblems {
+			break
+		}
+		now, before := check(is, doc, maxProblems, v.work), &checker{}
+		if len(now.problems) == 0 {
+			continue
+		}
+		for _, s := range []*State{was, v.next} { // a problem of the stored document is reported there
+			if old := s.docs[doc.Kind][doc.ID]; old != nil {
+				before.problems = append(before.problems, check(s, old, 0, v.work).problems...)
+			}
+		}
+		for _, p := range now.problems {
+			if !slices.ContainsFunc(before.problems, p.noWorseThan) {
+				p.Detail = fmt.Sprintf("%s %q, with the changes of the rollouts that are not completed or aborted: %s", doc.rules.noun, doc.ID, p.at(p.Pointer))
+				p.Pointer, p.Kind, p.ID = "", doc.Kind, doc.ID
+				problems = append(problems, p)
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Error{Code: CodeInRollout, Detail: summarizeProblems(problems), Problems: problems}
+}
+
+// withVariants returns the State with the variants of all open rollouts in place of the stored documents, to check documents
+// only: the layers of clusters are those of this State.
+func (s *State) withVariants() *State {
+	if s.rollouts == nil {
+		return s
+	}
+	out := &State{kinds: s.kinds, rules: s.rules, docs: map[Kind]map[string]*Document{}, byDNS: s.byDNS, layers: s.layers, shared: s.shared, definitions: s.definitions}
+	for kind, docs := range s.docs {
+		out.docs[kind] = docs
+	}
+	copied := map[Kind]bool{}
+	for key, doc := range s.rollouts.all.docs {
+		if !copied[key.kind] {
+			copied[key.kind] = true
+			docs := make(map[string]*Document, len(s.docs[key.kind]))
+			for id, d := range s.docs[key.kind] {
+				docs[id] = d
+			}
+			out.docs[key.kind] = docs
+		}
+		out.docs[key.kind][key.id] = doc
+	}
+	return out
+}
