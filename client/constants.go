@@ -65,6 +65,8 @@ const (
 	CodeFieldConflict        = "field_conflict"
 	CodeRevertConflict       = "revert_conflict"
 	CodeObjectConflict       = "object_conflict"
+	CodeInRollout            = "in_rollout"
+	CodeNotStageable         = "not_stageable"
 	CodeConfirmationRequired = "confirmation_required"
 	CodeEarlyReceipt         = "early_receipt"
 	CodeStale                = "stale"

@@ -291,3 +291,33 @@ func (tx *Tx) completeRollout(r *rollout) error {
 	}
 	return nil
 }
+
+// RolloutView returns a rollout as the API shows it, with the number of clusters in each stage.
+func (s *State) RolloutView(d *Document) any {
+	r := d.rollout()
+	view := api.Rollout{
+		ID: r.ID, Description: r.Description, State: r.State, Started: r.Started, ConfirmedRemovals: r.ConfirmedRemovals,
+		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	for i, st := range r.Stages {
+		state := "pending"
+		switch {
+		case st.Skipped:
+			state = "skipped"
+		case i < r.Started:
+			state = "started"
+		}
+		view.Stages = append(view.Stages, api.RolloutStageStatus{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state})
+	}
+	for _, cluster := range s.docs[KindCluster] {
+		if at := r.stageOf(cluster.Cluster()); !cluster.Deleted() && at < len(view.Stages) {
+			view.Stages[at].Clusters++
+		}
+	}
+	for _, ch := range r.Changes {
+		view.Changes = append(view.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: "update", Before: ch.Before, After: ch.After})
+	}
+	operations, _, _ := Commit{Operations: r.Operations}.Requested()
+	view.Operations = append([]api.RevisionOperation{}, operations...)
+	return &view
+}

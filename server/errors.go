@@ -32,8 +32,10 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeConfirm:        http.StatusConflict,
 	fleet.CodeRevertConflict: http.StatusConflict,
 	fleet.CodeObjectConflict: http.StatusConflict,
+	fleet.CodeInRollout:      http.StatusConflict,
 	fleet.CodeStale:          http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded:  http.StatusUnprocessableEntity,
+	fleet.CodeNotStageable:   http.StatusUnprocessableEntity,
 	fleet.CodeUnresolved:     http.StatusInternalServerError,
 }
 

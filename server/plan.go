@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -13,11 +15,11 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if _, err := s.state(c); err != nil {
 		return err
 	}
-	req, err := decodeBody[api.BatchRequest](c)
+	req, err := decodeBody[api.PlanRequest](c)
 	if err != nil {
 		return err
 	}
-	res, results, err := s.runBatch(c, store.Meta{DryRun: true}, req.Operations, fleet.Guard{Off: true})
+	res, results, err := s.runPlan(c, req)
 	if err != nil {
 		return err
 	}
@@ -36,4 +38,22 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	}
 	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(fleet.Revision(plan.BaseRevision)))
 	return s.sendBuffered(c, answer)
+}
+
+// runPlan runs the operations of a plan, or an action on a rollout, without committing the change.
+func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []api.OperationResult, error) {
+	meta := store.Meta{DryRun: true}
+	switch {
+	case req.Rollout == "" && (req.Action != "" || req.Stage != ""), (req.Rollout == "") == (len(req.Operations) == 0):
+		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "exactly one of operations and rollout is required; action and stage are for rollout"}})
+	case req.Rollout == "":
+		return s.runBatch(c, meta, req.Operations, fleet.Guard{Off: true})
+	}
+	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
+		tx.Guard(fleet.Guard{Off: true})
+		tx.UseContext(requestOf(c).job.Context())
+		_, err := tx.ChangeRollout(req.Rollout, cmp.Or(req.Action, fleet.RolloutStart), req.Stage)
+		return err
+	})
+	return res, []api.OperationResult{}, err
 }

@@ -74,7 +74,7 @@ var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.Sta
 // showPlan computes and shows the current plan, with the problem of a submitted form.
 func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
 	view := planView{changeForm: p, Offered: req.mayChange(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: []api.Operation{p.Operation}})
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
@@ -184,7 +184,7 @@ func (req *pageRequest) apply(p changeForm) error {
 		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
 	}
 	operations := []api.Operation{p.Operation}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: operations})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: operations})
 	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusalStatuses, refused.StatusCode)) { // a refusal is shown below
 		return err
 	}

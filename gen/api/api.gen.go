@@ -2027,6 +2027,36 @@ type Plan struct {
 	Totals    PlanTotals      `json:"totals"`
 }
 
+// PlanRequest Either operations or a rollout.
+type PlanRequest struct {
+	Operations []Operation `json:"operations,omitempty"`
+
+	// Rollout Plan an action on this rollout.
+	//
+	// Example: podinfo-6.9
+	Rollout string `json:"rollout,omitempty"`
+
+	// Action With `rollout`; default `start`.
+	//
+	// Example: start
+	Action string `json:"action,omitempty"`
+
+	// Stage With `rollout`: the stage that the action must concern.
+	//
+	// Example: dev
+	Stage string `json:"stage,omitempty"`
+
+	// Reason As in a batch; without an effect.
+	//
+	// Example: CHG-1234: podinfo 6.9.0 in dev
+	Reason string `json:"reason,omitempty"`
+
+	// PlanHash Refuse the plan if it has another hash.
+	//
+	// Example: 9f2c1e
+	PlanHash string `json:"plan_hash,omitempty"`
+}
+
 // PlanTotals defines model for PlanTotals.
 type PlanTotals struct {
 	// Clusters Clusters whose polls change.
@@ -3110,6 +3140,127 @@ type RoleBindingUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
+// Rollout A change that reaches clusters stage by stage: those of started stages are served as if it had been made, all others as if not.
+type Rollout struct {
+	// ID Example: podinfo-6.9
+	ID string `json:"id"`
+
+	// Description Example: CHG-1234
+	Description string `json:"description"`
+
+	// State `proposed`: no stage has started. `paused`: clusters of started stages keep the change, and no stage can start.
+	//
+	// Example: running
+	State string `json:"state"`
+
+	// Started Number of stages that have started or were skipped; these are the first ones.
+	//
+	// Example: 1
+	Started int                  `json:"started"`
+	Stages  []RolloutStageStatus `json:"stages"`
+
+	// Changes Each document before and after the change, as when the rollout was created.
+	Changes []RevisionChange `json:"changes"`
+
+	// Operations The requested operations, as in a revision.
+	Operations []RevisionOperation `json:"operations"`
+
+	// ConfirmedRemovals Removals of all stages that were confirmed with a plan_hash when the rollout was created.
+	//
+	// Example: 0
+	ConfirmedRemovals int `json:"confirmed_removals"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// RolloutCreate A change that reaches clusters stage by stage.
+type RolloutCreate struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: podinfo-6.9
+	ID string `json:"id"`
+
+	// Description Example: CHG-1234
+	Description string `json:"description,omitempty"`
+
+	// Operations The change, as in a batch.
+	Operations []Operation `json:"operations"`
+
+	// Stages In the order in which they start. The server adds the stage `rest` with the clusters that no stage selects.
+	Stages []RolloutStage `json:"stages,omitempty"`
+}
+
+// RolloutStage A stage: `cluster_ids`, `selector` or `all` selects its clusters, without those of earlier stages.
+type RolloutStage struct {
+	// Name DNS-1123 label, unique in the rollout.
+	//
+	// Example: dev
+	Name string `json:"name"`
+
+	// ClusterIds Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids,omitempty"`
+
+	// Selector Kubernetes label selector over labels, `environment` and `id`.
+	//
+	// Example: environment=dev
+	Selector string `json:"selector,omitempty"`
+
+	// All Every cluster that no earlier stage selects.
+	//
+	// Example: false
+	All bool `json:"all,omitempty"`
+
+	// Percent Only this part of them, at least one cluster; those that join later are in the stage in proportion.
+	//
+	// Example: 10
+	Percent int `json:"percent,omitempty"`
+
+	// Count Only this number of them.
+	//
+	// Example: 3
+	Count int `json:"count,omitempty"`
+}
+
+// RolloutStageStatus A stage with its clusters.
+type RolloutStageStatus struct {
+	// Name Example: dev
+	Name string `json:"name"`
+
+	// ClusterIds Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids,omitempty"`
+
+	// Selector Example: environment=dev
+	Selector string `json:"selector,omitempty"`
+
+	// All Example: false
+	All bool `json:"all,omitempty"`
+
+	// Percent Example: 10
+	Percent int `json:"percent,omitempty"`
+
+	// Count Example: 3
+	Count int `json:"count,omitempty"`
+
+	// State `started`: its clusters are served the change. After an abort, no cluster is.
+	//
+	// Example: started
+	State string `json:"state"`
+
+	// Clusters Number of clusters that are in it now.
+	//
+	// Example: 12
+	Clusters int `json:"clusters"`
+}
+
 // Spec The fields of a definition, as the schema of its type has them.
 //
 // Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
@@ -3318,6 +3469,11 @@ type ValueSource struct {
 	//
 	// Example: 120
 	SetBefore int64 `json:"set_before,omitempty"`
+
+	// Rollout The rollout that changes the value for this cluster. `revision` is then that of the last change of the rollout.
+	//
+	// Example: podinfo-6.9
+	Rollout string `json:"rollout,omitempty"`
 }
 
 // ValuesReference An object in namespace flux-system of the cluster that holds Helm values as YAML. Its content never comes here.
@@ -3374,6 +3530,9 @@ type VersionStatus struct {
 	// Example: {"confirmed":11,"failed":1}
 	Counts StatusCounts `json:"counts"`
 }
+
+// ActionPath defines model for ActionPath.
+type ActionPath = string
 
 // Actor defines model for Actor.
 type Actor = string
@@ -3509,6 +3668,9 @@ type Selector = string
 
 // Since defines model for Since.
 type Since = time.Time
+
+// StageQuery defines model for StageQuery.
+type StageQuery = string
 
 // StatusLimit defines model for StatusLimit.
 type StatusLimit = int
@@ -5205,6 +5367,90 @@ type GetRoleBindingHistoryParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListRolloutsParams defines parameters for ListRollouts.
+type ListRolloutsParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateRolloutParams defines parameters for CreateRollout.
+type CreateRolloutParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteRolloutParams defines parameters for DeleteRollout.
+type DeleteRolloutParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetRolloutParams defines parameters for GetRollout.
+type GetRolloutParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ChangeRolloutParams defines parameters for ChangeRollout.
+type ChangeRolloutParams struct {
+	// Stage With start, skip and back: the stage that the action must concern; otherwise 409.
+	Stage *StageQuery `form:"stage,omitempty" json:"stage,omitempty"`
+
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // GetStatusParams defines parameters for GetStatus.
 type GetStatusParams struct {
 	// Environment Only clusters of this environment.
@@ -5392,7 +5638,7 @@ type PatchNamespaceApplicationMergePatchPlusJSONRequestBody = NamespacePatch
 type UpdateNamespaceJSONRequestBody = NamespaceUpdate
 
 // PlanJSONRequestBody defines body for Plan for application/json ContentType.
-type PlanJSONRequestBody = BatchRequest
+type PlanJSONRequestBody = PlanRequest
 
 // CreatePlatformComponentJSONRequestBody defines body for CreatePlatformComponent for application/json ContentType.
 type CreatePlatformComponentJSONRequestBody = PlatformComponentCreate
@@ -5447,6 +5693,9 @@ type PatchRoleBindingApplicationMergePatchPlusJSONRequestBody = RoleBindingPatch
 
 // UpdateRoleBindingJSONRequestBody defines body for UpdateRoleBinding for application/json ContentType.
 type UpdateRoleBindingJSONRequestBody = RoleBindingUpdate
+
+// CreateRolloutJSONRequestBody defines body for CreateRollout for application/json ContentType.
+type CreateRolloutJSONRequestBody = RolloutCreate
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenCreate

@@ -300,6 +300,21 @@ type ServerInterface interface {
 	// GetRoleBindingHistory Revisions that changed a role binding, newest first
 	// (GET /rolebindings/{id}/history)
 	GetRoleBindingHistory(ctx echo.Context, id ID, params GetRoleBindingHistoryParams) error
+	// ListRollouts List rollouts
+	// (GET /rollouts)
+	ListRollouts(ctx echo.Context, params ListRolloutsParams) error
+	// CreateRollout Create a rollout
+	// (POST /rollouts)
+	CreateRollout(ctx echo.Context, params CreateRolloutParams) error
+	// DeleteRollout Delete a rollout
+	// (DELETE /rollouts/{id})
+	DeleteRollout(ctx echo.Context, id ID, params DeleteRolloutParams) error
+	// GetRollout Get a rollout
+	// (GET /rollouts/{id})
+	GetRollout(ctx echo.Context, id ID, params GetRolloutParams) error
+	// ChangeRollout Start, pause, resume, skip, roll back, abort or complete
+	// (POST /rollouts/{id}/{action})
+	ChangeRollout(ctx echo.Context, id ID, action ActionPath, params ChangeRolloutParams) error
 	// GetStatus Status of the fleet
 	// (GET /status)
 	GetStatus(ctx echo.Context, params GetStatusParams) error
@@ -7748,6 +7763,382 @@ func (w *ServerInterfaceWrapper) GetRoleBindingHistory(ctx echo.Context) error {
 	return err
 }
 
+// ListRollouts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRollouts(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRolloutsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRollouts(ctx, params)
+	return err
+}
+
+// CreateRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateRollout(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateRolloutParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateRollout(ctx, params)
+	return err
+}
+
+// DeleteRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteRolloutParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteRollout(ctx, id, params)
+	return err
+}
+
+// GetRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetRolloutParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRollout(ctx, id, params)
+	return err
+}
+
+// ChangeRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) ChangeRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "action" -------------
+	var action ActionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "action", ctx.Param("action"), &action, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter action: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeRolloutParams
+	// ------------- Optional query parameter "stage" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "stage", ctx.QueryParams(), &params.Stage, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter stage: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// ------------- Optional query parameter "plan_hash" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "plan_hash", ctx.QueryParams(), &params.PlanHash, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter plan_hash: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Removes-From" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Removes-From")]; found {
+		var XFleetRemovesFrom RemovesFrom
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Removes-From, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Removes-From", valueList[0], &XFleetRemovesFrom, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Removes-From: %s", err))
+		}
+
+		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ChangeRollout(ctx, id, action, params)
+	return err
+}
+
 // GetStatus converts echo context to params.
 func (w *ServerInterfaceWrapper) GetStatus(ctx echo.Context) error {
 	var err error
@@ -8347,6 +8738,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/layers/:id", wrapper.UpdateLayer, options.OperationMiddlewares["UpdateLayer"]...)
 	router.GET(options.BaseURL+"/revisions", wrapper.ListRevisions, options.OperationMiddlewares["ListRevisions"]...)
 	router.GET(options.BaseURL+"/revisions/:revision", wrapper.GetRevision, options.OperationMiddlewares["GetRevision"]...)
+	router.GET(options.BaseURL+"/rollouts", wrapper.ListRollouts, options.OperationMiddlewares["ListRollouts"]...)
+	router.POST(options.BaseURL+"/rollouts", wrapper.CreateRollout, options.OperationMiddlewares["CreateRollout"]...)
+	router.DELETE(options.BaseURL+"/rollouts/:id", wrapper.DeleteRollout, options.OperationMiddlewares["DeleteRollout"]...)
+	router.GET(options.BaseURL+"/rollouts/:id", wrapper.GetRollout, options.OperationMiddlewares["GetRollout"]...)
+	router.POST(options.BaseURL+"/rollouts/:id/:action", wrapper.ChangeRollout, options.OperationMiddlewares["ChangeRollout"]...)
 	router.POST(options.BaseURL+"/plan", wrapper.Plan, options.OperationMiddlewares["Plan"]...)
 	router.POST(options.BaseURL+"/batch", wrapper.ApplyBatch, options.OperationMiddlewares["ApplyBatch"]...)
 	router.POST(options.BaseURL+"/revisions/:revision/restore", wrapper.RestoreRevision, options.OperationMiddlewares["RestoreRevision"]...)
@@ -8386,631 +8782,668 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Nc9u2ljf+VTB6dqbtXUmW5JfE8nT+T5omt922STZxbnc3yWNBIiRhTRG6BGlHm/V3/w/OAUCQBClS",
-	"lpO01czO3sYiQeDg4OC8/s6nzkys1iJiUSI7408d9pGu1iGD/34iJV9EKxYlb1iS8GgBf72hYcrg0YhO",
-	"QxZ0xkmcsm5HzPhVQhedcedm2B/0B71h5+6u2/mBBq/ZP1Mmk1exmIZslRsjYAnlYWfcGZE1/iwvSLJk",
-	"ZM5jmYzJ0TqkyVzEq6tsmkeDIx6M1VMxI1ySSBDzFLFPkfedRUznEX3f6XQ7LI5FrGZGQx7QhIvoCv+k",
-	"f5Kd8TtnMm2GXgseJUwNXjnXzl3XGXyVyoRMGaEJWQmZkLNjMlvSmM4SFsv8gCGdslAeJYyuOncfuh0e",
-	"yYRGM6Z+m4WpVG8cBWwlevpfvcGw0+2smJR0wR6cqjKhSSo745PBoNtJeBKqT/5AA6I3vNPtJJu1+iOd",
-	"ijQZT0MaXWumSGZL85TLD2LNYtgf3BH74SsedMadtQh4NBedrvPDDYslF1Fn3Dnrn/cHnW5HrDvjjmRJ",
-	"tjg1VxayWQJMwKIbHgvg6+8DdgOUjRmVMMjTn/7eG46OT8ZEf4zAsIRHBJ7NJi/TMD/32ZJGC4YTp7ME",
-	"J5WuA5qwTrcDCyjv1TWP1A/6bzCXdUijqyWVy85YUTmGL2l66E3vjIfdTiBm6QrP7dC7alzYDUf6nBx3",
-	"O7c0jvAcv/uglvJUfza3DPzbVaD2oDjj/vVj2dcyoj8TK7UV+vmIrph3ibOY0YQFVzRRHDkYnfUGw95g",
-	"dDk4Hg9OxoPT/tmjx+eD4X91up2AhQxO5zoWCdM0nNNQsq67bfCZm2qi4rlRi4nZAveBpZ27bkfNUa7p",
-	"TO9SjqmA9GprUfiZP8Mg65DP6FORwqdHnW4n5f2ZCIGd/s9o/vj0lAJreM4VfKggKkvfdXZp1O3EImRT",
-	"HgV6pz6ZZd70YkYDtf3qHeSsBmR1NvopbMXDbvdfdg8b7JqzFb/ynOh7dzh4f76D9yHb7ldqgbmD12jJ",
-	"x7hke6NHaRje3Tls9Ebfwc7AdIE7NQ/Tjz28UEV8dDPonz7uDx2+acxnQv1DiQ0k4kzNDT45E9GcxytF",
-	"32G3M6ccSD288/MMu9Hb8qGSf3i0TpPi1Z/d8McnSrFUQ3m2NYkpm/NrxYVwtCxP9ByecNXUkCaopMRs",
-	"xvhavTId0fPpYPpodjwdzM/mp0px4KhwFTZ6qDf6v7QepB7JyKEUvjoVpTB/Rbk0xs3zMNXI+Vam2/3E",
-	"whVJ14uYBowg7clcxCRmIaOSGf3lKFOaxPS/2SzRr77Gx46AS+RGJmxl1cJe9o5VjN7il57jJrsnx65K",
-	"shsW82SjTj1o13eFE3efrRnMp+7OjKq3ZuTZGs2bqEQnLL6h4ZVkMxEFsjM+G+DEkPFqp1jxyYHnkwEL",
-	"+Q2L9VclY1GtxPDNNjvmb1GNzJtf7hH7J+3sJgUdsoNwwTvKvO8RL44OOmoqHArSoTABfT5KKu6oXs9v",
-	"9KkSTxUW+BZPk3993U7ApSbdoDxtGnMa5TXzK64Y6l1JtH3o5sfN1rWmyXKraWPPQ24+DgdINKZvKhbd",
-	"7YgbFsdc3WzwKl4+QCNND6AgmF7KLuMxC7bY62CMhkrqJEt1YZJbkYaBsmxjthI3ShrFYkVGxCyciDkY",
-	"oVrFYAFxFkDed9axCN53uuR2yWdLeBItKhIIpuzRhCgtYkxCIa6V9cwTcsuTJXn18s0lmLRRl9AoIJJF",
-	"AeGJJNaQ6hIRk//oPQ8ZS3qvYXay9zwWq7GaTOA4CGYOHa5iTYhO3vL2Gc/KKqYRLRjffyoSZdb+eWbt",
-	"K74J+azG1H9G43DzGsV4LUep1WhxT24priZmMxEHLOiSKZvRVDJcM1LLPiVZfIM0lgQ0CFiM+lX/QiOR",
-	"LFlMRMQIJSsB1KQLMTaEIHRBeaSM/JMTIh1+YGr2V+YWyvMBXfOjmxFcoJXemKI6daSHkkee+8W5qjMu",
-	"2mnBUqwYsBxhoSyuuY7QF5UU2XX7P6qLdevGmxW+L0rO9x3CYAhCQ6WEbwqHVX/d5xmrJGOjj+y8XnWk",
-	"KBpQ5Vtlm9bbRl2CsfVrkUwYDa7E3HifgECSgfBqYP8Vvqu9UmVJV3B4oglzlDNaXNVw2DUU6IzQzste",
-	"xukX35WUB1fTDajCZhUJTfisdxtzcKQ1Xk0sgh5Ls9WEdMNi/wKMrly5EGUdmpUcK71W/+P47oNaFgwN",
-	"F7/5KtyqzzkLA8MztWcg9+UxeZ+zA993CJdE3EYsINMNed9Zrun7Dkp2xdcwHDm9IHQRM2b+ThOyohFd",
-	"sBikQ0KvmfO00gfwybmIZ+x7pb05R2uuZn7lHDCfm3ynWeY3IEfwpi7u4rblDvrXQskd5QdcwLVaN9jG",
-	"u1ngFVb3TrbJhx11/0QkNFTKPa42/fjUrsxZrusI2Ldb7P7+LNSZ1eSf3cAouZnfiPCGBS+1sf3JiB/H",
-	"6O6gQ8yV7BkrW1eZceGgca6Ezn2M/xVLaEATittjxLkr9IHmPkv7rsYNULL5FbOvmEzoau1nqP/qGOK9",
-	"cJyC/r2nUSQSEw/61FEHN3aopmY2y0IYTTnExwAV3HLnukZFyGcbtOxZFtNxbmvLLXS9dh2Nrh/j/HQ6",
-	"G7GT4/n5gD4aslknY6YXAnQ2PzHsU6/04p/m4rY1J+fhSGOOGoturqyPQXuNd7Zw2ZpFAYtm3PUVZ849",
-	"LTeXLMSYKD4vr9Qo7+xzH7pbnB6O97Whl9ndxOPj6aPB4NGj47P5+ej08RB0BTh5RuxkX5JsFrPkKmZz",
-	"jOdJkcYzDHZ6zPQZv0pjdbkuk2Qtx0dHMmFzGim1gkb9BU+W6bTPs4OtJCqNFyy5cuVG9nWXXJnKWFz0",
-	"SC0ZJUPZt44vXSlTFfjQcuJrhmv5cgyoxfacpmHSC1i0ATG2iJnUfmaXKAmjq56kUTAVH/OuxZMTRs/Y",
-	"aDg6Do5nj4bOkXwtQvaDjQh82VVmUYjc5GcDSh9PH89OH9NHJ/Skg2GMzrhzw9mt4rcUbiItUNf877FI",
-	"lXSKp3TWp2myFDH/H5CxMFHu6P/4qDO1mx7kIuTpqsiFBBPxlAcBi7aae4m4ZpHSpWYhV3bpjMUJn/MZ",
-	"TSD3ANI0yDRNMr/GmsUrnoDJOyapZGDLg9ZFyZIvlHUPy3ZUWDObzg6JEw89yUw7PM60w+fOjCvUw58D",
-	"FiVw3boBH20owYTHM06+PZ0O54PZOWWj4PjR45Oz74phH3U2ZjGD0Who3lXU+7jmMZNWHXwEt/fwcjAA",
-	"L/fAmlfFTyjy0Q2YQCIMMXKgFAQ02z50OysRQJAkToOMpWY841d8ElYZvZVsKxN501O05ENFP5Wo5w+N",
-	"6T8mhU2/IGlEIc2J8ATTY0DHxyve+s9mVM5oULKSeHSVgja3zT1Y5dj5ckvY0Tz5WRluEQ1rN4frhwjQ",
-	"CR1OoVgY5yb4qGKypBK9eeDXS6NAnQ5MCSI8IMfz4azf7+eojcPa1K3Wp5pGJD83ImazNI5ZcOH/tKHS",
-	"qZvhZGhA3uBCnhm9t4JkUqYsuITz5Uu8qDA9WgXv5Szma51xxCPXSfqNJG9AAbnn2bZqTRj2ypMth9H1",
-	"s1b/0Vdl80XNebRg8TrmcEU+no/oyXD2CFQ+lFXjzjyWV7hPrXJhfgU/UG4rdqX1q1gEKWRLEB6RZ2ks",
-	"1qzsf9qW/KBjM6BH3XWbJgbUpT3Uhc3KuRcxF2jCjRSb75ISUZFdp0jQRcv5e6BE+33yZCz9BbZgj0S3",
-	"lPQkHB3Y/mtj+w9mt3bMFzqpzBeCUb153I0SVXAgPYwnG2G3BCwYka948uzjjLFgS8zZ1ZicUIjSK+pC",
-	"Ozboej4adh8NBmS6SZi8IMq+Iy91fhShsxlbJxIeOhsMHL0jVBO8YnqGu1oTn3HiVrcbjTKt5W20jsVM",
-	"TWkaMvJURAmGcyq0lt9YvGDAhP+wPgO7I42S1NQYyVIEL0TyJAzF7dbN5dKohlwSdcx6Igo3Okark6tJ",
-	"IsCoAqd8nEYSldsnr36++u3lj8++19aF2boVzOAqEskVxTnstn17nFqmeJ9mm4OUIi9EQp7YeVbszIvM",
-	"9HZtwAae0l3SQf0+z4IrJXN8gntg3DE/3RXlaisFwK7UowQ0WO/eFpGbS/ka/dOR/oO73vJFVPykOu6K",
-	"lXV0+6ZAMM9lUTlpzzAieS7SaOvFYItWqgTqKFcIpCTCXI3bTB6MiuK84eeyw36SHXZ1yp/rb1edcZG8",
-	"hjyEfH0Jm10D1UwsTlzDN0RsLhn478wfRSN5yyAN00ykk0b0hvJQXQLwpZdpMhMr9ja6jsTtdsed/gAP",
-	"YHwd5kN7U6xWPDGpSSu6IUt6w8iSrtcsYoHOSZqLWD9JzubD2Tk9HfUeT4dB72Q2eNQ7D0asd0xPpqez",
-	"s+ARezwn2phdcvXhDZmyufr+RqQkZmtGEycHytldgYu6SnFVhT2eAkcX7+f8yiTdkNslg6whJ83qlko9",
-	"/WTnJdGViBY6CQfPpzTrUtcJjxY2/SbngXAchW9YfMNnjLx1NrOSl17eRix4lSmPdmN1TBsDtrwzftfh",
-	"K7pg/YQuOh/u3GBB9vdMMyxFTeC4VmkM5RHg6ZDmfSJTKtlVXmztq6rKn9lnolWLWKTrYgKqN42Tzec6",
-	"ruvLylE3U6C0RPSwwtwDGBYyKvQy5pj9YEiJu++GgZwMibJ2fvehFM2CdEIa6uVgYQMkGGLgEKwtdS3J",
-	"JV/j1Nwis/P5aDZk9y41g8i+S4KBQ4FhIQFWz1jCU3ayg7tyjVop3un1ou0zBNnqtq6IPlblWN8j1Oea",
-	"yHc1Acf8+SmGH1tEC1spa6Vtqqk123+8+OvagZ1p7iVkdaXYgem/JNN/8G1WWV2uc684Pp0s5UD7bDyD",
-	"e1Tp6tFhBBGGtSFDJ6ZZChFujWMXY4j5wZpEG9yIYRYitAZ2Jx9LgBWZzPhaVbXOq7KkknjKHS/ILGQ0",
-	"tjG0MXn15PLpT6TSRUA+vfeVTb7vjAnewo5CavP5d3E/fC2L2TFk2NqQEdc5i0WYYbLEmV0CN75UkYLQ",
-	"WLMZpnY0SSC5swuOWHIr4useGOycybY3p1mZ58L0TdpMs3pm7qD38vp/pTT74KyvLG/LU/rUWYs46Ywf",
-	"Dx4P7j7kyON1iLuBifJiaJ7Al7CgfQQTXyBNXoHfhwidtaN3wUMwPU2w/sbvnIl+cAyCzHtU2LjZkq2o",
-	"Vta5mgEE9ddKhKuFa21i7fzJIeknwxW6mjdhK9lyLNyST4YhlL2zUKYaXPLGOnuHj32wfKNLWDNGonFM",
-	"N7kKc2dQmcQ8WpTGzFGqPDBbKcuOoeaw00lWPLE1cPnA233Y4CYbXNy1PQZJD8f5D32cPxQ4w3PRWJrn",
-	"ScHKVNUk05ObChEyGql7pMh/Hg2/ki+yVNcP7jCeIbZdid3tyoTSzXyATQ0dcDDIDYuTRtVQhrfJcEDq",
-	"ym3LzrFxziF/A374MeGSvO8MH/VHfaUzR+LWraC1H1tSE8vTdbl0KlmUkESYtwe5GEIMC9pWJLXfb9s0",
-	"BAhJFKic8xtmSFpHg3Y0LNVhWT/10XBwhKvOGShf93btbLaodfpY3nGGvvvUBtcrZnOG4YlYmm/AWn7U",
-	"zOIx0NsXP2JKN2Q7Rv+3UBoF5Lqaoc9+uM25rv3UnzXYWogAZs7xzxzy9b+gdzWTlroMbsU1Qt3pfDgb",
-	"0el572w+YL0T9f/O6clx74QOZmd0OpwNAjWZlYjZlYt1N+gWoe9svMDM8kPDKWn/PLiWqrDt5IyGDCJX",
-	"kJtL0wgiYjoHFpfyODieD2ZD1htMz2nvhJ4+7j2eP2a9YTCaHU9P6On8bFDWQ9LVisaK8OZo2okduRMf",
-	"E72qbkd9Gx7NE8Q9H7IQcP8KzsZDcsdXvWGoGGVlMff0x+SLWjxZxJ+xiqWttZcRodp1k1vf56/LyU9z",
-	"H86gP+qGFdi2rM7r6bOAJ8Xt9ajU5acTNZFDmn8FV501SvMfDmenbBCcI4Bac9IUl4wfPP68dQVvEhqy",
-	"eyGdLKk0Ku0Y4HmeXdIFJhrdkvedk+PegA6no9lxkDNEpPrwrnmpe5yP1bSHTt7pqxhg1sCPQGzZeIXS",
-	"7QE+KMYBDidsf4U0rdgbCF8T1K8gfxNabaFJIQQIE6kOih/Y4OHY4IMhP153JT9VSAH04WSpN0r8SuPF",
-	"dpk4FcGGiDk5HZ2MzgenmOeu5EyoXlc6L43ICfmN/0C+PRmenxwPTvCZ77qwN4CjDnnXImK2km9FN5BR",
-	"NyYRAitg+h7KswzoikdkTeNEdgmjsyWhJtdPzEHkYf6gEbWJEFcwqUY5hV//ujKRfZxzjiQsSsilEORX",
-	"vdgKgX0pxG802mg3yRacLyHIikYbsxCJbhvIrqdBEDOJKfMiTQjV5dVY0kxuKcei1hTRzCBzMcgqtKmn",
-	"Rts4jWjMIKUTyjhYUNhMNaErM6Gd7tCvZVVZ1Yfj51JbqDbIQPLL6q18GxmtfEtyBSVTRmPFvjBRqIhA",
-	"b7wuiHjiavdj8gM83c1QlpQBQWzBud6M1Pn8TrW9e51V5jQcuiU0uSlW09Ek5TZMp+aSOGnZY5LEG5v/",
-	"m+l4ImZXaS7hdyd9b/sn759y/Dbih6LnL6mr6XR+oP/227dwbnTW/BguEUluYxEtunDHxOxGXLMAZNaU",
-	"hSJaQNWTgdfEEqk9numHmd29zrZM12sRJyz4jQWcQmCwjr4geegaUuUVqx79txQo252/rVi8YD1w2P6r",
-	"+j1HQfvBq5X64hXMbAda7jqTTEM4dallp0WAEOQSp1VBt3+Y3ESHRgvhpCwuxLA/OoOcyDxOiEkKk/8M",
-	"0cubvXMzAjR4iFAutU9q/KnzZOFJtniDWN8E8LtJJgdDKm0ZCyCq6pISrJz5RmbhplsNVxGxWyYTdacw",
-	"8tuT/7h6c/nk12cvnr15A1AV6FIGf34WHl7xiK/SFfzVEx+Hir/ylC+VAgh1gRK1iTVVNxW9ZjL3qc7f",
-	"n112yau36v89uXz6U5f8+OzXZ5fPcjkg5Qi6VvJ+5Asd3yoQ7KcnvdHpmcHsuF2KkJE5Dxn59vXzp+T8",
-	"9HjwXX4acknVG9+PTx79+Ozf1//9+Kcf3tB/Pbr8efX7v57+21OW/jt7fb06ffHb+t9+/6+/Hy/fpM/f",
-	"fj9uOku5FpIbVNX8VJ+Ay9o6x9Uk8zOjSUJnyxWLkgv4VT3+/fvOHLCOlSgdDEGQDk4Gp//Vi09G/WCK",
-	"Do2amT27pIvyXDSjG7KZUGGmlU/p7JpQSX6e935Txyw/0/edk1HPRAm2TgGwIl/bW8jHQJZ99YRgzchO",
-	"iqGRzXUANTeVfFLJXMQruHh4lJyddLxs/CuPrsuTmMQs/P59J2Ifk/edCbldskj3mFIa7EqdQRYlMS8y",
-	"9ft0MDieWdH2/4Ge+/3pQP19dCbmc8nMP4/ZBXG/soVqv4oZ9TPSK3XANKEidmt3Lz+zOnFb993XLIk3",
-	"T0xI1S+eIOJqgt0i08pyMxh6vuNuxKVIaKjrskpJZ+lqymK1SE11U3q2pgseLfLfGQ22fOn3339XWjWL",
-	"Ekz69rIgjMDUclJZOJiog2+h2+9YD+Q59wFopCCzuSl4RFyfLhjMeCmA+Tsmk9H5OemR950EWTE/E/Oj",
-	"g8P0/r0pbVD/SXTRAxER/KRMsp6uoFP/NnaZmQgAMoExh6dNs8kW7gQYjJiumAFEfYKhzuLSX0bhxi0f",
-	"3Gh7Uz1dkMr5GClXb/8zZfEmU28xnFq/CU/ky7l/e80hUUKNI6A41RLGTLAkWHyzsNp0rdyxV+nQK4Oe",
-	"IsiVZ6YGszdgcx6hM1rM54TdsHhjfeDASqlkaiVdU3sq1eWCUdzcQnROl28tGmsrt5StuWDdzlNw0DzR",
-	"MWofsVFHNTIKHTpdwudaGVacB+WyIgyYfUx7G9T9qCePPQZYrDRA9efbpVgRStZ8zUIeMUAv6JNf2Dpx",
-	"zWN9k1DFzJSvlKZtHBvrWIh54dItRdiBUngmM1L9Rw9X3dPLzulN9OOvLFoky854dHrW9akH8O5rHS8v",
-	"Uuz35eaCXHtXkZ/r1jh7/dT19yumPhyMTrxzR6b78cWbV1CoVZz9jy/eoGJjdhufB76k0YbMaFGcbsed",
-	"hHVAXVjGq07Nj5tXiXgtFZtxDCfRrrB+ef8Oh8Mvw3LdDXCTuCRm6Tstr3gWc+ur1TXxyX9w5tHGJ1j3",
-	"y2/YZKxR7LByoLA96P3jiSSICQ/tNtQ/jZzUHqcJ/jzpE3WuTVwtQfWIJgW9W2lt2LlDHXF0IvKoQom0",
-	"M62giAnQW1KwSEnUd86LH4o72u187C1Er5JocgeqgVt6V7J9wRW7dcgelra9XGAflZabKQNgxpUwH/OL",
-	"cQG5Pezs9jStPJw1s3ZMcc/kjVaYnUVtb+fnaOs5a6do7fst5y6Npe/C+x3MBGyHw264SJUJvFD2AnSE",
-	"sRwzUZZHgSNORlWTw49VEO/MK6l/hBzCoDxDJSPHRCjCBQxUBKnWywLLBEYtlAkPQ21ugZa6WicbEnLZ",
-	"WKcI9CRa6hQ/xpvXqWe3/4GdkBkctJglaRzpC1KmYeJELNppPkG8uYrTqO0sn7l4yPWnCgQjl25jpOI1",
-	"cVOx9y7q8hbLmrMw+A21e78mBtmnRkojUkZ24CVLLvQWo1AnNBLRZqVYWNsM+TkDDK5vytiHQ7/jp2oH",
-	"6mgzdWP02MfDz4WunfToxdDBQmkFegnoLzXwIGqpTbcfOmC03fyfENylwQ1CQykKyCkwYZO6aNFlA2yL",
-	"pH6ORbpY6iXZzG0dEwUpByIEv/Ilr5Wffywv/ueg6Eiq1Yj8Ch4P9qrX/fxjhT7X7/eda4MHFyRiLJBk",
-	"cs2jYNJo4gX68mDLMf15/ptJ48vP5akOdSvJwfMU1KJ4SSX4CJC+ElUwCbGDyd8m27xyXnvAaGNbJ/1C",
-	"RKxi4seDE+sjy6bsn+yuk1SfbzZTdYb8xknGmXDQajWYAjuq56/2zJS/8CioMzMq5AXNSGyuFcWsF1YF",
-	"p+o+hKoqJcgn5h9Hl//56lmBSbIiHB8rQ2aru8I1TRIWqyf/37f61f8tl878r014/V8HkfR/QQn+XzMb",
-	"CAnZfx29o73/GfTOex/+9X/B8v/uXzo+kgGQZ4XMNZftZJxZzjwomjoyC5fAhMgK0SxKJo1rxXyDRg4a",
-	"MwshsG1NJCpsGaeXWysJbN9rLoABh9TjZUxMGg6XmOihdeQLqyRxZZuFYW7mpwP/jMGPXVQ/tUtrMBgM",
-	"trq4fuWy4kw+AX1S++GUoSHCkAVjH/JoN8vyl13igt12MfHEsr2aQeF0e5vReU46NK/b5yn/jUfV0Y7f",
-	"KU9IuiaJICMitQvHcUJ2sRXi6eB4jKkeG5HGSrch4BuVyJHTlIcBESB/V12rPpgYsgY965MBJmhpqnQz",
-	"yL1bWlCWB5XeI+y1+RuPeq/b+T79YcTfhM/xOUkj3YV0MkbgWATbkuR2iQ1CbZPSPpmIeL2kkXnymrG1",
-	"Yqb8/tsBK84kxG/9mqr7qjmp7t/w8y3OrItSWXtLWXZ3HMD5ZRVqeTz8bMfY9+31EqJZnqjQNV+X5Y6X",
-	"uwp7gPEx/y4MtnLSq5BGPwE0nM/ymVjouAlekerfY0gj2KDGdbvk2seMirASRqh12VzGb0+GI1TKb7lk",
-	"hUgy4tFhBr5vdRl2XZXLVdlA26jug26q5aEZTWgoFrAPmxYaT+YP2TPfvMJq3zrFR1umiuqYFHOLDPVv",
-	"b16+ILpaGCP6Z+eD4Xc65sFjn1pX0bHTu0O6DrlidSeDc687X/cdfg6dpkrXW6hmb3AD0f3jegVoRdfk",
-	"byevXr+8fPb08tmPV89e/OPn1y9f/PbsxeWbyXfWPsD7EtbOEeCT9iRb05iqwdQ91iWTSERsAveK9d+I",
-	"iF2Qk8E5mXjRJScZh/fJ766yEAWmLZDi5W8kwRbMbkNvm+EJaEksKDAc9mSuvVncLs71wYltjOaA7dSe",
-	"EKM1FI29Qn+u0gmxmuyeD0gBv6HR3D0ajwesw7MInZi1z9knlHs0nV8ZvWGu34lHio1mrEvSCHqbNnXX",
-	"xPiFlv4ao600Vpit9ZVPLxg0VpHtpOCdnMK8VV82s/Xvf5YPURkdtAHrIs9ana16y9vGr/MFivX8qkwq",
-	"rbVXKjX5ck3fKjLVf++HL40iHi28aVK/QyzHXowT7US34hyD0gj5wKFigieSJHTRxVwHtpIsvAGlXdue",
-	"OmKr7+gW0QoDUtkunKIXVxlM2W2BOl6y0yJtn5PWEZntq31j+5w0iHiBF2BMfkmnLI5YwiRWjhPTLIXI",
-	"TZTQj+h1zidtY4l5l6zDVJKJcxtO4Mqc8KIf0e26ErAb3XRFCcRvWfpdBTVs15aW2skbHvlc6AUHE6pa",
-	"mMgFe5vwYiDbZm8XstB9c4VvekVKQBPWU4N73TtYSdlYRJstvMBo2pjk0/ZCRgOJuUyMqD8q1Ufu6PBw",
-	"pXlRnG+X51iG6LTc9CQVqEeySJFe2y4eaKdcod5VCrN6AS9V5jlgCnvmIi9nOFSGgeB/6mfwNkoQQqY+",
-	"Uwyz/aoZ81FDxkzhc60ZE6C75FpEErGyfqCBA7Ez011psIOyzUpfY4Y9ZqSPP5kJmzphHqDarXPmP3X+",
-	"BXF//8+RA0Fk3jnKvmgS99WksmX4XsZf5VH2xl3Xm2yrWwjKLE3jgkwQFWoCdoTUGWd6Sf0O5jgjFtFu",
-	"FKgAtt9ChqfOW6/1S3Z5iJZv5lQ7zrOP3Kn7u+vqiGXj9yHSWgQFu+ua1prbXs91Cr3rOkC7294sAQlj",
-	"w5Qcote2MfyQZnvhp4mZxAQqXRiQmdBQaXObPpkgfSbj7PJFD0sqGeFJn0wsJSZjKCR0cqw8QL9Zrymd",
-	"Z6AusVBIRqRYMagy7ZNJfm/VwFEuVkzErboB0S7pk0mBnjAT+E1dJfijW7uKuc5Yo9EnE8Twc99OboWj",
-	"6ko96ZXJ7YRMTXwLHQJG8lfZ57oyULfnQp9S5tOCw/mMxuHmtem2vNMBZWqIqzgbo/5AOR/cL0fl5qHz",
-	"sSxfUJRZOnqOSmm0TrE+Vf2qf7HsgO50HsmE0YCETEpdznxKpMlmXwiMBelv2q/EbCbiwC1Wxp1HrWkC",
-	"mfI9SJUHfc8p7nF+qiKFfvrIybe/y3Wn3nEb5+779TKt2Ad7bzfMvVpS98kTiAnpURYskdmx0alJkCQM",
-	"NxQebJt0aprhZLIIwnYJHBLTEXdHyhYa+26X+fkexHuh7hvL17eKsFBWSJYsZsjB2KTYOAmxnTG2LE7c",
-	"iz8AcuQ6Gu5Ik0LTwW008TZR3Bvbme5HmbhVYsAx3DT3uLAG3iaFQJ5iW8AdKeTp7beNSlUNCfdEKFOj",
-	"Zw+fLpLUdhZ8/EJx0EoELGsjSCKB7+nH1Q0KMcmC7LN1gnVSDx/KtU7bkb5Zi7RtZC32aNsX39kmazKd",
-	"LZ1MYHNpCcxaA6YC8KUdVyrNu7WrzME77e1o2QQUp3xDRBiwhMbvJi+CfDt5dkkXk6xvehrHkLkSse+6",
-	"xjWUBdy8g1ktp8BappixjrPgmTsX12VHcmcYKttIXgSQ2RvVAZjFh8MCvFQANbnHMvPoIg2W6wNT2c+q",
-	"SzAlXlASMoNS2iKCSZdIgS5YdK3Y2JRYrWnMdDRr8uTt5U9Xly9/efZCO+yevn7745X7V3Ab5DW8izzw",
-	"Cab+O4qNsWxuRXzdJy+1Vy1rPIMHorQ8HikjG/CuybeK72WXTDFB6bv9KZU52IDd+CQtDFHLIj6Qlrtu",
-	"xzQ63P56GRdiL+z1QuDudbVamHXChbJEdfmzAPWpPO1///33XrGGtG4DiiWndwXIlR03odgxchsh/W0z",
-	"77oenJYGW1rEi9mbnMNyb30bhIIGLCAbltjrwtsvFM3lBMoslJlojtZMRObOwaIAeVHsjallAvbHVCZ8",
-	"nqzoisDHV3SjZqH+R70FzUKnTEkg5339nm0JaaqIYNpL+GCuMDFit+p/Jr7kqskFSDDTShQRQyBuGuiI",
-	"POUJBNMMOZYsXO9TVJSxQ3YWGV5UkO2cVo1esverFdwoaloory22c0behF6zvvNhVHLzIN/+DhQl/3dx",
-	"Ik7wyUEN7xKqAx+j0zPyC/8BSikLiZt+YPFSW4knUNOlNDe3hVBtw4xiyX9WCaeEJbUD9skTRLIXEVx+",
-	"dNMlURqG2NNLrYiYDkVq5vnmE8X2f5+8WUpqOBROGOUtkdPTVu6TJ9i4dRzbndB5O/eoTSxw2gW6X7oZ",
-	"9gf9QW/Y5GOYDnE11+lDto1JHTdjr9rXbM5iFs2YGmZFP/6Mrx6PKr+qG5X4WOMHpWU4UY0WXVRcBPSG",
-	"C3hpXslPPQummT8Upt7tfOyJOFCcPrzL9YP9VErF81QY1UX/nXTNnrzm655Y4/p7tj8F0tLO4PguQz33",
-	"VnEXaq0BCEoqvXPJIt34oaqkW3M9AZ5VJx4LxLZUaLdfw6jYl8bZzA/VbCIhFNqKSywyfZFUz8BzZ01K",
-	"t9YBcimb8JMpqZ+XuvLk1lrgmELQce4Yo13cJI0NofVzDDCoz6dJMbfN8lx5R/TnT+6cXsXliCcW8EOF",
-	"l92Dxuu350lvTQ0VjnM99iuIgOrMBbFtDpAckcj2Sf/g5AXqMsp8HtJxdysOT+FQZ62UHWFSEptVyzst",
-	"MrST8mRYMNuHbi4t137Zx/kZi7Xje9OFoUhpBNjrEoTIU4yFQaxC3rpp3VDJVse668en2jyBytfVoUAE",
-	"+9IEjRe9XOHjVGLkCjG6mPLTJbkqH1Dcc1VIVUVIlbMcFndVlyZBioOmsHfTqlIunhh/HEKEZ3qM7Fo9",
-	"BY163e3Wo7S4fWercDDUEeL/TFkX1X8AQAjFLYsRCYNALUAuqIVlHGQeph8JiwIQ3LItpkQtt5iJR97M",
-	"jyFJBDk7Vuc7pjNMr9HJLzaZhgfb8lJq+c3FlvzkSzHyw0z6UjViRoOXUbjxq1cuB52aTjv2w6XC/agU",
-	"XcwXyF+Ybk2QT01CfgOeyoo8qYdYxKNcuyAbCK8q8neXMwObwgmWd4HzLWCL/t3A8yBsB5YNqN/Ui7rj",
-	"vQEx8CXsFhRkd+4D0KxrS+YtbEzCMTNPV0bHBDLcozlfpNZx9+0knxjvK6ivvYzZx1mY6oapdZfrM/Nc",
-	"A/VKk8F+59xK55J86A2Ho2Mi02kgVpQD2J2x9ArHL2KKBPr22vnkqbv1eiBd2yg/p+cixvoypXnqtAPI",
-	"AM1/8mbYPx72R/96PZAIfbldJzUzUNIna19VR/NfTaMl52JX7260S6NswmsIliybE4oWphsSc8mjBVnH",
-	"XMQ82Vzoch/FQjec3X5v695zy3wH1Qo9lnbc3pIlNaTi6GZqSUt1fOB2kWxuT9mSsi0qsJIfkQhsx6jd",
-	"WOC4mP9YX53lcgBYbWp3rsBhUesuqfp7Q6XQZ+UWBA5MQR08fckDv2RoekoG6iShC4BOzVAUP/Hg7shR",
-	"DRxPjHFYKBWBK0biK7pg/YQusOVlBcvoSbbnmeHju1xP/lo3mH6sIKE87Q89Wfx4PcJr6r82GjUkvmlj",
-	"qJk/Za6oOn49Q5sJNMdmPFH3cVNZU/PtEo88MTBIdhqQ5w5qLXcpwqOs36NLGqs0OCii4NsuKA6fyhU7",
-	"TqdGpxgJ+lncl2nOa63A1wUAVgQchvunVGVSsu4q+NsnDcAkduq4m+9kVnKyReKpw+GikH82fVOx7s3q",
-	"Cg7/zndtOk2jJO2NTvqDk3ZXbcmxA6ZSTvXvFmDm8khDttWhTzjkLqnCHmbCyK+rdnMmeWYK5PapxpjL",
-	"uvm0cFy3tvfGytbB2fXJa5v1gg0u4XjzRaQsOogyI4iS4xxBhRnO/ZTOrg/WYyvrsd5p/nDWZPG797Eu",
-	"v9BEvnoLsWJv/3AWYwvh80zjE+omRq6l4tLfjA5aaMhlMiY8gATYTCXlkgRcQnhKCQPdEwkxVHRac1Gr",
-	"cKyJd1Y5VTpEcSfyAqrCCinp3KXoTX3sqa0+d//vVfye3SuVGsh9v12np3XGnRVdv8OxP9Bo0/mLew0a",
-	"y/yCF+H+wXZTwGnpeFI4QrrPthtar2eqSrdFW/dCw3ugHOrakx+hlr8/u1+hYjb38zPgUC3s94Z7UmaF",
-	"oqFexblbDXgM/5d5Gv+e92HwAC7qn1i40lVMmH3cgoW/uIcAIP3asONDuw3shHb1HdzD8m+1bQ9k4jc8",
-	"Ag9s8jflhj27AHbXzT+LS6D5PVrvIij7BGpsctuY/GFNcuj0hf/8yxnljff1YKQfjPQ/uZHemPUORvvB",
-	"aP9DGe2rVMLhNkVwOsRkdPa9yOM/rEm/NZf6YOIfTPyvy8QPw5dzsObqtuQ3pdaa0Pzdh4Npvg/TfNsN",
-	"09RUv8AyFgNATcMwqxI6mPEHM/7rMOOrDPM3uhF2u5T1hVeRv1wy8layuPdkAVptAsAsWJOdX5yydHtC",
-	"w2gc3Qz6p4/7tVGGR3fdovG9l4D1SFeFKUupvCBY/Fg3OIvFjEmp6zMTsmEJIu6D2JwqSYllMeakAdRM",
-	"3orfZiudwmzSKNl6SnDbnuKzBWFwzyTmsSmUZ4ot0bZBmK6YIUI0Wo0TmdCETYhcilvpIuksoSBmxjhi",
-	"LrGVLf3bc1p0vbpYsDkbx3Hh3Rv/LXlpJOitiANJoCG8xuZyGmVFAlGmvpFdp7k6mfMYG6M1koPPKQ/T",
-	"mNWlLg1H9yvtGAIi3TpNmktnuD21zKibGQ6dqEMRXmnkrDI5f2DJLVMMeSu0qICbE6HJqSRzGkPjD0mg",
-	"YPqCDMbm7OWY5yzLKY0A+rh4LQADN17kr1w2WaPSryVjUfVB4wlyC/YsMYl+Y4y8Phz7n0HFfmXr6lsR",
-	"y8S4LXRHsW81lBwLuiRg6oSCk9RgTUDpzpQteRR0iS5f75I55SELvusSyUObwKgFgBIncPxjxsy3xG1E",
-	"DFNgSxYMQbvv4V+QYIU7A762LQMD1u1hNS2tUHThUGTKJA8YoQR+w/OLaFBL9XeeuBiD8GsGQCag8eEG",
-	"e72v6AZL/e3AcxEX08WRSGozcSG1Rt8908SHJy1d94ZhnNuwq695z0G2t5Q5WVaOWNFZEwt4k65WFHs7",
-	"3F/ncPQNzWUgSLKztp2vGusi7fbg7N6X+ek9bjF1Ncz1FdLYzrR3zoeuv+wTrjCUGXggkJf75AlZMSnp",
-	"As76CsF4aUSOBwPHe6UEedZdSsmIIAi1Dxriz6FY6Gt0LqAvBscLNWTzhAjs3JFTCe95+X2V0vvEld5t",
-	"xN/xvsXfFxRgj73yq0pipVskzlsskn3w8KOOMwIMLGCwHIKQhyDkIQh5CEIegpCHIOQhCPnXCEIego6H",
-	"oOMhr/iQV3zIKz4EJA8ByRYBSU/lf2uL3W1mq012gGB226Y8yZAmMzBfDFCtGI2k243uG6nbvjSApCwY",
-	"FNZFkB8u/15Vw937Oh9PqtAu205Sv+rvynffWZ7msTS9wddcd28NPWdAxtQ/M78MgIq2C7iOKrThlu2R",
-	"a5VYBwC0GfH1CyU11iCG7gOWsgAqmp9YdmfrhsQmwimiXO+5rm0I6E4fGs5jQzYH/2Q/sKX39CqeVXgV",
-	"kQM/NBNKeAffTzIpgQQDNhZNGixXxLpJ870kVXvw3CaipS2Qbp0g0L0UCzpy8+N8n1O6A0xv/en6DJC9",
-	"W5i8lrV3SgEyQEce6SFuEVkdIqIFz91wVKekHX9V2TijewfwTnbnR32umqupumnv9ryFU39oOAv72q11",
-	"wrx2OrWcZMDfywzhOiMDtg7FpnCZjwkFW/E1CxmVAHdKyS+pTMSK/4/FumWRssjfdZYsXHW6nWv9O1PT",
-	"ykisf628J3OeDjv5t1Jrx/s9BbaToTJJrUZaOBYn9edCcaLxzfpc12RpvobcvtK9/807RWdH/QnclWNp",
-	"zGnUIs3GUv4f+GYd09bmMwCQkCGPM5FaXjUfbXeR/64uZbdNmCRxGum+jGbo6pAdDyqSyjCwPhwMukRC",
-	"K4MLt8825tuVLt2J+u5R1n2bR0EJ+P9dyQfbLmzr2PQus2ecO6jF88srC3X6R32ksJm+Ucuf7gGyr9ZO",
-	"vpB/0cTra3s6d6vkgTmh0w1xxi74ZQJ2g3flOhZBZ3z8+PFdjcPlcZX+YlvE10Y9tcapfqkWY2bacKk7",
-	"vRq6OmXP6eTOoWNqFtyGHixhaJBGipZVDJDmkCfaXFM4sx7NoOmktTECSag8qZx3Xi7X8sejolDydaTP",
-	"OvEXzkGV+HK2I1tjgRG7OYnik3M/6sDtKxHy2cab4QL5upCfmmF1K0EDnTKxayTEAbtwlegGuiZXj8t8",
-	"hJbmGpLraxpfUmuK10sa5W9p+2Oze/pHnSDRHmB9e5KQ48sanR43BEM3i8zQycu+ahcHLw+D18kcxdjm",
-	"Jvt3Rwdu8uSqA0Ev0asg+hKvXvY7T5ZErYZMzKcnmOti/ll2GZc9xk2o19Y/UYnl7uP0ZwDP+/dYpOu9",
-	"aW+XS+eCB4NjSddrpixukfNmNL5A1TYgkPCuEZhnOicH11u+YX7Y2LSdsYXk72UDOZj8MgfKL/HYgws4",
-	"t/NgLlXeOpBhKOKFSBLmcS2+MvnciUvLBUvIyeAkV2JwgT6+a8bWUsthxWKhoIFsCCF+TwZzBLHeIy+j",
-	"5TegZfpqEPiuqt+XImQ6CbtrkyORCMZemoYC08As19UFFOvSAv5biqj/mt7+hrma2/hVd/BoVxyAbTC2",
-	"tVnRd4fP8yp3O2DYtgT+4TeSwo0TJNR8qbPffRho+2K2kuWCnJBRNyOGl+n+KHlBdSk+bvaByRLqtkmG",
-	"uW86/APkBtVHYH/Y1Fyi3rhrPuK6DwjnY0/EM2cX3vRi3QPws+6GP/z37OM6pDxiQTP/er2K18CsHOmy",
-	"IE/rF6kVXF+1gOdi3e4YgayJplLUEgI8wvUiryBaYD266Y3+6oc6UuMXWpIaj/yVmPvVJm2+BCzSISQM",
-	"0y35Ytm+CA4m+Aa14lrvULdjuc1j6cQ2RQ1LF759/fwpOTsfDAt5m0c446OYQcdKcOhurSGgPLiabtqs",
-	"xBct8BMTU1iQkLrO/BaWYyxXNzCqI3ZirhO9RVS40o7LQYQ67aCuC5yhtpl9RoeuyyGV3BdRk0rc5lKD",
-	"RnCYTKTT5s1FxqWmFeqyiduDHB6VLJHa6+o1Aj5nEWVB1G1RavbR02SXziXV6ptfe+7YqVqC+Lb/uVOU",
-	"1CaAqouZCNSXaYerCZsqUiTsIwjtNEpi9efgAiqToYRIwq/lvd9DUk5tEWaba6ltfUzV7QVW/YQHk64j",
-	"8PK1Wvl2E5ay3BQ00wiiZTrsv9v91245j5SaocVOjmKQipCuFzENbHXlHLrFYZhIU/SooR9Zs2GJaL9A",
-	"YatVWrEgga4Kvg8nPnUEVYNyIxO2OrI0aTCLk1xP0Gzst7jG51urvEa12XXqJNjW0VjRRSWZMiUMoA+z",
-	"OheYQeB48nRFb9MkH8c9LtkNUwImvxgWx6Jduz47jqVOxhDdTAV2GkNU9IB4zlkYaBu0pYU+9zcCLJ4W",
-	"9QFFtEUJwqAq7WHbJdtercf8mhaTjdhtfq42NPCwkx3VaWb/9ublC6J/JTwyNV1KYhX0Mp9jvTlzmQlU",
-	"8otp/t2OYQKWUB7mOd9p32N9cI4t/b6ziOk8ou872464LyttEqtTklzNRDQP+SzRfeONovON3KnvYvvE",
-	"Qn870IrZgYNZu1vyKpmSTKZ7LF1QHmHjfcsQWq8xCRymgy1qeOCJyD0AvI4+NMiy0u4PxC5RwjyAJGhw",
-	"rfGCZ7GJd73F8WzG8ZkVkjG/biQM/eaNoJ5jeAp70FNJKLldirAge448ifJHgyMe7HRSuoa5vUcmZGy3",
-	"pCEahldYRXwleTRjNfg0kBaOOysd/zGa5F3C5xBShP2H6J5T3t8FPBERQx16F0sB4KO6RpGmEo5oyK+Z",
-	"dgrSIIiZ1O5qbUvwGct61qtzfcvlA2LWnBYi7M1SKPKICltM5K8ntWp479QqdcwSkdCwaeoNfK7gzdmW",
-	"deMJ75qYJXzaSZCyW+c/MelHp9Nwmztmz1hX9wFFMmXaO5rJBWLqDmPNUMQdAj6LktbYIQ+BHOYrYN+5",
-	"4fGu23JyfwyM3dut7qd/3Jbtlq3dk61cMSXGuvNU2uZWWePZCNOPP7I1iwIWzTb39GAnMWVzfr1t90xk",
-	"v1Ge3SXmGVQLuExbqFrfsxtv9fyTSPtlqMRgrmRRAP428lxjYmTgaAlBF2YGhFH2zPDoRoQ3LHhpDfb8",
-	"7zYJw2ect8noGHoFm8eibzzisVsBW8BwyZwG7bJO/AkRMO8PdYWfn8GtcgrfSGhAE9qqLNoJh2X5Mq6P",
-	"jGMgqDOYT6eD6aPZ8XQwP5ufjjp1uXBnDf0rjYl/UvBy5BlfTbVLwN8BWWQxgL48MQ60CBTNa7aGk4HO",
-	"FqVQ6h7T+B5XKr12wuX1y61+FHV3KMVSJnS1Ls/uRRqGqPhIQnVLWfLDRoeAxey6kJ/R1R1quSRTFnJ2",
-	"o9mCShKKaAHGhznpCb1mgMNC47jYG9unGDcua6w5WCVZnBMSXY8XqUqOvXAPaBsLJopEgurvNrH7xHnU",
-	"rze0uJyKJy7DZbH5fXUjFbIB91OisKvmgB7MGePrZHsFND62tYbLNqOlOaoXyZSRfitjfAbFI2PCe2od",
-	"r/R19TSTo7voxzvyI5QXG02PRTdXTiVXg3SaHFzeQ2eKb8+IPoHTpbU47sVSw5/llYgmmV5jSzsghRYp",
-	"UCyYbA7+mlclt7SvzuZTSPEwSuROcb5H+Zq8z1GE16ZJvcaiKII87S5YAO9KK0Aei67JEkagK8xillzF",
-	"mKacvV/7IigZmBzQgDPKaQTqSkhovGDJVYXq2WT6x/c1KM5z2S51WYqeVAe6ynL0qQTdKWISsMPUpAJf",
-	"OPJTJ5eqMR51OylHjTIUsZr/aP749JRWACa5oC21FdEv3QJolseEXYrQhTmR43xVbhfTXJ3XvpEXRMkh",
-	"zNAgt1y7tM3ixQ2LTR1PY2nhKR+tTO08rS2D9hUqeMIvNlfdJ/lzMqkgT/XE3C7wN+Ys546fh6Vzxyu/",
-	"Z9uv9tIt+Rmu+PLNfM+r3mDCtDtgWT6ARqHUer9cs1mXTDTlNDzoRMvQSb9T7eHx2521qcbu9D8D6S2l",
-	"7kvxDP/ls6pVft9elrO55S7d/SI81XmjhVp4zm63maIyRTnZap/epJbcjRMdgRNhjs5Ht0sAZys/BwM6",
-	"jHNPHnyz5cx7p3yfksAZv0rjQmx7mSRrOT46kgmb02gdi4BG/QVPlum0zxv5ikpBAPOdrEyukgKp9QS2",
-	"MdfX3BYGZQuJp3TWp2myFLGpLb9+LPu8MjELtcHOk1c/42gV8fDaOBbO/xf03G1xP6pjDth/W7apQtfr",
-	"tHGiuL7EfLWaJV7VnhR1jnZ7U3bhvoG7vdPaW7uI6ZxGtEeDFY+2srYO4LezTk8yDfGaefyAz1brZDPW",
-	"GmB/Q1f5Kuz7bInzWWf2vj35OWBRot2ULXIrMdE40mUx1OYgQJpFIsmaxbo5jPSkUM4SEXtz6E2ulrQZ",
-	"uaFYIPxvAf2gk4hrFo1nnHx7Oh3OB7NzykbB8aPHJ2ffbeOGWjDsJ2SmZjrnM5pohGJgcBu5jsKNW+dH",
-	"naZFcxFfEBZK3fMmn0G7s0Gdle36ZgtdJZAYpfmVp/fQqT5niIgNTFUVZ3dQkq8jcSuhacYEljAh365o",
-	"RBfQIWTibMSki+ge8JT1QGuAZRDHY2wuxGeg7Ey6uX/21oqzRCqdv9/GHMbN/Tt70MNtWyOyH9c8ZrKu",
-	"iRL48pXEUstx1kdkItbgGr8V8XWuE4XtH4LDl5zmj8BpPrwcDMbwf+3TSB5X5Y7hnmB9bzFNrHjq9pQn",
-	"tqIeSfkqkybWPYYcNCYTxdsT4IfnORj6rjJKaDDRCPWMoXRahzTqkgnufvZbl0zgKpggi8k++TkiKxEw",
-	"yGNBNH6MxegPagDeLpkyzA4SplowPw1w9EGKH6aqQQ2cmDuJJisRLRBzQCZcHWaMkiwZFNyaVSj2n4qb",
-	"YocYNRkMXSjxD6vaHa1DrdfjyJgXKG4pArOazOI0KBwX9adaKTxwLuUapivnU8/4njAEjbVSp4Bdqqm8",
-	"RpOh+urF6ywn96yhkU9mWAHJgcreu9iphW2nF6GF3tzScBKet1SS7OiVhRoj3wUAhyONeCQTqu4kJfuN",
-	"51udpBUjuEINsAF+vC5xnTxdUvTxqGfXNFma1FD7srYVUEexyE9Zcu2F0V6csssuoToH2rS70iqSGhSr",
-	"QyRJ2GqtzCKjG2hf37fgt5vgdkygx9NUKwPfNawUrs2zMGTtmh2vZKPdANoaoH8qepWzlHVWMZNqukS/",
-	"3SWSJTqB1sF/zAGoGKenufIIjzA5EJNwHwZD9DEEfXTzMl2IV4rXQEOzzWRM7JNqKWrzzW+EhiJi2Q1Q",
-	"gsEgKxDlkSDasyIrskMz7BMYuAR6gn9tDOPRstJ5sGPU5jjfL6pJl6gtvZha1uDeq8S2GmO1CYsndLF3",
-	"9q7xs7Tb0fO8L8/blsssBLxInvoeXUZq4CVKhSulDJtt+TA1ydtcJ/Zn/QQxvwjkuPoFJ2OJeOu8FInk",
-	"i3RFtJPNd7GB+VFz3q0BtqTS1FIR9pHOEtAVOdq5c5GC2Qyq5qZLRDRjXZJGIZMOUa6U9FGkSC6ydotj",
-	"Qwa9XTy5cBswjjOV016NxrKO2Efdk5CjfSFuWByk7EI3bWz8rn0PNw2mhGSweT+aCjprjCY5GlyYWjLz",
-	"ZpATmcAEJrEcs/WxvEEIyDBq2/HxtK4CPgtGxdbJjQzgvWmlTFkAWqLPNEdjFYpL1NWAhp+TLyWX4lZb",
-	"M2rL6yAAd07XPdlvi6rG+PHnRXgL98O8ENskbmUk/LdF3mAJ2e7iOy0Z33u2kH2FuY0M4PqMURGGvZZZ",
-	"324ZZ33fg+Z9Dh7fzxwyAdbm9gcMpLd1i/Mr8R8u9D+qAcYgMXTJ9uSJ66Efkx8YjVk8sVoXjwglQbwh",
-	"cVqoXJ3H8qrf7+/h8oXMgD22cGjesmHgtRm0S7hgkHIMuGc0zXYxVzLryI7cqnzi8NfP2ecoZgt8iaVq",
-	"08pdjzzT2/jq694sqdKDJEsSHi0Q6xGgJ3M+XkRKQNdlyJTF7/Frhx6DFwEoXKDDfaNFFavAamHp8CJe",
-	"YRqFTimGG+qGs9vvzYP3gYPd2vapZTXw4AvdYMOT1r0M3apDGjOiX1KaU8wWNA5CWzDIeGxLW+UF0cV0",
-	"kdA4LGhD6PfBGbhymsmKJDM9uEbqaldLN6q7nl/FIkhhrUpgPksVk/u6t7QuRrYN4+B0X+gGyz4kNQs3",
-	"0uBSvWfbsLrbx/Zs3RWAEWSOadpRFnhvjNAptMEqyDq3y1fZRaPdIvXpaoPmqZIw51c20arQp6xJb61L",
-	"F6VdlktyuwZaCYH1eKR14l3bcMGMq9OlihjAGuDG0xgc2t9qjzwC01xkSFRYm3HLozyrjqDzW74VXKEX",
-	"XD12+kM2/9re9+sSRNE+m37dF4PuAXuBtej9dby/3l91edhGm/B5RtSRMEdmTIrKkVVEMPnTKEwTp2JS",
-	"g8DzYNInzzi4nThEHic0DAshG+e175Xw7aKC9T3IYEf0nwzOz/YT6vsiOrI/jzWvCFsB4Rd3uVunwCTu",
-	"leFmq+6sUecE2z0bCCH8GaoWWHoAEWer9Bkryek6nlM1WKZp7NIt6MH6k33mJmPqWQ2ph65STaSvuYvY",
-	"52oK9tW27Np+uvbRowtsR33Ccv26imdMt+aCuh8EbHmYM/c1degqnI3mndgPLbpaMzXcMS2ZeVdHyBgY",
-	"HL7YJ69ttozD0bpkP2vvQTNYJ926Hy6eKUXQ8n24VZqz12lVn5qWjo979b/eo4dj956vf3iPR/NN348H",
-	"pLH4+EN5RNo0Ut+vh8SC2z6sm6RxW+qi26Rqgc2bK9yjD3rXorrZI+f0I8pgzXI98jQC9NL2jC0iPqOb",
-	"o5qS+WLJznFLAv5BfEY7dW3/KzmSGnaR37836Q/eQv74y7SQ/4O6lVqZK19Fm3y/P8lKhkoN3cYEWuro",
-	"5ibMd49seDNw6H8ei3SxJDTaOH3Q/yI+nb+0R6SeEXdxf9yXG/9y3pA/mTvCz1EQOvxsvocVixcaBOTg",
-	"fTh4Hw7eh4f2PjT+6tfqjagVS8Wvbbtm6qlRdY1sfcu5KLY++/nvgbu7eiCXFV2/w/l9oNHmT+bPqf/Y",
-	"wb9z8O/s7t+pmN2X9PfUC4KD/+fg/zn4f2rsoEPcwNwr3U7K+xZZXI3eQo1w4TsNfY0WcQ+nhZLTmLmR",
-	"USQr0Y2YJDKhG02LNIKGkIDUwKOH9kbsywNxnxyMe3ssvhLt1HDMW5AYn801oX0QiSDqMADK+8FBcXBQ",
-	"HBwUBwfFIV3ikC5xMKf/gub0wXw+mM8H83mb+czlbgBWewEGqkeqkWSWxrG6dgAa5ZZKMuexTByB+jBY",
-	"NMfVWDSVcDAWwcV2korE7RdEiAH9bWwAcRxAFzNQEZ9Ur6vTptOZxnOphm35jcUL5noUWuHiZxpIQeHQ",
-	"ugNgtDFZQkxq5hJp7BH5mwctP1vYVxjeKJCH4k+I6xqGhRSSbz6bZ8lHx1ynr2LFT4Y6GLA5j4CQHqt8",
-	"P02/vgDuwdnDtAqrM+wymGWjX1giF2B4GV31JI2Cqfj4sK3GvnD58ekXqo99dL9OaTuWudrztlPdkv9I",
-	"PnhVUv6A3x/xxhkwg70ZnZ6RX/gPAFwUhgWZ6AG9aazuH38lTrUKaVOQFmjWjAk8WYTMxO7aIl4vadTp",
-	"qpkU4TPxie3asRdM82uSZJ8BV+k+TDX6Gm3I06/E1nnUsIDTCsNd8iirZOGDZ0k2k4Zbo0UH6XiQjmXp",
-	"2Mqjv11a7s6FB+n5RaVntax8ja0zWzfP94Fv0EoTb3sFTFsZv1NEukrIf6Z480HxPYj2r1W0H0T5H1WU",
-	"v1wzbOTUUhi+jBgR5l0U31NUcyd4zCddMsFlq/8CFVhHYPCATKDhDplc8wjaRvHA/KxlIna5wRcv3keT",
-	"mMlExPo9SSZmo00rVBjIxnggCi0iZkXsBbzB4mSCrZ0SIfSL65jNAa34csmwS4CEdlBERO+jLORksNPV",
-	"oGJuO7Fe8QDbW+kAlPpvCp2K1NgYVZ0QSTcSQ8H999HXgmALeQM0DMXtFdT/+dyuNq6WpVthaw2DvK9j",
-	"FDQiLI7FA00U2sdROaMBa9gMcIf+adl+3iffKsuYG+rQ+D2LSB/nUhKrAZmcsOTo9HgPgNqjxm3+m98m",
-	"pw9Q4TmEO10f83ZBJRRVcFRRVuluI3qwLqGSvHr55hKeePX2EmUWL3Y2zy5IfXuZi3ZbQKQYBNmtknuX",
-	"JjIQ4gfl9Apb/8X5XYCGX25m2ejxHlhK8fJcxLOHOcXDc28f5iLQ/74PyrHTV9aoiTPbJLqcVlTo3erk",
-	"WXSybJgr3Xnd/BvCARtsmOzskv3Mg7QoGj2EXS9ZcoWDjrdFbhOuZtEJ2E3nwQ/SCBe7qUJzlzrtXBIe",
-	"yYTRwO0m2CfPhQH3vOqSNLL/CfrLlU5nU1JELd+ygulKAhnuE5ulOClW9sPlazPfs96U+Jk+oYFYJ2OC",
-	"dMRsaJ2LiIammzftZOPJJdilUSKywS+cy/0biX2KpE9NfmdzPxveh6M9XIbHg8p+iahWaso5WpM+kbb5",
-	"XWa75Y6S+/uDHKZHbtpr6R4v2Gf7llGQzb03GARIyRbrnMDDEKIxdQwKrwlXalGmFHiMV7JYHWF9TFzR",
-	"mDsfarzI85B7qqD99TrcZP+MWcijf6Zcuo/gIK7gtSPnOmnjn/JC2T6Z/7P5Yyaiswezv2XyTr2iDmqe",
-	"8YoLbucmGDbLbvYpP4WpZo4sEBkxy5rlYfdXN89VZ5XMQkZjTIsvJktmuRzI27SZJb9XkX5u8qLbEQZe",
-	"GSuT5vXzp+TR8flZLpDTeeh5n0LWrjJKy1IOj84YklXDG3CoJFluvnFtSLoyOdR9MhGpMkGvGVvjVnXJ",
-	"BAof5IToM5lLup6yucDmubYx+IVtSIdYRjqZmUKbtJDPki45GZwbC/vK/HVi7jds1wklXMatqOWGmpsi",
-	"KMwnfzDMTw8hjOEesbpWWWd08nkfQBhD5yeWUB75NrggvMawc84Gde1m0IiI2+iBvAOjk1pvmuYcyPdw",
-	"bSYCmgrPmsr3ieFZSPl3GdV9aqsHbgsgX8vFFTKcPSxwAy3MWSwfggOGtdnO98puviCrVCagHk59HfFz",
-	"yc0Bu9G5zYRH5FuWfvcQbQfOrfZeyu7lyZIo40nJDjyN2p83zxRq29wV7PSodG+hpHIawObXW8rbf4D9",
-	"fGRLLne4auxBv7FZnRWJrcTVdMag11vTAJsna2Oe3NIokdsSYR/cqBo+KpeiepWQzNQp2UiNa2X2BrI1",
-	"KoF+i7U3nmid56+ZTMOkbdvnyuZhL9LVlMW5dvU6wdw0M01Ebm+Ho7oIxMjxj9V+zT6kPpeIdLYsZNbX",
-	"f+c4swpaaLdWkS3T3KmAdVfg3YrbiAVbc7C9+6CPTLP6o/rG/r7KIjjLkjA6W9rTKW4jXWpFIxFtViKF",
-	"8004KmKIxlfqwv+pM+MQ3V7RBesrS+7D3ZZoWCaT6k5Orsy/sA3WgrJkqiJ/LJd83bCPfjHMgPnqPq/H",
-	"rUjDAEsGsYOzIouVczIrfbBHBXuEYM89SaTwxNLniU+3vjSaM/x+S+Og2JGPRlG9t6NKpCiVHvVqz/nL",
-	"LeiCRFB3t2QRtgksc4ninqIT+p3ijZ2mdlLbx/CpCfME9+pOWPXxYcPgRm0Jczk0kZ2Q2sqeAqs7wiY3",
-	"J/0Fu4NdzUC+g5AdJW80DSbRJRGI3C7R2nkXq3mUfgcD9Yl5FCTCZs0CaLO6ZOGK9HqSJRN9LqDdPS+2",
-	"4t5yj+emuXNJtLPSu8bFOuTbScr7MxFioHQpZCLfDT701aFWf4hEwN6YTp/XVg1+/77PxZGQk+/qVZoR",
-	"FqXA+Greo/nj01PqbUvaoF6nscjcvTqncblN1cq8Swtp1PIOnFLJrpo3Oa4pHVUHGm08T+6K1S8c0Z65",
-	"lhtpeXjBbGnxhmFG6OAO+tlVzKgUFQ2N8Te0qrUtsRI3NJSZnU3WIcWW4haBRiZkKdK86d05GxDtRYbi",
-	"OvDA4yqnelgWEKUIk2OnZFzxxQpdLjQipwPIvopgeBIx0PbU+7Yl/T66JQ/KFDKCsCS2lM2hZBEY7GpC",
-	"qKUomlwtqVw2dD84WuIiFum6+raRBB5ggYEfhluZzedKNjZllGfw+N/VQNtaUwqjvZRnpI/y7VJIVlA9",
-	"cvzbVTc26CciBtvbcagFovGki3rUlkapdgvy19/5fDQbsq3XpkFF8R8L+zNxHAYSuVdHrcSKAZOXeHxM",
-	"JGPkP3rPQ8aS3mu0YHvPY7FqTIlX5vO/Cim9dNghhyQGO615OXvRwNvSVTIRCd1e+6bE8yU+edft3NI4",
-	"KpXYN9afzos6TF6QuxxSdd7ttDPBbQ+oezQy6jmT/lBx/VxaSrS4hGgQ+JjxZwxBwq85UTPYZvTq8ujK",
-	"IfXvLU3crcqyERdrEYbe0Gn9NyDlktEbtfWlT/wkbpUA2hhPv72raFxsOC4TujFwJHN1EOGiUSMzQsmc",
-	"hwmLWaBVz3mxW7nUNeJYKeyXBgazbQw2S4O9aZ+VZdbnyY8D+c5vMhqMtfqsl/A8TD9qyWSDu0qzNplr",
-	"8BCQQ2Y06m4nDYyLkkHEuMl1RCIzpcJJpcCDiT9X18NS6/Z2YiwgIipq8oNteaVa3FYyuP69+aAnNTYR",
-	"Hs/sVGWfd7apQiBACkyuo2ptR8dxzg9gFTMdl5GEubmRZMHQ1el1r12x6Oaqsqmo06af0PWaRYEEsAl3",
-	"/3SAo6Sub9V0TrwJdAWRsaRxAooF8BDYSI6e+fLpz4TGCZ/TWdK6GemoKtkuP4VJSBMmkwlZMRppeAge",
-	"RUVQDXxqG1TGlyid1whxsHtXvhU+zRCbMI01lRAcWTIaJssNIokU3BtJTNmcX+/m1njUKHkf/F06D/70",
-	"WF0UMZ3p6HoN4to9WnBu38Mz/Woae1KSwXiN2VpInoh4Q75dJslajo+OvlO8q3g1ZgsuE/WTmHH1Q37u",
-	"5nmZsDmN1rEIaNRf8GSZTpWB32Bpp80b6rsmeglxKWRKUVLnrnKZ8MhFJnS0HCgAujXaj8FX01tdslnM",
-	"kqsYC7fy83iVhiHBB3TGh5GNF6ZBDBg3hau+U7t0JYQSGi9Y4uTZVFXc3IvIQyfKWOtBMH+6xBTLnAr/",
-	"hbqjb4mSZV4jbYAZRSe/TV2Tu6FPyP5CZ/c1vs68ABeFy9F3W3W993gmozJBl7sC9IzzveCdM+/hydzZ",
-	"2BlTo6Tr7IitcU916KFhOD6XctUcOvVPqmy1ak31FcH1fgFlrA0g7FetnDXe8z+YsvbZokz9TmsEzofQ",
-	"B5vnUw++WhTQB9IXm5Nm3/pj8y8PK7PW9NcU5030+ZuMyXUqE7Hi/8Ow9hSOVJewUCrZFq765InzCIi+",
-	"SBClEzGJwIyAJc5mYsUkvIE3PSVvX/9qnXKABwlDu1m06ulOt2OH95Sl60fuV5T++OsBMP3aNeamt1FT",
-	"1djI+UZK524YRvfWOR8a7ugvq3W2QvQ/aKF/CS3UzBjQ5iNmIj0lnt7p7vvT6ait+gW7OmsYvpwD0nvd",
-	"bVCCNr77cNBADxroQQM9aKB/FA10u1K5I2javbXKz4OvdtAtD7rlQbc86JafU7c8+EMP2uhBGz1oowdt",
-	"dLs2GotpyDwLe/38KTk/OX1E1vgECVhCeahREgglMlGfJTMRYAE5qphYLa3fKWuDOEgBogfqCnkO/fB9",
-	"oQxu9L42GwbQ2uLYV/P/Bqe5orMljxhgD9h558/uDQ15gEncONaWGxIe8iTQPglDQwBpVXEek1DMYPQ+",
-	"+YFtRBSQYXcwGHQzUYutm9UJBcBZWz4sVjxJIJG1BeM8Vxthdvf+af6g+kQyod5mYq+Ufmwzp0HS5Gl7",
-	"ZPJdjwr7ui3MafsgVReVSjJBtio0m9sDX53pJmVpHrryZDDYlsye8CTMo/F1fqABeY3E2ZbwYK6D7GU6",
-	"FWkynoY0um5V7a3TdXA6djFdcxCdTTUnKKP5B7+8cMpH9lWY/zSXCB4KybIimHyXzG2lCY7FWKh5jUWw",
-	"LX2gOinelgeUytCUhZyrQAPQJvIyYv5E+ELaOj5ROC5n9dxV2GJ3ybnK/trkcWXq84i138Qlm13fB7T6",
-	"GZ0tCYwyJhNxPQED+3a5USpHn0z+mbKUyYku2Y8ZFmvfLnnIyH+LqcbZg6e6RKazpaLkOqSR7JKFUNcu",
-	"FBEjmNKtGmCm2DtkxX7BuvlgR1zDuYAScvWPbaX/mTwo2OfiGqGV04jeUA6XckEiiXZn1x5WTXP/Ns4Y",
-	"Xyf+6ndJbg2KCeANAlzyWKOaxDIhwzOyZB9pwGZ8RUMS8AXH7rtvfnrSG52eIS6Off8bqYgpIj6jIfm3",
-	"Ny9fkG+v2UYSKWJoAh6J9xF2n/7O1nhCcSNoBX3yc2JxiqAOP5tYIJgu2LQ/OEDICHWHhb7aU0HogvKI",
-	"pBG0A07k++jHF2/AYTMmlIQ8YmTO9Cv529QM5gI3opasbpO5CENxC6/AApMli/rkDWNk8kqEoSb3pE9+",
-	"ZfOEiDR5HxlcBN070tbshcqaiFED4AkWoeZrXJQyIhG4OmOSwXw6HUwfzY6ng/nZ/HSEyZYJi9Wu/r93",
-	"g9457c0/fBqe3f3LXlG8gJk0up6njiTrzAAqCYJ1b0Qa5yGCfAUjX6J0YQ8t2AtoZbUX9pdPQgfkqzWb",
-	"bdML36hnisqK1/rE9iFKIKjfL6DpapW/yoMFVXvTfpF08OMK5QgSQyTSZcf05HKL7Nb+/KYHrKvhu7B+",
-	"PYfJ2rwlTP5jiHVVAvhqegDugZX5HMMMms/UHuBkAj6fQ6d0vD+sFQ1oP1QSSm6XImSI9QNgHUr2opoF",
-	"yPuOubQVPbNha9U9AGc27KdT1XD9oVgKGAm+lWcp8tLsagZeCthpItaON/iLdrz5uO+BmWkPwKg7bs2O",
-	"5QfOjjxwIcHXEND5c1zC9/Bsu5dyc6H4c6I1ZpD1VsR9Iwle4sZFtHKCBIpj5hwMUx5tk3q2jULLRlMP",
-	"oie0CnB9FU7h45ayYres0c/Z7/JPKi1aheAP0uMgPT6b9KiUFW90g4mW4sK8ZvQ8ajVHgyUC6jBgl1wQ",
-	"q19p7yVk/wSOXt31wtDnZcbnUtJqyXXp5aknZAYRSkRAVuwFsB3o+dKnQDNdJmW/Js9Fbjk+X4z9N8SA",
-	"10ysw4Lx9gLPyitoxWiikoXeQ4PRyRaheI9sly7Au6UxDZGx4jTUmNIgP9c0ToxAhfSqPDxOn7yoFvNt",
-	"vQ08YFHCfY3YnjutGQKWsHjFI5b1ezQTzOHfgERlq3VIE3V4ogDa2GWcYzPGpPVPTzT+JMAxgpPYmFgu",
-	"1Hgf3YPooJSAQg+vOShp3awPZVdzd0zomv8Ds8YMuUANoPpfju2HzSZ0uDoLRFAD9ZMBDwUs5m5Ig6xY",
-	"QgOaUCOdDQUu3MBv14LEZqE3SyoRE25zC8BxKxMh0C0MiVHgPrWQ2x5qfyOzaaSSyT55pqzQcQboWsjH",
-	"eOdIHDcDrIhTvuKRPRTdLb3n6qHKtFREcVYKk1oewbVZF/SKbiArw3YGabSKLT3y6qFp46rAwUTZ85Nx",
-	"ns1X0BsS8kjgNc1hkXbfZ6xkwRTLjvxbSD2JFVfxJMMXxigHkUtxq8nyrR3karr5LuNJz4xshxSdoKLm",
-	"nu92AX95wNZD+uR4IPgtphW0lcKsicKRRupxCyjVJXQ2E3EAqJAit+Bx1uDzW623fec7wqah5AYhLhFi",
-	"84JMrhlbT2yHKyQ/eNP0hLSky+ibQrbQDdNAyaapMZnMw/TjLOjPRJTEIlTDM8jbi9OIjUnAJST5TsaE",
-	"ZqNlbU5wtfNU6oBcsf+vmmfH3/i3XQ7R6dfjlgeNo50WD8GnN6iqjAajQW84Knpuv0GHqdvzl/zCfxi7",
-	"XKaYbuL76piAHjnRLlV9e22IMWshKIuJPprb+mTyLzGbT3RANkuGxuUVrIYWEeVcul19//GcHCwphW17",
-	"Lri2iWbUKiRb1Dblpb3L1FY4OjueOq0MZHFN2Se/sHUCSprSNnX2ABwkY8hKndxOvT1pO3mV7ez09Phs",
-	"S8LK1xFbgaCKS0p7DvKXZCZBnV24dxxG2QU7umhzrvG/ipf2cxocrbwyBwPkYIAcDJCCAdI05/erM0ia",
-	"TvxPbqCUs+a1lXK/rPmDOfJA5kh5v+zv99ux06837nCwWQ42y15tllbVh19tnNeejG3Wx25B35zx8ReK",
-	"+x7sj/vaH60CoQd75GCPHOyRgz1ysEcO9sjBHjnYI5kKuz2j62Cf/DEyyZQRsiO0VMEK+UxAUQdb5GCL",
-	"HGyRgy1ysEUOtsjBFjnYIgdb5GCLHGyRP4UtsqMd4pbAlYyQC0KxYDwrWznUxh1q4w61cX/G2rhExMxg",
-	"p7W7jco4BC7+2zAvfsHeuG9VgDowyvqD72qdSX8QG8cD/PeVxWZRFHO6JcYiZFMeBfhxczVdaawS8+9O",
-	"txPSDYvzqfLZZx6k3qEaqfR3pVqAyTsxM5yMgXNzvqStLLvvvahiqBsWJ7vxk7k5pFcWsjjJ7F2DdWVt",
-	"e/vuBaFh2EUrC/Vsqos0NbBGY5jHH/WQr9m8UQVQ+w1fx2zOPMCaz0VMlK4UF9aJqIzoxhiTiUhjOSHK",
-	"VEDJ2iUTgMOUE8Ua6lyjHNZ+Dw2TikCSeLW4tocaTXE3jJDnffPTQzD+qIqNYIJPYf0t+YjOjIMxWwLK",
-	"4G2twAHfrt29p0uArVVv1R9l1mtAtH6nvYbdjorKosP93ePstXpWuJiV1C/dyA+7uhOrotVdNrVqlr01",
-	"Ggn0KthAGEWjWmku+1DDvT9aSN523Itgu9lUZUITPuvdxryehRWd9qBk1B+RNFkW50ej6P/qf/VnYrUN",
-	"eBaF2hW4bXIDDev00sf2TVQ+mojwghipaX9/jp0iVjy5KnLa6Xw4G9Hpee9sPmC9E/X/zunJce+EDmZn",
-	"dDqcDQLmkjJNebCNHVciZlcCwAq5iOpQUdWTCLap0X8LB7IWLheMm7rPXC6dcUn25FijWOpuCtoBuaQB",
-	"oRFh8zmbJYCujFID3LUy866Ac0U7qcGAN/eNhhgFb2ds4MgCcIyrawxuMbJhSeM72mzwSzPzuj0eIhAt",
-	"lcXL4elPf+8NR8cnYyJnNETwd7S40mi23IZirOlX4pvHwfF8MBuy3mB6Tnsn9PRx7/H8MesNg9HseHpC",
-	"T+dng7qxHxWsw3qDr4YJlD2XrlY09gSC3uAPYxdfOscJnp3Pq5p4JoMsQHPkXg5jNJ/ry3gGykiK9EC1",
-	"x+KFxRr1ztU4WP1THWxtlZBGgYjY1XTjPykRu2UysdxsPFdKNUXUYgAe7uYM9uFgoIMcmk46JMXBXlZn",
-	"zKquFk8EruNIPRgUAjsnx+22/qR4g7nFf1bcwa3R1TePFfH2rGTskxMmZSlWsYu5I1IQ/5lMr7tIs+Pd",
-	"Pt5eYpOusfQVIdVWHE1pMlteoBgjsUgTC98yU4QMzAsSYWzjVZ/oxiU0CrL905B9Spatk/fRksXsgkz0",
-	"+ibWAYKotIVLP8wj9+vVeDottdOc4NKkckYD9iDjw7Wp21DxoOKCQTbHQ7FyQqUaRFoJjmL4sqjd1Yb7",
-	"7mmJnd11a/DTM4kzyyGpc9SR6XodcsALhfC3Dd06aITqMRfGPH+gh37c9fbqPzjfrlY0ogtW0M9mvHN/",
-	"ex8EJHr46rbZjWFzK/V0awu5FHGi7dELRVPdswPOEV4UThKCGUOyYuupUk+v78/65/3Bg7KJzwipayjf",
-	"1puS2Sh50r6c5y0zQxWgUVc7Lq2UKfTM8XnE9uGEAwdZpsFX6K7wlCwfldwkh3vgf2gmg1/bLoLMtPzH",
-	"uMBp61gEPZY+KGdBd7aVKIjojojXSxDK9z65A7ACPBlXwDuU6PtvIhkLJhgUBxVYXLNIkgn6ASZdMolF",
-	"ov4LnjCB+DzHSZZsYTav/6u5r6npmutjK9o/BgtBBW57SOX+XAqaOAtZ2cJ30qG+D9jNHgjwyNWpa86o",
-	"PhPmcuua0yFiR7HxHxVCw5jRYAPWQd5+mIkocRDyxuUWYieD832QtNSKXqxrNck3mSG0i0+m3AjCpoyo",
-	"w1I4C1+l2ya/hP/ooW+k9wQegPtkFlK+YoHpAGdc6WrzlXarNjS/0Hv6f6oUroz/NBs3uDf8zqKqC2E0",
-	"8H+kke8BCaejA7V+pUrl8mUUbtAlUugwO7nh7PZ7tGH5DZuMiYjI0pxZRxPNfPnWwMRsiXXqnD4ReQ7g",
-	"XjRP0Ao/o+MMSbJrK8pnUQALeYajlBrovDT5Op4NKIedzD58o+mNGbDmN/N18yv0zwHkTyNppxudBAwZ",
-	"oBcmUAXnzUa6snQKzZ7kZZ5fjNNtONDQ/tnDaJGqwbfEINpcYH84BxqLk0rPp3FLarsNHTjWpZN3yHDH",
-	"11M6Te9Ohq6KuE152IPSOPqM7kEnG7+dp5A80YFMbadBSmYqtcuY3Io4KOXS6B5ChsFN19ouEfM5GQ0G",
-	"xOnDVedT3LPna2cflgjZDzrpwAenq7OAYxEyopMTHO/B14Gce1qRI+UqQLrRnLPc4sbeQIvIbRv3NWAL",
-	"QiK48KWuV6y40O6Ss9ttF5lMdelK01jWm7SIbFFSNo6/EETdmRfNAQjoLHR35LmMpXYEnttyyMZ/ASy6",
-	"P8cR3j2t8Ss+0tiB6POd6515qNk533KEd0Nv2XqC/wp4Lvs/w63yWP+kZ7pVuva9z3jTWrSv6szXnefX",
-	"au075A37u+fVqMHN7qGmDYSyBexYQbFVIv11arsPcukgl74OufSmdd3KZVZ3XSgatHUs+bY2gF1tczkK",
-	"ubHRIoa+3+8+ddYiTjrjx4PHg7sP3dpyljbJs2qNtkt2C5nrabXv65ld0SfbJ0FxGk+h9rZBz3LH81UR",
-	"icLieZCIEZZaQh/xPlFfMukAkYDm8IRj6DJmJNTdogtbYWulO+PhsNuZUx7Cf3u5RpvWLYNCa/73WKSe",
-	"uOqPtsAJZvlLOmVxxBImxySe0lkf3Uz8f8Bv1r9+LPtcgIvtrWQxxCRh4K4OwKhf3rD4hs/Ykxm4nPLy",
-	"onLMqjCiYkZ1h736GRewWzKESVdoIGV+wbzpnNTGSXzyZCv01AHZZmzlSmE9/dnVT3ii60jX2VMdjCdJ",
-	"HNb3oZrbmvWdvTfLNWeVRjXlRdbZgQ922Pu97fc8TD/25EYmbLV1xTvu6y+F+jR1pjvdjjlp+dnl62zM",
-	"Mw0Kbe66nUtxzbwwOlNGY6bTN7KMtHnIGKZZy66DRCCJZLMYM6wKmqXN6/MoVkrpnaxFGJrIGD584Ygs",
-	"k04ZlstlG5duKDnzJRze52WwouzDPCpE/xyuOoL/tlXvLCFvgLzbYuLs45rHTOpF+op0xoQnFrmC4PN5",
-	"uo4Go0dAkOHlYDCG/2ufLHBWocv/RgNGphiTxPz9/MdPp8P5YHZO2Sg4fvT45Gybg9CIgPxX3kb8nykj",
-	"dCUA++OaRRIbkYdiobMCeUKmTPKA+YBvOooley1rg754uOGxYy/USVE48a/R3ZZTyPEIy9qsdch40EnO",
-	"ksiEhyG5FfE1gaI3ML0R26RxAgRMR7N3jffy0ZdqnDPwuiuB8azX0hFypZ46mqg7xy2APjtGLLTwtmGJ",
-	"XaUzZvOZbIKY5aT1NrHc2AI93obt9jsCY0E9bipZ0LW4Hi7X3VvENp7wyRaR+7sO+MtErMGFo06KydAY",
-	"IxbE7sK38TRPKwWlRaeQ6TQQK8qjLknLwvN+wnF4H7k08iHSmINXeVxee90mrqYBYFJMJ/LYrryGo8lE",
-	"yYfJWKOzqX/gEViHNJJ9MoFsPPt7hhSXqUhUklsWhn0yocGKR+qzmAhrfnCKptW8tEzqdDsm0w/ey6t2",
-	"+sEWmt1ryLVtKTiUMZ0IPFSM0CwrMS88trK+zWjMnwCExYvELRFRdhqoSfEunYjHez8RI40tF9J1RVJr",
-	"OluSUEQLFmtdBaQ4zlyXwKulgHfn74LAnklCSZCa8iCTUTV5NBosJxdkMpATxXHo8lE/i2hW1L1OlnmM",
-	"heNRm8Jis6TKc6FFXDtuuAQ4E8SfpJoSFn9SLsXtw6aX1Cfy1bDg2yjhYZZ3KuJrmeM2tb0WZKacd2un",
-	"eryf3Nk5V9y0jrkvXTVLJn1MluwjDdiMr2hIAr7gSQbcALT/RpI3Pz3pjU7PxgSxOeecOcvAfQoZvWaB",
-	"Y5Y5GXHzET0Zzh61Klp3p59TYHzMBnVtbxAHpTWmVK5ERapTR7HYJ0M1DMUMAfS42tsy+zXNtDYAfwHT",
-	"w7RIu26fSO9j0ktupkSTPKDGg5yZs+ZJ3KVZdTMRbZK72ydwty88LFVL6VqahlAN+TXqC17XJ3RJubQp",
-	"hxHrQP10SQ7pB5J0zV+OLv/z1bM8LRD7Z1vlill2haJbQNP49vXzp+TsfDD8Lv+tI13/ZnIcj2K2DvmM",
-	"PtV5hbViqdpsdXNb7WHE9FY4jsX52TxXpZRbFEM8tFitOZEsucLbcwLgxTErlQE8TNHMKZi35uM+LFmW",
-	"hzDxLVxj4ORKMb/96ec3ly9f/+fV62eXz15c/vzyxXeoYIowKFd5cwlVvX1ymRtMDa+VioIYGo4GD0GO",
-	"87tuBz7v33WcWYKlx0qp0vtH8diQJQ/yoEBiTkJxy2JAeeg6KejWXMtQLd3lHZd1tn1jvtRgr5iXKm8w",
-	"+ZpBJnz7W8wCgvIokyeu+VlI/tdZzyIMJPmJhStDWCrJfz757dc++TmRphzKYAiKFZNEkbh8/xXRzaxp",
-	"+1REc774jRY6eNd4F+sQYP0BmEVM5zSiPbRfmkCGuVq53lFPbgdCd7rwtw48VyQSZNgcf+2rQP3EnBd5",
-	"dc08Ce6/sA2qIhd64/obutK6Jx6GQmw+e+ihMNXaxBw0/nnLMNJCmLrpwv6LYX901h9sR68JfEZ6bLJb",
-	"NNR7nAaF6lD1p23XGhRmekaX/ww5VqGuhUwWMZP4mRVbiXhTLEOFh7dFFrxEuBn1B/UkKGnYZpyuS1lN",
-	"JrOgmt3bKaDvFpU5l06dm1mXauUr5/OLxzL6LcrPzMb8a0N+bn5AgfBixq8Sush/O6QJk0k97xUIX15N",
-	"NrZTd2enXN4EdJ6nMU82ACGtrRAlACvia5Onr9/+ePXk7eVPV5cvf3n2YgIKJc0sOEgI076jvulqCFIM",
-	"4nLZApdJAgHUtQjDymBeYVjt1BWo6+TcYGBu3kaZK+wJuWGxMjEDMgs5pJMp/pnzmQEjLzhZf3zxBu48",
-	"uPYlWQjhdjYwsE1LQAXWIz590miJSjRU0XMrKcGj1zWuOzj0LagLb91vL3f5sOIswIbw6mkBkwAdDhku",
-	"aPaj81HMndi9UyuoGwRoOHzwgSIojgEdidNIKrZANPu5QZp5H/3tbzrRTP7tb1BvCCP8TWk0f3MYyLKD",
-	"orYmgNL/Fywhk0/vO1jh+L4zJu/6/f6HOyhJVRyY6PIw+DAk57yPbNA54y0H8VtqtO8+eRLpeDG2wGBh",
-	"KHFtkDSp9HT00+qcn8SggOtsSVQgILiR2QBQG7niCRSRoXsXh5JQfpknzSuoaUMHMV+zkEdMkUm/l/mE",
-	"k2Us0sUyQzvzUQ7YRDukyBMzCJfvoxsacggVOYjaXUIXVK3HuKK1PskTkohUWYVogHGJQGvZqqitUtTB",
-	"yRiUKJqoBeLCyLM4FjHml06gYh/dLkfrWExDtvpXpaBP0C49Pzl99F2fTJh6ZYIqv0yUZk9mImAX+hc5",
-	"gV2Serp6IDIXaRR030cEGUAD4QMmv9ZyCI802+oSOjIVwaYPs4ShrJkMkiUik2eXdDHpE0C+5eCQn/w8",
-	"7/2mbOVJN+vvwiU6gIABeAEmZamr1W1VdESmLLllLCLfngxHWYsRtfSf570XImL6E1Cpi+eARvKWxZIc",
-	"D05gwpP/6D1XDNEzkWH7sFyLSDK9W87ezHXnCDVOl0yeLNjEeARFFEgieTTT4hUQKTDEbLuFuMgLiQ3m",
-	"YiaxNKXj6401UhMhlAELG386OMZJB/HmKk6j75W2qSeMvArpBM4Jm0LPEsVn+OLvNI54tBiT0fn5hCwx",
-	"PZfMaBxvCA1uOMycWjWeRgRYBV622Fv/P3vf/ty2ra37r2A0dybtXEZ2Eu/uqTydO86jbe7JwztOu/ed",
-	"rd4QEiEJxxSgTYBWNBn/72ewFsCHTFmUYsmv9VMbmSBBkPzWA+v7FnA+cUz8r6deGvjp2yQ+9h9wqscg",
-	"EeQC7IpZggeH30BZ/wzaWakcCmUKmXBnJ2d8OBFPn4Pzkmeph2HTOziYz+ddDn/u6mx84Meag3dvX735",
-	"cPYGxlxGHSttWSFU2VzsVNzEDrqGqKmo+Ex2ep0X3cPuCxfGcTsB3+GAz+TBxXPYpTyoemljYZulflGz",
-	"Ceu9axpTs0yH1wh27bvsTAP9eLBgMgH4xBeL8YHDyp8PD9l/yZfsBz5wcdZP0WGFLfujW+qj5897faV4",
-	"luk5vFb4uY5k6jwGWNyC0Ps26fQ6pzpNX5V+1IxnfCrwjv7d7P+Vhxy8KVVNOpfR2sPPgjRKi2PfjtwH",
-	"C99rm8PfSxW+2M7lX6D1Dd8rPJjnh4e+YtQF6VhnVyLmf9fZ7r7IAjIiq1zgcOiBs2XF6l3W+ptc5zov",
-	"DWuQKQhNcwrDm8qL2ra+/1bdlU7GKzdw/VEHJ1hZ7HB33aFwzGXUWQbCdePg6PIZuJt6cXi0wjsKIC5D",
-	"oYrXIUWtOPf61xC76yZ0hE+xaQ7F0z54yZOgTQ5Dnq0f8ocK9ZIiwUEv1g/6VWcDmSQC9EiPnj9fP+Kd",
-	"nEr75utQiMRf5/nP60d91vo9Vwt/T8aN+1ubdXjrDLPiKQ540WoVLrjEfN9lVTGgc1LTtOBBC8P5w3xs",
-	"YAMqzb92/nKjGrHx4FuoZUmUuTwQF0EC3sX5DS8INLjCo9zl3MfyBOwPRjZSq6e+K1OKPWLCxu0Ppw5P",
-	"ExSXgTL+eCyUyOQwdk5AaLEWF/Jz4StzZlb1FVyzx+JigWJfgoYH4MERi+G/sZfoh7ZgEYud74THg6+L",
-	"lk+qiMVF6Wu58HElQdZXocL9uMigwe0EdXv/g89bdtlH8E8hsvCylINQ6qkzOfZl85511MN6ulSrsQnR",
-	"hX8cfVXtiAGJb3BOYBncLQPw4ApBkZHPm2Km3Cv+hb3052CYfJQ6xaxw1/l/boLi6yzloEQGs+4rdzrv",
-	"A4WK/y47Cb2bDsPTR/fH+83upvhwKGbgIuMefah+EiijjKQCcLyabN2ZUAnMaGND58H69YezU24n3sLA",
-	"J/lSJ4sdGhec7maWJYyp5VKca3h5xS4+b/781F0HXDQs14/4oO2vLnaBAc9etMLadzxDS3n07G9tbsTk",
-	"sxl4bO9FIvnnxUw8WHvgk2ie+lQktP79l/POKumff//lvo7SfHwSboUgdAi4Uqnn2tqKFFs3q13vz0Fo",
-	"FHZ4St6XsypGjlWZbgl+1Qr/+EN5re8Fjofk+FaWZTOAqg28bCpqCnJb3kBBehisATy4qd+1IR/4PkMy",
-	"gWQJkuUXcVP42OB0XguUQ255qscos5E0bR74jr9ezNkXtnTZCUsEpJSMe+lhKwL9tTHUh1UTwM5bY7k6",
-	"V3qu3E321RGk3RpB99TfwKty/gS+Jfg2LM9mINx4AgJjAuNHD8bhyyglCm8MlUMX8YNvDg8vD77Bt/VF",
-	"JpcrwflTocQ4WFSiYa/FWMo1h/xETb/RReMiHZW7Fs4X77J/+pw+btO5UyPhruiWHGGI7lbNBNnMdAEh",
-	"dyUVUbt+mU3xm1ogHR25awpuoTwVN5YmOs8w2+Bz29Iwns75wmASpmIuoKZ/PpHDSaELMOULNhDFzLuw",
-	"DQGLGpI0SW3LImzELhV1uWvC1d3KpfLc5yTciNAUpMuODn/uXenkjgrJuFk7kSYkhfwe3Uhn7OhvS5s/",
-	"fnvHjzJ6KvBeRGpEX0llrODJsX9CeC/hSmEymOjwjdArxVWwcQL7jKjD2WWf/Cvm91QWXtaT/eBFa6dc",
-	"JX2VSiUixtkg03Mjsh8xu1KsyPJSrLDR/lp7MMzvpLGtjbh7IsXBK+zZE8Niv9hLpUWHo8HgcPD34YvB",
-	"4ein0d+ed6KOdEP/kwvQCfU7UnCWznKKpWqBZ9w6COv0Ov//34dPf+ZPR399e/bT5f9qEuV4SGEhfqkb",
-	"uiOhfKDRC/mgQ89wcjTuuaNx2MJleMOzdBGwhbyT5XxaYe102Cbc3h8pWRTXh4crRNA2TqVV5MEonqui",
-	"Zm1hNoTO+lCK4SiGI5Ss4NWNRW/fnNt2eS1OVqERdi9zA8kz2I1G8UfnaDeDZq9SYietYbFM4giLFAsB",
-	"OxD0mYlhkaHrq4YUHYYLsf9L7KKkcgYVjRnYqTbs6PCoVKeE+kxsOj73xWkTbo5DX0sMx6oX9qV4CsuK",
-	"qwm/1XFDcPZ2bwLCtT4vZuIBmo2K23xj7jYZDDIYj8+t9h8EwjagZRuzMeDDc9TrW2kToBrcV/8W2D6R",
-	"7gfgprlrjCQUjPs0GDv7xzso3+WWD7gRPUTi+IowDl49LkQuVNJXV4/yzfBiSMmZLntri9JqzCpNZzyr",
-	"bvrgXD3vtSxvZgMxlspEwQZAoZZPdfUVcotTno3hI3I2Z5bpoTDuUu5Id5+gfmzlVPRQsEJDfz6fqzTs",
-	"6PnPUFmP3JO6tYJszYVgz9j7UGnEpOqrF4dFuk0alkgz1EqJIbT3eYW35m1o6tc/foVg/BS5fb7dYfjx",
-	"tRwLY+Mm2/WbsC/xeW9qt77DRFyopIt0txd1PpV/SZCDzF50qvhfEJMHUmF7m+WU02WzUC5qFVdwvb4s",
-	"6/DXH+0Pvowqw81MG2lbYHhxjnLEzViCB4Xd9waFq1y7ZdT9zM8F9Cf1H1UAWP9DgFjfUKK5XvSkJP1g",
-	"Fl6JKMBqIdvBTpHOgvDuRpRtrbATONZxMavHwk5EFlV8cXALwvHQ7i0RXwF7HJJ7FkyFEYSCewiSU4RQ",
-	"rlj8/uRfXz69ef/xz5N3ZzEyqQx2yA6SBe5qUjkfeqLzrOx2DzWk6suEmwlyA3maFu63Kebs9Ry4BRY6",
-	"bCfo3IqIKSGwRrZ6IjR07t+FiA2IsBQLc+xCAoBft5RI+QIg531V1lXBCkFTL6nVl5lO5XBR9I6Fll7l",
-	"ElSFvBrg9WQ2Sxcv4Wlviq+vs8WnXLVx1kNXR+j/1fp4FF5pF28AF+3XTE+3ix12XVYKC1xAXOuoYWlY",
-	"i+LSw93egHHHbjx/P+qK9TvBbUzYyMNXGjlVflfOeH2MimH03Kl1digcRibsylZAixLb98JOdPJB25M0",
-	"1XPRfg/hlVajVCIN/+hZi0DnzPJUUK3wjZv/Kj172fwD4DPjzBWvmWRvvpGqWPELij6M4BisJd/V2XT/",
-	"9OY0Tt1yVrkaBmIgZ7GOQ4QWsfidVOc9lon0l35Hia+234lZCrRMn7ZzP7IZEB3ifz39rC1Pn4IeQtxX",
-	"vuJCYbNjH0rN+FiqcZPpeyeN3ZqGVybF/gF71C3Mzg6Ze0VBWStrmSuHjkHmpP0IzA+t9wuw22irefvl",
-	"/1OKebuSBPdutjjw42hkhL3DiUR/5+4dXDKo7fpk+/zIskT0ihgzfLVb5w/dd7nuUDjm+02uO0Hlu143",
-	"Gg7FIyngvB22onuJaw2Eg+UIP/0FgiwYSNYxGJW8XxXZvl1FIKcpV79zM9lBNLHr4Gb/0Yp/HF5lvb27",
-	"vzzuFuOVAh83nXwTgr7OFizLVa8uhgHB+VznacIGwkvKJ3chXnmOcHbXV/VV44ptslH1zuverjVM4bjL",
-	"iCLIexRBUky4p5gQP8Wy0r3ZhlfDv4Nvvn4ek44Nmr0h8JvqRMTsB1AV1In4JVdebyr+sVbnnQp+EYRz",
-	"MESEmnZrlpsTBHWWmswVVK3biVB9pRXUVcCoIFIViioKqauun43OZhOu4uLA6oy0Shc9X48/FpYdHR7B",
-	"nK4Ua5i+yjBCOsb6dJ4aXYjb+2kG1aMavx5tCDfLfC6MXbs+pwtJ3kxbMbSgjpSJUW6E6auBttCYeaov",
-	"oLa9FB3yVetBDaueB28KhjFo29YR26F79fZ1u+qR9pUjOhGtwtg7k96+3RD1Zqx9rfij1tyC0rsPP737",
-	"mI3r6wq0M52xkc6cNVljbKOQXb1SDbEtRp+Yj6MNAHdpqyaIwAzEkOdG+C0arwf+xPjyEQNcMSPAcnut",
-	"e+8IiNFIDD1TTibLrTpWNM+6WEEEEpVUahWcNuf4+NVsm4C8H1WKN47cJIJGGcV9ZhR/awOQs1CjskTe",
-	"/fUV+/uLn3/qYa+GQqcWC7pRi/hcLCJPqMVaFJRgiLwaayZmKR+KxlJqd9FtIfhXnQ3FLacrb9yfvst+",
-	"8p4ypae4VpuibTmsOh94FZ/Cy/2/b39uDyWHW48/RtYXa5V9Z7fMQVLIQhUplH38rgDpfQl4LYx+3iT4",
-	"jFQtz5sZ6GQRTHhZWg+SlUXLQ5RbcP6Bp3kZyxdd9g7Mv/vblM8KP6AmMC++ukgIMnd9VeeJcXAfnhgv",
-	"4F+wtnBGRVG9gyAXC54LMXN/lllo6Dfw6sOx77fhq+TLjhwzbqGItK84q/RowythTW0quBEJin0UgDfN",
-	"jaeeNfk0f0DLZXJqyKmp2l18Kza3vsU4ch3IdSDXgVyHHboOiDUbb1weeHHslUWsb/hwEjpSBjZKQyde",
-	"ab3EU+ijykMnVY0YUVLTfwxNn6AxXrS6qyY0tgndfcO+ZUEyB4YfyEAmoe0oUkXwH6Wj0mTn3+Bdb2vo",
-	"2xnZU6TmtK6KvaUUKayF8mUhra1EfVSjpRDlIVunS8kyPI4059lEzz0siBJxqhUCT0LrB9/gdJRhJ+kN",
-	"QG4D3cMHDXtvvWrTLkBve6k8QlNCU0LT3aJpodlWL77aHFG9gMRK/Pynzs5NaPhew01p2BhI0lZr34Qv",
-	"vpBi/gtui8sLEUNXvtRovwdVRUrfuiy03ZsvdYIE5pNXOh0s2Jwv4K6BnhymYdgPgNEmquollW38QX3D",
-	"/BgtyyHh/OIuO8shPTfjY2iRavoKQ+Fn0BCtnCnwmrUpDYcBs/DspyAhYSdiCh1ypnzBJvxCsJGYi6x+",
-	"syowxiJoYeEZ5s428L4Cllh8lRHWrB7h3d3f/bPbjQHwZ29bRhCwojWf6VWeGZ3tE9LDFM029KQw+Mx/",
-	"nC1pSsUrcB94SoTyt4Lyn5oxkZfeKLbzZCOZGdsW2cvWNgffiv//sqbG+YP2VU3LrfeD1lxjsl3hX4v2",
-	"EztCpOL87QXYdpAdf1C8q3tdu0WZa8pcU53uNblkr4tUquzo0WjL/ehGw1AIkPIU2jQ0qvGQaSDTQKaB",
-	"TANtaj5ihR4wAjVTZPXme5y+W9zBt7J8aE088ydPc2FKCTyFKSQ9V74VsNfM84I9cSYsl+oXm+UClH0W",
-	"UEUVsVy5IY3RzyeRSvWfXJrJKU5vV7uQy53W2po6KCV7zxUfi5bSc24NyIjeGyP60b2a4eVrb0mXhjWa",
-	"U//FkTklc0qR1jUG7jd5IVg+q/LVOZsi5jprYzalRN5RW3I/yIK7B8R7TxusdDAk1uDd3Rrwb6Pf5Q1j",
-	"Qbu5UquiEl90D36t2ZBdeCb83uxYXgjl3vCJOa4zDYMQP4cKGl460vi2VIEOHWnOEjkCKrUtq1uODn/u",
-	"qxjIBV+G3s7ELFepMIbFI50NRXxcaR/Ap6EaZqDtxJ2dSbuSwfhAvO/W3ANyvm+bVQAsH3jtMMzcwNQ0",
-	"Dt0FZfJm53iL/AcKcijIoZzhIwqpzgRSGtEHYUaqcer9AbPR1tXnQFf0YtpBpBvqdKF6C9oYgYXuMmfX",
-	"fSGGtOBQhUbWLNXKeTlYzFalJkaViSawQQY8Sl8LpjSrZB1Xdqwg/4X8l/36L9u5BeQRkEdAHgF5BLfV",
-	"56PIqz4xbJSnaTDj13kGDVuJ3h5+qUyx/bbi+jJJ9taaAkbGuuwH4hUdILmBjUmuK6m8YrbvXkKYrDjV",
-	"0ZAFpI2/R11iGcxJNUe/da0lapdjsFo2ymY6YzmIAxgmbc+ZPQu9H2eZAP2fqlaQi06NsBGm8Yep4Bk0",
-	"VQ/00yiIBmklvFJQX51YPZXDHhtqNcwzyN37Tlks0WDe3HBYDeRUQVi7uuiTjBeFoGvs1knxep/513kD",
-	"E9Y4+PKSjC4ZXQo7Key88eLVBiO/TRVr0VP/4JtdzMTlwbfwy07ZeZ/8RXZkhMPp3SvT1v6GMWSvKdgk",
-	"u0d2j4LNVsFmIXCx6xCzECtaoUOrsWtGJly8WY817URM690yeF/B8IJV0WU3HXCSiaOQ9AZUQvCJbRGQ",
-	"NgylcJTMMoWjFI7uIBwtda62CUJ1KgZSJQ6mDr5V/rXbGFSn4iVeZ1c2urwCmVyKKsl8kfmiqLJdVKlT",
-	"wbwRuD2hGLIQZCHIQpCFoACHApyaRdomyDGW29ys1Db+VWeYVgQl5Z4zWMDTqHbMn/NCh1jaiE24YQBn",
-	"/t86YyMuU2fZLJO2y2p6yfUO+AVf12p9vbDvGc57N/bvdsHb39rGEF6MawRyfNBbk/IJgu+lODo89JoA",
-	"egUY/LePsDARPLWTlUAAlI9MD4UxjCszF5nBbnPQZi8kOIYTMTxvzm/8JuzveIm9fU8bf0jXf0Hh9p2z",
-	"nsoL0d3iidZBvobp7+SFUMJUy/Mdqsqh8E8IldxXPqEzsJFssGAyQbF5ndsgqA6AnUoDoUZg9x2XJfcg",
-	"rt5jmUh/6XeU+Gr7nZilgifmquA6i//19LO2PH36SufKxiBED4fk04HI2ECM3Csx42Opxk2vwjtp7Du8",
-	"mU3xu7V0+sfRyAh7h8EeFsCtxDZK6zC4rb46vjf3QVzdnaDyZq0bDYfikWRgbsfAuBfYv2AV3PI/QAJE",
-	"mwb1Jtxbx7d4UwigPd3d4RE+lw0sZn3ULTJdPSJuNvEmxHydLViWq15DG6y5ztOEDQQbwg0nS5B6K3mN",
-	"5whgd3lFXzWu1iYZo3ca72etGQrHUZbpXmWZKG+0p7wRfoqhc1+TxS4DDcgPXbfN/UbZTIrQkcVnlVDP",
-	"Q6t0wewk0/l4guIhcM6qnDC04PJtocY5zxKRsFSeC8bVAo/hacSMZrOUwx4JdHZpCidew/y2cyaoO/k9",
-	"2ty4MYtU7+0NrS3n3NwFc04GhDayd2kAECuvMwCr9Xa3Q9gT83F0c3AJc2jbb+9+KPHeKKrBY7z3yrsF",
-	"NpP07p3O/vwm7PVQskJO99Ovr9jfX/z8U68uocsZCN8y2Bk8F4uI6cF/i6FXkgO5zyTy2nKeYdFlnzWo",
-	"23BUkmFWwzkjNp/I4YRNgJpRdpqGvRBnaTIWGqPmRrDTPz6vFM0lx/LBp71OcaU2g+By0C5Eab9/Xg8h",
-	"GVd31KkEiXx7KkG6I5HE+xLo1vgATSWwIJm6ijPpiwoSUN45DjI8oDDr3IURjkV+5DtUmlUJm/JZ4Ra4",
-	"oJ6z+USnImLi61DMMIUPmrPhBFAV4byJJ4YJZbOF9xmKGSVaYFmDgx+pFTsXYubbCIA3gRUQBUBNc2OZ",
-	"+Cqb01R/AGuUvIkH703gg97U/BWjyG6T3Sa7TXZ7R3YbcWaDLaCDiXTmeLGy8KxWz1vbMJeGjbUS15Xz",
-	"AoT87q+wK00C/Jpb1469yjPjLMz+coBhimabYrAw+Mw/45ZlYVm45n2oDKPyrltJ8BXvpd/kBfudBPCI",
-	"mBJzYfzWbBsoKXrbmoNvxf/vlE4N+EKt1Yktt5+tF3J2ydmlDej1TOqyyTnSqDfNH30nhZqsAlkFsgpk",
-	"FSgF8qjZ06UVAup064zIjXbGsQVKFPsNaMiALF1gyBNT0ZrkKik65xjLFxGkX4oaXAjWoBBXWhSEnEsj",
-	"1oZJ1IyADCQZSDKQFDbdux46m8ZPD6V/DtktYre2NllbyBUvj7u8JCtLVpbCUApD99A0p3U8ekvtcgBx",
-	"qKEAhZVk8MjgUVj5YLrl7CaYvG+dcsi6UfD5yNvlkEUmi0wh6ONrlNM+8LyVFjlomakLAkWSZLfIblEk",
-	"ebc75NxGaScZBzIOZBzIOFBQQ81xqs1xrg1spsJmcri6wcIHzay7IoQqsGjYZgHCJ574PxYpTMZTo5k/",
-	"KZZkKj4t2uaYXln++Wuaf2V6hGnJlBvLZjpNRQLSqX3lG0902Qn22cmwb8P7N58/vX119uXk9etP0HXH",
-	"TsQUrx/hERa7Vgx8xaj754XI3HeP2VTfyIMdHR4xN2wFR/e9X5i1EG3FV3swS7msgnOn1xk5yPkSCKfs",
-	"6HmnCr6erGpsBojWDLR+HbvbY89+Xu5rGnz4ZQzp79NMT4WdiNwwt25spLMptyu7f5TUyQfSAeRDeUOP",
-	"twtIsQjbdgIpSUwtad/le0QdQYgyvqOOIKr6bQc8q/y4rjPI9tQ82sLaLU5t3CHk6shbFDiqoOXmN0Dd",
-	"Qva5stQ1hMJv6hpyt7qGqIpZbrTq9UBlbQeRE5aIkVQSxBXrbURQ9js30FoyE6PcCKz+YUeHPxfRLMQz",
-	"euQLhHKVCmNYPORmyBPxi7MtMbP8HCqQMB2dpkyPQAZyGgIxA1G5nk7lNe1FtvdI7pN24ytcOepGchsW",
-	"j7qS0ObhI+9KstbArO5Osj1A32yHkvvRdGQn4FU8KWpAQsmmPTYgaYEau29Esqp9yONwHB+z6HdV52uj",
-	"dh0NA3fRSuTm5veQMnckUU4OOhVw3IPWIm2sO7UYqbQYIY/j0XgcG7cauTqSbDrZdLLpZNP31XZkmz2k",
-	"3bYgKSCF2pBQGxJqQ3Kf2pAUOLGyFckVaNEzofhMdsN3smo/4eNMqJPTt//37OOHzvd8gP7k7pqdXudF",
-	"97D7olP7uHiSwAY4T08zNwsr3VWcJ1Z8QJh9XPUF+ZkWwNe92bLlzxNpavuSfkmay5TD8i74NG2xvP/v",
-	"5P27zZY3nLisLveX7DFc3I1Ly/e9fv6em9dvlnJ4e0J15FJRlBc0UdpOpBp32QlW8KP+s7gQ2SKUUOCO",
-	"RVh248vRrM6Hk9AcW6pZbiFIldYA5cCUVWs8SUQShW+tr37AlPhggbHtjxAQY8I8OS7rNgreAVRVeCIf",
-	"zwQbZzqfiaTLYneLXybcTGL8foHl4A/tMc4G2MjbW28XmPeVL1N3P2iVLhi8ESJxN5IKmL6/VG3Dxs2h",
-	"MTHvFnlTK7//MO+lW4jCjLQOkZaG3WKAB+vcfuL+8MaP1L00VApBURlFZRt5Tu6TCpBasTleGKu0Ocvt",
-	"DB4Ix+iKYvPmXKNi6J/InGsTuT0cftKVBdyWp3RVo7tlfHhVHJWISxRk7oq41PC2VWCzCSjXUZm+X5ye",
-	"KE37gbaNqU2rz3C7Pvcy0G5/Q0R5us2VJgoUhVVEgbpbFKirDsJa/2BFiPWQ2FHf7+QQS+phsqR2biSJ",
-	"NUWsqUfOmtrCJq3mUX0/lD9GPtVeYO7qcyaiFSXH9ki02gpobo969bi80sdcEN3UmXMjqtM1J9gFJWt3",
-	"833ImUcq76bogAoJ7gFlazs/gUhcFRIX+S6P1nfZmNS1+gzkDZA3QN4AeQO3Rfa64d2ym+KBoWx/fCHF",
-	"/BesG5cXImbSomY/ZhdslZxUJ54AzoSpPTF9BZX0TCvGVVmAP1iwOV849wE6jRYTMuwH7DsQFRt6Uf2U",
-	"/nLSskTMhHI+iPoxwvYAvpjS9FWMU4/Bq9GKTfScTd0E4nDauMvOcvTI+FgwOBMi5bPo8PCwcnuwS6hN",
-	"iagmYs9+Yu/ly3IDUWd99ezwEEZ66kCY5oRjvSfPRNJzP0z5gk34hWAjMRdZfR1VKBeNmLgQiil4LtCP",
-	"ACtE46vVoM3MvSt2YrcMPn/2P6WYE+GPCH+Ubt4/4e+qQVnJ/NvCvBjLbb669v2tNSwRxnnToY+KR+6p",
-	"dhOAWEH5mSCiFZhclG4AKg61GslsKhLA9LbodobT2w243dLG2fLNtQ8Sro5shBt8pltjDeHHfcQPfCUw",
-	"c3OtD+q/+DW4kBuOL0wjLLwKnzZgVZZX6qZ45r71XFnnNOqxcH5gBTGgbAvQoseMsM5j5AEpotCuyjle",
-	"TKTYHZ8NueWpHreFjD9g5g8TMfDetgCMMLARL+BZE1w8Krj4J+RzCxPtPuFmV4Nbn/v15r+VuwENS1ei",
-	"x/PDQ6aVz2dDozQXq6aaJyJhP0jFpjoRbJjlSa8o7IS0d+jeVun15sPjCnc6uxDJj5h+hlR1IFyLvhpx",
-	"mYqEDSdieH7se9g9BXK1bzKHrpdWVqpcILNb5xbI1jgBqD3lycJTwWc68yFhCLBHOvsFaOWxz6ojbRvy",
-	"+cVtQUjec2inecIGPOVqKDLosAdJdWP1jBmBXfyQpD4QQ56bkOszzN3KCkT8BIt/BQCbwhJ8/2oxrdVs",
-	"IPxNjnQW9hh6UCnrDzR4K7Bo4GeUygQw207Uke4i/8kFRKbuEXR6nZHOalIFQuVTeI9gzF/RknZB1Pn6",
-	"dKyfLgsa7DNUdAvZHm3d8VIJ0+iYwcmgJSO8w9tW9fjPfhfSZNre6A1/0BZfo2P8zivfXmjd6P5utOpe",
-	"KyZRXmSVgETo5P/FvSoPhcf7yd/UZ7inx9susLoO2zJxq+don7PBMQxeKuLfkhO2I/5t/UWrgNwSrK1j",
-	"3dZeciLc3omN7uoz2Zhr2zj4Fre36yi61W0QuXb/60uUWiopIErt3aLU1mz+dSb/anjTgkPrjsPIJQw1",
-	"TaTZVfxYPLHvrV9K3vkfRpmeQi6gyB1hpWJfVWmz7BSyFqCzBynho8MjHGonQjGteuzXNP8KZYOGzcv8",
-	"w2rC7Xf5N8S1fZhc2x3ZTGLYEsP2kTNsW5uo1bza70Lsx0ip3SGa1R4ncWgpwbVHDu0GUHJ7zNlH414+",
-	"ZuJJ9SFvyj9tHrsLquxNz/Lh5QyJCEMuPRFh7gEtdhPTT2TYChmW3JFH5o5sTIFtHEymnkw9mXoy9fvl",
-	"vH7vdtZumx1WEYb6HRL9kfgI94n+WMOWlczHa5HGHHxzP18+sMrgzauCl5JDk8fV2Cfc/fdWEW9aQewj",
-	"yO/aeKEyYsLOdmXElbetAR/blxHvBVyo7HinSLd1yfFdKjfeYvpUZry/daXyYsreUHnx3SwvXuEANMVG",
-	"D6k1z15dGKosftiVxTdkJqmimCqKqaL4Oqu0vo54L3j+mOuObxDrwpOlUmNKgt1CqfHq1NetFxiTV0oV",
-	"QFeQd9sy3/0UIn/v7B5OFpGqkcjzp2qke1R4vNoRoHLjhnJjck7IObliO7cuTb5LZcnkAJADQA7AoypH",
-	"3nT7az9lyNuWIG9jaalsmcqWKet4m2XLayuWS0QKb/gq9ImH8NnFVYHyicgwNJm58To3RdsrkRw3lyYP",
-	"eZaBILldXWAcprIpRv2XVMk/QPS7FTi1PvRkaNs5yWdSDVvtb/+hrEwJHAkcCRx3XZfsX5SVSBi8riUc",
-	"PPgW/nc1cePNhcgWlS26AoGjQKWAHnsuTOuyV751AkeGRahRCjQPd2SsgcQQ93y3wNAAgpf9+9xh0OGv",
-	"r0r0LfscupOnzpc/Do39alSQTDRnYX6rvK6bO4Y4cGeMjv0j2WthuYPnDUL2pYHXghbRMAjubh7uPqry",
-	"DSt6loaGLRvhnbuc1Rm8lYGrUX+b30OhJHeQunTNOhxBvaU0TCtxjDKricQeM5AQRjVWabzma8JylfiM",
-	"VpanyCV5/ebdm89vun0Vn0uVeJyUSbyUJTc2k0OAYKuhPCJMostOU66g4M3NjytWQB+L/Y3G7kLxwSzl",
-	"Km6Cx0942N4gkngpu8rF4mP0mLNJRrY+8HJ/CeSXvnjDHdt+xvVRDd2AcC8JOt3Bd5Fkiy+hkV4G46g4",
-	"lDLElCG+yQzxKXQsL00TfH08TSM24MNzZ7gmeu6+wAWbi6yaPw5W/FqbfSEyu6HJxv6ZMNJUNpJqhhss",
-	"Lgqlp9yKLBzTcwdBg/RqACTdNewkE+LpnC/6CmqBIl/HNljg/0R+Z3mw8P+jR76KbbDwO8kyMRjswI66",
-	"MO6/E/dn998uO6nNxfM6kJ4Be9DAbOfQ9dd9FhFQQWK80y/hVx9OKR1OIw2b8kSU9JBZJkYiiyGdll5g",
-	"1ootR31lI/a+Knwg364QV7ja2J7NM21FGR8ukLWCeNxlrwvf6epIzw+EIK/mMeEG/pLLdOyXKCwgbOwX",
-	"L/QS9TCczp26XDa/rjKrtM3HODXPTNxX+FbUGul3Gbz8GIkqt97+/XI391n7fzDj/sPTSpt6bqEpYwSN",
-	"B0sfzYSnFjOr+yo+GLjbiSOvbFBG9Et+nsmHk+pZuL3ewXOXIP/uvvt3+BQ3d+/q4+6/d4cfHHl35N2R",
-	"d7cv7w6/Oth7K8zICv9Np2Igob3ug2kXqlPxMtzSI+4WWi7D1jI/5Slab4bpVLDwQlFymZLLu9pLq75n",
-	"1VqCKp6tFfipvN/UJvRu+M3lI9lcsqdh7G2W21bRc5ubIO2efa8uKfhQwEMKPndMwadi6Vcb+uVY5kGJ",
-	"+HyHm0KaPA9Uk2cX5o+UeUiZ57Er87SyNtcI9HwHVj9KvZ1d4Vj1QZLyDqWm9qm80xJDblGA55F4lI+a",
-	"sl4+441Fa5qG7kRV50bn+NByfUSwJw+eNtjvg8JOW4NPQjtVoR1yQh6TE7K5dE7DWDLxZOLJxJOJ36uG",
-	"zvYbUDuW0SmxhZp5kvADCT/cK1WcCqqsVsa5ijHGcpuvLtX9Xc/ZlKtFuZvNM+GCC2BHucEiQqoz+BkF",
-	"lcZUSnzLWv3Y/fwLjIrd3/JsLNRw0WMjLlORRMzIVCgb9dVATKRKIparc6XnKkK+TcRmmR5nwhi4y0Sk",
-	"8kIA13Oo1UhmU5F0WezPnwp+IUw5cVCbUAkb6hzkJHzW2/Cp6LKTvvIHFnCJc0FVCpheKBeWEF0NtPUL",
-	"4JlDUK6cK3fb/s9Y28zi4hnHoKOhL9x07EQU1/RPc8IvhH+uYUTk6wN8LTTym7RKF8eV037xjKygtDGU",
-	"Xywfx8yIVAxt7cm4yM2IvkqEcU5vweWCumgkxa2wDmf4omxqEd6oC5lp5QxRK5UhmHK78ONV+LWVzcmV",
-	"c03/xPvdYAR6wE27KOFdLBiFAcB78ISW1pxJNcutqSmp2Emm8/EEqHIlcxI+rYJtB6+YLwwpz+Iu4F71",
-	"fCYy4zyluOc5cSXtrAAHKBSBwhLGx1yqLntVe+/mosK6M1K5KD8TLBUj676aYyj8n+oLnrr3JC4+u5hx",
-	"ywbC2MiPUtpOpBqHrxE5hUeHR2weEMI7MExplmo1FhmbcFOjAjrj581wp3f0POpIt97/AT2rqKP41NlR",
-	"f2tfpHtVS+s80tmU206vI5X96agTdaZSyWk+7fSeFSZYKivGInO4uvxQP9aemlSwI1asfPjWjXAviUe3",
-	"oZ5OuTmuPQm3SM4Fi8tZxrW76ni4Q4TpNN8iXK52d1P+9Z1QYzvp9J4fHhY3ZGzmY8jl+3lZoO9ggdPH",
-	"Os+pNhaxNxAMa7MLV26clc5sbVKFQ9WRiTuLcqv9b/wHnuivxpmuwwFAm4fDngDvyUNo+2i/PqrRaUT7",
-	"TcwIcjZv3tnENy8w0EfucVacSe85ohtpgRndivHlfbnCwsmMGTHMhDU3zwXrq5IMtoLehZzuu0Dsgpl8",
-	"cDjb9mBvxu8w7sE0t+WLYSalZfSMbyABIQHhTlJ7PJlKtSK1BwwyG3Ak4KP/oUoau/rWcmXmFScYgTDy",
-	"22XSeKg0Ez1X6Lv3Siz2yiXSGnb2+8nT53/7yYcFJzgZB9wu4u+reKbTNGYZIuNEsF/T/CsTKplp6bXM",
-	"3Fli7/t+kV6MbA7pRG7AV2fc1ArbQQ8Fpu9CGZ4aDcDcV2I6swtfOYR7EFj4G0KMYxajjAc7CM42ZDf/",
-	"z1Qn4hedzSZcxW52q5R0sZYfH8bueHYPb/cMbcamNLj6qFvcMftDSWNykXiz0PoG3tZGfQ8FLqrIluKn",
-	"+rBJcW93sd6eFHdcATyfUosBtmKiy9HeJtHlbtelKehy1lvZK15NGfWt5ca9tVXmG+igScNmmR4KU1HH",
-	"ch7HYIHpSjuBxKm0E6kQbLVKnGfjPJkiRR9O6VP91ZS65xtJs0ITS59v6UA8qnqe/cWImzok14aBRDYj",
-	"stnjwWpEs+uwOmrOyn0o83Au/PMebfP2327B8j5Qy24epu49jwzBlkhk9xk9kGPW1s07yDRs6q3U4m1I",
-	"aikxb5HY6rLT0GjJbwdA+gl3UvWFyFI+i/2mccSM7iufjJIgKTvkygXqU32B1e2V6ldwJv2uQXxo4sgX",
-	"yPnYE06TCn6OO/JiwYRKglfa6D3CEpD3eDfyWfg0NsXlYtStVoC7Odx0eqXA5eOlj6+eZCkkRiAWmwOr",
-	"I8FMGNWJk39NdeK3Zo/lReHLe017/H5XWWdfwlfZe7/ivIeqt71BW1Fm1xrVyhHNZS4iuxDZExMKFrtb",
-	"PLn6U6gtur96IbYPV6vWOojsQg6FX/H5RPOpXFns4OY70WkisnA+vx2XeW+FDUVm5cgtdKHv761lBJGY",
-	"+DqT2QKrSq1hM5FNpcGiPlCXch43TLHckIDcl4/gGNIAQpHqVCcCK9IEyPtf8FQmbJiJRCgreXrMjg6f",
-	"VerwnIPA5pMFuFESeXowpskZ+udEn0zfbuwH3VIM9xZu2UJJ/kyn6doBpzpNy0HtbXQ5pPF1HvI0FdnW",
-	"8R8ZzXsaiLl3rsT96FsnEzxZYQjCOxQQAt+ZZlBavs7V0wJc4KeZZ2mn1zmA786f60r3x6I0AKIjqEj2",
-	"ifUnBqsHPgIM6Awy8ob9EJponwn7Vs1ye5rpC5k4iLKLmWBvvuI6nuGkf+yWNaWjNP+6osS6LN6v1KD1",
-	"GDdGjqGm3ETMxYaZdBBX6anSZVDMKxWgHxtmeVK5Yjjtqqtyy1M9dhctH/GSqJ+PN3EmIrn+erOU25HO",
-	"pl/K0zVc+gOfCjPjQ1GREly+LDRtYVYH8fTrrqrC+Zou5kvH6sLH33GxGrWk4XK5sXrKzqVCejiWsfdc",
-	"FA6QCeYJiwErN7/mkv6N++JesFXPsrqUesQWOs+KDtLwZra8SNP5zyY8EwkzwlpYvRH2PGJ1VsfUs/qN",
-	"pzZcf72UL5pfzNOUKxOxQdnyxivvR6HFDn4AvuXRmg/Ai/Y3r5kp6j7DnfTwK48YGGJguAANIZBj8mzd",
-	"Ovpq0YYLYk8dt3ZGqnFaZRHNhJ6l2KVpJmcilcrd7kAYmaCagZ3rAh61Gslxjq7J9XPx7vPVuRTsqp5/",
-	"F9GWmYhZOcWVds4R3rdfw+svFQibzQsNMgooycBgn3MkU3H9CQd8eJ7Pmt6PTA/cFKfCZnJoSt5QSSwp",
-	"i1dgBaJCe1Q2mprq0/OmxpmMr09Flml0WbAuBv6XonCqaLgF9wprDugNpH3Wbd8gqIp9aO/PnV5xkEmg",
-	"T5ZSt/cBIC4v/ycAAP//",
+	"7L0Lcxs3li/+VVC8W5XkLkmR1MMWVan/dRx7kk1iey1lsndjXxHsBkmMmg1Oo1sy1+Pv/i+cA6DR726K",
+	"spWEVVMTi/3C45yD8/ydjz1PrDciZGEse9OPPfaBrjcBg38/k5IvwzUL40sWxzxcwq+3NEgY3BrSecD8",
+	"3jSOEtbvCY9fx3TZm/Zux8PRcDQY9z596ve+o/5b9s+EyfhNJOYBW2fe4bOY8qA37U3IBi/LCxKvGFnw",
+	"SMZTcrQJaLwQ0fo6HebR6Ij7U3VXxAiXJBTE3EXsXeRdbxnRRUjf9Xr9HosiEamR0YD7NOYivMaf9CXZ",
+	"m/7uDKbLqzeChzFTL68ca+9T33n5OpExmTNCY7IWMiZnx8Rb0Yh6MYtk9oUBnbNAHsWMrnuf3vd7PJQx",
+	"DT2mrnlBItUTRz5bi4H+azAa9/q9NZOSLtmDr6qMaZzI3vRkNOr3Yh4H6pPfUZ/oDe/1e/F2o36kc5HE",
+	"03lAwxtNFLG3Mne59CA2LIL9wR2xH77mfm/a2wifhwvR6zsXblkkuQh7097Z8Hw46vV7YtOb9iSL08mp",
+	"sbKAeTEQAQtveSSArr/12S2sbMSohJc8/+Fvg/Hk+GRK9McIvJbwkMC96eBlEmTH7q1ouGQ4cOrFOKhk",
+	"49OY9fo9mEBxr254qC7o32Asm4CG1ysqV72pWuUIvqTXQ296bzru93zhJWvk23HprHFitxzX5+S437uj",
+	"UYh8/Pt7NZXn+rOZaeBv177ag/yIhzdP5VDLiKEn1mor9P0hXbPSKXoRozHzr2msKHI0ORuMxoPR5Gp0",
+	"PB2dTEenw7MnT89H4//u9Xs+Cxhw5yYSMdNruKCBZH132+Azt9WLinyjJhOxJe4DS3qf+j01Rrmhnt6l",
+	"DFHB0qutReFnfoaXbALu0ecigU9Pev1ewoeeCICc/tdk8fT0lAJplPAVfCgnKgvfdXZp0u9FImBzHvp6",
+	"pz6aad4OIkZ9tf3qGaSsFsvqbPRz2IqH3e6/7B622DVnK37mGdH3+4Hx/nyM9z7d7jdqghnGazXlY5yy",
+	"PdHDJAg+fXLI6FKfwc6L6RJ3ahEkHwZ4oIro6HY0PH06HDt005rOhPpDiQ1cRE+NDT7piXDBo7Va33G/",
+	"t6Aclnr8qZxm2K3elveV9MPDTRLnj/70hD8+UYqlelXJtsYRZQt+o6gQWMvSxMChCVdNDWiMSkrEPMY3",
+	"6pH5hJ7PR/Mn3vF8tDhbnCrFgaPCldvosd7o/9Z6kLolXQ6l8NWpKLnxq5VLIty8EqKaON9KdbsfWLAm",
+	"yWYZUZ8RXHuyEBGJWMCoZEZ/OUqVJjH/B/Ni/ehbvO0IqERuZczWVi0cpM9YxehX/NJL3GSXc+ysJLtl",
+	"EY+3iutBu/6U47j7bM1oMXd3ZlK9NZOSrdG0iUp0zKJbGlxL5onQl73p2QgHhoRXO8SKT45KPumzgN+y",
+	"SH9VMhbWSoyy0aZs/iuqkVnzy2Wxf9LeblLQWXYQLnhGmedLxIujg07aCoecdMgNQPNHQcWd1Ov5rT5V",
+	"oKncBH9FbiqfX7/nc6mXblQcNo04DbOa+TVXBPV7QbS972ffm85rQ+NVo2lj+SEzHocCJBrTtxWT7vfE",
+	"LYsirk42eBQPH1gjvR6wgmB6KbuMR8xvsNfBGA2U1IlX6sAkdyIJfGXZRmwtbpU0isSaTIiZOBELMEK1",
+	"isF84kyAvOttIuG/6/XJ3Yp7K7gTLSriC6bs0ZgoLWJKAiFulPXMY3LH4xV58/ryCkzasE9o6BPJQp/w",
+	"WBJrSPWJiMh/DV4GjMWDtzA6OXgZifVUDcZ3HASesw7XkV6IXtbyLjOelVVMQ5ozvv9US5Ra++epta/o",
+	"JuBejan/gkbB9i2K8VqKUrPR4p7cUZxNxDwR+czvkznzaCIZzhlXy94lWXSLaywJaBAwGXVVX6GhiFcs",
+	"IiJkhJK1gNWkSzE1C0HokvJQGfknJ0Q69MDU6K/NKZSlA7rhR7cTOEArvTF5depIv0oelZwvzlGdUtFO",
+	"E5ZizYDkCAtkfs51C31RuSK7bv8HdbA2bryZ4bu85HzXIwxeQWiglPBtjln118s8Y5XL2OojO89XsRRF",
+	"A6p4qjRpvV3UJXi3fiyUMaP+tVgY7xMskGQgvFrYf7nvaq9UUdLlHJ5owhxljBZXNRz3zQr0JmjnpQ/j",
+	"8PPPSsr96/kWVGEzi5jG3BvcRRwcaa1nEwl/wJJ0NgHdsqh8AkZXrpyIsg7NTI6VXqv/OP70Xk0LXg0H",
+	"v/kqnKovOQt8QzO1PJD58pS8y9iB73qESyLuQuaT+Za866029F0PJbuia3gdOb0gdBkxZn6nMVnTkC5Z",
+	"BNIhpjfMuVvpA3jnQkQe+1Zpbw5rLdTIrx0GK3OT7zTK7AZkFrytizu/bRlGfywruaP8gAO4VusG23g3",
+	"C7zC6t7JNnm/o+4fi5gGSrnH2SYfntuZOdN1HQH7dovd35+FOrMa/ItbeEtm5LciuGX+a21sfzTixzG6",
+	"e+gQcyV7SsrWVWZcOGicK6FzH+N/zWLq05ji9hhx7gp9WPMyS/tTjRugYPMrYl8zGdP1ppyg/rtnFu+V",
+	"4xQs33sahiI28aCPPcW4kbNqamReGsJoSyFlBFBBLZ9c16gIuLdFy56lMR3ntLbUQjcb19Ho+jHOT+fe",
+	"hJ0cL85H9MmYeb2UmF4J0NnKF8Pe9UZP/nkmblvDOQ+3NIbVWHh7bX0M2mu8s4XLNiz0Wehx11ecOve0",
+	"3FyxAGOieL+8Vm/53d73vt/g9HC8ry29zO4mHh/Pn4xGT54cny3OJ6dPx6ArAOcZsZN+STIvYvF1xBYY",
+	"z5MiiTwMdpaY6R6/TiJ1uK7ieCOnR0cyZgsaKrWChsMlj1fJfMhTxlYSlUZLFl+7ciP9urtcqcqYn/RE",
+	"TRklQ9G3jg9dK1MV6NBS4luGc/lyBKjF9oImQTzwWbgFMbaMmNR+ZndRYkbXA0lDfy4+ZF2LJyeMnrHJ",
+	"eHLsH3tPxg5LvhUB+85GBL7sLNMoRGbw3ojSp/On3ulT+uSEnvQwjNGb9m45u1P0lsBJpAXqhv8tEomS",
+	"TtGcekOaxCsR8f8BGQsD5Y7+j7c6Q7sdQC5Cdl3VcuGCiWjOfZ+FjeZeLG5YqHQpL+DKLvVYFPMF92gM",
+	"uQeQpkHmSZz6NTYsWvMYTN4pSSQDWx60LkpWfKmse5i2o8Ka0fR2SJx46EGm2uFxqh2+dEZcoR7+6LMw",
+	"huPWDfhoQwkGPPU4+fp0Pl6MvHPKJv7xk6cnZ9/kwz6KN7yIwdtoYJ5Vq/dhwyMmrTr4BE7v8dVoBF7u",
+	"kTWv8p9Qy0e3YAKJIMDIgVIQ0Gx73++thQ9BkijxU5LyeEqveCfMMvxVskYiKk1P0ZIPFf1Eop4/Nqb/",
+	"lOQ2/YIkIYU0J8JjTI8BHR+PeOs/86j0qF+wknh4nYA21+QerHLsfLkp7Gie/KgMt5AGtZvD9U0E1gkd",
+	"ToFYGucm+KgisqISvXng10tCX3EHpgQR7pPjxdgbDoeZ1cbX2tStzlxNQ5IdGxGel0QR8y/KP21W6dTN",
+	"cDJrQC5xIi+M3luxZFImzL8C/ipLvKgwPToF76UX8Y3OOOKh6yT9SpJLUEDuydtWrQmCQXGwxTC6vtfq",
+	"P/qobD+pBQ+XLNpEHI7Ip4sJPRl7T0DlQ1k17S0ieY371CkX5mfwA2W2Yte1fhMJP4FsCcJD8iKJxIYV",
+	"/U9NyQ86NgN61Kd+28SAurSHurBZMfci4gJNuIki811SIiqy69QS9NFy/hZWovs+lWQs/QW2YI+Lbley",
+	"JOHoQPaPjezfm93aMV/opDJfCN5amsfdKlEFX6RfU5KNsFsCFryRr3n84oPHmN8Qc3Y1JicUovSKutCO",
+	"DbqeT8b9J6MRmW9jJi+Isu/Ia50fRajnsU0s4aaz0cjROwI1wGumR7irNfEZB251u8kk1Vp+DTeR8NSQ",
+	"5gEjz0UYYzinQmv5hUVLBkT4d+szsDvSKklNvSNeCf+ViJ8Fgbhr3FwujWrIJVFsNhBhsNUxWp1cTWIB",
+	"RhU45aMklKjcPnvz4/Uvr79/8a22LszWrWEE16GIrymOYbft2+PQUsX7NN0cXCnySsTkmR1nxc68Sk1v",
+	"1wZs4SndJR203OeZc6Wkjk9wD0x75tKnvFztpADYmZYoAS3mu7dJZMZSPEb/dEv/3p1v8SDKf1KxuyJl",
+	"Hd2+zS1YyWFROeiS14j4pUjCxoPBFq1UCdRJphBISYSFem87eTDJi/OWn0uZ/SRldsXlL/W3q3hcxG8h",
+	"DyFbX8K8G1g1E4sTN/ANEZlDBv6d+qNoKO8YpGGagfSSkN5SHqhDAL70Ook9sWa/hjehuGt23OkPcB/e",
+	"r8N8aG+K9ZrHJjVpTbdkRW8ZWdHNhoXM1zlJCxHpO8nZYuyd09PJ4Ol87A9OvNGTwbk/YYNjejI/9c78",
+	"J+zpgmhjdsXVh7dkzhbq+1uRkIhtGI2dHChndwVO6jrBWeX2eA4UnT+fszOTdEvuVgyyhpw0qzsq9fDj",
+	"nadE1yJc6iQc5E9p5qWOEx4ubfpNxgPhOAovWXTLPUZ+dTazkpZe34XMf5Mqj3ZjdUwbA7a8N/29x9d0",
+	"yYYxXfbef3KDBenvqWZYiJoAu1ZpDMU3wN0BzfpE5lSy66zY2ldVVXlmn4lWLSORbPIJqKVpnGyx0HHd",
+	"sqwcdTL5SktEDyuM3YfXQkaFnsYCsx/MUuLuu2EgJ0OiqJ1/el+IZkE6IQ30dLCwARIMMXAI1pY6luSK",
+	"b3BobpHZ+WLijdm9S80gsu8uwchZgXEuAVaPWMJddrCjT8UatUK8s9SLts8QZKfTuiL6WJVjfY9Qn2si",
+	"f6oJOGb5Jx9+7BAt7KSsFbapptZs//Hix7UDO6956UJWV4odiP5LEv37ss0qqst17hXHp5OmHGifTcnL",
+	"S1Tp6rfDG0QQ1IYMnZhmIUTYGMfOxxCzL2sTbXAjhmmI0BrYvWwsAWZkMuNrVdU6r8qKSlJS7nhBvIDR",
+	"yMbQpuTNs6vnP5BKFwH5+K6sbPJdb0rwFHYUUpvPv4v74bFMZseQYWdDRtxkLBZhXpMmzuwSuClLFckJ",
+	"jQ3zMLWjTQLJJzvhkMV3IroZgMHOmex6cpqZlRyYZYM2w6wemfvSe3n9H+mavXfmV5S3xSF97G1EFPem",
+	"T0dPR5/eZ5an1CHuBiaKk6HZBb6CCe0jmPgK1+QN+H2I0Fk7ehdKFkwPE6y/6e/OQN87BkHqPcptnLdi",
+	"a6qVda5GAEH9jRLhauJam9g4PzlL+tFQha7mjdladnwXbslHQxDK3lkqUw0OeWOd/Y63vbd0o0tYU0Ki",
+	"UUS3mQpz56Uyjni4LLwzs1LFF7O1suwYag47cbKiicbA5QNv92GD22xwftf2GCQ9sPMfmp3f5yij5KCx",
+	"a55dClZcVb1kenBzIQJGQ3WO5OmvRMOvpIs01fW9+5qSVzQdif1mZULpZmWATS0dcPCSWxbFraqhDG2T",
+	"8YjUldsWnWPTjEP+FvzwU8IledcbPxlOhkpnDsWdW0FrP7aiJpan63LpXLIwJrEwT48yMYQIJtRUJLXf",
+	"b9s0BAhJ5FY54zdMkbSORt3WsFCHZf3UR+PREc46Y6A87u3a2WxR8ywjeccZ+vvHLrheEVswDE9E0nwD",
+	"5vK9JpYSA7178SOmdEO2Y/h/cqVRsFzXHvrsx03Ode2n/qzB1lwEMHWOf+aQb/kDeldTaanL4NZcI9Sd",
+	"LsbehM7PB2eLERucqP87pyfHgxM68s7ofOyNfDWYtYjYtYt1N+rnoe9svMCM8n3LIWn/PLiWqrDtpEcD",
+	"BpEryM2lSQgRMZ0Di1N56h8vRt6YDUbzczo4oadPB08XT9lg7E+84/kJPV2cjYp6SLJe00gtvGFNO7Aj",
+	"d+BTomfV76lvw63ZBXH5Q+YC7o+ANx6SOh71hqFilJbF3NMfky1qKcki/oxVLF2tvXQRql03mfl9/rqc",
+	"7DD34Qz6o25YjmyL6rwePvN5nN/eEpW65O5AJF0AQe3p2j5r1T0Na4M5+cdawzs4kXLmX2eCtDsbwkaK",
+	"5cY1OBue92qOvcIEv8VFed8JraJwFmaEX0zN/mSC0ynh1SPHplXxMqZRbIDf7KtGad1EJPzBGEI+LPIg",
+	"iD0e1SYQOy/fYFoIvJwGgS23L/lOhPtfePJ93w5RTdBcj5IwVNe7Sz5F7I0urk47v9um6hhaUyjsfWaz",
+	"2+6vWvDdN9CKX7VWJaL3IB0O0uFPJx3wmFUvOJS8VWlYZ61K3sZj75SN/HOkmvZLk58yfvD489bYXcY0",
+	"YPdC/VpRadw7U4Cqe3FFl5h0e0fe9U6OByM6nk+8Yz/jlJPqw7vWaOxxPNbrNHZqMN5EADkKPnViIVQq",
+	"HFAlIED5mPiBw/ZXVNqJvGHhaxLcKpa/zVo1rEkuHQYGUp0gdiCDhyOD92b58bgrxGwCCgBIJyu9UeJn",
+	"Gi2bZeJc+FsiFuR0cjI5H51izZeSM4F6PCLxiobkhPzCvyNfn4zPT45HJ3jPN33YG+gpAjVIImS2qn1N",
+	"t5BdPiUhggxhKjvKsxT0kYdkQ6NY9gmj3opQk/cuFiDyMJfeiNpYiGsYVKv8+sc/r1RkH2cCBTELY3Il",
+	"BPlZT7ZCYF8J8QsNtzpk0IB5KQRZ03BrJiIxhAGVZtT3IyaxfEwkMaEaagThPcgd5QjwkCCyJ2Tx+yla",
+	"CS3BKzEBFBoxKG+Akkbm5zZTDejaDGinM/SxzCqtgHRiPmoL1QaZ9jSyeit/DY2HqiHRkJI5o5EiXxgo",
+	"VAdiZFoXBz5zPV1T8h3c3U8RByNG9SydzUicz++Ec7HXUaUBtLFbTpoZYvU6mgKVlqVFXBKnRGlK4mhr",
+	"a2FSHU9E7DrJFL/spO81f/L+5Te/hvwAAPIldTVd2gbr33z65vhGV5BN4RCR5C4S4bIPZ0zEbsUN80Fm",
+	"zVkgwiVUABuoaSwX3iNPP8zo7sXbMtlsRBQz/xfmcwpJMnXrC5KHbqBsTJHq0T+kQNnu/LZm0ZINwCXz",
+	"7+p6ZgXtB6/X6ovXMLId1nLXkaQawqm7WnZYBBaCXOGwKtbt78Yh56zRUjh+uqUYDydn4ODLYmaZBGn5",
+	"zwAjnukztxPojALZOisdn5l+7D1blnhlL7HvBYFeFiSVgwGVtqQT0MV1eSVWkX4l09SLOw3dFLI7JmN1",
+	"pjDyy7P/ur68evbzi1cvLi8BtgnDq+B/SlOl1jzk62QNv5bkikH1e3HIV0oBhBp5idrEhqqTit4wmflU",
+	"728vrvrkza/q/55dPf+hT75/8fOLqxeZfMhiNplW8r7nS53rkVuwH54NJqdnBr/qbiUCRhY8YOTrty+f",
+	"k/PT49E32WHIFVVPfDs9efL9i//c/OPpD99d0n8/uvpx/du/n/7Hc5b8J3t7sz599cvmP377778dry6T",
+	"l79+O207SrkRkhuE8exQn0H41gaK1SCzI6NxTL3VmoXxBVxVt3/7rrcA3H8lSkdjEKSjk9Hpfw+ik8nQ",
+	"n6NDo2ZkL67osjgWTehm2UzaTKqVz6l3Q6gkPy4Gvyg2y470Xe9kMjAR88YhAG7yW3sKlRGQJV89IJgz",
+	"kpMiaCRznUyUGUo2wXIhojUcPDyMz056pWT8Mw9vioOYRSz49l0vZB/id70ZuVuxUPdbVBrsWvEgC+OI",
+	"54n6XTIaHXtWtP1/oOd+ezpSv0/OxGIhmfnzmF0Q9ysNq/az8Gg5Ib1RDKYXKmR3dveyI6sTt3Xffcvi",
+	"aPvMhDjKxRNEQEzil0i1sswIxiXfcTfiSsQ00DXKhQTsZD1nkZqkXnVThr2hSx4us9+ZjBq+9Ntvvymt",
+	"moUxFkCVkiC8ganpJDLHmKiDN6zbb1gbW8L3PmikILO5Kf5HjLs+GMx4KID5OyWzyfk5GZB3vRhJMTsS",
+	"c9HBJHz3zpT5qX8SXQBIRAiXlEk20NXk6m9jl5mBADghGHPIbZpMGqgTIKEiumYGHPwZBMneQFVjfv6/",
+	"wWEliC9ygjimEfaHwEDPKtVkdczNzSXGyEk6JBaqk+p3+5YNRbjHiMlkDUn2N3zT6/eUIOv11UkPt1lc",
+	"9DQfWc+q3/swWIpBcWOfYZwnP63XYbB1YQK22pZWdxcm6uZCwXz/mbBom5mwaCKwZ/L1opx0jQBQAptj",
+	"4xCqpacZYEFolo3CWgq1MtWqCeNS+focwSxLRmqw+X224CE62sViQdgti7bWvw9skkimZtI3GBNSHZyY",
+	"rZWZiM7dLpuLxtTMTKUx57vfew7Op2c6F61ssVH/NvIXnVV9whda0VdcBbAYIvCZvU17UtTZrwePvYRY",
+	"pLRb9fPdSqwJJRu+YQEPGaAUDclPbBO7pr8+JaliVMrXyoowTptNJMQip1AUMulgpVDepEv1XwOc9UBP",
+	"O6MT0g8/s3Cp+HpyetYvU33g2bc6L67I/NsLclM6i+xYG/Pp6oeuv18x9PFoclI6diS6719dlouu719d",
+	"otJmdhvvB7qk4ZZ4NH9UNONLl4g7t7a3TuZlNuMYONHOsH56/wnMUS7DMl2McJO4JGbqO00vz4uZ+dXq",
+	"0Xjn3zkrsTRmiO/Bb9lsqtFqsUIwtz3o2eSxJNj7BdpqqT+NnNTetBleng2J4msTM4xR9aNxzqZQGil2",
+	"6FIsjg5SHlYoyHakFStiEvEKx1n6YPsDynTp2GHVwOW+67J9wRm7eCMlJG17tsE+Kg0+VXTARC1gO2cn",
+	"4zbeKCFnt3d5JXPWjNpxM5QM3mi8KS9qX0J2jGnKUN0Qre+ige+SSJYdeL+BCYRt79gtF4ky75fKFoLO",
+	"b5ZiZsqqylHEyaRqcPixisU7K5XU30OtgF8coZKRUyLUwvkMVASp5st8SwRG5ZUxDwJtSoIGvt7EWxJw",
+	"2Vqn8PUgOuoU30fbt0nJbv9dyRAaM2C0iMVJFOoDUiZB7ERjumk+frS9jpKw6yhfuH0P6rkKBCOXbgPE",
+	"/DFxW7H3bneFBq8BZ4H/C1ou5ZoYVJkYKY2IWCnDSxZf6C1GoU5oKMLtWpGwtoeyYwa4+7IhY78t/Uz5",
+	"qvYALyNVNyZPy2j4pdAYCSV6MXSqUlqBngL6gg0MmJpq2+2HTlddN/8HBHFrcYLQQIocQhoM2JQoWBR5",
+	"H9sfqsuRSJYrPSVboaXjvSDlQITgV77ksfLj98XJ/+jnnWS1GlG5gsf9vep1P35foc8Nh0Pn2OD+BQkZ",
+	"8yWZ3fDQn7UaeG59ud/Apj8ufjFJvrnkUR3GV5KDZ1dQi+IVleD/wPWVqIJJiIvM/vesyeNYag8Ybaxx",
+	"0K9EyCoGfjw6sf6/dMjlg911kOrz7UaqeKjcOEkpExitVoPJkaO6/3rPRPkTD/06M6NCXtB0ic2xooj1",
+	"wqrgVJ2HUD2tBPnM/HF09X/fvMgRSVpsW0bKkGzsznBD45hF6s7/97V+9F/FVOR/2cKWfznI4/8CJfhf",
+	"ZjQQ7rJ/Hf1OB/8zGpwP3v/7v8Dy/+bfemVLBoDdFTLXHLazaWo5cz9v6sg0FAQDImtErSqYNK4V8xUa",
+	"OWjMLIXA9nShqLBlnJ6tnSSwfa69AAa88RIPamxSjLjEJBatI19YJYkr2ywIMiM/HZWPGHz0efVTu7RG",
+	"o9Go0cX1M5cVPPkM9Enth1OGhggC5k/LEMb7aTWf7BMX1L6PSTWW7NUIctxd2nS2hNOhSe0+ufwXHlZH",
+	"cn6jPCbJhsSCTIjULhzHCdnHlseno+MpprFsRRIp3YaAb1QiRc4THvhEgPxd9636YOLjGtx0SEaYfKZX",
+	"pZ9C697RnLI8qvQeYU/tX3g4eNvN91keIv1FlDk+Z0mou43PpggQj6CaktytsBG4bUY+JDMRbVY0NHfe",
+	"MLZRxJTdf/vCCp6E2HS5puo+ajjV/Q0/34FnXTTq2lPKkrvjAM5OK1ezW0LP9h37Pr1eQ6SuJOJ1wzdF",
+	"uVNKXbk9wNhf+S6MGinpTUDDHwACtszymVmI2BkekervKaRIbFHjultx7WNGRVgJI9S6bJ7m1yfjCSrl",
+	"d1yyXJQccWexuqBsdilGbZXLVdlATateBtFYS0MejWkglrAP2w4aT+oP2TPdvEFUjzrFR1umatUx4ecO",
+	"Ceo/Ll+/IhoVBLMVzs5H4290zINHZWpdRWfu0h3SeCMVszsZnZe689+iaHoJHSULx1ugRm+Ky9D943oF",
+	"KLFoiq5zgHw9e/P29dWL51cvvr9+8ervP759/eqXF6+uLmffWPsAz0uYO0cgbzqQbEMjql6mzrE+mYUi",
+	"ZDM4V6z/RoTsgpyMzsmsFEV6llL4kPzmKguhb9r/KVr+SioNf9V3hy1t9iqgIjI/R3BY61V7sujVHMBy",
+	"1gYnmgjNAdWr5RCjNeSNvVwfzgKHWE12zwySw2lqNfYSjacElKtkEjrpbJ+jjykv0XR+ZvSWuX4nHioy",
+	"8lifJCH0MG/rronwCx39NUZbaa0wW+srmzoxaq0i20HBMxmFuVFfNqMt3/8016MyOmgD1nmatTpb9ZZ3",
+	"jV9ngQjq6VWZVFprr1RqsrAMZbNIVf+9Mx9WiZamgP0GsRx7MM60E92KcwxKI7QTh2oQHksS02Ufcx3Y",
+	"WrLgFpR2bXvqiK0+oztEKwwYdbdwip5cZTBltwnqeMlOk7S1350jMs2zvbQFxy0iXuAFmJKfkjmLQhYz",
+	"iQgxxFQtE7kNY/oBvc7ZhHSEkumTTZBIMnNOwxkcmTOe9yPmSqt1czUlEL9myTcVq2HLpztqJ5c8LHOh",
+	"5xxMqGphkhrsbczzgWybmZ7LsC8bK3yzVKT4NGYD9fJS985lTJesQjME4oTcpT6RysYAy5d6NzpGqx51",
+	"0nyxod86wSxgj0XhRarYKPWnbfwFXlwZemshUrD0tfW5Y+jyAkOEU5LNswwY9SUmnzGiflT6nNzRi+Me",
+	"UfkzqvmQwrpRp194SaaEuiUNf+m57eJWd+pL6v2/MKpX8FBl8gbWHKR+/2LaRmVsC/5TP4Jfwxjx7+rT",
+	"3zA9s5rbnrTktgQ+15nbAHdUbkQoEejzO+o7+ICebqk3/dhzywg2WBKBJQTTj2bAprCb+2hL6CKHj71/",
+	"w6YF/+vIwU80zxylXzSVFmpQ6TTKHsar8ih94lO/NDta9z+Wae7JBZkhpOUMjCOp0+j0lIY9TEpHIMXd",
+	"VqCiK0/DMjx3nnqrH7LTQ4gSM6ba97z4wJ1CzU99HYZt/TyEj/OIpp/6pi940+OZNuef+k6XgKYnC10Q",
+	"sNtbBo606R3leKx7oaeZGcQMSpMYLDOhgVJRt0Myw/WZTVONAt1GiWSEx0Mysysxm0Llp5M4VtKlIG2U",
+	"qZMn1MkcCMmIFGsGZcFDMsvurXpxmAmAE3GnjnU0toZklltPGAlcU0cJXnSLjTE5HYtqhmSGAMTu0/Gd",
+	"cPR3qQe9NgmrkH6KT6GXw0h+WK4IUYRgEPrfad9J8zTMcFjlpNCln7oXKTrWUsceMPMLGgXbt8xjfLMr",
+	"QzP1iusofUc9Azof3C8FZsahk9IsHVGUcTqFADXzcJNgAbK6qq9Y8sGYAg9lzKhPAialrlc/JdKUKywF",
+	"BsT0N+1XIuaJyHer0ZFSUHWcQSnEAGohQOl1qrecS1VLoe8+cgoqPuk0kDn3faw43WEbF+7z9TLQ3Ln3",
+	"E8nWfhcrv9UphdmR8yROgzIbFq05aoZD8gwCY/otSxY7jKLzsyBTGk40FAQ289Z0/ktlF8QuY2AS0/5/",
+	"x5Xl+vGWJ7752l5X99LS9Z1aWKgbJSsWMaRgj4IgliYzPhBLkoS+NuOsouDDcmTaN++4JrkOy01rUtox",
+	"em9kZ1o9puJZiQHHetXU4+JWlHZkhuXJ90DecYVKGhk3rVJV9+U9LZQpwrTMp6tgtV0GH79QFLQWPkt7",
+	"JpNQ4HP6dnXiQmA2J/tsIWid1MObMn1id1zftB9s07LmG9Lui+5sR1mZeCsnHdocWgJT94CoAF1rx5lK",
+	"82ztLDP4XXtjLZuF49SwiBCjtj6Zb21yCPl69uKKLmeQEQVHdxJFkL4Tsm/6xj+WRh1LX2a1nBxpmWrV",
+	"OsqCez65wD07LncKktO05HmEoL2tOiDvlAHtAC3lUGvuMc0sfEyL6Zah5exn1gUcmlLUGeKB1pyHqOkT",
+	"KdAPja4YG6AT6w2NmA7pzZ79evXD9dXrn1680l7L529//f7a/RXcDFkN7yKLbIP1D45iYyyhOxHdDMlr",
+	"7VpMu+whQxSmx0NllENzD/K1onvZJ3PM0vpmf0plBhdiNzpJcq+oJZEyFJ5P/Z7p6tz8eBH4Yy/k9Urg",
+	"7vW1Wpi2/YfaTHX4Mx/1qeza//bbb4N8kXDdBuRrij/lMHV23IR8e+ymhSzvEf6pXwLE02JL84BAe5Nz",
+	"WM+vT4NAUJ/5ZMtie1yUNkdHczmGWhNlJhrW8kRozhysjJAX+UbgWiZgM3Bl8meXFV0XePuabtUo1H/U",
+	"U9AZfc6UBHKe18/Z/temlAqGvYIPZqozQ3an/jMryzCbXYAEM33TERIGgse+TkugPIaIolmOFQs2+xQV",
+	"RXCYnUVGKexLM6VVw9Ps/WgFN4oaFspri1qcLm9Mb9jQ+TAqudmOJuXttgr+8vxAnAic0yKlT6gOlExO",
+	"z8hP/DuoJ81lr5Z3USn00HoGhW1Kc3P7JdZ2B8tjOqTlgEpYUvvCIXmGbXtECIcf3fZJmAQBNjBVMyKm",
+	"HaMaebbTVr7X8cfSVC31OhROGOouLGcJWPbHkohr43tsK2bn6cytNrvC6Y3sful2PBwNR4Nxm49hTsj1",
+	"QudQ2Z5tddSMjfnfsgWLWOgx9Zo1/fAjPno8qfyq7spWRhrfKS3DiYJ0aBnnYnu3nMBr80h26GnwzfyQ",
+	"G3q/92EgIl9R+vhTpvn9x0I+YkmZVV280slZHcgbvhmIDc5/YJtx4VraERx/Slu8lJay5wrOAelLKr1z",
+	"xULd5aqqrl1TPQGaVRyPUdqGMvXuc5jkm/A5m/m+mkwkhE47UYmFyc8v1Qvw3FmT0i34gITSNvRkcAUW",
+	"hRaEmbnmKCYXpFw4xmgfN0kDZGj9HAMS6vNJnE/wszRX3BH9+RMMOyZBLMsipIhiAGVudg9az9/yk96a",
+	"mlVAqq3KyteLgOrMBbE9nXA5QpHuk77gJEfqWtJsMtZxvxFoKcfUd4iNkxUmBbFZNb3TPEE7eV+GBNN9",
+	"6Gdyk+2Xyyg/JbFudG9aQuRXGhEU+wQxEBVhYdArl7xv+khUktWxbvzwsTavoPJxxRTYWaEwQONFL5Y5",
+	"OeUomWqUPuY99Umm1AkU90wpVlUlVuUox/ld1fVZkBKhV7h006pSNJ4ZfxxiwKd6jOxbPQWNet3av0Rp",
+	"cZvsV4GBKBbi/0xYH9V/QIEIxB2LEA6EQEFEJqiFtSxkESQfCAt9ENyyK7BGLbWYgYelmSJjEgtydqz4",
+	"O6IepuPoZBmbfMP9pjyWWnpzwUM/luVZleOIlqV2RIz6r8NgW65euRR0atoK2g8X0AvCQnQxixJwYVpT",
+	"QlI5CfgteCorksUeYhJPMr0RbeC8CunAnY4HNoUTXO8D5VvUGn3dYBQhdgnWTqhr6kGsRPINkkNZ1nJO",
+	"QXbHPgLNuhY3wGLnxBzTE3V5eEQgzT9c8GViHXdfz7LVAWVZbbWHMfvgBYnuDl93uL4w97VQr/Qy2O+c",
+	"W+lckA+D8XhyTGQy98WackAzNJZejv1CppZAn147c546W29G0rWNsmN6KSIsslOap047gDTY7Cdvx8Pj",
+	"8XDy7zcjidimzTqpGYGSPmmvzro1/9l0lXQOdvXsVrs0iia8xqFJU1qhcmO+JRGXPFySTcRFxOPtha55",
+	"UiR0y9ndt7b4PzPN37GZD0t6biPtghpSwbqpWtJRHR+5LbPb21O2rq5BBVbyIxS+bY+5Gwkc5/Ml60vU",
+	"XAoAq03tzjU4LGrdJVW/t1QKy6zcnMCBISjG04c80EsKl6hkoE4qugBs3BQm8yP3Px05qoHjiTEOC6Ui",
+	"cEVIfE2XbBjTJfb3riAZPcjuNDN+ata0WZS90bflJFRJr+eSUgY8HuEx9a+thk6JbrsYauan1BVVR69n",
+	"aDOB5tiOJuo+bsqLar5doJFnBgvKDgOS/UGt5e6K8DBtbu0ujVUaHJhY8G3nFIePxbIlpy21U5EFDUvu",
+	"SzTntVbg2xzCLiJKw/lTKLUpWHcV9F0mDcAkdorZ2+9kWnfTIPEUc7gw859N31Ske7u+Bubf+axN5kkY",
+	"J4PJyXB00u2oLTh2wFTKqP79HNZeFm7J9nUuEw6ZQyq3h6kwKtdV+xmTPDUFMvtUY8yl7Zo6OK4723tT",
+	"Zevg6Ibkrc16wcaFwN58GSqLDqLMiCTlOEdQYQa+n1Pv5mA9drIe653mD2dN5r97H+vyCw3k0VuIFXv7",
+	"h7MYOwifFxqkUXepci0Vd/3N20ELDbiMp4T7kACbqqRcEp9LCE8pYaCbXiGQjE5rzmsVjjXxu1VOlQ6R",
+	"34msgKqwQgo6dyF6Ux976qrP3f97FdfTc6VSA7nvt+v0tN60t6ab3/Hd72m47f3FvQatZX7Oi3D/YLup",
+	"YrXreJJjIWhanw2t1xNVpduiq3uh5TlQDHXtyY9QS9+f3a9QMZr7+RnwVR3s95Z7UiSFvKFeRbmNBjyG",
+	"/4s0jb9nfRjch4P6BxasddUTZh93IOEv7iEAXMMu5PjQbgM7oF19B/ew/Dtt2wOZ+C1Z4IFN/rbUsGcX",
+	"wO66+WdxCbQ/R+tdBEWfQI1N/sagoz6sSQ6t3PDPv5xR3npfD0b6wUj/kxvprUnvYLQfjPY/lNEOqD1z",
+	"ZovgdIjJ6Ox7kcd/WJO+MZf6YOIfTPzHZeIHwesFWHN1W/KLUmtNaP7T+4Npvg/TvOmEaWuqX2AZi0Hh",
+	"pkGQVgkdzPiDGf84zPgqw/xSdzrvlrK+LFXkr1aM/CpZNHi2BK02BmAWrMnOTk5ZugOhYTSObkfD06fD",
+	"2ijDk0/9vPG9l4D15JPTxbUwIZj8VHd5i4THpNT1mTHZshjbDoDYnCtJiWUxhtMAaiZrxTfZSqcwmiSM",
+	"G7kEt+053psTBvdMYp6aQnmmyBJtG4T1ihjCZKPVOJMxjdmMyJW4ky6SzgoKYjzGEXOJrW3p357TouvV",
+	"xZzN2TqOC8/elp+SV0aC3onIlwQ6/mssL6dbWCgQZeor2Xe655MFj7A7XCs5+JLyIIlYXerSeHK/0o4x",
+	"INhtkri9dIbTU8uMupHhq2PFFMG1Rs4qLud3LL5jiiDvhBYVcHIiPjuVZEEj6H4iCRRMX5DR1PBehnjO",
+	"0pzSEPCf88cCEHDrSf7MZZs5Kv1aMhZWMxqPkVqwcYtJ9Jti5PXhyP8MKvYre5PfiUjGxm2h26p9raHk",
+	"mN8nPlMcCk5SgzUBpTtztuKh3ye6fL1PFpQHzP+mTyQPbAKjFgBKnAD7R4yZb4m7kBiiwL40GIJ2n8Nf",
+	"cMFyZwZ8rSkDA+ZdQmpaWqHowleROZPcZ4QSuIb8i2hQK/U7j11MQriaApAJ6P64xWb+a7rFUn/74oWI",
+	"8uniuEhqM3EitUbfPdPExycdXfeGYJzTsK+P+RJGtqeU4SwrR6zorIkFXCbrNUUY4/vrHI6+oakMBEnK",
+	"a8101VoX6bYHZ/c+zE/vcYqpo2Ghj5DWdqY9c973y8s+4QhDmYEMgbQ8JM/ImklJl8DrawTvpSE5Ho0c",
+	"75US5GmLLSUjfD/QPmiIPwdiqY/RhYDmIBwP1IAtYiKwfUlGJbzn4fcopfeJK727iL/jfYu/LyjAnpbK",
+	"ryqJlTRInF+xSPbBw486zgiwsYDBcghCHoKQhyDkIQh5CEIegpCHIORfIwh5CDoego6HvOJDXvEhr/gQ",
+	"kDwEJDsEJEsq/ztb7G5HX22yAwSz22blWYo0mYL5YoBqzWgo3ZZ8X0ndJqYFJGXOoLAuguzrss9VdR2+",
+	"r/PxpArtsusg9aPlrQnvO8rTLJZmafA10+JcQ88ZkDHoZmepBUBFuwVcJxXacMce0bVKrAMA2m7x9QMF",
+	"NdYghu4DljIHKpodWHpm667MJsIpwkyvur7tiugOH3oPYgM3B/9kP7Cl9/QqnlV4FZEC37cTSngG308y",
+	"KYEEL2wtmjRYroh0p+p7Saru4LltREtXIN06QaB7L+Z05PbsfB8u3QGmt567PgNkbwOR15L2TilABuio",
+	"RHqIO0RWh4hoznM3ntQpacePKhtncu8A3snu9Kj5qr2aqjsXN+ctnJaHhtOwr91aJ8xrh1NLSQb8vUgQ",
+	"rjPSZ5tAbHOH+ZRQsBXfsoBRCXCnlPyUyFis+f9YrFsWKov8996KBetev3ejrzM1rHSJ9dXKczLj6bCD",
+	"/1Vq7Xi/XGA7HyqT1GqkObY4qecLRYnGN1vmuiYr8zWk9jXhGX9u3tlRz4G7UiyNOA07pNnYlf87PllH",
+	"tLX5DAAkZJbHGUgtrZqPdjvIf1OHstsmTJIoCXUfR/Pq6pAd9yuSyjCwPh6N+kRCK4MLt9k45tsVDt2Z",
+	"+u5R2oKch34B+P/3gg+2W9jWseldYk8pd1SL55dVFur0j/pIYTt9o5Y+XQayj9YOPpd/0cbra3tA96vk",
+	"geHQ+ZY47875ZXx2i2flJhJ+b3r89OmnGofL0yr9xfbJr416ao1TXakWY2bYcKg7vRr6OmXPaWfPocNq",
+	"GtyGHixBYNuY5iyrCCDNIU+0vaZwZj2afttBa2MEklB5XDnurFyupY8neaFU1pbfbEyBD6rEl7Md6Rxz",
+	"hNjPSJQyOfe9Dty+EQH3tqUZLpCvC/mpKVa3EjTQKRO7RkIcsA9HiW64a3L1uMxGaGmmgbk+pvEhNado",
+	"s6Jh9pS2F9ud09/rBInuAOvNSUKOL2tyetwSDN1MMkUnL/qqXRy8LAxeL3UUY5ub9O+eDtxkl6sOBL2w",
+	"XjnRF5fqZb/xeEXUbMjMfHqGuS7mz6LLuOgxbrN6Xf0TlVjuZZT+AuB5/xaJZLM37e1q5RzwYHCs6GbD",
+	"lMUtMt6M1geo2gYEEt41AvNC5+TgfIsnzHdbm7YztZD8g/RFDia/zIDyS2R7cAFndh7MpcpTBzIMRbQU",
+	"ccxKXItvTD537K7lksXkZHSSKTG4QB/fDWMbqeWwIrFAUF+2hBC/J4E5gljvUSmhZTegY/qq75cdVb+t",
+	"RMB0EnbfJkfiIhh7aR4ITAOzVFcXUKxLC/iHFOHwLb37BXM1m+hVd/DoVhyAbTCa2qzos6PM8yp3YzBs",
+	"WwJ/lBtJwdYJEmq61NnvZRho+yK2guWClJCubroYpUT3R8kLqkvxcbMPTJZQv0syzH3T4R8gN6g+Avvd",
+	"tuYQLY27ZiOu+4BwPi6JeGbswttBpHsAftbdKA//vfiwCSgPmd/Ov16v4rUwKye6LKik9YvUCm5ZtUDJ",
+	"wdrsGIGsibZS1C4EeITrRV5OtMB8dNMb/dX3dUuNX+i41Mjy12JRrjZp88VnoQ4hYZhuxZer7kVwMMBL",
+	"1IprvUP9nqW2EksnsilqWLrw9duXz8nZ+Wicy9s8whEfRQw6VoJDt7GGgHL/er7tMpOyaEH5YmIKCy6k",
+	"rjO/g+kYy9UNjOqInVjoRG8R5o6042IQoU47qOsCZ1bbjD5dh75LIZXUF1KTStzlUINGcJhMpNPmzUHG",
+	"pV4r1GVjtwc53CpZLLXXtdQI+JxFlDlR16DU7KOnyS6dS6rVt3LtuWeHahekbPtfOkVJXQKoupiJQH2Z",
+	"driasKlaiph9AKGdhHGkfvYvoDIZSogkXC3u/R6ScmqLMLscS13rY6pOL7DqZ9yf9R2Bl63VyrabsCvL",
+	"TUEzDSFapsP+u51/3abzRKkZWuxkVgxSEZLNMqK+ra5cQLc4DBPpFT1q6UfWZFhYtJ+gsNUqrViQQNc5",
+	"34cTnzqCqkG5lTFbH9k1aTGKk0xP0PTdv+IcXzZWeU1qs+sUJ9jW0VjRRSWZMyUMoA+z4gvMIHA8ebqi",
+	"t22Sj+Mel+yWKQGTnQyLItGtXZ99j12dlCD6qQrsNIao6AHxkrPA1zZoRwt9Ud4IMM8t6gNq0ZYFCIOq",
+	"tIemQ7a7Wo/5NR0GG7K77FhtaOBhBzup08z+4/L1K6KvEh6ami4lsXJ6WZljvT1xmQFU0otp/t2NYHwW",
+	"Ux5kKd9p32N9cI4t/a63jOgipO96TSxelpU2ixSXxNeeCBcB92LdN94oOl/Jnfoudk8sLG8HWjE6cDBr",
+	"d0tWJVOSyXSPpUvKQ2y8bwlC6zUmgcN0sEUNDzwRmRuA1tGHBllW2v2B2CVKmPuQBA2uNZ7zLLbxrndg",
+	"z3YUn1ohKfHrRsLQb94I6gWGp7AHPZWEkruVCHKy56gkUf5odMT9nTilb4i7lGUCxnZLGqJBcI1VxNeS",
+	"hx6rwaeBtHDcWen4j9Ek7xO+gJAi7D9E95zy/j7giYgI6tD7WAoAH9U1ijSRwKIBv2HaKUh9P2JSu6u1",
+	"LcE9lvasV3x9x+UDYtac5iLs7VIosogKDSby40mtGt87tUqxWSxiGrRNvYHP5bw5TVk3JeFdE7OETzsJ",
+	"Unbryjkm+eB0Gu5yxuwZ6+o+oEimTHtHMzm3mLrDWDsUcWcBX4RxZ+yQh0AOKytg37nh8a7bcnJ/DIzd",
+	"263up39cw3bLzu7JTq6YAmF9Kqm0zcyyxrMRJB++ZxsW+iz0tvf0YMcRZQt+07R7JrLfKs/uCvMMqgVc",
+	"qi1Uze/FbWn1/LNQ+2WoxGCuZKEP/jbyUmNipOBoMUEXZgqEUfTM8PBWBLfMf20N9ux1m4RRZpx3yegY",
+	"lwq2Eou+9RuP3QrYHIZL6jTolnVSnhAB435fV/j5Gdwqp/CNmPo0pp3Kop1wWJov4/rIOAaCeqPFfD6a",
+	"P/GO56PF2eJ00qvLhTtr6V9pvfgnOS9HlvDVUPsE/B2QRRYB6Msz40ALQdG8YRvgDHS2KIVS95jG57hS",
+	"6bUTLqtfNvpR1NmhFEsZ0/WmOLpXSRCg4iMJ1S1lyXdbHQIW3k0uP6OvO9RySeYs4OxWkwWVJBDhEowP",
+	"w+kxvWGAw0KjKN8bu0wxbl3WWMNYBVmcERL9Ei9SlRx75TJoFwsmDEWM6m+T2H3m3FquN3Q4nPIcl+Ky",
+	"2Py+ujflsgH3U6Kwq+aAHkyP8U3cXAGNtzXWcNlmtDSz6vllSpe+kTA+g+KREuE9tY43+rh6nsrRXfTj",
+	"HekRyouNpsfC22unkqtFOk0GLu+hM8WbM6JPgLu0FsdLsdTwsrwW4SzVa2xpB6TQ4grkCybbg79mVcmG",
+	"9tXpeHIpHkaJ3CnO9yRbk/c5ivC6NKnXWBR5kKfdBQvgXWkFqMSiazOFCegKXsTi6wjTlNPnax8EJQOT",
+	"A1pQRjGNQB0JMY2WLL6uUD3bDP/4vgbFeSbbpS5LsSTVga7THH0qQXcKmQTsMDUovywc+bGXSdWYTvq9",
+	"hKNGGYhIjX+yeHp6SisAk1zQltqK6NduATTLYsKuRODCnMhptiq3j2muzmNfyQui5BBmaJA7rl3aZvLi",
+	"lkWmjqe1tCgpH61M7TytLYMuK1QoCb/YXPUyyZ+RSTl5qgfmdoG/NbycYb8Sks6wV3bPmo/2win5GY74",
+	"4sl8z6PeYMJ0Y7A0H0CjUGq9X26Y1yczvXIaHnSmZehs2Kv28JTbnbWpxu7wP8PS25W674qn+C+fVa0q",
+	"9+2lOZsNZ+nuB+GpzhvN1cJzdtdkisoE5WSnfbpM7HK3TnQESoQxOh9tlgDOVn4OAnQI5540eNnA86VD",
+	"vk9JoMevkygX217F8UZOj45kzBY03ETCp+FwyeNVMh/yVr6iQhDAfCctk6tcgcR6AruY6xtuC4PSiURz",
+	"6g1pEq9EZGrLb57KIa9MzEJtsPfszY/4top4eG0cC8f/E3ruGtyPis0B+69hmyp0vV4XJ4rrS8xWq9nF",
+	"q9qTvM7RbW+KLtxLONt7nb21y4guaEgH1F/zsJG0dQC/m3V6kmqIN6zED/hivYm3U60BDrd0na3Cvs+W",
+	"OJ91Rl+2Jz/6LIy1m7JDbiUmGoe6LIbaHARIs4gl2bBIN4eRJSmUXiyi0hx6k6slbUZuIJYI/5tDP+jF",
+	"4oaFU4+Tr0/n48XIO6ds4h8/eXpy9k0TNdSCYT8jnhrpgns01gjFQOA2ch0GW7fOjzpNixYiuiAskLrn",
+	"TTaDdmeDOi3bLRstdJXAxSiMrzi8h071OUNEbCCqqji7g5J8E4o7CU0zZjCFGfl6TUO6hA4hM2cjZn1E",
+	"94C7rAdaAyyDOJ5icyHugbIz62f+HGwUZYlEOr/fRRzem/k7vbGE2hojsh82PGKyrokS+PKVxFLTceZH",
+	"ZCw24Bq/E9FNphOF7R+Cry84zZ+A03x8NRpN4X/d00ieVuWO4Z5gfW8+TSzPdXvKE1vTEkn5JpUm1j2G",
+	"FDQlM0XbM6CHlxkY+r4ySqg/0wj1jKF02gQ07JMZ7n56rU9mcBTMkMTkkPwYkrXwGeSxIBo/xmL0BzUA",
+	"b5/MGWYHCVMtmB0GOPogxQ9T1aAGTiycRJO1CJeIOSBjrpgZoyQrBgW3ZhaK/OfiNt8hRg0GQxdK/MOs",
+	"dkfrUPMtcWQscituVwRGNfOixM+xi/qpVgqPnEO5huiK+dQe3xOGoLFW6hSwKzWUt2gyVB+9eJxl5J41",
+	"NLLJDGtYcljl0rPYqYXtphehhd7e0nASnhsqSXb0ykKNUdkBAMyRhDyUMVVnkpL9xvOtOGnNCM5QA2yA",
+	"H69PXCdPn+R9POreDY1XJjXUPqxtBdRRLPJTmlx7YbQXp+yyT6jOgTbtrrSKpF6K1SGSxGy9UWaR0Q20",
+	"r+9r8NvNcDtm0ONprpWBb1pWCtfmWZhl7ZsdrySj3QDaWqB/qvUqZinrrGIm1XCJfrpPJIt1Aq2D/5gB",
+	"UDFOT3PkER5iciAm4T4MhuhTCPro5mW6EK8Qr4GGZtvZlNg71VTU5ptrhAYiZOkJUIDBIGsQ5aEg2rMi",
+	"K7JDU+wTeHEB9AR/bQ3j0bHSebRj1OY42y+qTZeohl5MHWtw71ViW42x2obEY7rcO3nX+Fm67eh51pdX",
+	"2pbLTAS8SCX1PbqM1MBLFApXChk2TfkwNcnbXCf2p/0EMb8I5Li6goOxi3jnPBSK+It0RbSDzXaxgfFR",
+	"w+/WAFtRaWqpCPtAvRh0RY527kIkYDaDqrntExF6rE+SMGDSWZRrJX3UUsQXabvFqVkGvV08vnAbME5T",
+	"ldMejcayDtkH3ZOQo30hblnkJ+xCN21s/ax9DjcNhoTLYPN+9CrorDEaZ9bgwtSSmSf9jMgEIjCJ5Zit",
+	"j+UNQkCGUdeOj6d1FfBpMCqyTm4kgNKTVsqE+aAllpnmaKxCcYk6GtDwc/Kl5ErcaWtGbXkdBODO6bon",
+	"+21R1Ro//jwPb+F+mOdim8StjIR/W+QNFpNmF99pwfjes4VcVpjbygCuzxgVQTDomPXtlnHW9z1o3+fg",
+	"6f3MIRNgbW9/wIv0tjY4v+Jy5kL/o3rBFCSGLtmePXM99FPyHaMRi2ZW6+IhocSPtiRKcpWri0heD4fD",
+	"PRy+kBmwxxYO7Vs2jEptBu0SzhmkHAPu6Zqmu5gpmXVkR2ZWZeLw58/Z5yhiS3yIJWrTil2PSoa3Lauv",
+	"u1xRpQdJFsc8XCLWI0BPZny8iJSArsuAKYu/xK8dlBi8CEDhAh3uGy0qXwVWC0uHB/Ea0yh0SjGcULec",
+	"3X1rbrwPHGxj26eO1cCjL3SCjU869zJ0qw5pxIh+SGlOEVvSyA9swSDjkS1tlRdEF9OFQuOwoA2hnwdn",
+	"4NppJivi1PTgGqmrWy3dpO54fhMJP4G5KoH5IlFEXta9pXMxsm0YB9x9oRsslyGpWbiRFofqPduG1Z0+",
+	"tmfrrgCMIHNM046iwLs0QifXBisn69wuX0UXjXaL1KerjdqnSsKY39hEq1yfsja9ta5clHZZLMntG2gl",
+	"BNbjodaJd23DBSOuTpfKYwBrgJuSxuDQ/lZ75BGY5iJFosLajDseZkl1Ap3fsq3gcr3g6rHTH7L5V3Pf",
+	"rysQRfts+nVfDLoH7AXWoffX8f56f9XlYRttoswzoljCsMyU5JUjq4hg8qdRmGZOxaQGgef+bEhecHA7",
+	"cYg8zmgQ5EI2zmPfKuHbRwXrW5DBjug/GZ2f7SfU90V05PI81qwibAVEubjLnDo5InGPDDdbdWeNOiPY",
+	"7tlACOHPULXA0gOIOFulz1hJTtfxjKrBUk1jl25BD9af7DM3GVP3akg9dJXqRXrMXcQ+V1OwR9uyq5m7",
+	"9tGjC2xHzWGZfl15HtOtuaDuBwFbHobnHlOHrhxvtO/EfmjR1Zmo4YzpSMy7OkKmQODwxSF5a7NlHIrW",
+	"Jftpew+awjrp1v1w8Mwpgpbvw63SnrxOq/rUdHR83Kv/9R49HLv3fP3Dezzab/p+PCCtxccfyiPSpZH6",
+	"fj0kFtz2Yd0krdtS590mVRNs31zhHn3Q+xbVzbKc048ohTXL9MjTCNAr2zM2j/iMbo7qlcwWS/aOOy7g",
+	"H8RntFPX9r+SI6llF/n9e5P+4C3kj79MC/k/qFupk7nyKNrkl/uTrGSo1NBtTKCjjm5Owmz3yJYnA4f+",
+	"55FIlitCw63TB/0v4tP5S3tE6glxF/fHfanxL+cN+ZO5I8opCkKHn833sGbRUoOAHLwPB+/Dwfvw0N6H",
+	"1l99rN6IWrGU/1rTMVO/GlXHSONTzkHReO/nPwc+faoHclnTze84vvc03P7J/Dn1Hzv4dw7+nd39OxWj",
+	"+5L+nnpBcPD/HPw/B/9PjR10iBuYc6XfS/jQIourt3dQI1z4TrO+Rou4h9NCyWnM3EhXJC3RDZkkMqZb",
+	"vRZJCA0hAamBhw/tjdiXB+I+ORj39lg8Eu3UUMyvIDE+m2tC+yBiQRQzAMr7wUFxcFAcHBQHB8UhXeKQ",
+	"LnEwp/+C5vTBfD6Yzwfzucl85nI3AKu9AAPVI9VI4iVRpI4dgEa5o5IseCRjR6A+DBbNcTUWTSUcjEVw",
+	"sZ2kQnH3BRFiQH+bGkAcB9DFvCiPT6rn1evS6UzjuVTDtvzCoiVzPQqdcPFTDSSncGjdATDamCwgJrVz",
+	"ibT2iPzvErT8dGKPMLyRWx6KlxDXNQhyKSRffTbPUtk6Zjp95St+UtRBny14CAtZYpXvp+nXF8A9OHuY",
+	"VmF1hl0Ks2z0C7vIORheRtcDSUN/Lj48bKuxL1x+fPqF6mOf3K9T2o5lrpbfdqpbKmfJB69KyjL4/RFv",
+	"nBemsDeT0zPyE/8OgIuCICcTS0BvWqv7x4/EqVYhbXLSAs2aKYE785CZ2F1bRJsVDXt9NZI8fCbe0awd",
+	"l4JpPiZJ9hlwle5DVJPHaEOePhJb50nLAk4rDHfJo6yShQ+eJdlOGjZGiw7S8SAdi9Kxk0e/WVruToUH",
+	"6flFpWe1rHyLrTM7N88vA9+glSZecwVMVxm/U0S6Ssh/pnjzQfE9iPbHKtoPovyPKspfbxg2cuooDF+H",
+	"jAjzLIrvOaq5M2TzWZ/McNrqX6AC6wgMMsgMGu6Q2Q0PoW0U981lLROxyw0+ePEunEVMxiLSz0kyMxtt",
+	"WqHCi2yMB6LQImRWxF7AEyyKZ9jaKRZCP7iJ2ALQiq9WDLsESGgHRUT4LkxDTgY7Xb1ULGwn1mvuY3sr",
+	"HYBS/6bQqUi9G6OqMyLpVmIoePgufCwItpA3QINA3F1D/V+Z29XG1dJ0K2ytYZD3dYyChoRFkXiggUL7",
+	"OCo96rOWzQB36J+W7ud98q3SjLmxDo3fs4j0aSYlsRqQyQlLTk6P9wCoPWnd5r/9aXL6ABWeYzjTNZt3",
+	"CyqhqAJWRVmlu43ol/UJleTN68sruOPNr1cos3i+s3l6QOrTyxy0TQGRfBBkt0ruXZrIQIgflNNrbP0X",
+	"ZXcBGn65mWWTp3sgKUXLCxF5D8PF4/PSPsx5oP99M8qx01fWqImebRJdTCvK9W518ix6aTbMte68bv6G",
+	"cMAWGyY7u2Q/8yAtiiYPYddLFl/jS6dNkduYq1H0fHbbe3BGmuBkt1Vo7lKnnUvCQxkz6rvdBIfkpTDg",
+	"ntd9koT2n6C/XOt0NiVF1PQtKZiuJJDhPrNZirN8ZT8cvjbzPe1NiZ8ZEuqLTTwluI6YDa1zEdHQdPOm",
+	"nWw8uQK7NIxF+vIL53D/SmKfIlmmJv9ucz9bnoeTPRyGx6PKfomoVuqVc7QmzZG2+V1qu2VYyb3+IMz0",
+	"xE17LZzjOfts3zIKsrn3BoMAKdlikxF4GEI0po5B4TXhSi3KlAKP8UoWKRbWbOKKxgx/qPeFJTe5XAXt",
+	"rzfBNv0zYgEP/5lw6d6CL3EFr31zppM2/pQVyvbO7M/mx1REpzemv6XyTj2iGDVLePkJd3MTjNtlN5cp",
+	"P7mhpo4sEBkRS5vlYfdXN89VZ5V4AaMRpsXnkyXTXA6kbdrOkt+rSD83edHdFgYemSqT5u3L5+TJ8flZ",
+	"JpDTe+hxn0LWrjJKi1IOWWcKyarBLThU4jQ337g2JF2bHOohmYlEmaA3jG1wq/pkBoUPckY0T2aSruds",
+	"IbB5rm0MfmEb0iGWkU5mptAmLeBe3Ccno3NjYV+bX2fmfMN2nVDCZdyKWm6osakFhfFkGcNceghhDOeI",
+	"1bWKOqOTz/sAwhg6P7GY8rBsg3PCawo752xQ324GDYm4Cx/IOzA5qfWmacqBfA/XZiKgqfC0qfyQGJqF",
+	"lH+XUN27Gj1wDYB8HSeXy3AuIYFbaGHOIvkQFDCuzXa+V3bzBVknMgb1cF7WET+T3OyzW53bTHhIvmbJ",
+	"Nw/RduDcau+F7F4er4gynpTsQG7U/rxFqlDb5q5gp4eFcwslldMANjvfQt7+A+znE1tyucNRYxn91mZ1",
+	"ViS2ElfTmYJeb00DbJ6sjXlyR8NYNiXCPrhRNX5SLEUtVUJSU6dgI7WuldkbyNakAPotNqXxROs8f8tk",
+	"EsRd2z5XNg97laznLMq0q9cJ5qaZaSwyezue1EUgJo5/rPZr9ib1uVgk3iqXWV//nePUKuig3VpFtrjm",
+	"TgWsO4PSrbgLmd+Yg126D5pl2tUf1Tf2L6ssAl6WhFFvZblT3IW61IqGItyuRQL8TTgqYojGV+jC/7Hn",
+	"cYhur+mSDZUl9/5TQzQslUl1nJMp889tg7Wg7DJVLX8kV3zTso9+PsyA+eplXo87kQQ+lgxiB2e1LFbO",
+	"ybT0wbIK9gjBnnuSSFESS1/EZbr1ldGc4fodjfx8Rz4ahvXejiqRolR61KtL+C8zoQsSQt3dioXYJrBI",
+	"JYp68k7o3xVt7DS0k9o+hs9NmMe/V3fCqo+PWwY3akuYi6GJlENqK3typO4Im8yY9BfsDvY1AZUxQspK",
+	"pdE0GESfhCBy+0Rr532s5lH6HbxoSMytIBG2G+ZDm9UVC9ZkMJAsnmm+gHb3PN+Ku+Eczwxz55JoZ6af",
+	"WhfrkK9nCR96IsBA6UrIWP4+ej9UTK1+CIXPLk2nzxurBr97N+TiSMjZN/UqzQSLUuD9atyTxdPTU1ra",
+	"lrRFvU5rkbl7dU7rcpuqmZVOLaBhxzNwTiW7bt/kuKZ0VDE02ngluStWv3BEe+pabqXl4QHT0OINw4zQ",
+	"wR30s+uIUSkqGhrjNbSqtS2xFrc0kKmdTTYBxZbiFoFGxmQlkqzp3TsbEe1FhuI68MDjLOf6tcwnShEm",
+	"x07JuKKLNbpcaEhOR5B9FcLrSchA21PP25b0++iWPCqukBGEBbGlbA4li8BgVwNCLUWtyfWKylVL94Oj",
+	"JS4jkWyqTxtJ4AbmG/hhOJXZYqFkY1tCeQG3/029qKk1pTDaS3FEmpXvVkKynOqRod++OrFBPxER2N6O",
+	"Q80XrQed16MaGqXaLcgef+eLiTdmjcemQUUpZwt7mTgOA4nUq6NWYs2AyAs0PiWSMfJfg5cBY/HgLVqw",
+	"g5eRWLdeiTfm8z8LKUvXYYcckgjstPbl7HkDr6GrZCxi2lz7psTzFd75qd+7o1FYKLFvrT+d53WYrCB3",
+	"KaSK3+2wU8FtGdRljXT1nEG/rzh+3rJ/Jkx2BTbXZfk2r0xClSqJRBCIpAQsn1YAAYFXaaYfm10Q7c8l",
+	"MxnTKJ65/mf4BTS8ROogVQJ5doqqlMpHvRul8M0F3Ka2E8JZ2RCOfsnDuKrBqjYr0p10S5KSwJlqfrg/",
+	"Z+UFUT7tcpFIZk8MwhemEJ2GaNEVzpBUgOUzUNY8tH/f/xQ8w77ppZrBMwnHMGY1Xrgu9/QcSgf8/Ie/",
+	"DcaT45Mp0SocgTQm9Qqf3bbr4t09SKQpvDh4xYJqqMggGL7j0mWkgpE1OBuel3hG97vgEwRTWLImnkWn",
+	"Ltyaejj1bMC97YnQY1GYBy7ILfXZ8T56ZVTp2FdW3HfQtKnvl524P2KeBVzNTGrU5NnTGBCVr9TXO/rx",
+	"Gj0CRifaiCAozQ+p/wbklTN6q/ak8IkfxJ3SsrYmnGkVchqxHACgjOnWYC4tlLYB2rR6MyOULHgQs4j5",
+	"2r5e5B7mUgNhIBxCucpjgCmn4JhpsTe7yCCcX0kSMMgafpuuwVT7CPQUXgbJB61+2QyWIXlm03PhJlgO",
+	"ma5Rv3lp4L14hogIN7lukYin7FRJqPZjLpQOvNIODDsw5itRlHNXjJqS57VOWUng+nr7l57UOH6QPVOu",
+	"Sj/vbFOF1gN5fpm20bVta6cZZ6e1PrWyIglzE8DJkmE8pzSGcM3C2+vKzslXqXeU0M2Ghb4ERB13/3QU",
+	"t+CTaDTnTkqzhHMiY0WjGKwnoCFwBDnG9OvnPxIaxXxBvbhzx+VJVUZxdgizgMZMxjOyZjTUGDg8DPPI",
+	"QXhXEx7Ql8AH0TCYsHvXZTN8nsLSYa6+OibnjKwYDeLVFuGScj7cOKJswW92890+aVWhBE59XexzeqwO",
+	"ioh6OoWoBlbyHn2Gm/fwTD+aRCV1F+Chi9hGSB6LaEu+XsXxRk6Pjr5RtKtoNWJLLmN1SXhcXciO3dwv",
+	"Y7ag4SYSPg2HSx6vkvmQi6MWUzvN4jm29UMWYOUCpqxBxXeV04RbLlKho+VADrWy1X6MHgOCC+S1S+ZF",
+	"LL6OsDo1pxonQUDwBp3WZmTjhemCBR6c3FHfq526EkIxjZYsdpIJq8oK77XIYyeVotZNan66wjzyjJ/i",
+	"S0DcQOlHbSpA6hrXXiaj6GS3qW8S1DSH7C8/4L528Fkpik/ucCw7rfql53gqo1JBlzkC9IhTWZHj+RKa",
+	"zPDGzsBBBV1nRwChe6pDD4019LmUq/b40H9SZatT/71HhEn+BZSxLqjXj1o5a73nfzBl7bOF0oe9zjDD",
+	"D6EPti8aGT1aqOMH0hfbL82+9cf2Xx5XpubqrynKm2n+m03JTSJjseb/w7DAHliqT1gglWwL1kPyzLkF",
+	"RF8oSITRIHD6Q8ME5ok1k/AEnvSU/Pr2Z+uUA9BbeLUbqlF39/o9+/oS7A19y/2QN54+HpTmx64xtz2N",
+	"2qrGRs63Ujp3A2q7t8750Jhuf1mts1PbkoMW+pfQQs2IoaVGyEykp0DTO519fzodtVNTdFdnDYLXC2hn",
+	"UXcaFPDbP70/aKAHDfSggR400D+KBtqsVO6IDHlvrfLzgEgedMuDbnnQLQ+65efULQ/+0IM2etBGD9ro",
+	"QRtt1kYjMQ9YycTevnxOzk9On5AN3kF8FlMeaCgYQomM1WeJJ3xEyUAVEyEh9DNFbRBfksMhg+JpnoF4",
+	"fZer9Z28q82GAUjKKCoDNrnEYa6pt+IhA4AVO+4s797SgPtYqYLvajgh4aaSBNpnQWAWQFpVnEckEB68",
+	"fUi+Y1sR+mTcH41G/VTUYn96xaGAqm0xEsSaxzEksnYgnJdqI8zu3r+WCVSfUMa0tGPiG6Uf28xpkDTZ",
+	"tT0y+a5HuX1tCnPaZm/VlfOSzJCsch0190BXZ7oTY5LF5z0ZjZqS2WMeB1nI0d531CemSKnBHDDHQfow",
+	"nYskns4DGt50grTQ6To4HDuZvmFEZ1MNB6Vr/r5cXjg1cvtCH3meSQQPhGRppV+2FXBTaYJjMeYK+yPh",
+	"N6UPVCfF2/KAQq2tspAzZbaATEdeh6w8ET6Xto535NjlrJ66clvsTjkDX1KbPK5MfR6y7pu4Yt7NfZD5",
+	"X1BvReAtUzITNzMwsO9WW6VyDMnsnwlLmJxpXJKIISLF3YoHjPxDzDWYKNzVJzLxVmolNwENZZ8shTp2",
+	"ASkBEePu1As8Rd4ByzdF1x1We+IG+AJwMtQfTfgmqTzI2efiBvHjk5DeUg6Hck4iiW68a5lVr3n5NnqM",
+	"b+JyiA9J7kwhE4CqAib8VEM3RTIm4zOyYh+ozzy+pgHx+ZJji/HLH54NJqdnCP5ln/9KqsUUIfdoQP7j",
+	"8vUr8vUN20oiRRQzv09C8S7EFvvf2Oo1qAIDrWBIfowtGBuAjaQD8wXTVen2goP2jnieiGagPRWELikP",
+	"SRJCz/NYvgu/f3UJDpspoSTgISMLph/JnqbmZS46LWrJ6jRZiCAQd/AITDBesXBILhkjszciCPRyz4bk",
+	"Z7aIiUjid6EBf9ENcm1hcqCsiQg1AB5jpX22xkUpIxLR+VMiGS3m89H8iXc8Hy3OFqcTTLaMWaR29f/9",
+	"Phqc08Hi/cfx2ad/22v9JxCThhAtqSNJ28+ASoIdCbYiibI4aGUFI1+idGHSylVTm3OWg2SsPbC/fBI6",
+	"wPttmNekF16qe/LKSqn1iT2SlEBQ1y+gs3SVv6oE8K72pP0i6eDHFcoRJIZIXJcd05MN5zwDbLn6rgAV",
+	"/vy2DNbXGIUI0pEBnm7f9yr7MSx3LaAYtmWAewACv8Qwg6YztQc4GJ8vFkpc6ypia0UDpBmVhJK7lQgY",
+	"ApoBIpGSvahmQXsRx1xqhAhu2T96D+jALZuGFakJ6g4fjKSAkOBbWZIir82upgjNABApIu14g1+0462M",
+	"+h6YmPaA/rzj1uxYfuDsyAMXEjyGgM6f4xC+h2fbPZTbC8UfY60xg6y3Iu4rSfAQNy6itRMkUBSz4GCY",
+	"8rBJ6tleMR276T2IntApwPUonMLHHWXFblmjn7Op759UWnQKwR+kx0F6fDbpUSkrLnUXnY7iwjxm9Dxq",
+	"NUeDJQLqMGCXXBCrX2nvJWT/+I5e3S/ttZGVGZ9LSatdrqtSmnpGPIhQIsy7Ii+A7dAIP8gFmuhSKfuY",
+	"PBeZ6ZT5YuzfEAPeMLEJcsbbK+SVN9Bv1kQl26FCOULxHtkufcCwTCIaIGFFSaCB80F+bmgUG4EK6VVZ",
+	"eJwheVUt5rt6G7jPwpiXdZt86fSf8VnMojUPWdrU1gwwg38DEpWtNwGNFfOEPvTqTCnHZoxJ65+eaZBd",
+	"wJwFJ7Exsdx+CkN0D6KDUkKrDXjMgYLsp812+5q6I0I3/O+YNWaWC9QAqv9ybD/sqKPD1WkgghqonxR4",
+	"yGcRd0MaZM1i6tOYGulsVuDCDfz2LRJ2GnqzSyUiwm1uAThuZSwEuoUhMQrcp7avQMlqfyXTYSSSySF5",
+	"oazQaYpancvH+N2ROG4GWBfIsTyWXT0eo5aKKM4KYVJLIzg364Je0y1kZdj2R61m0dAItB5/O6oKHMyU",
+	"Pa/R0OzeraEBLuSRwGOawkLtvk9JySLGFh35d5B6Eimq4nEKoo5RDiJX4k4vy9f2Jdfz7TcpTZaMyLaB",
+	"0gkqauxZoET45QH7q2nOKUGXs5hW0DsPsyZyLI2rxy2gVJ9QzxORD9C3IjPhadrF+Gutt31TxsKma+4W",
+	"cXwRR/iCzG4Y28xsGz9cfvCm6QFpSZeubwLZQrdMo8Gbzu1ktgiSD54/9EQYRyJQr2eQtxclIZsSn0tI",
+	"8p1NCU3flvZywtkuEqkDcvkm52qcvfLu5t1yiE4fj1seNI5uWjwEny5RVZmMJqPBeJL33H6FDlO3sTn5",
+	"iX83dakMEA7LvjoloEfOtEtVn15bYsxaCMpioo+mtiGZ/VvEFjMdkE2ToXF6OauhQ0Q5k26Xk2k5Qzsj",
+	"BwtKYdfGMq5togm1Cq4btU15Zc8ytRWOzo5cp5WBNK4ph+QntolBSVPaps4eAEYyhqzUye20tPF2L4cu",
+	"eXp6fNaQsPI4YisQVHGX0vJB9pBMJaizC/eOwyi7YEcXbcY1/lfx0n5Og6OTV+ZggBwMkIMBkjNA2ub8",
+	"PjqDpO3A/+QGSjFrXlsp98uaP5gjD2SOFPfLXr/fjp0+3rjDwWY52Cx7tVk6VR8+2jiv5Ywm62O3oG/G",
+	"+PgLxX0P9sd97Y9OgdCDPXKwRw72yMEeOdgjB3vkYI8c7JFUhW3O6DrYJ3+MTDJlhOwILZWzQj4TUNTB",
+	"FjnYIgdb5GCLHGyRgy1ysEUOtsjBFjnYIgdb5E9hi+xoh7glcAUj5IJQLBhPy1YOtXGH2rhDbdyfsTYu",
+	"FhEz2GndTqMiDoGL/zYu6T+/j47zyvqD72qdSX9QCRcN/31tsVnUijndEiMRsDkPffy4OZquNVaJ+bvX",
+	"7wV0y6Jsqnz6mQepd6hGKoVW+mDyzswIZ1Og3IwvqZFk970XVQR1y6J4N3oyJ4cslYUsilN712BdWdve",
+	"PntBaBD00cpCPZvqIk0NrNEa5vF7/cq3bNGqAqj7hm8itmAlwJovRUSUrhTl5omojOjGmJKZSCI5I8pU",
+	"QMnaJzOAw5QzRRqKr1EOa7+HhklFIEk8WlzbQ71NUTe8IUv75tJDEP6kioxggM9h/h3piHrGwZhOAWVw",
+	"UytwwLfrdu7pEmBr1Vv1R5n1GhBt2OuuYXdbRWXR4f7ucfRaPcsdzErqF07kh53diVXR6g6bWjXLnhqt",
+	"BHoVbCC8RaNaaSp7X0O931tI3m7Ui2C76VBlTGPuDe4iXk/Cap32oGTUs0gSr/Ljo2H4f/RfQ0+sm4Bn",
+	"Uahdg9sm86JxnV761D6JykcbEZ4TIzXt78+xU8Sax9d5SjtdjL0JnZ8PzhYjNjhR/3dOT44HJ3TkndH5",
+	"2Bv5zF3KJOF+EzmuRcSuBYAVchHWoaKqOxFsU6P/5hiyFi4XjJu6z1ytnPeS9M6pRrHU3RS0A3JFfUJD",
+	"whYL5sWAroxSA9y1MvWugHNFO6nBgDfnjYYYBW9nZODIfHCMq2MMTjGyZXHrM9ps8Gsz8ro9HiMQLZX5",
+	"w+H5D38bjCfHJ1MiPRog+DtaXEnorZpQjPX6FejmqX+8GHljNhjNz+nghJ4+HTxdPGWDsT/xjucn9HRx",
+	"Nqp795OcdVhv8NUQgbLnkvWaRiWBoEu8MHXxpTOUULLzWVUTedJPAzRH7uEwRfO5voxnpIykUL+oli1e",
+	"WazR0rEaB2v5UEeNrRKS0Bchu55vyzklZHdMxpaajedKqaaIWgzAw/2MwT4ejXSQQ6+TDklxsJcVj1nV",
+	"1eKJwHEcqhv9XGDn5Ljb1p/kTzC3+M+KOzg1+vrksSLe8kpKPhlhUpRiFbuYYZGc+E9let1BmrJ393h7",
+	"gUz6xtJXC6m24mhOY291gWKMRCKJLXyLpxbSNw9IhLGN1kOiG5fQ0E/3T0P2KVm2id+FKxaxCzLT85tZ",
+	"Bwii0uYO/SCL3K9nU9JpqZvmBIcmlR712YO8H45N3YaK+xUHDJI5MsXaCZVqEGklOPLhy7x2Vxvuu6cl",
+	"dvapX4OfnkocL4OkzlFHpptNwAEvFMLfNnTroBGq21wY8yxDj8tx17ur/+B8u17TkC5ZTj/zeO/+9j4I",
+	"SPTw1W2zG8PmVurp1hZyJaJY26MXak11zw7gIzwonCQE8w7J8q2nCj29vj0bng9HD0omZUZIXUP5rt6U",
+	"1EbJLu3rRdYyM6sCa9TXjksrZXI9c8o8YvtwwoGDLNXgK3RXuEsWWSUzyPEe6B+ayeDXmkWQGVY5G+co",
+	"bRMJf8CSB6Us6M62FjkR3RPRZgVC+d6cOwIroCTjCmiHEn3+zSRj/gyD4qACixsWSjJDP8CsT2aRiNW/",
+	"4A4TiM9SnGRxA7GV+r/a+5razrk+tqL9YzARVOCaQyr3p1LQxFnAiha+kw71rc9u97AAT1yduoZHNU+Y",
+	"w61vuENEjmJTziqEBhGj/hasg6z94IkwdhDypsUWYiej830saaEVvdjUapKXqSG0i0+m2AjCpowoZsnx",
+	"wqN022Sn8F8D9I0MnsENcJ54AeVr5psOcMaVrjZfabdqQ7MTvaf/p0rhSulPk3GLc6PcWVR1IExG5R9p",
+	"5XvAhdPRgVq/UqVy+ToMtugSyXWYnd1ydvct2rD8ls2mRIRkZXjW0URTX741MDFbYpM43CfCEgbci+YJ",
+	"WuFndJzhkuzaivJF6MNEXuBbCg10Xpt8nZINKIadzD58pdcbM2DNNfN1cxX65wDyp5G0861OAoYM0AsT",
+	"qAJ+s5GuNJ1Ckyd5naUX43QbjzS0f3ozWqTq5Q0xiC4H2B/OgcaiuNLzadyS2m5DB4516WQdMtzx9RS4",
+	"6feTsasiNikPe1AaJ5/RPehk43fzFJJnOpCp7TRIyUykdhmTOxH5hVwa3UPIELjpWtsnYrEgk9GIOH24",
+	"6nyKe/Z87ezDEgH7TicdlMHp6izgSASM6OQEx3vwOJBzTytypFwFSDeac6ab39hbaBHZtHGPAVsQEsFF",
+	"Wep6xYxz7S45u2s6yGSiS1faxrIukzyyRUHZOP5CEHVnpWgOsIDORHdHnktJakfguQYmm/4FsOj+HCy8",
+	"e1rjI2Zp7ED0+fh6Zxpqx+cNLLwbeksjB/8V8Fz2z8Od8lj/pDzdKV373jzethbtUfF8HT+/VXPfIW+4",
+	"vHtejRrc7hxq20AoncCOFRSNEumvU9t9kEsHufRo5FIgdmjnqCvGdUIPhZi09bLKmC4ZmW/xH1MSQ9Wq",
+	"WKi/wRsEvyMz60JeKglfEI7ukDljIVlTn/XBAYjZcvqWUMQlPF3luYYG31Y46IRuGvppY249E/Dj26ze",
+	"CFcln9S75xRKyKOwFcrVDd/f6isg8IPArB6sPXYVT2ulsaxyE9DwekXlqnFK7XK9IDqwP7lZn9iWw7wo",
+	"Ok17rbApCkkHg7PheWO3zx1SP01KAc1UCew/G/PJw0nu6p0/xy7znXKIkdIu1VOX2Da+Zlan+AElFupC",
+	"Wy7NQ3m5ESUiQh6QN3yzYf6FLm+hunBD5zHk2++Om04j3ZG/gGmg5I6QUKceCi3oVlSa4QzJbEMTvO42",
+	"dc8JPpO7mwqf0E/fp3QYeMCtNjEfVvZjEoZIu/gtdNBuwA3c6/foHFrgZytS0me6Vb7v+fSqZr5xm6YN",
+	"MZakGHqxpJk6lHMJlyXi9T5eNUXXu3rU2h+YxfOtjUhs0Uyte9pSbZ2vTOa+WFMe1tb6ZqVvF0CVjrLZ",
+	"OcjTJJ3WojgjgvOla2semr/rFb1UVOasNZ33r+5Uo7tbcW+FKZ3I6UTNQKf5U9+XBtFkyaCKMZ7h0e5m",
+	"niAtWamBeTKy/dnjiOnsnI8ne8j9K+NmZwdrGAxH1JW/tKo5c5JrZ30yM9lDCKZEg2BmFgrC/mls2WTC",
+	"W12V0SjgLNIie1iVgZzTNwHiyFi6ZoMyr3I3au/pxSfF9OKWScL11a77L+ecgPJbmtDyGkP5XJLQnv8W",
+	"n8fM5hhGxNfqdFQDMnyqf9lDpoZSz0O6Zk1IB32ShPyfCTNJ71rTLljrOXSNbsJvwyKP1S+WA5y2htKi",
+	"gFHUfQxBXmjqBrr8h+ChjjWDUyV0RA4PAbVFRAVX0niUXfc9r/lpLuEvO9efkjmLQsA8Q4g5cyt0kdX5",
+	"0H0yc7HSMPWS+7m0y2L+oLM3J6Pzsz3Ve+cRZhoFn9aYdxJ/eEa4cm342Qondpc8+84OnuxUnqB5gCuB",
+	"fZcl+UmjaVwozDzes/zJC5K2siLDt3vnzodMxz2uMcK0/q9RHew+Ou6k1LYakmfg6qEhAcOorw5kc0Bz",
+	"mTGxmEG6cAwMNCuzxlR6uSvwW5lESO0aS7VlQuKyM8LMVYqQmIP3sogz2QbU0GXOVl3lqtjDZcSk7E1/",
+	"/9hTB0Nv+nT0dPTpfb8WeKZLmbuaYzvhl5Vo0j7kJMXfNMY59GOlSw2XngNKXl3mZDFHrSJnHGEutYgB",
+	"UDTY8iFRX2JWk49XPFwSjvZLxEjAFjHJqxIfU6NWmc393oLyAP5d5t81STAd07c3/G+RSEoqIL63UEQw",
+	"yvREnpJoTr0hJoTx/wE1f3jzVA65gGS4XyUwoU/gxX2dKq2uXLLolnvsmQdiNHtMV76zivdQYPaevfkR",
+	"J7DbQWYKi1rEA35ChIOMAC5KbVNXNFAM0uS/zIDWFcMhcAk5um7peg+gwWg4h0pFJhMjeXCSa08qrdAf",
+	"86SzAx3ssPd72+9FkHwYyK2M2bpxxjvu6085JCnF071+z3BadnTZI9Pc0+LA/NTvXYkbVgp4PWc0YrrQ",
+	"Kq0dXQSMISCCY8irA00yL2Jl8SKrqJY40kXAyGwjgsDksBvjKRVZpvA5KALbtQZZOdlvTKV1HPC8LsTC",
+	"w1yevkNVR/Bvi0/JYnIJy9tUvcI+bHjEpJ5kGZyO0uMsxizB+7PrOhlNnsCCjK9Goyn8r7uP+azCofkL",
+	"9cH5GlsXXPbjp/PxYuSdUzbxj588PTlr0r/LnQa/opOArgWg9N6wUF5gpEYsdf0uj8mcSe6zMojqniLJ",
+	"QUcUny+eGPzUiezXSVHg+LeYGJe1AYDGZC2+BAR5LkycWMY8CMidiG50lJeSSKMQt3aOwnA0eTeE5L5I",
+	"i+tRqX9VmxM6v9ARcoVAil7UnWMhsD47RkK08LYJxLtKZ4yambqfiGWkdZNYbp0rctzUheE3hLAH5LxE",
+	"Mr9vEXhdqru3iG094JMGkfubLs2RsdhAspXiFFNLNcVIzu7Ct/UwT5u9qza+ZD2srvC8n3Ac30cuTSrs",
+	"eHhhJbu8LU1wcjUNgH1nuuROmnYMhqLJTMmH2VT3UVB/IAtsAhrKIZlB3ay9nvZ0SFUkKskdC4IhmVF/",
+	"zUP1WSxZNxdcb4gIAi2Tev2eqcmF57Kqnb6xg2b3VsTdBYcypmOBTMUITeuHs8KjkfRt7XGWA7CBRSju",
+	"iAhTbqAGjKHAEU/3zhET3QUioJuK8vPEW5FAhEuduaSlOI5c5zapqYB352+CwJ5JQomfGCAfU/s4ezIZ",
+	"rWYXZDaSM0Vx6PJRl0Xo5XWvk1XWPe7EB1tAAJopVfKFFnHdqOEKgIcx4EH1SthOMXIl7h62EKy+5LaG",
+	"BH8NYx6kFeIiupEZalPba+GgixXydqjH+6lyX3BFTZuIl4WW0rLvp2TFPlCfeXxNA+LzJY9TiFVY+68k",
+	"ufzh2WByejYl2EVnwZkzDdyngNEb5jtmmVO7upjQk7H3pBO8pDv8jAJTRmyAQHWJiMWd0d8zYDJScR1F",
+	"WJ60/0ggPGx1AWGEkshLS0wE04rDZ/o1HQASukNelBHpFTdDonEW+vZBeOasPdxCYVT9VEQbGIbuUAvd",
+	"IcIKKYYa9aYlqGp2jvqA10gifVIEIcp0c3JAufskg8kN5fTml6Or//vmRXYtEKW7KXpkpl2h6OZwb79+",
+	"+/I5OTsfjb/JfutII1WZauSjiG0C7tHnugK4VixVm61uFbplxv+fvXdvbtvW9oa/CkbzzqTdh5Edx+2e",
+	"yNN5x81lN8/O7cTp7j5T9TEhEZJwTAHaAGhFk/F3fwZrASQoUxalWL7irzYyQVwIrBt+67fw/huO4/L4",
+	"yox0a5SX9Ubw0CKvWqqZOUXtmUKZMcUuEXbsht7mJ7RBPf66YaIOsxvQIQYE1Y40gOuahYhLAzNxdKPU",
+	"NPj4/qdGsMI6wOwWbErVIjdVt2J1UuWmD+wnHZLD/fDb25MvHz//z+nn119ef/jy9uOHH9GQlnl2mXeS",
+	"a+AZRKhV9TL7emc8LYnbZwf7u/jsLy6SDnTf/NFxZAbJEK3x6PYpRfFAJjyr05TLEcnlnClAuSYBKUbp",
+	"llZ1dpYQNMu26XWzUF/BBu0brdTU+jMDbo7NtXVZooiLSm6GbvYSHYlDFcs80+Q3lk/9wlJN/uf4/bsu",
+	"eWu0J2jySEc5ZZrYJb6s55frLZQu/EspRnz8Hm3h6rRdEUW96jK5+aJprOiICvoU/bQ2RQxC78N90Sb8",
+	"IhQTCgtyBQUDhDS4YXeGacMvcnrGGig3/skWaHIduQ/XXdCps7HxMCxlC1UP7arKwyZ3K64i44bXZWPp",
+	"mRyXvr981j34ubu/nk87awpGKJ9v54pPqmIZOGV/Wqe+gSquCbfxn5wjL95MajNWTGM3UzaVarFMjAcP",
+	"r7tBaVyE84Pu/tVLcMmT8O9JwpV1y+QndMXX2wq4EIKUWqKNHHlUncuzPnkk9lxj5A1LbMOVV5shDmJp",
+	"4eWQnxo6rvedU8O0uXrvLS385dlU7w4QMeWQL38EvCQoFDcLKGrnvC0rAFfcI6YvP//+6vT49y+/nX75",
+	"+M/XH1IwnGnlqUKKqouR2V0JCwJSDO4fqwlOjIGL4pnM85WXlkuvdcFribZOLdwHbvVcVAbdMTlnyrrS",
+	"GRnmHBJc7f4Z8aEvj7gUTH714QR0Hqh9TcZShrVWPcJ8AnXK3BtfHreaohUNq9Zz7VJC5DLxIUrEYrdf",
+	"XWj1fd9ym47tzgK22kY7LWMaihkCkgfDGxhklaMAoxAgzD00TVaxXkw68DTIqhDabgusrzny3Nd98be/",
+	"udRX/be/AQMavOFv1qL5W7CByu1gV9stgPVzxsyQ9Fu/g5xr/U6P/Nntdv+6AJI8uwONI6yCjgGE1Bfl",
+	"5Xq1t4IahNrVH+ySY+HuxbEoL8tzjXODNG5rp2M82mGbjK9L6PK30YCAS5zKBwC2tik3QGuF7gq+SmM+",
+	"aG1pPgHLFgbC+YzlXDC7TGW+jY99m4mSxXhS1V9oWjnYJi7wRsqkHa774pzmHK7Eghp/CaFjaufjQ+4e",
+	"VmiIkYX1ftHR9L5YNSta8qa5S1gFRhQ1doI4MfJaKelQjSlwiGJ4aW+m5CBn0/+yBnqK/veLw5/+/mOX",
+	"pMw2SdHk18Za9mQoM3bk/qJT+EraDde9iIxkIbKkLwhuAJdDClVCnZVDuHDb1iVAkoHMFl0YJbyqDAeA",
+	"ZBEkff2FjtMu+QMByVDa+u3o6XtqhpM0qSpOc42BLtgAfIm4eeL4M0ueRkEGzMwZE+SHw2cHVdFjO/W3",
+	"o6cfpGCuC+AOxHNAhZ4zpcnz/UMYcPrvp2/shnj6ufSV3cN6JoVm7msF32bkatna9yQkPR6z1Ec+pcg0",
+	"0VwMnXgFjlx0s8uc3JAL1pSX1shtoD2Z5WxROqlGSuvAwof/af85DjpTi1NViF+stekGjHsVYBPBCRtA",
+	"FWW7z7DhH1QJLsY9cvDiRUomSBhAhlSpBaHZOR+ysmPYgYLAVoHGZTUAYKHDNum/n7piZU/fZumRO8C5",
+	"HANpuXWwA7UUZDdWjAzA5p/zIRO6LFxo9eSMDifs6QEYL4XKnRjWvb29+XzepfDnrlTjPddW7717+/L1",
+	"h5PX0OYi6RhuKiRUcInaCczEDpqGmE4m6Ix3ep3n3f3uc8imNBOwHfbojO+dH8Bt7F5opY2ZaS4+hizy",
+	"yEBRg5XPlPTbCNAJXXIC2ZlksCA8A/GJG4vQgZWVL/b3yT/5r+QHOrB+1s/JfsDf96Nd6sODg15fCKqU",
+	"nMO2wuM64rm1GGBxyzyrt1mn1/kk8/xlZUfNqKJThjP6s9n+qx7Ze10BuzsXydrHTzw6vMWzb0f2wMJ5",
+	"bfP4ey78ie1c/AXVB+G8woc52N93yFjjkO+hxPzfOv+mA5NARGSVCewf3bO6rFy9i1rF5atM56VmDcSp",
+	"vox3qXhzfl6DL7izans6Hq+8qHZP7R0jgtrK3XWPwjMXSWdZEK5rB09X38BO6vn+4QrryAtx7gE5rjIS",
+	"Vq+w278msbt2QIf4FZvGUH7tvV9p5qslQpNn65v8LjwulGXY6Pn6Rm+kGvAsY5AQenhwsL7FOz7l5vXX",
+	"IWOZ6+fgxfpWX6R8T8XCzQly5X9qsw5vrWIWNMcGz1utwjnlGO+7CDlMO8c1ll3q2XmtPUzHGi7a8uJr",
+	"5y/bqlE27n3zmJ1M6Is9du6LUlo/v2GDQMl9fMp2Zw/LE9A/6NlwKZ66OvE5Vq32F9Q/fLLyNHM5gYsZ",
+	"I+mYCab4MLVGwJQZmlFD07Ighj9lVs2KvoA+eyQtFyh1UDt8AB9OSAr/TV3R0CHjM/ujtZ3webB1UfNx",
+	"kZC0hPhWC58GAbK+8Ej+oyDPlE3LepvuBxe37JKPYJ+CZ+EK5Qw8pFUqPnbpAY4HqYe4wVyKsfbehfsc",
+	"fRHW6IXANxgnsAyY5DqcuBUCMJWLm2Kk3NUg8ZiBA1BMzkudYlS4a+0/O0D2dZZTSLuGUfeFfZ2zgXxm",
+	"Q5cc+2ry+/7ro/nj7GY7KTocshmYyIhF8CgvhoXdMHkCDK8mXXfCRAYj2ljROWH96sPJJ2omTsPAkfxV",
+	"ZosdKhcc7maaxbepxVKsaXhxSS8eNB8/cdcFLiqWq1t8kOaN9V2gwbPnrWTtO6pQUx4++6nNRHQxm4HF",
+	"9p5lnH5ZzNiD1QcuiOZSvMqA1p9/WessCP/8+Zc9HZX6+MzsCoHr4OVKgFvbWouUVzerTe8vvvQR3PBU",
+	"+W1Wq2g+FlW4xdtVK+zjD1Vf3ys4HpLhGyzLZgKq1vCiCbzlCwDwkBnDagP4cFN3axNt4PsskqOQrIRk",
+	"dSKuSz42GJ1XCsohNTSXYyT+zZouD+Q5UwrgBRBNRQBPlxyTjEFISdtND1cRaK+NAQcXBoCttUYKcSbk",
+	"XNhJ9sUhhN0ahe4nN4GX1fij8K2Eb8PybCaEG18QhXEUxo9eGPuTURVNuTap7MIFeu+blYcXe9/gbJ3y",
+	"7GKlcP5ckkoOFoE37LgOqwJyPj5RqyhjvXGWj6pbC2uLd8kfLqaP13T21ZhYSD04KkEX3a6a9oV88gW4",
+	"3EEootZ/FU1xl1pQzC6xfTIKhFruYmkiC4XRBhfb5prQfE4XGoMwgbqA3AVkQ/P8B1O6IANWjrwL1xCw",
+	"qD5Ik9WuLPxF7BKoy/YJvduVy/mZi0nYFr5McZcc7r+opY0FNdscjwjXPijk7uhGUpHDn5Yuf9z1jmul",
+	"5ZThXFiuWV9woQ2jyE1ZzsX35AeDgQ5EOYTgKrg4gXtGZGvqks9ui7k7lYUrNER+cGW0plRkfZFzwRJC",
+	"yUDJuWbqR4yulCuyvBQrdLTr6wYU8zuuTWslbr9I+fAKffZEk9Qt9hK0aH80GOwP/j58Ptgf/Tz66aCT",
+	"dLht+p+CQeUidyMFb+ksh1hCDTyjxoqwTq/zf//cf/qCPh399e3Zzxf/XxP5yENyC/GkbmiOePhAoxXy",
+	"QTojJBoa993Q2G9hMrymKl942RKtk+V4WqntpL8m3N4eqbJFrnYPV5Rl2DiUFhQsiP5cKDVrC7Oh6Kw3",
+	"jT5c9OGilAzk1bV5b9+s2XZxpZwMRSPcXhYagmdwG11SSa4Qmr0AYseNBmLSxBHVe6I+IC6asWEZoeuL",
+	"hhAdugue7ji1XlI1goBLB26qNTncP6zq5QA+E+iSyNyB0yZUH8EKylFFTl127KB4AmHFYcBvtd/gjb3d",
+	"qwDf15fFjD1AtRGYzddmbkeFERXG4zOr3YFAsQ3Sso3aGNDhGfISrtQJgAZ36N9Stk+4/QFy02wfIw6A",
+	"cRcGIyf//Q7gu9TQAdWsh5I4vUQAhL2nJZmHyPri8lOKQecphOR0l7w1JbQao0rTGVXhpQ+O1eW9VvBm",
+	"MmBjLnTidQAAtVyoqy8whzqnagyHyOqcmZJDpm1X9kk7T6jHZviU9ZCYQ4qsilVqcnjwApD1mHtS11YQ",
+	"rTln5Bl575FGhIu+eL5fhtu4JhnXQykEG0K9lZc4NadDc7f+6UsUxk8xt8+xgPsfX/Ex0yZt0l3/YOZX",
+	"/N6b6q3vUBHnIutiutvzej6V2ySYg0yed0L5XyYmD7jAgtvLIaeLZkJgrJ4WyPX6sqyTv+5p9/BFEjTX",
+	"M6m5aSHDy3dULa5HEzwo2X1vpHCYa7csdb/QMwbFWNyh8gLW/eBFrCtx24wXPa6SfjAKL1jixWpJT0I+",
+	"YTpLWSYtKLRvBQTejIBFPmZmwlQS2OJgFvjnn2jCRca+guyxktxlwQQZQUgsiEJyiiKUCpK+P/736efX",
+	"7z/+6/jdSYqZVBrLU3nKAtsbF9aGnshClWhQChhSrNmGuYE0z0vzW5djdrwV1EAWOhI4FIYlRDDmisYE",
+	"L0JFZ/9dkvUA2Uy5MEfWJQDxa5cSU75AkNO+qHBVsEIZy5ltczqTOR8uSAo/MNvHKFiCkLCsQbwez2b5",
+	"4lf42pvK11dq8bkQbYx1ZIz5zKiWGzyPBDPt/A3IRXuj5HQ732HXsFJY4FLEtfYalpq1AJfu73YC2j67",
+	"8fhdq0va7xivMeEiD7c05lS5Wznt+DECxehyp9bpIf9YVGGXrgJaQGzfMzOR2QdpjvNczln7O4SXUoxy",
+	"jmn4h89aODonhuYsYoWvXf2H6dnL6h8EPtFWXdGaSnbqG1MVA7vAF/JDw2Bt8l09m+4Pp07T3C5nmKuh",
+	"iS+ReOQ9tISk77g46xHF8l/6HcG+mn4nJTmkZbqwnf2RzCDRIf330y/S0Pwp8CGkfeEQF65GlXOlZnTM",
+	"xbhJ9b3j2mydhlcFxf4b7qhbqJ0dZu6VgLJW2hIrT3qak/YtMD603i5gWPiyzbjd8v+Ls3k7SILdmy0e",
+	"/DgaaWbucCDRzdzuwSWF2ooO2zW/RIW9wscMq09tFT+053Ldo/DM96tc+4LgXK9rDY/ik9HhvJ1sRbuJ",
+	"SUAMU2qOsnoSELKgI1mXwchY/rKM9u3KA/mUU/Eb1ZMdeBO7dm5u3ltxn8Oxybc395fb3aK/UsrHTQff",
+	"JEFfqQVRhejVyTCw2rss8owMWFjB/bb9lQMUZ3d9VV82rtgmF1XvHL/vWsXkn7tIogd5jzzI6BPekE+I",
+	"R7FCujfr8ND92/vm8PMYdGzgJvaO31RmLCU/AKugzNgvhXB8U+mPNZx3zui5J85BFxEw7UYvF2Hw7Cw1",
+	"mitArZsJE30hBeAqoJUnqfKgipLqqutGI9VsQkVaPhiOSIp80XN4/DEz5HD/EMZ0Cayh+8JV8z9CfDrN",
+	"tSxJ/N0wPetRLb8edQjVy/lc6Lt2XUwXgrxKGjY0wI6k2KjQTPfFQJpJl4C9Atj2inTIodY9G1Y9Dt7k",
+	"DKPTtq0htkPz6u2rduiR9sgRmbFWbuydCW/frot6Pdq+Bv6oFfGI4d2HH959zMr1VSDaiVRkJJXVJmuU",
+	"beKjq5fQENvK6GP9cbSBwF26qvEkMAM2pIVm7orG8YE/0Q4+oiFXTDPQ3I7T3xkCbDRiQ5cpx7PlkiQr",
+	"ioSdr0gECqpb1yAYm+f4uNVsG4C8HyjFa5fckQQtRhRvMqL4jzYCcuYxKkvJu29ekr8/f/FzD2s1lDy1",
+	"COhGLuIztkhcQi1iUZCCIXFsrIrNcjpkjVBq2+m2IviNVEN2y+HKa7en77KdfEOR0k+4VptK26pZOB7Y",
+	"ik9hc//X7Y/tocRw6/7HyDiwVlVfd8sYZHRZIiIlRh+/y0F6Xwm8Fkq/qTTXG0zVcnkzA5ktvAqvoPVA",
+	"WVmWdkS6BWsfuDQvbeiiS96B+rd/m9JZaQfUCObZV+sJQeSuL+p5YhTMhyfaEfiXWVs4ohJUb0WQ9QXP",
+	"GJvZP3PlCxcOHPtw6uptOJR8VZFjRg2ASPuCkqAWHfaEmNqcUc0yJPsoBd600C71rMmm+R1KS0ejJho1",
+	"od7FXbG59i3bRdMhmg7RdIimww5NB5Q1G19c7jly7JUg1td0OPEVKX02SkPFYW4cxZOvF0t9xViJMqJK",
+	"Tf/RF32CwnjJ6qqaUNjGVzH295Zlkjlk+AENZObLq2KqCP6jMlSa9PxrnPW2ir6dkv2EqTmtUbG3FCKF",
+	"tRAOFtJaS9RbNWoKVj2ydbg0aobHEeY8mci5EwuskjghQuCJL/3gCpyOFFbM3kDIbcB7+KDF3lvH2rQL",
+	"obc9VV6UplGaRmm6W2lacrbVwVebS1RHILFSfv4h1Zn2he1rcpNrMoYkaSOlK8KXnnM2/wWvxfk5S6Eq",
+	"X66lu4MKJaUOC8478VgvKlMynQ4WZE4XMGtIT/bD0OQHkNE6CfmSEuI5K4B9Q/+YLNMh4fjSLjkpIDw3",
+	"o2Mokar7Al3hZ1AQrRop5DVLXSkODWrh2c+eQsJM2BQq5EzpgkzoOSMjNmeqPlnhM8YSKGHhMsytbqB9",
+	"AVli6eWMsGb2CGfu/ua+3W4UgHt7WxiBlxWt85leFkpLdZMi3Q9Rb5Oe5BufuMPZMk2p3AL3IU8pSvlb",
+	"kfKfm2UiraxRLOdJRlxp01ayV6Vt9r6V/3+6BuP8QTpU03Lpfc811xhsF/jXsvzEjiRS+f72BGw7iI4/",
+	"qLyre43dipHrGLmOON0rYsmOF6li2ZGj0Zb30Y2KoSQgpTmUaWhk44mqIaqGqBqiaoiXmo+YoQeUQE0V",
+	"Gbn5HaerFrf3rYIPrfFn/kXzgumKAk9gCEnOhSsF7DjzHGFPqpihXPxiVMGA2WcBKKqEFMI2afR+PrOc",
+	"i/8UXE8+4fB2dQu5XGmtraoDKNl7KuiYtaSes2sQlei9UaIf7db0m6+9Jl1q1qhO3YmL6jSq0+hpXaHg",
+	"/sHPGSlmYb46JVOUuVbb6E1TIu+oLrkfyYK7F4j3Pm0wqGAYswbv7tWA243ulte3Be7mAKsiMge6B7tW",
+	"b5hdeMLc3eyYnzNhd/hEH9UzDT0RPwUEDa0MadwtoaBDQ5qSjI8gldpU6JbD/Rd9kUJywenQ6ZmUFCJn",
+	"WpN0JNWQpUdB+QA69WiYgTQT+3bCzcoMxgdifbfOPYjG921nFUCWD2w7dDM3UDWNTXeRMnm9Y7zF/Ifo",
+	"5EQnJ8YMH5FLdcIwpRFtEKK5GOfOHtAbXV198emKjkzbk3QDThfQW1DGCDR0l1i97oAY3IBB5QtZk1wK",
+	"a+UgmC1MTUyCgWZwQQZ5lA4LJiQJoo4rK1ZE+yXaLzdrv2xnFkSLIFoE0SKIFsFt1fko46pPNBkVee7V",
+	"+FWWQcNVotOHp8EQ218rrodJkrdGl2JkLKt6II7RAYIbWJjkKkjlJbV99wLCUYtHHE3UgPHi71FDLL06",
+	"CWP0W2MtkbscndWqUDaRihRADqAJNz2r9gzUfpwpBvw/IVeQ9U41MwmG8Yc5owqKqvv008STBknBHFNQ",
+	"XxwbOeXDHhlKMSwUxO5dpSySSVBvtjmsBuZUgVu7GvQZlVd0QdforeNye5+47byBCmtsfHERlW5UutHt",
+	"jG7ntYNXG5T8NijWsqb+3jezmLGLvW/+l51m5312nexICfvX2y3TVv/6NlFfR2cz6r2o96Kz2crZLAku",
+	"du1ilmRFK3hoJVbNUMz6m3Vf00zYtF4tg/YFNC+zKrrkuh3OqOKiS3oNLCH4xbZwSBuaRnc0quXojkZ3",
+	"dAfuaMVztY0TKnM24CKzYmrvW/Cv3fqgMme/Yj+70tFVD1HlRq8yqq+ovqJX2c6rlDkjTgncHlFM1BBR",
+	"Q0QNETVEdHCig1PTSNs4OdpQU+iV3MZvpMKwIjAp96zCgjyNsGL+nJY8xNwkZEI1AXHm/i0VGVGeW81m",
+	"CDddUuNLrlfAL/N1jZRXE/ue4Lh3o/9uV3i7qW0swst2jYIcP/TWSflRBN9LcnT46DUC9EAwuLOPYmHC",
+	"aG4mKwUBpHwoOWRaEyr0nCmN1eagzJ4PcAwnbHjWHN/4BzO/YRc3dp42PkhXnyA/fWus5/ycdbf4onUh",
+	"X5Pp7/g5E0yH8HwrVfmQuS+ETO4rv9AJ6EgyWBCeIdm8LIwnVAeBnXMNrobP7juqIPdArt4jiuW/9DuC",
+	"fTX9TkpyRjN9mXCdpP9++kUamj99KQthUiCih0eK6YApMmAjuyVmdMzFuGkrvOPavMPJbCq/W1OnfxyN",
+	"NDN3WNjDAtiV2IZpHRq35VfHfXMfyNXtC4Kdta41PIpPRgVzOwrGbmC3wQK55X6AAIjUDexNeLeOu3hT",
+	"ERDvdHcnj/C7bKAx661uMdPVScTNBt4kMV+pBVGF6DWUwZrLIs/IgJEhTDhbEqm3Etc4QAF2l1f0ZeNq",
+	"bRIxeidxPmvVkH8uRpnuVZQpxo1uKG6ER9FX7mvS2JWjAfGhq665XwujOPMVWVxUCfk8pMgXxEyULMYT",
+	"JA+Bd4Z0wlCCy5WFGhdUZSwjOT9jhIoFPkPzhGhJZjmFOxKo7NLkTryC8W1nTMTq5PfocuPaNFK9tjeU",
+	"tpxTfRfUeVQg8SJ7lwoAZeVVCmA13+52EvZYfxxdn7iEMbStt3c/mHivVarBZ7z3zLulbI7Uu3c6+vMP",
+	"Zq4WJSvodD+/eUn+/vzFz706hS4lQHxL4GbwjC0SIgf/y4aOSQ7oPrPEccu5DIsu+SKB3YYikwwxEt6Z",
+	"kPmEDydkAqkZVaVpuAuxmkYRXxi10Ix8+v3LStLcaFg++LDXJ1ypzURw1WgXpLTfP66HEIyrG+oRghRt",
+	"+whBuiOexPtK0K2xAZogsECZuipn0oEKMmDeOfI0PMAwa82FEbbF/Mh3yDQrMjKls9IssE49JfOJzFlC",
+	"2Nchm2EIHzhn/QsAFWGtiSeaMGHUwtkM5YgyyRDWYMUPl4KcMTZzZQTAmkAERCmgpoU2hH3lzWGq3yFr",
+	"NFoTD96awA+9qforW0W9HfV21NtRb+9Ib6Oc2eAKaG/CrTperASe1fC8tQtzrslYCnYVnBdEyG+uh11x",
+	"EuBpbo0de1kobTXMzcUA/RD1NmAw3/jEfeOWsDDl+7wPyLAI77qVAF+5L90lL+jvzAuPhAg2Z9pdzbYR",
+	"JWVtW733rfz/naZTg3yJpdVjttzNXL1EYzcau/ECen0mdVXkHNOoN40ffWcKddQKUStErRC1QgyBPOrs",
+	"6UoLQep064jItVbGMaWUKO8bUJFBsnQpQ57ogGuSiqysnKMNXSQQfikxuOCsARCXGySEnHPN1rpJsRhB",
+	"VJBRQUYFGd2me1dDZ1P/6aHUz4l6K2a3tlZZW9AVL7e7uIhaNmrZ6IZGN/QGiua09kdvqVwOSJxYUCC6",
+	"lVHhRYUX3coHUy1nN87kfauUE7VbdD4febmcqJGjRo4u6OMrlNPe8byVEjmomWMVhOhJRr0V9Vb0JO92",
+	"hZzbgHZG5RCVQ1QOUTlEpyYWxwmL41zp2EyZUXy4usDCB0mM7RFcFVg0LLMA7hPN3B/LECahuZbEvRQh",
+	"mYJOy7I5ulfBP9/kxVciRxiWzKk2ZCbznGVAndoXrvBElxxjnR2FdRvev/7y+e3Lk9PjV68+Q9UdM2FT",
+	"7D/BJwxWrRg4xKj95zlT9txjNNUV8iCH+4fENluRo/veLcxaEW3YV7M3yykPhXOn1xlZkXPqE07J4UEn",
+	"FL4uWVUbBRKtWdC6dexuL3tuZnNfUeDDLaMPf39ScsrMhBWa2HUjI6mm1Kys/lGlTj6QCiAfqgk93iog",
+	"5SJsWwmkSmJqmfZd7aNYESSmjO+oIogIz7aXZ8GP6yqDbJ+aF6+wdiunNq4QcrnlLRIcBdJy8wnEaiE3",
+	"ubKxakh0v2PVkLtVNUQEarlRq9cdlbUVRI5JxkZccCBXrJcRQdrvQkNpScVGhWaI/iGH+y9Kbxb8GTly",
+	"AKFC5Exrkg6pHtKM/WJ1S0oMPQMEEoaj85zIEdBATr0jpsErl9Mpv6K8yPYWyX3ibnyJKxerkdyGxotV",
+	"SeLl4SOvSrJWwayuTrK9gL7eCiX3o+jIToRX+aViAZIYbLrBAiQtpMbuC5GsKh/yOAzHx0z6HfJ8bVSu",
+	"o6HhLkqJXN/4HlLkLlKURwM9AjjuQWmRNto9lhgJSoxEi+PRWBwblxq53DLq9KjTo06POv2myo5sc4e0",
+	"2xIkpUiJZUhiGZJYhuQ+lSEp5cTKUiSXRIucMUFnvOvPyar7hI8zJo4/vf0/Jx8/dL7nALqX2z47vc7z",
+	"7n73ead2uGiWwQU4zT8pOwrDbS/WEisPEEYfV50gN9JS8HWvF7b8ZcJ17V7SLUkzTNkv74JO8xbL+z/H",
+	"799ttrz+xRW63HXZI7i4G0PLb3r93Jyb12+WU9g9Hh25BIpyhCZCmgkX4y45RgQ/8j+zc6YWHkKBNxZ+",
+	"2bWDoxlZDCe+ODYXs8KAk8qNhpQDXaHWaJaxLPFnrS9+wJD4YIG+7Y/gEGPAPDuqcBtl3gGgKlwiH1WM",
+	"jJUsZizrktRO8XRC9STF8wtZDu7RHqFkgIW8nfa2jnlfOJi6/UGKfEFgR7DMTiRnMHzXVe3Cxo7B5Wik",
+	"Sua5LExKuCDowMsRSasFShP3fkiayKkAnAgVhA7BMZcuo8S+JCGpNlSZtISc4EN+QlSs5JaxLvbGBsbN",
+	"e5i/2m9QarDW3pmdXdXqFl1LWObNxr1KPNi9EEEY0R+M/uBGNps9Ul6YB9rOUXJV2m65kMIDyW66xBW9",
+	"eZZT2fRfmLPXxmd8OJlRlxZw2wypy+zgLT3Ty7SsMWUqure7Splq2G2B2GwSlOuSqL6fFj8mU92MaNs4",
+	"qWr1G27X5l4WtNtPKCZb3eZKx+Sr6FbF5Ku7lXx12UBYax+scLEeUl7W9xs5MT/rYeZn7VxJxnytmK/1",
+	"yPO1ttBJqzO4vl+UP8ZMrhsRc5e/c0zxisGxG0zx2krQ3F7S1+OySh8zFLupJuhGSVZXvGAXyWC7G+9D",
+	"jjxGYHn0DiKQ4B4ki21nJ8T0sSB9LNouj9Z22TidbPUbojUQrYFoDURr4LbSzK75tuy6MtAcGP2cs/kv",
+	"iFjn5ywl3GC1AIwumDAtqp7yAnLGD+2J7gvA8AM4XVTQ/8GCzOnCmg+AQy8HpMkPWPEgKS/0kvorXXfc",
+	"kIzNmLA2iPgxwcIEDkyp+yLFoadg1UhBJnJOpnYAqX9t2iUnBVpkdMwIvAkl5bNkf38/mB7cEkpdSVSd",
+	"kGc/k/f81+oCUaq+eLa/Dy1d0oIf5oQi3pMqlvXsD1O6IBN6zsiIzZmqr6PwcNGEsHMmiIDvApUQECGa",
+	"XkaDNucMXtITu80ddG//F2fzmGoYUw1juPnmUw0vK5SVOYdbqBdtqClWY9/fGk0ypq017Su4OMk9lXYA",
+	"4CsINxKUaKVMLqEbIBWHUoy4mrIMZHpb6XaCw9uNcLuli7PlybV3Ei63bBQ3+E23ljVRftxH+YFbAiM3",
+	"V9qg7sSvkQuFprhhGsXCS3+0QVapIsBNUWXPeiGMNRrlmFk7MJAYANsCadEjmhlrMVIvKRJfKMsaXoTl",
+	"WJefDKmhuRy3FRm/w8gfpsTAuW0hMHzDRnkB3zqKi0clLv6AeG6pou0RbjY1qHGxX6f+W5kbUCp1pfQ4",
+	"2N8nUrh4NpRos75qLmnGMvIDF2QqM0aGqsh6JbATwt6+blxQZc65x0HWtjpn2Y8YfoZQtU/1Zn0xojxn",
+	"GRlO2PDsyFXPewpp3a68HZpeUhguCoY55bIwkOaNAwDsKc0WLgl9JpVzCb2DPZLqF0hoT11UHRPGIZ5f",
+	"Tgtc8p6VdpJmZEBzKoZMQW0/CKprI2dEM6wfiOnxAzakhfaxPk3sVFZIxM+w+JcEYJNbgvuv5tMaSQbM",
+	"TXIklb9j6AFS1j2ocSqwaGBnVJwIMNpO0uG2k/8UDDxT+wk6vc5IqhpJAhPFFPYRtPkrWWJNSDpfn47l",
+	"02UqhZt0Fe1Ctpe29nkumG40zOBlUAwS9vC2qB537HdBiibNtU74gzS4jY7wnAdnzxeNtH/XUnSvpLGo",
+	"OllFXaGYloUaslO7VR5KHu9nN6kvMKfHW6gwXIdtM3HDd7SP2WAbApsq5t9GI2xH+bf1jRYIuSWxti7r",
+	"trbJY8LtnbjoDr/Jxrm2jY1v8Xq7LkW3mkZMrr359Y0ptRFSEFNq71ZKbU3nX6XyL7s3LXJo7XPoufim",
+	"uilpdlV+LL7YVfWvyPbcDyMlpxALKGNHiFTsizBtlnyCqAUw/EFI+HD/EJuaCRNEih55kxdfATaoybyK",
+	"P6xOuP0u+ybm2j7MXNsd6cyYYRszbB95hm1rFbU6r/a7JPZjTKndoTSrfc6YQxsDXDeYQ7uBKLm9zNlH",
+	"Y14+5sST8CNvmn/a3HYXqbLXPcqHFzOMiTDRpI+JMPcgLXYT1R+TYYNk2GiOPDJzZOMU2MbGUdVHVR9V",
+	"fVT1N5vz+r3XWbstsxhKmFhpMaY/xnyE+5T+WJMtKzMfr5Q0eu+b/fnigSGDN0cFLwWHJo+rsI+f/fei",
+	"iDdFEDsP8rsuXiKMOMrOdjDiYLc1yMf2MOIbES4RdrxTSbc15PguwY23GH6EGd/cukZ4cYzeRHjx3YQX",
+	"rzAAmnyjh1Sa50ZNmIgsftjI4mtSkxFRHBHFEVF8lVZajyO+EXn+mHHH1yjr/JeNUOMYBLsFqPHq0Net",
+	"A4yjVRoRQJck77Yw35sBIn/v6B5OFDGikaLlH9FI9wh4vNoQiHDjBrhxNE6icXJJd24NTb5LsORoAEQD",
+	"IBoAjwqOvOn1183AkLeFIG+jaSNsOcKWY9TxNmHLaxHLlUTyO3yV9EmHcOzSkKB8whS6JjPbXha6LHvF",
+	"sqNmaPKQKgWE5GY1wNgPZVMZ9U8usv8G0u9Wwqn1o8dD085IPuFi2Op++3dheB6FYxSOUTjuGpfsNspK",
+	"SeitriU5uPfN/+/qxI3X50wtgiu6UgInPpUCauxZN61LXrrSCRQzLDxGyad52CdTCUkMac9VC/QFIGhV",
+	"v88+BhX++qKSvlWdQ/vy3NryR76wXy0VRLHmKMw/gu26uWGIDXeW0XHzkuwVM9SK5w1c9qWGVwqtmIYR",
+	"xd31i7uPotphZc1SX7BlI3lnuzNSwa70uRr13fwegJLUitSlPuviCPCWXBMp2BHSrGYca8xAQBjZWLl2",
+	"nK8ZKUTmIlqqyDGX5NXrd6+/vO72RXrGRebkJM/SpSi5NooPQQQbCfAIP4gu+ZRTAYA3Oz4qSCn6SOom",
+	"mtqO0r1ZTkXaJB4/42M3JiJjXsquYrH4GZ3M2SQiW294cXMB5F8deMM+237E9VYN1YDwLgkq3cG5yNTi",
+	"1BfSU9AugkNjhDhGiK8zQvwJKpZXqglOH83zhAzo8Mwqromc2xO4IHOmwvix1+JX6uxzpsyGKhvrZ0JL",
+	"HVwk1RQ3aFwkSs+pYco/07MPQYH00AHitg8zUYw9ndNFXwAWKHE4tsEC/ydxN8uDhfsfOXIotsHC3STz",
+	"TKOzAzfqTNv/Tuyf7X+75Lg2FpfXgekZcAcNme0Uqv7aY5FAKkiKMz31vzp3Skj/Gq7JlGasSg+ZKTZi",
+	"KoVwWn6OUSuy7PVVhdj7orSBXLlCXOGwsD2ZK2lY5R8uMGsF5XGXvCptp8stXX4gOHk1iwkv8JdMpiO3",
+	"RH4B4WK/3NBLqYf+dfbV1bK5deUqKJuPfmqhdNoXuCtqhfS7BDY/eqLCrrfbX3ZyX6T7B9H2PzQPytRT",
+	"A0UZEyg8WNlo2n+1lBjZF+newE4nTRyzQeXRL9l5uhhOwrdQc7WBZ7uI9t19t+/wK25u3tXb3X/rDg9c",
+	"tO6idRetu5uy7vDUwd1bqUZW2G8yZwMO5XUfTLlQmbNf/ZQecbXQahm2pvmpXtH6MkzmjPgNFYPLMbi8",
+	"q7u0cJ+FWIJQnq0l+An2dywTejfs5uqTbE7Z09D2NuG2ofTcZhKRu+emVzcy+ESHJzL43DEGn0DTr1b0",
+	"y77MgyLx+Q4zJXLyPFBOnl2ov8jME5l5HjszTyttcwVBz3fI6kfJt7MrORZ+yMi8E0NTN8m801KG3CIB",
+	"zyOxKB91ynr1jTcmrWlquhNWnWsd40OL9cUE+2jBxwv2+8Cw01bhR6KdkGgnGiGPyQjZnDqnoW1U8VHF",
+	"RxUfVfyNcuhsfwG1YxqdSrbEYp6R+CESP9wrVpxAqqxmxmmUMbkszAMC6+J0HjVQ1y7Bd4B0bfMNALqw",
+	"4BGbG8Xd7rC5/kwHggx/CiG5S9cehUDxEWTKedIZRMgYLsaBe4T5fxAfAagCBDpcRyW+xlgbLp0pOZOa",
+	"ZWmPCEmo0PMqd7QvCmF4Tqh9eAxNlNEYzwiGMqULn5o5y6kZSTWtMg11AhdxekaHTCd1cHIS1CO1A87p",
+	"wicv9oVg3EzsWBDtJKRy6Y8VccURkfaROdeMHB4ckFRIcwpDteufYsd1rosuAU4vTLHyC1LJ+4xI1Rd0",
+	"IDExixvt40BDKoQ0ZQqqIFRA52ROFz3MW+Xi1L0y7ZJ0llNxOqF6khLuVJwckfTTx5MvBFMcwbj1UKe+",
+	"qFa0BxxFUoy4mmqXDTaV5zTHcFSe4/fQTZqjhG+D5IvQ7bsS67GfYxvYdq3d7cZ4UJduOvi1UG1/DB8n",
+	"Uvv6FjUitGM4LSK07xxC2+nhBnMv9FnXgrI/inwBsCYfAgtNFuIslqOK3FBX5hwabC7eRio2CNd3dzW2",
+	"eisb4lHdEt0/3Qv3Ko5HJNgBEcYcb0iiAtgFaHq1AkhW3Hx4diIXLZSjKgGHCyRzAgcwKTNuKoKlGtVT",
+	"d8XdyA7l+kMRkc2i8c7io2NA7/YQzRtYeHvf6NB4surmYF8KUbYUfePy3DvqNLhiwGAcVYxops5ZKAG6",
+	"JJ3RQjOM5uGDQyowckcwmpcqpospS7sk1Wd8hj31RfDqMTNgPvrej4iZSO1NT0M0y0t0tYsmBq3hKf+I",
+	"mbBpl6QDOjxrnlJf5FQbHCDL3Cty7K0ezlwK2cE8sy5JwfZNexAXK1++9IYuSb29nPbIlJ4xjSivOjNd",
+	"EFmsomyI2JrQc+ZHmRAtV1jax4LgF66I4TDQ6mFifUGtwrczgKBhyXLnmNFo+QLkHQ/ihY3hPrR4dyrS",
+	"j2E8bVnTTuyitS/vsAs34EHFJu+1+gyAW7irI3AruiXRLbktt+TE6q8EVSdcvhVTlhBrBcDNXA4MtwlG",
+	"k4hUZYxptXVjlVuxGnHxm5yTKRWLSjE7m8E7MYYlSC8fmgZWv1ZIjYofMbU//wKtUvu3Qo2ZGC56ZER5",
+	"DmqZ50yYpC8GbMJFlpBCnAk5FwlynCZkpuRYMa0BWZKxnJ8z4Nd2l21gT7j354yeMx2YKwWiy4eygBIe",
+	"LtNQ0ynrkuO+cA+W8TkcC1YCgeF51AcHL24gjVsAx9YKIb1C2Gm7PyNEBS0X2AMp3gue2+GA6VQODjoF",
+	"EwWxNL6Ft5xcvBA5ZaXIF0fBa08dC66vbjLkp4aOU2fD1Y22uTUE+yJjmiuWlfy5cMOJRMQrEHknuFE2",
+	"tVBei3OupLBGWSvjA4bcTtW+9L+2MhMKYbXKv3C+G7RA5dWUuer3Ysni7EFzPfhCS2tOuJgVRteq15iJ",
+	"ksV4AvTEFVs1HK2S4RitT7Rvq7fYDuxWL2ZMaSvk0p7jIa6ofktAFpBzgCVP6Jhy0SUva/tuzgKmY83F",
+	"EJ2TnI2MPTVHQLYI99d2n6TlsUsJNWTAtElcKyHNhItxdfXNTZcc7h+SuZcQPogtJMmlGDNFJlTX6Jet",
+	"geHMmk7v8CDpcLve/wF7NOkIOmWdniN6zE653aqVvTOSakpNp9fhwvx82Ek6Uy74tJh2es9KBBEXho2Z",
+	"snK3MUQfRmqkCFben3XN7CZx0m0op1Oqj2pfwi7SSCqSVqNMa7PqOHGHEqbTPEXorja7Kf36jomxmXR6",
+	"B/v75YS0UQ63vzyfX0vpO1jg8NGDm0ptUPZ6Uufa6HzPjaOSytQGVRqoHZ7Ztwi72n/iP/BFfzWOdL0T",
+	"Ygr9cIBwYJk6EdreRq+3arTTUX9HxFsMkF1/gAx3no+tjOznDAxJZzmiGWmAjb4VcNfZcqWG44poNlTM",
+	"6OuH9LqoGGB6V6B0kUf/LmB0YSQfrJxt+7BT43dY7sEwt4X/ohPUEvyLOzAKwigId+KV02zKxQqvHJDB",
+	"xssRLx/dD6tRwXbXOryuN4JRECYuRZlrJyr1RM4F2u69ShY7JAg3mpz8dvz04KefnVtwjIOxglvJnPVF",
+	"OpN5nhKFknHCyJu8+EqYyGaSu/px9i2ps31PuSsAN4cULqrBVidU18gEoQYNDN+6MjTXEgRzX7DpzCwc",
+	"WwuGD5FszbsYRyTF0ilkzxvbcLfy/09lxn6RajahIrWjW1W9GNE5+DF2B5B9eChW1BmbYljrrW4Rwfq7",
+	"4FoXLHNqofUE3tZafQ/tcBKUisWj+rDhrW93sd4O5noUCDwXUktBbKURABuvJSIA9nZNmhIAa5yWvWTV",
+	"VF7fWujrWxOyDUPtOa7JTMkh00FFMmtxDBYYrjQTCJxyM+ECha0UmbVsrCVThuj9K12oPwypO45XrlfU",
+	"IZNnWxoQER27E7NkU4PkSjcwEvxGgt/HI6tRml0lq1fgVD9UcTjr/jmLtvn6b7fC8j7Q+V6/mLr33L0o",
+	"bCNx732WHoiCbWvm7SkJl3or0a8NQS3B5i0CW13ySbFzLgsviDSEn/AmVZ4zldNZ6i6NE6JlX7hgFIcy",
+	"vkMqrKM+lefIKBgA18CYdLcG6b5OE0dK5HxPeE3O6BneyLMFYSLzVmmj9QhLEK3HuxHPwq+xqVwuW91q",
+	"RrYdw3WHV0q5fLR0+OpBlrKsC/hicyCYyDASFiGe0b6OEM9b08f8vLTlCQ3O7yrt7CB8wd37JePdo95u",
+	"TLSVMLvWUq1q0QxzYeqcqSfaAxa7W3y5+leoLbrr3UMdsLcQ68DUOR8yt+LziaRTvhLsAMnaMs8w88+U",
+	"drJUzlohQ6YMH9mFLjNXnLZEyhr2dcbVAlGlRpMZU1OuEdQHiSnW4oYhVhcSEPtyHhxB6kUPUp3KjCEi",
+	"zdpcC3JOc56RoWIZE4bT/Igc7j8LcHjWQCDzCWarc+RGhjZNxtAfE3k8fbuxHXRLPtxbmLIBGsSZzPO1",
+	"DT7JPK8atdfRVZPG7Tykec7U1v5fVJr31BGze66S+8m3jmI0W6EI/B7yEgL3TLNQWu7n8mtBXODRLFTe",
+	"6XX24Ny5dy2LsNclNAC8I0Aku8D6E43ogY8gBqSCiLwmP3x2TGAnzLwVs8J8UvKcZ1ZEmcWMkddfcR1P",
+	"cNA/ditM6Sgvvq6AWC+nTwLuoUeo1nwMmHKdEOsbKp45CjLgrWe6SwDMywVIPzJURRb06F+7qldqaC7H",
+	"kLddfuKlQorO38SRsOzq/jyr2mn1uoauP3iataB843K3io2sVys9B+ZVvVa0bQ2dOehYnc/tOzqr0Xk2",
+	"dFdoI6fkjAuk5EcYe8964SAyPZUaV+Hk13Tpdtyp3WCrvmW4lHJEFrJQJWkd7MyWnTS9/2RCFcuIZkDf",
+	"57iOwyRWWM6pq6SgXWrD1f0hhV5DZ59yKnRCBri/YW9i9irkASFToD0Ayip5s+4AYNMVa6ZL3KefSQ9P",
+	"eUJAEUOGC6Qh+OSYQq1bR4cWbdgZLgcX1kqFkka7ZGIEr4/Z2g2IeU0NcwJzGT6P5mKch4lKMyZnOUPR",
+	"wWcs58Ku6IBpnmH+sZnLUgJLMeLjAq2fq0fjLPTLYylJc3tuu6O61AkxfIof09pfuLTuM13dlefhbv6W",
+	"UB0DmSSB9JCMeL5mJQd0eFbMmragkgM7xCkzig91lZpU5a5U+BhYgSrxmzdqs3CDOG1mtdLXp0wpiVYR",
+	"Qm/gf6OjH0ETt2DBIawh7sB4lbvtDgLg7UPbP3d6xSGJOh7ZGB2+DwLi4uL/BQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -758,7 +758,8 @@ type ClientInterface interface {
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-	// with it is only applied while its effect is still the same.
+	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+	// an action on a rollout, `start` unless `action` names another.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -769,7 +770,8 @@ type ClientInterface interface {
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-	// with it is only applied while its effect is still the same.
+	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+	// an action on a rollout, `start` unless `action` names another.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1222,6 +1224,65 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
 	GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRollouts List rollouts
+	//
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
+	//
+	// Corresponds with GET /rollouts (the `ListRollouts` operationId).
+	ListRollouts(ctx context.Context, params *ListRolloutsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateRolloutWithBody Create a rollout
+	//
+	// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+	// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+	// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+	// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+	// operations: it confirms the removals of all stages.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+	CreateRolloutWithBody(ctx context.Context, params *CreateRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateRollout Create a rollout
+	//
+	// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+	// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+	// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+	// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+	// operations: it confirms the removals of all stages.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+	CreateRollout(ctx context.Context, params *CreateRolloutParams, body CreateRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRollout Delete a rollout
+	//
+	// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+	//
+	// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
+	DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRollout Get a rollout
+	//
+	// With the number of clusters in each stage, and the change of each document.
+	//
+	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
+	GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeRollout Start, pause, resume, skip, roll back, abort or complete
+	//
+	// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
+	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
+	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+	// allow is 409 `conflict`. Plan an action with `POST /plan`.
+	//
+	// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
+	ChangeRollout(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetStatus Status of the fleet
 	//
@@ -2758,7 +2819,8 @@ func (c *Client) GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditor
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-// with it is only applied while its effect is still the same.
+// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+// an action on a rollout, `start` unless `action` names another.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2779,7 +2841,8 @@ func (c *Client) PlanWithBody(ctx context.Context, params *PlanParams, contentTy
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-// with it is only applied while its effect is still the same.
+// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+// an action on a rollout, `start` unless `action` names another.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3763,6 +3826,125 @@ func (c *Client) UpdateRoleBinding(ctx context.Context, id ID, params *UpdateRol
 // Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
 func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRoleBindingHistoryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRollouts List rollouts
+//
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
+//
+// Corresponds with GET /rollouts (the `ListRollouts` operationId).
+func (c *Client) ListRollouts(ctx context.Context, params *ListRolloutsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRolloutsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateRolloutWithBody Create a rollout
+//
+// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+// operations: it confirms the removals of all stages.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+func (c *Client) CreateRolloutWithBody(ctx context.Context, params *CreateRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRolloutRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateRollout Create a rollout
+//
+// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+// operations: it confirms the removals of all stages.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+func (c *Client) CreateRollout(ctx context.Context, params *CreateRolloutParams, body CreateRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRolloutRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRollout Delete a rollout
+//
+// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+//
+// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
+func (c *Client) DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRolloutRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRollout Get a rollout
+//
+// With the number of clusters in each stage, and the change of each document.
+//
+// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
+func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRolloutRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeRollout Start, pause, resume, skip, roll back, abort or complete
+//
+// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
+// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
+// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+// allow is 409 `conflict`. Plan an action with `POST /plan`.
+//
+// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
+func (c *Client) ChangeRollout(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeRolloutRequest(c.Server, id, action, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14416,6 +14598,523 @@ func NewGetRoleBindingHistoryRequest(server string, id ID, params *GetRoleBindin
 	return req, nil
 }
 
+// NewListRolloutsRequest constructs an http.Request for the ListRollouts method
+func NewListRolloutsRequest(server string, params *ListRolloutsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/rollouts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateRolloutRequest calls the generic CreateRollout builder with application/json body
+func NewCreateRolloutRequest(server string, params *CreateRolloutParams, body CreateRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateRolloutRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateRolloutRequestWithBody constructs an http.Request for the CreateRollout method, with any body, and a specified content type
+func NewCreateRolloutRequestWithBody(server string, params *CreateRolloutParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/rollouts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XFleetRemovesFrom != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Removes-From", *params.XFleetRemovesFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Removes-From", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteRolloutRequest constructs an http.Request for the DeleteRollout method
+func NewDeleteRolloutRequest(server string, id ID, params *DeleteRolloutParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/rollouts/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetRolloutRequest constructs an http.Request for the GetRollout method
+func NewGetRolloutRequest(server string, id ID, params *GetRolloutParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/rollouts/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewChangeRolloutRequest constructs an http.Request for the ChangeRollout method
+func NewChangeRolloutRequest(server string, id ID, action ActionPath, params *ChangeRolloutParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "action", action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/rollouts/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Stage != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stage", *params.Stage, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XFleetRemovesFrom != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Removes-From", *params.XFleetRemovesFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Removes-From", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam3)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetStatusRequest constructs an http.Request for the GetStatus method
 func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request, error) {
 	var err error
@@ -15951,7 +16650,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-	// with it is only applied while its effect is still the same.
+	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+	// an action on a rollout, `start` unless `action` names another.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15962,7 +16662,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-	// with it is only applied while its effect is still the same.
+	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+	// an action on a rollout, `start` unless `action` names another.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16457,6 +17158,73 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
 	GetRoleBindingHistoryWithResponse(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error)
+
+	// ListRolloutsWithResponse List rollouts
+	//
+	// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+	// is the number before paging.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /rollouts (the `ListRollouts` operationId).
+	ListRolloutsWithResponse(ctx context.Context, params *ListRolloutsParams, reqEditors ...RequestEditorFn) (*ListRolloutsResponse, error)
+
+	// CreateRolloutWithBodyWithResponse Create a rollout
+	//
+	// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+	// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+	// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+	// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+	// operations: it confirms the removals of all stages.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+	CreateRolloutWithBodyWithResponse(ctx context.Context, params *CreateRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRolloutResponse, error)
+
+	// CreateRolloutWithResponse Create a rollout
+	//
+	// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+	// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+	// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+	// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+	// operations: it confirms the removals of all stages.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+	CreateRolloutWithResponse(ctx context.Context, params *CreateRolloutParams, body CreateRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRolloutResponse, error)
+
+	// DeleteRolloutWithResponse Delete a rollout
+	//
+	// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
+	DeleteRolloutWithResponse(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*DeleteRolloutResponse, error)
+
+	// GetRolloutWithResponse Get a rollout
+	//
+	// With the number of clusters in each stage, and the change of each document.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
+	GetRolloutWithResponse(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error)
+
+	// ChangeRolloutWithResponse Start, pause, resume, skip, roll back, abort or complete
+	//
+	// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
+	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
+	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+	// allow is 409 `conflict`. Plan an action with `POST /plan`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
+	ChangeRolloutWithResponse(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*ChangeRolloutResponse, error)
 
 	// GetStatusWithResponse Status of the fleet
 	//
@@ -19547,6 +20315,177 @@ func (r GetRoleBindingHistoryResponse) StatusCode() int {
 	return 0
 }
 
+// ListRolloutsResponse200Headers the declared response headers of an HTTP 200 response for ListRollouts
+type ListRolloutsResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type ListRolloutsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Rollout
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListRolloutsResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRolloutsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRolloutsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CreateRolloutResponse200Headers the declared response headers of an HTTP 200 response for CreateRollout
+type CreateRolloutResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// CreateRolloutResponse201Headers the declared response headers of an HTTP 201 response for CreateRollout
+type CreateRolloutResponse201Headers struct {
+	ETag           *string
+	Location       *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CreateRolloutResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Rollout
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Rollout
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateRolloutResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateRolloutResponse201Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateRolloutResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateRolloutResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// DeleteRolloutResponse200Headers the declared response headers of an HTTP 200 response for DeleteRollout
+type DeleteRolloutResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type DeleteRolloutResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Rollout
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteRolloutResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRolloutResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRolloutResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetRolloutResponse200Headers the declared response headers of an HTTP 200 response for GetRollout
+type GetRolloutResponse200Headers struct {
+	Age            *int
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type GetRolloutResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Rollout
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetRolloutResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRolloutResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRolloutResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ChangeRolloutResponse200Headers the declared response headers of an HTTP 200 response for ChangeRollout
+type ChangeRolloutResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type ChangeRolloutResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Rollout
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ChangeRolloutResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeRolloutResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeRolloutResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // GetStatusResponse200Headers the declared response headers of an HTTP 200 response for GetStatus
 type GetStatusResponse200Headers struct {
 	Age            *int
@@ -21018,7 +21957,8 @@ func (c *ClientWithResponses) GetOpenAPIYAMLWithResponse(ctx context.Context, re
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-// with it is only applied while its effect is still the same.
+// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+// an action on a rollout, `start` unless `action` names another.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21035,7 +21975,8 @@ func (c *ClientWithResponses) PlanWithBodyWithResponse(ctx context.Context, para
 //
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
-// with it is only applied while its effect is still the same.
+// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
+// an action on a rollout, `start` unless `action` names another.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21853,6 +22794,109 @@ func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Cont
 		return nil, err
 	}
 	return ParseGetRoleBindingHistoryResponse(rsp)
+}
+
+// ListRolloutsWithResponse List rollouts
+//
+// Sorted by id. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the next page. `X-Total-Count`
+// is the number before paging.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /rollouts (the `ListRollouts` operationId).
+func (c *ClientWithResponses) ListRolloutsWithResponse(ctx context.Context, params *ListRolloutsParams, reqEditors ...RequestEditorFn) (*ListRolloutsResponse, error) {
+	rsp, err := c.ListRollouts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRolloutsResponse(rsp)
+}
+
+// CreateRolloutWithBodyWithResponse Create a rollout
+//
+// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+// operations: it confirms the removals of all stages.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+func (c *ClientWithResponses) CreateRolloutWithBodyWithResponse(ctx context.Context, params *CreateRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRolloutResponse, error) {
+	rsp, err := c.CreateRolloutWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateRolloutResponse(rsp)
+}
+
+// CreateRolloutWithResponse Create a rollout
+//
+// Runs the operations without committing the change, and stores it as a rollout in the state `proposed`: no answer changes
+// until a stage starts. The operations may change platform components, namespaces, role bindings, resources and layers, and
+// neither create nor delete documents; otherwise 422 `not_stageable` names the documents. Until the rollout is completed or
+// aborted, its fields cannot change in another way: 409 `in_rollout`. `plan_hash` is that of `POST /plan` for the same
+// operations: it confirms the removals of all stages.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /rollouts (the `CreateRollout` operationId).
+func (c *ClientWithResponses) CreateRolloutWithResponse(ctx context.Context, params *CreateRolloutParams, body CreateRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRolloutResponse, error) {
+	rsp, err := c.CreateRollout(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateRolloutResponse(rsp)
+}
+
+// DeleteRolloutWithResponse Delete a rollout
+//
+// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
+func (c *ClientWithResponses) DeleteRolloutWithResponse(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*DeleteRolloutResponse, error) {
+	rsp, err := c.DeleteRollout(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRolloutResponse(rsp)
+}
+
+// GetRolloutWithResponse Get a rollout
+//
+// With the number of clusters in each stage, and the change of each document.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
+func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error) {
+	rsp, err := c.GetRollout(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRolloutResponse(rsp)
+}
+
+// ChangeRolloutWithResponse Start, pause, resume, skip, roll back, abort or complete
+//
+// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
+// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
+// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+// allow is 409 `conflict`. Plan an action with `POST /plan`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
+func (c *ClientWithResponses) ChangeRolloutWithResponse(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*ChangeRolloutResponse, error) {
+	rsp, err := c.ChangeRollout(ctx, id, action, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeRolloutResponse(rsp)
 }
 
 // GetStatusWithResponse Status of the fleet
@@ -26956,6 +28000,302 @@ func ParseGetRoleBindingHistoryResponse(rsp *http.Response) (*GetRoleBindingHist
 				return nil, err
 			}
 			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListRolloutsResponse parses an HTTP response from a ListRolloutsWithResponse call
+func ParseListRolloutsResponse(rsp *http.Response) (*ListRolloutsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRolloutsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Rollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListRolloutsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateRolloutResponse parses an HTTP response from a CreateRolloutWithResponse call
+func ParseCreateRolloutResponse(rsp *http.Response) (*CreateRolloutResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateRolloutResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Rollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Rollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateRolloutResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers CreateRolloutResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRolloutResponse parses an HTTP response from a DeleteRolloutWithResponse call
+func ParseDeleteRolloutResponse(rsp *http.Response) (*DeleteRolloutResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRolloutResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Rollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteRolloutResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRolloutResponse parses an HTTP response from a GetRolloutWithResponse call
+func ParseGetRolloutResponse(rsp *http.Response) (*GetRolloutResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRolloutResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Rollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetRolloutResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseChangeRolloutResponse parses an HTTP response from a ChangeRolloutWithResponse call
+func ParseChangeRolloutResponse(rsp *http.Response) (*ChangeRolloutResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeRolloutResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Rollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ChangeRolloutResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

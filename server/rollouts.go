@@ -1,0 +1,98 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
+)
+
+func (s *Server) ListRollouts(c echo.Context, p api.ListRolloutsParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	return listViews(c, st.All(fleet.KindRollout), p.Limit, p.Offset, func(d *fleet.Document) any { return st.RolloutView(d) })
+}
+
+func (s *Server) GetRollout(c echo.Context, id string, p api.GetRolloutParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	return answerRollout(c, st, id, http.StatusOK)
+}
+
+func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error {
+	req, err := decodeBody[api.RolloutCreate](c)
+	if err != nil {
+		return err
+	}
+	if err := fleet.Invalid(s.misshapenDocuments(req.Operations, operationBodies(requestOf(c).body, len(req.Operations)))); err != nil {
+		return err
+	}
+	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
+	var batch *fleet.Batch
+	res, err := s.commit(c, fleet.KindRollout, req.ID, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
+		var err error
+		batch, err = tx.CreateRollout(newRollout(req), past)
+		return err
+	})
+	if err != nil {
+		if batch != nil {
+			err = batch.Locate(req.Operations, err)
+		}
+		return err
+	}
+	if value(p.DryRun) {
+		return answerRollout(c, res.State, req.ID, http.StatusOK)
+	}
+	c.Response().Header().Set(echo.HeaderLocation, "/rollouts/"+req.ID)
+	return answerRollout(c, res.State, req.ID, http.StatusCreated)
+}
+
+// answerRollout answers with a rollout and the clusters of its stages.
+func answerRollout(c echo.Context, st *fleet.State, id string, status int) error {
+	doc, err := st.Find(fleet.KindRollout, id)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, status, st.RolloutView(doc))
+}
+
+// newRollout returns the request as package fleet takes it.
+func newRollout(req api.RolloutCreate) fleet.NewRollout {
+	n := fleet.NewRollout{ID: req.ID, Description: req.Description, Operations: req.Operations}
+	for _, s := range req.Stages {
+		n.Stages = append(n.Stages, fleet.RolloutStage{Name: s.Name, ClusterIDs: s.ClusterIds, Selector: s.Selector, All: s.All, Percent: s.Percent, Count: s.Count})
+	}
+	return n
+}
+
+func (s *Server) ChangeRollout(c echo.Context, id, action string, p api.ChangeRolloutParams) error {
+	res, err := s.commit(c, fleet.KindRollout, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
+		_, err := tx.ChangeRollout(id, action, value(p.Stage))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return answerRollout(c, res.State, id, http.StatusOK)
+}
+
+func (s *Server) DeleteRollout(c echo.Context, id string, p api.DeleteRolloutParams) error {
+	var deleted *fleet.Document
+	res, err := s.commit(c, fleet.KindRollout, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		var err error
+		deleted, err = tx.Delete(fleet.KindRollout, id, fleet.DeleteOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return response.WriteJSON(c, http.StatusOK, res.State.RolloutView(deleted))
+}
