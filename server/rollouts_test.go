@@ -1,0 +1,101 @@
+package server_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	bump        = `{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_version":"6.9.9"}}`
+	bumpRollout = `{"id":"podinfo-6.9.9","description":"CHG-1","operations":[` + bump + `],"stages":[{"name":"one","cluster_ids":["wave-1"]}]}`
+)
+
+func rolloutWorld(t *testing.T) *world {
+	w := setup(t)
+	for _, id := range []string{"wave-1", "wave-2"} {
+		w.create("/clusters", fmt.Sprintf(`{"id":%q,"cluster_dns":"%s.example.com","environment":"dev","platform_components":[{"id":"podinfo"}]}`, id, id))
+	}
+	return w
+}
+
+// TestRolloutRoutes runs a rollout from its creation to its deletion.
+func TestRolloutRoutes(t *testing.T) {
+	t.Parallel()
+	w := rolloutWorld(t)
+	before := w.polls()
+	require.Empty(t, w.get("/rollouts").want(200).list())
+	w.unchanged(func() { w.post("/rollouts?dry_run=true", bumpRollout).want(200) })
+	made := w.post("/rollouts", bumpRollout).want(201)
+	require.Equal(t, "/rollouts/podinfo-6.9.9", made.header.Get("Location"))
+	require.Equal(t, "proposed", made.json()["state"])
+	require.Equal(t, "platform_component", at(made.json(), "changes", 0, "kind"))
+	require.Equal(t, "patch", at(made.json(), "operations", 0, "op"))
+	require.Equal(t, before, w.polls(), "the creation changes no answer")
+	w.post("/rollouts", bumpRollout).problem(409, "conflict")
+	got := w.get("/rollouts/podinfo-6.9.9").want(200)
+	require.Equal(t, made.etag(), got.etag())
+	require.Len(t, w.get("/rollouts").want(200).list(), 1)
+
+	// The plan of a stage names its clusters; the action takes its hash, the ETag and the name of the stage.
+	plan := w.post("/plan", `{"rollout":"podinfo-6.9.9","stage":"one"}`).want(200).json()
+	require.Equal(t, []any{"wave-1"}, at(plan, "groups", 0, "clusters"))
+	w.post("/plan", `{"rollout":"podinfo-6.9.9","stage":"rest"}`).problem(409, "conflict")
+	w.post("/plan", `{"rollout":"podinfo-6.9.9","operations":[`+bump+`]}`).problem(400, "validation_error")
+	w.post("/plan", `{}`).problem(400, "validation_error")
+	w.post("/plan", `{"operations":[`+bump+`],"stage":"one"}`).problem(400, "validation_error")
+	start := "/rollouts/podinfo-6.9.9/start"
+	w.do("POST", start, "", "If-Match", `"1-00000000"`).problem(412, "stale")
+	w.do("POST", start+"?stage=rest", "").problem(409, "conflict")
+	w.do("POST", start+"?plan_hash=other", "").problem(412, "stale")
+	w.do("POST", "/rollouts/podinfo-6.9.9/begin", "").problem(400, "validation_error")
+	w.unchanged(func() { w.do("POST", start+"?dry_run=true", "").want(200) })
+	started := w.do("POST", start+"?stage=one&plan_hash="+plan["plan_hash"].(string), "", "If-Match", got.etag()).want(200)
+	require.Equal(t, "running", started.json()["state"])
+	require.Equal(t, "started", at(started.json(), "stages", 0, "state"))
+	require.Equal(t, 1.0, at(started.json(), "stages", 0, "clusters"))
+	require.Contains(t, w.polls()["wave-1/platform-components"], "6.9.9")
+	require.Equal(t, before["wave-2/platform-components"], w.polls()["wave-2/platform-components"])
+
+	// Its field cannot change in another way, nor can the rollout be deleted.
+	conflict := w.patch("/platform_components/podinfo", `{"component_version":"6.0.0"}`).problem(409, "in_rollout")
+	require.Equal(t, []string{"/component_version"}, conflict.pointers())
+	w.batch(bump).problem(409, "in_rollout")
+	w.delete("/rollouts/podinfo-6.9.9").problem(409, "conflict")
+
+	served := w.polls()
+	w.do("POST", "/rollouts/podinfo-6.9.9/pause", "").want(200)
+	w.do("POST", start, "").problem(409, "conflict")
+	w.do("POST", "/rollouts/podinfo-6.9.9/resume", "").want(200)
+	require.Equal(t, served, w.polls())
+	w.do("POST", start, "").want(200)
+	served = w.polls()
+	require.Contains(t, served["wave-2/platform-components"], "6.9.9")
+	complete := w.post("/plan", `{"rollout":"podinfo-6.9.9","action":"complete"}`).want(200).json()
+	require.Empty(t, complete["groups"])
+	w.do("POST", "/rollouts/podinfo-6.9.9/complete", "").want(200)
+	require.Equal(t, served, w.polls(), "the completion changes no answer")
+	require.Equal(t, "6.9.9", w.get("/platform_components/podinfo").json()["component_version"])
+	w.delete("/rollouts/podinfo-6.9.9").want(200)
+	w.get("/rollouts/podinfo-6.9.9").problem(404, "not_found")
+	require.NotEmpty(t, w.get("/revisions?limit=20").want(200).list())
+}
+
+// TestInvalidRollouts: problems name the operation or the stage, and nothing is stored.
+func TestInvalidRollouts(t *testing.T) {
+	t.Parallel()
+	w := rolloutWorld(t)
+	post := func(operations, stages string) *answer {
+		var a *answer
+		w.unchanged(func() { a = w.post("/rollouts", `{"id":"r","operations":[`+operations+`],"stages":[`+stages+`]}`) })
+		return a
+	}
+	require.Equal(t, []string{"/operations/0/patch/component_version"}, post(`{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_version":" x"}}`, "").problem(400, "validation_error").pointers())
+	post(`{"op":"patch","kind":"platform_component","id":"missing","patch":{}}`, "").problem(404, "not_found")
+	refused := post(`{"op":"patch","kind":"cluster","id":"wave-1","patch":{"labels":{"a":"b"}}},{"op":"create","kind":"namespace","document":{"id":"more"}}`, "").problem(422, "not_stageable")
+	require.Len(t, refused.pointers(), 2)
+	require.Equal(t, []string{"/stages/0/percent"}, post(bump, `{"name":"a","all":true,"percent":0}`).problem(400, "validation_error").pointers())
+	require.Equal(t, []string{"/stages/0"}, post(bump, `{"name":"a"}`).problem(400, "validation_error").pointers())
+	post("", "").problem(400, "validation_error")
+}
