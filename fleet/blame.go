@@ -25,7 +25,9 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 		for j := range ex.Inputs[i].Values {
 			v := &ex.Inputs[i].Values[j]
 			for _, source := range append([]*api.ValueSource{&v.SaidBy}, pointers(v.InsteadOf)...) {
-				if source.Pointer != "" { // otherwise it is a default
+				if source.Rollout != "" {
+					source.Revision = int64(s.docs[KindRollout][source.Rollout].Revision)
+				} else if source.Pointer != "" { // otherwise it is a default
 					name := DocumentName{Kind(source.Kind), source.ID}
 					sources[name] = append(sources[name], source)
 				}

@@ -50,7 +50,11 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 				return out, err
 			}
 			doc, _ := s.definition(has, a.kind, in.id) // the input was built from it
-			values, err := explainInput(of, doc, in, places, pointer)
+			def, err := s.placeOn(has, doc)
+			if err != nil {
+				return out, err
+			}
+			values, err := explainInput(of, doc, def, in, places, pointer)
 			if err != nil {
 				return out, err
 			}
@@ -73,11 +77,39 @@ func (s *State) places(d *Document) ([]explain.Place, error) {
 	places := make([]explain.Place, len(docs))
 	for i, doc := range docs {
 		var err error
-		if places[i], err = doc.place(); err != nil {
+		if places[i], err = s.placeOn(s.Effective(d), doc); err != nil {
 			return nil, err
 		}
 	}
 	return places, nil
+}
+
+// placeOn returns a document as a cluster has it in the form that package explain reads.
+func (s *State) placeOn(has *Effective, doc *Document) (explain.Place, error) {
+	place, err := doc.place()
+	stored, exists := s.docs[doc.Kind][doc.ID]
+	if err != nil || !exists || has.chain == nil || has.chain.variants.get(doc.Kind, doc.ID) == nil {
+		return place, err
+	}
+	if place.Stored, err = unstructured.Decode(stored.Body); err != nil {
+		return place, errUnreadable(stored, err)
+	}
+	for _, d := range has.rolloutsOn() {
+		for _, ch := range d.rollout().Changes {
+			if ch.Kind != doc.Kind || ch.ID != doc.ID {
+				continue
+			}
+			r := explain.Rollout{ID: d.ID}
+			if r.Before, err = unstructured.Decode(ch.Before); err == nil {
+				r.After, err = unstructured.Decode(ch.After)
+			}
+			if err != nil {
+				return place, errUnreadable(d, err)
+			}
+			place.Rollouts = append(place.Rollouts, r)
+		}
+	}
+	return place, nil
 }
 
 // place returns the document in the form that package explain reads.
@@ -103,12 +135,8 @@ func (a *descriptor) explainList() (explain.List, error) {
 }
 
 // explainInput explains the values of one input, which was built from a definition.
-func explainInput(of explain.List, doc *Document, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
+func explainInput(of explain.List, doc *Document, def explain.Place, in input, places []explain.Place, pointer string) ([]api.ExplainedValue, error) {
 	obj, err := unstructured.FromValue(in.value)
-	if err != nil {
-		return nil, err
-	}
-	def, err := doc.place()
 	if err != nil {
 		return nil, err
 	}

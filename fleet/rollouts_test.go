@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -380,4 +381,30 @@ func TestObjectsOfVariants(t *testing.T) {
 	require.Contains(t, w.refused(CodeObjectConflict, assign("k", kindPatch, "a", "")).Detail, "both make ConfigMap shared/settings")
 	w.must(assign("k2", kindPatch, "a", ""))
 	require.Contains(t, w.refused(CodeObjectConflict, withoutGuard(act("r", RolloutStart))).Detail, "both make ConfigMap shared/settings")
+}
+
+// TestExplainNamesTheRollout beside the values that it changes; all others have their place in the stored document.
+func TestExplainNamesTheRollout(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer, `{"id":"two","priority":30,"selector":"tier=dev","platform_components":[{"id":"grafana"},{"id":"loki","component_path":"x"}]}`)
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18.0.0"}`), api.Operation{Op: "unassign_component", Layers: []string{"two"}, ComponentID: "grafana"},
+		api.Operation{Op: "set_component", Layers: []string{"two"}, ComponentID: "loki", ComponentVersion: nullable.NewNullableWithValue("9")}))
+	w.must(withoutGuard(act("r", RolloutStart)))
+	source := func(cluster, id, pointer string) api.ValueSource {
+		ex, err := w.state.Explain(t.Context(), w.state.docs[KindCluster][cluster], "platform-components", id, pointer)
+		require.NoError(t, err)
+		require.NoError(t, w.state.Blame(t.Context(), &ex, &w.log))
+		return ex.Inputs[0].Values[0].SaidBy
+	}
+	version := source("c0", "grafana", "/component_version")
+	require.Equal(t, "r", version.Rollout)
+	require.Equal(t, int64(3), version.Revision, "of the last change of the rollout")
+	require.Equal(t, "platform_component", version.Kind)
+	require.Empty(t, source("c3", "grafana", "/component_version").Rollout)
+	require.Empty(t, source("c0", "grafana", "/source/oci_url").Rollout)
+	require.Equal(t, int64(1), source("c0", "grafana", "/source/oci_url").Revision)
+	path := source("c0", "loki", "/component_path")
+	require.Empty(t, path.Rollout)
+	require.Equal(t, "/platform_components/1/component_path", path.Pointer, "in the stored document")
+	require.Equal(t, "r", source("c0", "loki", "/component_version").Rollout)
 }

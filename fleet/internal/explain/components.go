@@ -2,6 +2,7 @@ package explain
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -76,7 +77,44 @@ func (p Place) valueAt(keys ...any) (api.ValueSource, bool, error) {
 	}
 	value, err := jsontext.Canonical(v)
 	out.Value = jsontext.Nullable(value)
+	out.Pointer, out.Rollout = p.origin(keys)
 	return out, true, err
+}
+
+// origin returns the place of a value in the stored document, or the rollout that changes it.
+func (p Place) origin(keys []any) (pointer, rollout string) {
+	if p.Stored == nil {
+		return jsontext.Pointer(keys...), ""
+	}
+	for _, r := range p.Rollouts {
+		before, had := at(r.Before, p.keysIn(r.Before, keys))
+		after, has := at(r.After, p.keysIn(r.After, keys))
+		if had != has || !reflect.DeepEqual(before, after) {
+			return jsontext.Pointer(keys...), r.ID
+		}
+	}
+	return jsontext.Pointer(p.keysIn(p.Stored, keys)...), ""
+}
+
+// keysIn returns the keys that lead to the same value in another version of the document: entries of lists have the same id
+// there, and maybe another index.
+func (p Place) keysIn(other map[string]any, keys []any) []any {
+	out := slices.Clone(keys)
+	for i, key := range keys {
+		index, ok := key.(int)
+		if !ok {
+			continue
+		}
+		entry, _ := at(p.Object, keys[:i+1])
+		obj, _ := entry.(map[string]any)
+		id, _ := obj["id"].(string)
+		list, _ := at(other, out[:i])
+		entries, _ := list.([]any)
+		if out[i] = index; id != "" {
+			out[i] = slices.IndexFunc(entries, unstructured.HasID(id))
+		}
+	}
+	return out
 }
 
 // source returns a source without its value.
@@ -95,7 +133,7 @@ func at(v any, keys []any) (found any, present bool) {
 			}
 		case int:
 			items, _ := v.([]any)
-			if key >= len(items) {
+			if key < 0 || key >= len(items) {
 				return nil, false
 			}
 			v = items[key]

@@ -20,6 +20,15 @@ type Place struct {
 	Object   map[string]any
 	// Layer: it may also set values of components that it does not assign.
 	Layer bool
+	// Stored is the stored document, if Object is the version that a cluster has because of the Rollouts; nil: it is Object.
+	Stored   map[string]any
+	Rollouts []Rollout
+}
+
+// Rollout is a change of a document that applies to some clusters only.
+type Rollout struct {
+	ID            string
+	Before, After map[string]any
 }
 
 // List is the list of a cluster that an input is of.
