@@ -35,7 +35,7 @@ func plannedFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls at most `N` things because of it; this confirms a change for which the server requires confirmation"},
 		&cli.StringSliceFlag{Name: "confirm", Usage: "also remove things from clusters of this protected `ENVIRONMENT`; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
-	}))
+	}, rolloutFlags()))
 }
 
 // ofChanges puts flags into the category that help explains once.
@@ -154,6 +154,8 @@ type change struct {
 	description string
 	// unconfirmedInScripts: without a terminal, --yes is not needed unless the server requires confirmation.
 	unconfirmedInScripts bool
+	// planRequest is the body of the request for its plan; nil: its operations.
+	planRequest map[string]any
 	// request sends the change as a request of its own, with the plan's hash if that is not empty; nil: as a batch.
 	request func(conn client, hash string) (answer, error)
 	// show prints the response; nil: as the result of a batch.
@@ -168,6 +170,9 @@ func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage,
 	if err != nil {
 		return nil, api.Plan{}, err
 	}
+	if ch.planRequest != nil {
+		return s.sendPlanRequest(c, conn, ch.planRequest)
+	}
 	document, plan, err := s.requestPlan(c, conn, ops)
 	return document, plan, describeLocations(ops, err, ch.describe)
 }
@@ -180,6 +185,9 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	}
 	if ch.describe == nil {
 		ch.describe = describeOperation
+	}
+	if ch, err = s.inRollout(c, ch); err != nil {
+		return err
 	}
 	if c.Bool("plan") {
 		return s.showPlan(c, conn, ch)

@@ -22,7 +22,11 @@ func (s *session) plan(c *cli.Context, conn client, ops []operation) (api.Plan, 
 }
 
 func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {
-	data, err := render.Encode(map[string]any{"operations": ops})
+	return s.sendPlanRequest(c, conn, map[string]any{"operations": ops})
+}
+
+func (s *session) sendPlanRequest(c *cli.Context, conn client, request map[string]any) (json.RawMessage, api.Plan, error) {
+	data, err := render.Encode(request)
 	if err != nil {
 		return nil, api.Plan{}, err
 	}

@@ -181,7 +181,7 @@ func stageableOperations(t *rapid.T) (ops []api.Operation) {
 		pick := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, fmt.Sprint("patch", i)) }
 		ops = append(ops, []func() api.Operation{
 			func() api.Operation {
-				return patchOp(KindComponent, "grafana", pick(`{"component_version":"18"}`, `{"target_namespace":"mon"}`, `{"oci_url":"https://other.example.com"}`, `{"patches":{"a.b":"1"}}`, `{"patches":{"replicas":null}}`, `{"release_name":"g"}`, `{"component_path":"g2"}`))
+				return patchOp(KindComponent, "grafana", pick(`{"component_version":"18"}`, `{"target_namespace":"mon"}`, `{"oci_url":"https://other.example.com"}`, `{"patches":{"a.b":"1"}}`, `{"patches":{"replicas":null}}`, `{"release_name":"g"}`, `{"component_path":"g2"}`, `{"oci_url":"oci://registry.example.com/x","type":"kustomize"}`))
 			},
 			func() api.Operation {
 				return patchOp(KindComponent, "loki", pick(`{"depends_on":[]}`, `{"component_path":"x"}`, `{"component_version":"9"}`))

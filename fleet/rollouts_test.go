@@ -410,3 +410,35 @@ func TestExplainNamesTheRollout(t *testing.T) {
 	require.Equal(t, "/platform_components/1/component_path", path.Pointer, "in the stored document")
 	require.Equal(t, "r", source("c0", "loki", "/component_version").Rollout)
 }
+
+// TestPlanOfDependents: a component that depends on another only in its variant is in the plan of a change of that one.
+func TestPlanOfDependents(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer, `{"id":"two","priority":30,"all":true,"platform_components":[{"id":"loki"}]}`)
+	w.must(patch(KindComponent, "loki", `{"depends_on":[]}`))
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"depends_on":["loki"]}`)))
+	w.must(withoutGuard(act("r", RolloutStart)))
+	require.Len(t, component(t, w.state, "c0.example.com", "grafana")["dependencies"], 1)
+	off := assign("c0", KindComponent, "loki", `{"enabled":false}`)
+	plan := w.plan(off)
+	var changed []string
+	for _, in := range plan.Groups[0].Effect["platform-components"].Changed {
+		changed = append(changed, in.ID)
+	}
+	require.ElementsMatch(t, []string{"grafana", "loki"}, changed)
+	w.must(withoutGuard(off))
+	require.Empty(t, component(t, w.state, "c0.example.com", "grafana")["dependencies"])
+}
+
+// TestPlanOfClustersThatMoveApart: two clusters with the same configuration get different ones in one commit.
+func TestPlanOfClustersThatMoveApart(t *testing.T) {
+	t.Parallel()
+	for range 20 { // clusters are visited in the order of a map
+		w := tiers(t, baseLayer)
+		w.must(rollOut(w, "r", []RolloutStage{{Name: "eu", Selector: "wave=1"}}, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+		w.must(act("r", RolloutStart))
+		plan := w.plan(both(patch(KindCluster, "c0", `{"labels":{"wave":"1"}}`), patch(KindCluster, "c3", `{"labels":{"wave":"2"}}`)))
+		require.Len(t, plan.Groups, 1)
+		require.Equal(t, []string{"c0"}, plan.Groups[0].Clusters)
+	}
+}

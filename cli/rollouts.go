@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// rollouts are changes that reach clusters stage by stage.
+var rollouts = documentKind{
+	kind: "rollout", schema: "Rollout", name: "rollout", plural: "rollouts", title: "rollout",
+	view: render.View{
+		Header: []string{"ID", "STATE", "STAGES", "CHANGES", "REVISION", "DESCRIPTION", "UPDATED"},
+		Narrow: 5,
+		Row: render.RowOf(func(d api.Rollout) []string {
+			stages, changes := make([]string, len(d.Stages)), make([]string, len(d.Changes))
+			for i, s := range d.Stages {
+				stages[i] = fmt.Sprintf("%s (%d, %s)", s.Name, s.Clusters, s.State)
+			}
+			for i, ch := range d.Changes {
+				changes[i] = nameOfKind(ch.Kind) + "/" + ch.ID
+			}
+			return []string{d.ID, d.State, strings.Join(stages, ", "), strings.Join(changes, ", "), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt)}
+		}),
+	},
+	api: calls{path: "/rollouts"},
+}
+
+// rolloutCommands are the commands about rollouts.
+type rolloutCommands struct{ *session }
+
+func (s rolloutCommands) rolloutCommand() *cli.Command {
+	get := kindCommands{s.session, rollouts}.getCommand()
+	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
+	return &cli.Command{
+		Name: "rollout", Aliases: []string{"rollouts"}, Usage: "Rollouts: changes that reach clusters stage by stage",
+		Subcommands: []*cli.Command{
+			s.createCommand(), kindCommands{s.session, rollouts}.listCommand(), get,
+			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
+			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
+			s.actionCommand("resume", "Let stages start again", ""),
+			s.actionCommand("skip", "Leave out the next stage: its clusters are in the next stage that selects them", ""),
+			s.actionCommand("back", "Take the change back from the clusters of the last started stage, and pause", "take the change back from the clusters of a stage"),
+			s.actionCommand("abort", "Take the change back from all clusters", "take the change back from all clusters"),
+			s.actionCommand("complete", "Make the change of the documents, after the last stage; no cluster is served anything else", ""),
+			s.deleteRolloutCommand(),
+		},
+	}
+}
+
+// rolloutFlags make a change a rollout.
+func rolloutFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "rollout", Usage: "do not make the change, but create a rollout of it with this `NAME`"},
+		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout: a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
+	}
+}
+
+func (s rolloutCommands) createCommand() *cli.Command {
+	return &cli.Command{
+		Name: "create", Usage: "Create a rollout from a file with operations and stages",
+		ArgsUsage: "NAME",
+		Description: "The file has the operations of a batch, and optionally stages and a description. A command that changes definitions or\n" +
+			"layers creates a rollout of its change with --rollout and --stage.\n\n" +
+			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'"),
+		Flags: slices.Concat([]cli.Flag{
+			fileFlag("the rollout"), &cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
+			&cli.StringFlag{Name: "description", Usage: "description for people"},
+		}, []cli.Flag{dryRunFlag(), &cli.StringFlag{Name: "plan-hash", Category: args.ChangeCategory, Usage: "confirm the removals of the plan with this `HASH`"}}),
+		Action: func(c *cli.Context) error {
+			ids, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			if c.String("file") == "" {
+				return args.Errorf("%s needs the operations: use -f", c.Command.HelpName)
+			}
+			data, err := s.input(c.String("file"))
+			if err != nil {
+				return err
+			}
+			object, err := input.Object(data, c.String("file"))
+			if err != nil {
+				return err
+			}
+			body := map[string]any{}
+			if err := json.Unmarshal(object, &body); err != nil {
+				return err
+			}
+			hash, err := s.planHash(c)
+			if err != nil {
+				return err
+			}
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			body["id"] = ids[0]
+			if c.IsSet("description") {
+				body["description"] = c.String("description")
+			}
+			a, err := s.create(c, conn, body, hash)
+			if err != nil {
+				return err
+			}
+			return s.printChange(c, rollouts.outputOf(a.body, a.body))
+		},
+	}
+}
+
+// create sends the request for a rollout, with the stages of the flags.
+func (s rolloutCommands) create(c *cli.Context, conn client, body map[string]any, hash string) (answer, error) {
+	if stages := c.StringSlice("stage"); len(stages) > 0 {
+		parsed := make([]map[string]any, len(stages))
+		for i, text := range stages {
+			var err error
+			if parsed[i], err = stageOf(text); err != nil {
+				return answer{}, err
+			}
+		}
+		body["stages"] = parsed
+	}
+	data, err := render.Encode(body)
+	if err != nil {
+		return answer{}, err
+	}
+	return receive(rollouts.api.create(c.Context, conn, data, append(writeEdits(c), planned(hash))...))
+}
+
+// stageOf parses a stage of the command line.
+func stageOf(text string) (map[string]any, error) {
+	name, selector, ok := strings.Cut(text, "=")
+	if !ok || name == "" || selector == "" {
+		return nil, args.Errorf("--stage %q is not NAME=SELECTOR", text)
+	}
+	stage := map[string]any{"name": name}
+	if at := strings.LastIndexByte(selector, ':'); at >= 0 {
+		field, number := "count", selector[at+1:]
+		if n, percent := strings.CutSuffix(number, "%"); percent {
+			field, number = "percent", n
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return nil, args.Errorf("--stage %q: after the colon there must be a number of clusters, or a number and %%", text)
+		}
+		stage[field], selector = n, selector[:at]
+	}
+	if stage["selector"] = selector; selector == "*" {
+		delete(stage, "selector")
+		stage["all"] = true
+	}
+	return stage, nil
+}
+
+// inRollout returns the change as one that creates a rollout, if the flags say so.
+func (s *session) inRollout(c *cli.Context, ch change) (change, error) {
+	name := c.String("rollout")
+	switch {
+	case ch.planRequest != nil: // an action on a rollout
+		return ch, nil
+	case !c.IsSet("rollout") && c.IsSet("stage"):
+		return ch, args.Errorf("--stage is for --rollout")
+	case !c.IsSet("rollout"):
+		return ch, nil
+	case name == "":
+		return ch, args.Errorf("--rollout must not be empty")
+	case c.String("if-match") != "":
+		return ch, args.Errorf("--if-match is about a document that changes; a rollout changes none yet")
+	}
+	operations, describe := ch.operations, ch.describe
+	ch.description, ch.recomputed, ch.printsSummary = "", false, true
+	ch.request = func(conn client, hash string) (answer, error) {
+		ops, err := operations(conn)
+		if err != nil {
+			return answer{}, err
+		}
+		a, err := rolloutCommands{s}.create(c, conn, map[string]any{"id": name, "operations": ops}, hash)
+		return a, describeLocations(ops, err, describe)
+	}
+	ch.show = func(_ client, a answer) error {
+		s.note("No cluster is served the change yet: start the first stage with: rollout start %s", name)
+		return s.printChange(c, rollouts.outputOf(a.body, a.body))
+	}
+	return ch, nil
+}
+
+func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Command {
+	flags := slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, plannedFlags())
+	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
+		return slices.ContainsFunc([]string{"rollout", "stage", "rendered", "templates"}, func(name string) bool { return slices.Contains(f.Names(), name) })
+	})
+	if slices.Contains([]string{"start", "skip", "back"}, action) {
+		flags = append(flags, &cli.StringFlag{Name: "stage", Usage: "only if this is the `STAGE` that it concerns"})
+	}
+	return &cli.Command{
+		Name: action, Usage: usage, ArgsUsage: "NAME", Flags: flags,
+		Action: func(c *cli.Context) error {
+			ids, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			id, request := ids[0], map[string]any{"rollout": ids[0], "action": action}
+			stage := url.Values{}
+			if name := c.String("stage"); name != "" {
+				stage, request["stage"] = url.Values{"stage": {name}}, name
+			}
+			return s.perform(c, change{
+				operations: fixedOperations(), planRequest: request, description: question, unconfirmedInScripts: true, printsSummary: true,
+				request: func(conn client, hash string) (answer, error) {
+					return receive(send(c.Context, conn, http.MethodPost, rollouts.api.document(id)+"/"+action, nil, append(writeEdits(c), planned(hash), query(stage))))
+				},
+				show: func(_ client, a answer) error { return s.printChange(c, rollouts.outputOf(a.body, a.body)) },
+			})
+		},
+	}
+}
+
+func (s rolloutCommands) deleteRolloutCommand() *cli.Command {
+	return &cli.Command{
+		Name: "delete", Usage: "Delete a rollout that is completed or aborted; the history keeps it", ArgsUsage: "NAME",
+		Flags: append(writeFlags(), yesFlag()),
+		Action: func(c *cli.Context) error {
+			ids, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			if err := s.confirm(c, change{description: fmt.Sprintf("delete the rollout %q", ids[0]), unconfirmedInScripts: true}); err != nil {
+				return err
+			}
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(rollouts.api.delete(c.Context, conn, ids[0], writeEdits(c)...))
+			if err != nil {
+				return err
+			}
+			return s.printChange(c, rollouts.outputOf(a.body, a.body))
+		},
+	}
+}
