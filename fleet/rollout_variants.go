@@ -15,24 +15,26 @@ import (
 
 // reindexRollouts computes the open rollouts after edits of another State. It returns CodeInRollout if a variant cannot be
 // merged: then a write changes a field that a rollout changes, or the store holds content that must not be served. changed:
-// the variants may differ from those before.
+// the variants that clusters have may differ from those before.
 func (s *State) reindexRollouts(before *State, edits []edit) (changed bool, err error) {
 	if before != nil {
 		s.rollouts = before.rollouts
-		if changed = before.rollouts.affectedBy(edits); !changed {
+		if !before.rollouts.affectedBy(edits) {
 			return false, nil
 		}
+		changed = before.rollouts != nil && len(before.rollouts.delivering) > 0
 	} else if len(s.docs[KindRollout]) == 0 {
 		return false, nil
 	}
 	s.rollouts = nil
 	open := sortedRollouts(s.docs[KindRollout], (*rollout).open)
 	if len(open) == 0 {
-		return true, nil
+		return changed, nil
 	}
 	s.rollouts = &openRollouts{open: open, delivering: sortedRollouts(s.docs[KindRollout], (*rollout).delivers), changed: map[docKey]bool{}}
+	changed = changed || len(s.rollouts.delivering) > 0
 	if len(s.rollouts.delivering) > 32 {
-		return true, fmt.Errorf("there are %d active rollouts; this version can read 32", len(s.rollouts.delivering))
+		return changed, fmt.Errorf("there are %d active rollouts; this version can read 32", len(s.rollouts.delivering))
 	}
 	for _, d := range open {
 		for _, ch := range d.rollout().Changes {
@@ -43,7 +45,7 @@ func (s *State) reindexRollouts(before *State, edits []edit) (changed bool, err 
 	if err == nil {
 		err = s.checkMergeOrder()
 	}
-	return true, err
+	return changed, err
 }
 
 // affectedBy reports whether edits may change variants.
