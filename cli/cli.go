@@ -129,7 +129,7 @@ func (s *session) app() *cli.App {
 		Commands: []*cli.Command{
 			clusterCommands{s}.clusterCommand(), kindCommands{s, namespaces}.definitionCommand(), kindCommands{s, components}.definitionCommand(componentCommands{s}.commands()...),
 			kindCommands{s, roleBindings}.definitionCommand(),
-			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(),
+			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(), rolloutCommands{s}.strategyCommand(),
 			tokenCommands{s}.tokenCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(), s.backupCommand(),
 			inputCommands{s}.inputsCommand(), s.explainCommand(), s.apiResourcesCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),

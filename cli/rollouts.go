@@ -53,7 +53,7 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 			s.actionCommand("back", "Take the change back from the clusters of the last started stage, and pause", "take the change back from the clusters of a stage"),
 			s.actionCommand("abort", "Take the change back from all clusters", "take the change back from all clusters"),
 			s.actionCommand("complete", "Make the change of the documents, after the last stage; no cluster is served anything else", ""),
-			s.deleteRolloutCommand(),
+			s.deleteUnservedCommand(rollouts, "Delete a rollout that is completed or aborted; the history keeps it"),
 		},
 	}
 }
@@ -62,7 +62,8 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 func rolloutFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "rollout", Usage: "do not make the change, but create a rollout of it with this `NAME`"},
-		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout: a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
+		&cli.StringFlag{Name: "strategy", Usage: "with --rollout: the `STRATEGY` whose stages it copies"},
+		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout, in place of --strategy: a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
 	}
 }
 
@@ -75,6 +76,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'"),
 		Flags: slices.Concat([]cli.Flag{
 			fileFlag("the rollout"), &cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
+			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` whose stages it copies"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"},
 		}, []cli.Flag{dryRunFlag(), &cli.StringFlag{Name: "plan-hash", Category: args.ChangeCategory, Usage: "confirm the removals of the plan with this `HASH`"}}),
 		Action: func(c *cli.Context) error {
@@ -120,21 +122,34 @@ func (s rolloutCommands) createCommand() *cli.Command {
 
 // create sends the request for a rollout, with the stages of the flags.
 func (s rolloutCommands) create(c *cli.Context, conn client, body map[string]any, hash string) (answer, error) {
-	if stages := c.StringSlice("stage"); len(stages) > 0 {
-		parsed := make([]map[string]any, len(stages))
-		for i, text := range stages {
-			var err error
-			if parsed[i], err = stageOf(text); err != nil {
-				return answer{}, err
-			}
-		}
-		body["stages"] = parsed
+	if err := addStages(c, body); err != nil {
+		return answer{}, err
+	}
+	if name := c.String("strategy"); name != "" {
+		body["strategy"] = name
 	}
 	data, err := render.Encode(body)
 	if err != nil {
 		return answer{}, err
 	}
 	return receive(rollouts.api.create(c.Context, conn, data, append(writeEdits(c), planned(hash))...))
+}
+
+// addStages adds the stages of the flags to the body of a request.
+func addStages(c *cli.Context, body map[string]any) error {
+	stages := c.StringSlice("stage")
+	if len(stages) == 0 {
+		return nil
+	}
+	parsed := make([]map[string]any, len(stages))
+	for i, text := range stages {
+		var err error
+		if parsed[i], err = stageOf(text); err != nil {
+			return err
+		}
+	}
+	body["stages"] = parsed
+	return nil
 }
 
 // stageOf parses a stage of the command line.
@@ -168,8 +183,8 @@ func (s *session) inRollout(c *cli.Context, ch change) (change, error) {
 	switch {
 	case ch.planRequest != nil: // an action on a rollout
 		return ch, nil
-	case !c.IsSet("rollout") && c.IsSet("stage"):
-		return ch, args.Errorf("--stage is for --rollout")
+	case !c.IsSet("rollout") && (c.IsSet("stage") || c.IsSet("strategy")):
+		return ch, args.Errorf("--stage and --strategy are for --rollout")
 	case !c.IsSet("rollout"):
 		return ch, nil
 	case name == "":
@@ -197,7 +212,7 @@ func (s *session) inRollout(c *cli.Context, ch change) (change, error) {
 func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Command {
 	flags := slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, plannedFlags())
 	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
-		return slices.ContainsFunc([]string{"rollout", "stage", "rendered", "templates"}, func(name string) bool { return slices.Contains(f.Names(), name) })
+		return slices.ContainsFunc([]string{"rollout", "strategy", "stage", "rendered", "templates"}, func(name string) bool { return slices.Contains(f.Names(), name) })
 	})
 	if slices.Contains([]string{"start", "skip", "back"}, action) {
 		flags = append(flags, &cli.StringFlag{Name: "stage", Usage: "only if this is the `STAGE` that it concerns"})
@@ -221,31 +236,6 @@ func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Comm
 				},
 				show: func(_ client, a answer) error { return s.printChange(c, rollouts.outputOf(a.body, a.body)) },
 			})
-		},
-	}
-}
-
-func (s rolloutCommands) deleteRolloutCommand() *cli.Command {
-	return &cli.Command{
-		Name: "delete", Usage: "Delete a rollout that is completed or aborted; the history keeps it", ArgsUsage: "NAME",
-		Flags: append(writeFlags(), yesFlag()),
-		Action: func(c *cli.Context) error {
-			ids, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			if err := s.confirm(c, change{description: fmt.Sprintf("delete the rollout %q", ids[0]), unconfirmedInScripts: true}); err != nil {
-				return err
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
-			a, err := receive(rollouts.api.delete(c.Context, conn, ids[0], writeEdits(c)...))
-			if err != nil {
-				return err
-			}
-			return s.printChange(c, rollouts.outputOf(a.body, a.body))
 		},
 	}
 }

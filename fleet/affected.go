@@ -38,7 +38,7 @@ func (r Result) affected(all bool) ([]affected, error) {
 			}
 			continue
 		}
-		if isInternal(ch.Kind) || ch.Kind == KindRollout {
+		if neverServed(ch.Kind) {
 			continue
 		}
 		if changed[ch.Kind] == nil {

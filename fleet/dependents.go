@@ -18,7 +18,7 @@ func (v *txValidation) checkDependents(edits []edit) {
 			edited[e.id] = true
 			continue
 		}
-		if isInternal(e.kind) || e.kind == KindRollout {
+		if neverServed(e.kind) {
 			continue
 		}
 		if changed[e.kind] == nil {

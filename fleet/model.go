@@ -434,6 +434,13 @@ type RolloutStage struct {
 	Count      int      `json:"count,omitempty"`
 }
 
+// strategy is the value of a strategy's document.
+type strategy struct {
+	ID          string         `json:"id"`
+	Description string         `json:"description,omitempty"`
+	Stages      []rolloutStage `json:"stages"`
+}
+
 // rolloutStage is a stage as it is stored.
 type rolloutStage struct {
 	RolloutStage

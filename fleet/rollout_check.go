@@ -3,6 +3,8 @@ package fleet
 import (
 	"encoding/json"
 
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
@@ -17,28 +19,66 @@ var rolloutKind = kindRules{
 	bound:      func(any) int { return 0 },
 }
 
+var strategyKind = kindRules{
+	name:       KindStrategy,
+	noun:       "strategy",
+	collection: "strategies",
+	empty:      func() any { return new(strategy) },
+	normalize:  func(map[string]any) {},
+	check: func(c *checker, d *Document) {
+		s := d.value.(*strategy)
+		c.dnsSubdomain("/id", s.ID)
+		c.text("/description", s.Description, 1024)
+		if len(s.Stages) == 0 || len(s.Stages) > maxRolloutStages {
+			c.problem("/stages", "there must be 1 to %d stages", maxRolloutStages)
+		}
+		checkStages(c, s.Stages)
+		for i := range s.Stages {
+			if _, err := ParseSelector(s.Stages[i].Selector); err != nil {
+				c.problem(jsontext.Pointer("stages", i, "selector"), "%v", err)
+			}
+		}
+	},
+	bound: func(any) int { return 0 },
+	view: func(d *Document) any {
+		s := d.value.(*strategy)
+		view := api.Strategy{ID: s.ID, Description: s.Description, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}
+		for _, st := range s.Stages {
+			view.Stages = append(view.Stages, api.RolloutStage{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count})
+		}
+		return &view
+	},
+}
+
 // checkRollout checks a rollout's document.
 func checkRollout(c *checker, r *rollout) {
 	c.dnsSubdomain("/id", r.ID)
 	c.text("/description", r.Description, 1024)
+	checkStages(c, r.Stages)
+	for i := range r.Stages[:max(0, len(r.Stages)-1)] {
+		if len(c.problems) == 0 && !c.next.hasStage(r, i) {
+			c.warn("stage %q of rollout %q selects no cluster", r.Stages[i].Name, r.ID)
+		}
+	}
+}
+
+// checkStages checks the stages of a rollout or a strategy.
+func checkStages(c *checker, stages []rolloutStage) {
 	names := map[string]bool{}
-	for i := range r.Stages {
+	for i := range stages {
 		if c.full() {
 			return
 		}
-		s, at := &r.Stages[i], jsontext.Pointer("stages", i)
+		s, at := &stages[i], jsontext.Pointer("stages", i)
 		c.dnsLabel(at+"/name", s.Name)
 		if names[s.Name] {
 			c.problem(at+"/name", "%q is the name of an earlier stage", s.Name)
 		}
 		names[s.Name] = true
-		if s.Name == lastStage && i < len(r.Stages)-1 {
+		if s.Name == lastStage && (i < len(stages)-1 || !s.All || s.Percent+s.Count > 0) {
 			c.problem(at+"/name", "%q is the name of the last stage, which the server adds", lastStage)
 		}
 		checkStage(c, at, s)
-		if len(c.problems) == 0 && i < len(r.Stages)-1 && !c.next.hasStage(r, i) {
-			c.warn("stage %q of rollout %q selects no cluster", s.Name, r.ID)
-		}
 	}
 }
 

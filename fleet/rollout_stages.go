@@ -16,6 +16,9 @@ import (
 // document directly, and like tokens rollouts are never reverted.
 const KindRollout Kind = "rollout"
 
+// KindStrategy is the kind of strategies: named stages, which rollouts copy when they are created.
+const KindStrategy Kind = "strategy"
+
 const (
 	maxRollouts        = 20        // that are not completed or aborted
 	maxRolloutChanges  = 20        // documents that one rollout changes
@@ -37,6 +40,11 @@ const (
 )
 
 func (d *Document) rollout() *rollout { return d.value.(*rollout) }
+
+// neverServed reports whether documents of a kind are part of no answer by themselves.
+func neverServed(kind Kind) bool {
+	return isInternal(kind) || kind == KindRollout || kind == KindStrategy
+}
 
 // parse computes the values that clusters are matched with. A rollout with an unreadable stage must not be read as one with
 // fewer clusters: these would lose the change.

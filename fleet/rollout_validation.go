@@ -16,7 +16,7 @@ func (v *txValidation) checkVariants(edits []edit) error {
 	is := v.next.withVariants()
 	for _, e := range edits {
 		relevant = relevant || e.kind != KindCluster && !isInternal(e.kind)
-		if doc := is.docs[e.kind][e.id]; doc != nil && e.kind != KindCluster && e.kind != KindRollout && !isInternal(e.kind) && v.next.rollouts.all.get(e.kind, e.id) == nil {
+		if doc := is.docs[e.kind][e.id]; doc != nil && e.kind != KindCluster && !neverServed(e.kind) && v.next.rollouts.all.get(e.kind, e.id) == nil {
 			docs = append(docs, doc)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // NewRollout is the request for a rollout.
 type NewRollout struct {
 	ID, Description string
+	Strategy        string // whose stages it copies; empty: it has Stages
 	Stages          []RolloutStage
 	Operations      []api.Operation
 }
@@ -50,6 +51,9 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if open > maxRollouts {
 		return errorf(CodeLimitExceeded, "there would be %d rollouts that are not completed or aborted; at most %d are possible", open, maxRollouts)
 	}
+	if n.Strategy != "" && len(n.Stages) > 0 {
+		return Invalid([]Problem{{Pointer: "/strategy", Detail: "set either strategy or stages, not both"}})
+	}
 	if len(n.Stages) > maxRolloutStages {
 		return Invalid([]Problem{{Pointer: "/stages", Detail: fmt.Sprintf("there are %d stages; at most %d are possible", len(n.Stages), maxRolloutStages)}})
 	}
@@ -63,6 +67,13 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	}
 	for _, s := range n.Stages {
 		r.Stages = append(r.Stages, rolloutStage{RolloutStage: s})
+	}
+	if n.Strategy != "" {
+		doc, err := tx.base.Find(KindStrategy, n.Strategy)
+		if err != nil {
+			return err
+		}
+		r.Stages = slices.Clone(doc.value.(*strategy).Stages)
 	}
 	if n := len(r.Stages); n == 0 || !r.Stages[n-1].All || r.Stages[n-1].Percent+r.Stages[n-1].Count > 0 {
 		r.Stages = append(r.Stages, rolloutStage{RolloutStage: RolloutStage{Name: lastStage, All: true}})

@@ -99,3 +99,29 @@ func TestInvalidRollouts(t *testing.T) {
 	require.Equal(t, []string{"/stages/0"}, post(bump, `{"name":"a"}`).problem(400, "validation_error").pointers())
 	post("", "").problem(400, "validation_error")
 }
+
+// TestStrategies: a rollout copies the stages of a strategy, which may change or go afterwards.
+func TestStrategies(t *testing.T) {
+	t.Parallel()
+	w := rolloutWorld(t)
+	before := w.polls()
+	made := w.post("/strategies", `{"id":"waves","stages":[{"name":"one","selector":"id=wave-1"},{"name":"half","all":true,"percent":50}]}`).want(201)
+	require.Equal(t, "/strategies/waves", made.header.Get("Location"))
+	w.post("/strategies", `{"id":"waves","stages":[{"name":"one","all":true}]}`).problem(409, "conflict")
+	bad := w.post("/strategies", `{"id":"bad","stages":[{"name":"a","selector":"x in (y"},{"name":"a"},{"name":"rest","selector":"x=y"}]}`).problem(400, "validation_error")
+	require.Subset(t, bad.pointers(), []string{"/stages/0/selector", "/stages/1", "/stages/1/name", "/stages/2/name"})
+	rollout := w.post("/rollouts", `{"id":"r","strategy":"waves","operations":[`+bump+`]}`).want(201).json()
+	require.Equal(t, "one", at(rollout, "stages", 0, "name"))
+	require.Equal(t, 50.0, at(rollout, "stages", 1, "percent"))
+	require.Equal(t, "rest", at(rollout, "stages", 2, "name"))
+	other := `{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"secret_ref":"pull"}}`
+	w.post("/rollouts", `{"id":"s","strategy":"missing","operations":[`+other+`]}`).problem(404, "not_found")
+	w.post("/rollouts", `{"id":"s","strategy":"waves","stages":[{"name":"a","all":true}],"operations":[`+other+`]}`).problem(400, "validation_error")
+	w.put("/strategies/waves", `{"stages":[{"name":"all","all":true}]}`, "If-Match", made.etag()).want(200)
+	require.Equal(t, "all", at(w.get("/strategies/waves").want(200).json(), "stages", 0, "name"))
+	require.Len(t, w.get("/strategies").want(200).list(), 1)
+	w.delete("/strategies/waves").want(200)
+	w.get("/strategies/waves").problem(404, "not_found")
+	require.Equal(t, "one", at(w.get("/rollouts/r").want(200).json(), "stages", 0, "name"))
+	require.Equal(t, before, w.polls())
+}

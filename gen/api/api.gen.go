@@ -3197,6 +3197,11 @@ type RolloutCreate struct {
 
 	// Stages In the order in which they start. The server adds the stage `rest` with the clusters that no stage selects.
 	Stages []RolloutStage `json:"stages,omitempty"`
+
+	// Strategy The strategy whose stages it copies, in place of `stages`.
+	//
+	// Example: waves
+	Strategy string `json:"strategy,omitempty"`
 }
 
 // RolloutStage A stage: `cluster_ids`, `selector` or `all` selects its clusters, without those of earlier stages.
@@ -3276,6 +3281,46 @@ type Status struct {
 //
 // Example: {"confirmed":11,"failed":1}
 type StatusCounts map[string]int
+
+// Strategy Stages with a name. A rollout copies them when it is created.
+type Strategy struct {
+	// ID Example: waves
+	ID string `json:"id"`
+
+	// Description Example: dev before prod
+	Description string         `json:"description"`
+	Stages      []RolloutStage `json:"stages"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// StrategyCreate defines model for StrategyCreate.
+type StrategyCreate struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: waves
+	ID string `json:"id"`
+
+	// Description Example: dev before prod
+	Description string         `json:"description,omitempty"`
+	Stages      []RolloutStage `json:"stages"`
+}
+
+// StrategyUpdate defines model for StrategyUpdate.
+type StrategyUpdate struct {
+	// Description Example: dev before prod
+	Description string         `json:"description,omitempty"`
+	Stages      []RolloutStage `json:"stages,omitempty"`
+}
 
 // Subject defines model for Subject.
 type Subject struct {
@@ -5490,6 +5535,78 @@ type GetStatusParams struct {
 // GetStatusParamsSort defines parameters for GetStatus.
 type GetStatusParamsSort string
 
+// ListStrategiesParams defines parameters for ListStrategies.
+type ListStrategiesParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateStrategyParams defines parameters for CreateStrategy.
+type CreateStrategyParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteStrategyParams defines parameters for DeleteStrategy.
+type DeleteStrategyParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetStrategyParams defines parameters for GetStrategy.
+type GetStrategyParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UpdateStrategyParams defines parameters for UpdateStrategy.
+type UpdateStrategyParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // ListTokensParams defines parameters for ListTokens.
 type ListTokensParams struct {
 	// Limit At most this many entries; without it, all.
@@ -5696,6 +5813,12 @@ type UpdateRoleBindingJSONRequestBody = RoleBindingUpdate
 
 // CreateRolloutJSONRequestBody defines body for CreateRollout for application/json ContentType.
 type CreateRolloutJSONRequestBody = RolloutCreate
+
+// CreateStrategyJSONRequestBody defines body for CreateStrategy for application/json ContentType.
+type CreateStrategyJSONRequestBody = StrategyCreate
+
+// UpdateStrategyJSONRequestBody defines body for UpdateStrategy for application/json ContentType.
+type UpdateStrategyJSONRequestBody = StrategyUpdate
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenCreate

@@ -318,6 +318,21 @@ type ServerInterface interface {
 	// GetStatus Status of the fleet
 	// (GET /status)
 	GetStatus(ctx echo.Context, params GetStatusParams) error
+	// ListStrategies List strategies
+	// (GET /strategies)
+	ListStrategies(ctx echo.Context, params ListStrategiesParams) error
+	// CreateStrategy Create a strategy
+	// (POST /strategies)
+	CreateStrategy(ctx echo.Context, params CreateStrategyParams) error
+	// DeleteStrategy Delete a strategy
+	// (DELETE /strategies/{id})
+	DeleteStrategy(ctx echo.Context, id ID, params DeleteStrategyParams) error
+	// GetStrategy Get a strategy
+	// (GET /strategies/{id})
+	GetStrategy(ctx echo.Context, id ID, params GetStrategyParams) error
+	// UpdateStrategy Update a strategy
+	// (PUT /strategies/{id})
+	UpdateStrategy(ctx echo.Context, id ID, params UpdateStrategyParams) error
 	// ListTokens List tokens
 	// (GET /tokens)
 	ListTokens(ctx echo.Context, params ListTokensParams) error
@@ -8237,6 +8252,338 @@ func (w *ServerInterfaceWrapper) GetStatus(ctx echo.Context) error {
 	return err
 }
 
+// ListStrategies converts echo context to params.
+func (w *ServerInterfaceWrapper) ListStrategies(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStrategiesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListStrategies(ctx, params)
+	return err
+}
+
+// CreateStrategy converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateStrategy(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateStrategyParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateStrategy(ctx, params)
+	return err
+}
+
+// DeleteStrategy converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteStrategy(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteStrategyParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteStrategy(ctx, id, params)
+	return err
+}
+
+// GetStrategy converts echo context to params.
+func (w *ServerInterfaceWrapper) GetStrategy(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetStrategyParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetStrategy(ctx, id, params)
+	return err
+}
+
+// UpdateStrategy converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateStrategy(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateStrategyParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateStrategy(ctx, id, params)
+	return err
+}
+
 // ListTokens converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	var err error
@@ -8743,6 +9090,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/rollouts/:id", wrapper.DeleteRollout, options.OperationMiddlewares["DeleteRollout"]...)
 	router.GET(options.BaseURL+"/rollouts/:id", wrapper.GetRollout, options.OperationMiddlewares["GetRollout"]...)
 	router.POST(options.BaseURL+"/rollouts/:id/:action", wrapper.ChangeRollout, options.OperationMiddlewares["ChangeRollout"]...)
+	router.GET(options.BaseURL+"/strategies", wrapper.ListStrategies, options.OperationMiddlewares["ListStrategies"]...)
+	router.POST(options.BaseURL+"/strategies", wrapper.CreateStrategy, options.OperationMiddlewares["CreateStrategy"]...)
+	router.DELETE(options.BaseURL+"/strategies/:id", wrapper.DeleteStrategy, options.OperationMiddlewares["DeleteStrategy"]...)
+	router.GET(options.BaseURL+"/strategies/:id", wrapper.GetStrategy, options.OperationMiddlewares["GetStrategy"]...)
+	router.PUT(options.BaseURL+"/strategies/:id", wrapper.UpdateStrategy, options.OperationMiddlewares["UpdateStrategy"]...)
 	router.POST(options.BaseURL+"/plan", wrapper.Plan, options.OperationMiddlewares["Plan"]...)
 	router.POST(options.BaseURL+"/batch", wrapper.ApplyBatch, options.OperationMiddlewares["ApplyBatch"]...)
 	router.POST(options.BaseURL+"/revisions/:revision/restore", wrapper.RestoreRevision, options.OperationMiddlewares["RestoreRevision"]...)
@@ -8782,668 +9134,677 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lcxs3li/+VVC8W5XkLkmR1MMWVan/dRx7kk1iey1lsndjXxHsBkmMmg1Oo1sy1+Pv/i+cA6DR726K",
-	"spWEVVMTi/3C45yD8/ydjz1PrDciZGEse9OPPfaBrjcBg38/k5IvwzUL40sWxzxcwq+3NEgY3BrSecD8",
-	"3jSOEtbvCY9fx3TZm/Zux8PRcDQY9z596ve+o/5b9s+EyfhNJOYBW2fe4bOY8qA37U3IBi/LCxKvGFnw",
-	"SMZTcrQJaLwQ0fo6HebR6Ij7U3VXxAiXJBTE3EXsXeRdbxnRRUjf9Xr9HosiEamR0YD7NOYivMaf9CXZ",
-	"m/7uDKbLqzeChzFTL68ca+9T33n5OpExmTNCY7IWMiZnx8Rb0Yh6MYtk9oUBnbNAHsWMrnuf3vd7PJQx",
-	"DT2mrnlBItUTRz5bi4H+azAa9/q9NZOSLtmDr6qMaZzI3vRkNOr3Yh4H6pPfUZ/oDe/1e/F2o36kc5HE",
-	"03lAwxtNFLG3Mne59CA2LIL9wR2xH77mfm/a2wifhwvR6zsXblkkuQh7097Z8Hw46vV7YtOb9iSL08mp",
-	"sbKAeTEQAQtveSSArr/12S2sbMSohJc8/+Fvg/Hk+GRK9McIvJbwkMC96eBlEmTH7q1ouGQ4cOrFOKhk",
-	"49OY9fo9mEBxr254qC7o32Asm4CG1ysqV72pWuUIvqTXQ296bzru93zhJWvk23HprHFitxzX5+S437uj",
-	"UYh8/Pt7NZXn+rOZaeBv177ag/yIhzdP5VDLiKEn1mor9P0hXbPSKXoRozHzr2msKHI0ORuMxoPR5Gp0",
-	"PB2dTEenw7MnT89H4//u9Xs+Cxhw5yYSMdNruKCBZH132+Azt9WLinyjJhOxJe4DS3qf+j01Rrmhnt6l",
-	"DFHB0qutReFnfoaXbALu0ecigU9Pev1ewoeeCICc/tdk8fT0lAJplPAVfCgnKgvfdXZp0u9FImBzHvp6",
-	"pz6aad4OIkZ9tf3qGaSsFsvqbPRz2IqH3e6/7B622DVnK37mGdH3+4Hx/nyM9z7d7jdqghnGazXlY5yy",
-	"PdHDJAg+fXLI6FKfwc6L6RJ3ahEkHwZ4oIro6HY0PH06HDt005rOhPpDiQ1cRE+NDT7piXDBo7Va33G/",
-	"t6Aclnr8qZxm2K3elveV9MPDTRLnj/70hD8+UYqlelXJtsYRZQt+o6gQWMvSxMChCVdNDWiMSkrEPMY3",
-	"6pH5hJ7PR/Mn3vF8tDhbnCrFgaPCldvosd7o/9Z6kLolXQ6l8NWpKLnxq5VLIty8EqKaON9KdbsfWLAm",
-	"yWYZUZ8RXHuyEBGJWMCoZEZ/OUqVJjH/B/Ni/ehbvO0IqERuZczWVi0cpM9YxehX/NJL3GSXc+ysJLtl",
-	"EY+3iutBu/6U47j7bM1oMXd3ZlK9NZOSrdG0iUp0zKJbGlxL5onQl73p2QgHhoRXO8SKT45KPumzgN+y",
-	"SH9VMhbWSoyy0aZs/iuqkVnzy2Wxf9LeblLQWXYQLnhGmedLxIujg07aCoecdMgNQPNHQcWd1Ov5rT5V",
-	"oKncBH9FbiqfX7/nc6mXblQcNo04DbOa+TVXBPV7QbS972ffm85rQ+NVo2lj+SEzHocCJBrTtxWT7vfE",
-	"LYsirk42eBQPH1gjvR6wgmB6KbuMR8xvsNfBGA2U1IlX6sAkdyIJfGXZRmwtbpU0isSaTIiZOBELMEK1",
-	"isF84kyAvOttIuG/6/XJ3Yp7K7gTLSriC6bs0ZgoLWJKAiFulPXMY3LH4xV58/ryCkzasE9o6BPJQp/w",
-	"WBJrSPWJiMh/DV4GjMWDtzA6OXgZifVUDcZ3HASesw7XkV6IXtbyLjOelVVMQ5ozvv9US5Ra++epta/o",
-	"JuBejan/gkbB9i2K8VqKUrPR4p7cUZxNxDwR+czvkznzaCIZzhlXy94lWXSLaywJaBAwGXVVX6GhiFcs",
-	"IiJkhJK1gNWkSzE1C0HokvJQGfknJ0Q69MDU6K/NKZSlA7rhR7cTOEArvTF5depIv0oelZwvzlGdUtFO",
-	"E5ZizYDkCAtkfs51C31RuSK7bv8HdbA2bryZ4bu85HzXIwxeQWiglPBtjln118s8Y5XL2OojO89XsRRF",
-	"A6p4qjRpvV3UJXi3fiyUMaP+tVgY7xMskGQgvFrYf7nvaq9UUdLlHJ5owhxljBZXNRz3zQr0JmjnpQ/j",
-	"8PPPSsr96/kWVGEzi5jG3BvcRRwcaa1nEwl/wJJ0NgHdsqh8AkZXrpyIsg7NTI6VXqv/OP70Xk0LXg0H",
-	"v/kqnKovOQt8QzO1PJD58pS8y9iB73qESyLuQuaT+Za866029F0PJbuia3gdOb0gdBkxZn6nMVnTkC5Z",
-	"BNIhpjfMuVvpA3jnQkQe+1Zpbw5rLdTIrx0GK3OT7zTK7AZkFrytizu/bRlGfywruaP8gAO4VusG23g3",
-	"C7zC6t7JNnm/o+4fi5gGSrnH2SYfntuZOdN1HQH7dovd35+FOrMa/ItbeEtm5LciuGX+a21sfzTixzG6",
-	"e+gQcyV7SsrWVWZcOGicK6FzH+N/zWLq05ji9hhx7gp9WPMyS/tTjRugYPMrYl8zGdP1ppyg/rtnFu+V",
-	"4xQs33sahiI28aCPPcW4kbNqamReGsJoSyFlBFBBLZ9c16gIuLdFy56lMR3ntLbUQjcb19Ho+jHOT+fe",
-	"hJ0cL85H9MmYeb2UmF4J0NnKF8Pe9UZP/nkmblvDOQ+3NIbVWHh7bX0M2mu8s4XLNiz0Wehx11ecOve0",
-	"3FyxAGOieL+8Vm/53d73vt/g9HC8ry29zO4mHh/Pn4xGT54cny3OJ6dPx6ArAOcZsZN+STIvYvF1xBYY",
-	"z5MiiTwMdpaY6R6/TiJ1uK7ieCOnR0cyZgsaKrWChsMlj1fJfMhTxlYSlUZLFl+7ciP9urtcqcqYn/RE",
-	"TRklQ9G3jg9dK1MV6NBS4luGc/lyBKjF9oImQTzwWbgFMbaMmNR+ZndRYkbXA0lDfy4+ZF2LJyeMnrHJ",
-	"eHLsH3tPxg5LvhUB+85GBL7sLNMoRGbw3ojSp/On3ulT+uSEnvQwjNGb9m45u1P0lsBJpAXqhv8tEomS",
-	"TtGcekOaxCsR8f8BGQsD5Y7+j7c6Q7sdQC5Cdl3VcuGCiWjOfZ+FjeZeLG5YqHQpL+DKLvVYFPMF92gM",
-	"uQeQpkHmSZz6NTYsWvMYTN4pSSQDWx60LkpWfKmse5i2o8Ka0fR2SJx46EGm2uFxqh2+dEZcoR7+6LMw",
-	"huPWDfhoQwkGPPU4+fp0Pl6MvHPKJv7xk6cnZ9/kwz6KN7yIwdtoYJ5Vq/dhwyMmrTr4BE7v8dVoBF7u",
-	"kTWv8p9Qy0e3YAKJIMDIgVIQ0Gx73++thQ9BkijxU5LyeEqveCfMMvxVskYiKk1P0ZIPFf1Eop4/Nqb/",
-	"lOQ2/YIkIYU0J8JjTI8BHR+PeOs/86j0qF+wknh4nYA21+QerHLsfLkp7Gie/KgMt5AGtZvD9U0E1gkd",
-	"ToFYGucm+KgisqISvXng10tCX3EHpgQR7pPjxdgbDoeZ1cbX2tStzlxNQ5IdGxGel0QR8y/KP21W6dTN",
-	"cDJrQC5xIi+M3luxZFImzL8C/ipLvKgwPToF76UX8Y3OOOKh6yT9SpJLUEDuydtWrQmCQXGwxTC6vtfq",
-	"P/qobD+pBQ+XLNpEHI7Ip4sJPRl7T0DlQ1k17S0ieY371CkX5mfwA2W2Yte1fhMJP4FsCcJD8iKJxIYV",
-	"/U9NyQ86NgN61Kd+28SAurSHurBZMfci4gJNuIki811SIiqy69QS9NFy/hZWovs+lWQs/QW2YI+Lbley",
-	"JOHoQPaPjezfm93aMV/opDJfCN5amsfdKlEFX6RfU5KNsFsCFryRr3n84oPHmN8Qc3Y1JicUovSKutCO",
-	"DbqeT8b9J6MRmW9jJi+Isu/Ia50fRajnsU0s4aaz0cjROwI1wGumR7irNfEZB251u8kk1Vp+DTeR8NSQ",
-	"5gEjz0UYYzinQmv5hUVLBkT4d+szsDvSKklNvSNeCf+ViJ8Fgbhr3FwujWrIJVFsNhBhsNUxWp1cTWIB",
-	"RhU45aMklKjcPnvz4/Uvr79/8a22LszWrWEE16GIrymOYbft2+PQUsX7NN0cXCnySsTkmR1nxc68Sk1v",
-	"1wZs4SndJR203OeZc6Wkjk9wD0x75tKnvFztpADYmZYoAS3mu7dJZMZSPEb/dEv/3p1v8SDKf1KxuyJl",
-	"Hd2+zS1YyWFROeiS14j4pUjCxoPBFq1UCdRJphBISYSFem87eTDJi/OWn0uZ/SRldsXlL/W3q3hcxG8h",
-	"DyFbX8K8G1g1E4sTN/ANEZlDBv6d+qNoKO8YpGGagfSSkN5SHqhDAL70Ook9sWa/hjehuGt23OkPcB/e",
-	"r8N8aG+K9ZrHJjVpTbdkRW8ZWdHNhoXM1zlJCxHpO8nZYuyd09PJ4Ol87A9OvNGTwbk/YYNjejI/9c78",
-	"J+zpgmhjdsXVh7dkzhbq+1uRkIhtGI2dHChndwVO6jrBWeX2eA4UnT+fszOTdEvuVgyyhpw0qzsq9fDj",
-	"nadE1yJc6iQc5E9p5qWOEx4ubfpNxgPhOAovWXTLPUZ+dTazkpZe34XMf5Mqj3ZjdUwbA7a8N/29x9d0",
-	"yYYxXfbef3KDBenvqWZYiJoAu1ZpDMU3wN0BzfpE5lSy66zY2ldVVXlmn4lWLSORbPIJqKVpnGyx0HHd",
-	"sqwcdTL5SktEDyuM3YfXQkaFnsYCsx/MUuLuu2EgJ0OiqJ1/el+IZkE6IQ30dLCwARIMMXAI1pY6luSK",
-	"b3BobpHZ+WLijdm9S80gsu8uwchZgXEuAVaPWMJddrCjT8UatUK8s9SLts8QZKfTuiL6WJVjfY9Qn2si",
-	"f6oJOGb5Jx9+7BAt7KSsFbapptZs//Hix7UDO6956UJWV4odiP5LEv37ss0qqst17hXHp5OmHGifTcnL",
-	"S1Tp6rfDG0QQ1IYMnZhmIUTYGMfOxxCzL2sTbXAjhmmI0BrYvWwsAWZkMuNrVdU6r8qKSlJS7nhBvIDR",
-	"yMbQpuTNs6vnP5BKFwH5+K6sbPJdb0rwFHYUUpvPv4v74bFMZseQYWdDRtxkLBZhXpMmzuwSuClLFckJ",
-	"jQ3zMLWjTQLJJzvhkMV3IroZgMHOmex6cpqZlRyYZYM2w6wemfvSe3n9H+mavXfmV5S3xSF97G1EFPem",
-	"T0dPR5/eZ5an1CHuBiaKk6HZBb6CCe0jmPgK1+QN+H2I0Fk7ehdKFkwPE6y/6e/OQN87BkHqPcptnLdi",
-	"a6qVda5GAEH9jRLhauJam9g4PzlL+tFQha7mjdladnwXbslHQxDK3lkqUw0OeWOd/Y63vbd0o0tYU0Ki",
-	"UUS3mQpz56Uyjni4LLwzs1LFF7O1suwYag47cbKiicbA5QNv92GD22xwftf2GCQ9sPMfmp3f5yij5KCx",
-	"a55dClZcVb1kenBzIQJGQ3WO5OmvRMOvpIs01fW9+5qSVzQdif1mZULpZmWATS0dcPCSWxbFraqhDG2T",
-	"8YjUldsWnWPTjEP+FvzwU8IledcbPxlOhkpnDsWdW0FrP7aiJpan63LpXLIwJrEwT48yMYQIJtRUJLXf",
-	"b9s0BAhJ5FY54zdMkbSORt3WsFCHZf3UR+PREc46Y6A87u3a2WxR8ywjeccZ+vvHLrheEVswDE9E0nwD",
-	"5vK9JpYSA7178SOmdEO2Y/h/cqVRsFzXHvrsx03Ode2n/qzB1lwEMHWOf+aQb/kDeldTaanL4NZcI9Sd",
-	"LsbehM7PB2eLERucqP87pyfHgxM68s7ofOyNfDWYtYjYtYt1N+rnoe9svMCM8n3LIWn/PLiWqrDtpEcD",
-	"BpEryM2lSQgRMZ0Di1N56h8vRt6YDUbzczo4oadPB08XT9lg7E+84/kJPV2cjYp6SLJe00gtvGFNO7Aj",
-	"d+BTomfV76lvw63ZBXH5Q+YC7o+ANx6SOh71hqFilJbF3NMfky1qKcki/oxVLF2tvXQRql03mfl9/rqc",
-	"7DD34Qz6o25YjmyL6rwePvN5nN/eEpW65O5AJF0AQe3p2j5r1T0Na4M5+cdawzs4kXLmX2eCtDsbwkaK",
-	"5cY1OBue92qOvcIEv8VFed8JraJwFmaEX0zN/mSC0ynh1SPHplXxMqZRbIDf7KtGad1EJPzBGEI+LPIg",
-	"iD0e1SYQOy/fYFoIvJwGgS23L/lOhPtfePJ93w5RTdBcj5IwVNe7Sz5F7I0urk47v9um6hhaUyjsfWaz",
-	"2+6vWvDdN9CKX7VWJaL3IB0O0uFPJx3wmFUvOJS8VWlYZ61K3sZj75SN/HOkmvZLk58yfvD489bYXcY0",
-	"YPdC/VpRadw7U4Cqe3FFl5h0e0fe9U6OByM6nk+8Yz/jlJPqw7vWaOxxPNbrNHZqMN5EADkKPnViIVQq",
-	"HFAlIED5mPiBw/ZXVNqJvGHhaxLcKpa/zVo1rEkuHQYGUp0gdiCDhyOD92b58bgrxGwCCgBIJyu9UeJn",
-	"Gi2bZeJc+FsiFuR0cjI5H51izZeSM4F6PCLxiobkhPzCvyNfn4zPT45HJ3jPN33YG+gpAjVIImS2qn1N",
-	"t5BdPiUhggxhKjvKsxT0kYdkQ6NY9gmj3opQk/cuFiDyMJfeiNpYiGsYVKv8+sc/r1RkH2cCBTELY3Il",
-	"BPlZT7ZCYF8J8QsNtzpk0IB5KQRZ03BrJiIxhAGVZtT3IyaxfEwkMaEaagThPcgd5QjwkCCyJ2Tx+yla",
-	"CS3BKzEBFBoxKG+Akkbm5zZTDejaDGinM/SxzCqtgHRiPmoL1QaZ9jSyeit/DY2HqiHRkJI5o5EiXxgo",
-	"VAdiZFoXBz5zPV1T8h3c3U8RByNG9SydzUicz++Ec7HXUaUBtLFbTpoZYvU6mgKVlqVFXBKnRGlK4mhr",
-	"a2FSHU9E7DrJFL/spO81f/L+5Te/hvwAAPIldTVd2gbr33z65vhGV5BN4RCR5C4S4bIPZ0zEbsUN80Fm",
-	"zVkgwiVUABuoaSwX3iNPP8zo7sXbMtlsRBQz/xfmcwpJMnXrC5KHbqBsTJHq0T+kQNnu/LZm0ZINwCXz",
-	"7+p6ZgXtB6/X6ovXMLId1nLXkaQawqm7WnZYBBaCXOGwKtbt78Yh56zRUjh+uqUYDydn4ODLYmaZBGn5",
-	"zwAjnukztxPojALZOisdn5l+7D1blnhlL7HvBYFeFiSVgwGVtqQT0MV1eSVWkX4l09SLOw3dFLI7JmN1",
-	"pjDyy7P/ur68evbzi1cvLi8BtgnDq+B/SlOl1jzk62QNv5bkikH1e3HIV0oBhBp5idrEhqqTit4wmflU",
-	"728vrvrkza/q/55dPf+hT75/8fOLqxeZfMhiNplW8r7nS53rkVuwH54NJqdnBr/qbiUCRhY8YOTrty+f",
-	"k/PT49E32WHIFVVPfDs9efL9i//c/OPpD99d0n8/uvpx/du/n/7Hc5b8J3t7sz599cvmP377778dry6T",
-	"l79+O207SrkRkhuE8exQn0H41gaK1SCzI6NxTL3VmoXxBVxVt3/7rrcA3H8lSkdjEKSjk9Hpfw+ik8nQ",
-	"n6NDo2ZkL67osjgWTehm2UzaTKqVz6l3Q6gkPy4Gvyg2y470Xe9kMjAR88YhAG7yW3sKlRGQJV89IJgz",
-	"kpMiaCRznUyUGUo2wXIhojUcPDyMz056pWT8Mw9vioOYRSz49l0vZB/id70ZuVuxUPdbVBrsWvEgC+OI",
-	"54n6XTIaHXtWtP1/oOd+ezpSv0/OxGIhmfnzmF0Q9ysNq/az8Gg5Ib1RDKYXKmR3dveyI6sTt3Xffcvi",
-	"aPvMhDjKxRNEQEzil0i1sswIxiXfcTfiSsQ00DXKhQTsZD1nkZqkXnVThr2hSx4us9+ZjBq+9Ntvvymt",
-	"moUxFkCVkiC8ganpJDLHmKiDN6zbb1gbW8L3PmikILO5Kf5HjLs+GMx4KID5OyWzyfk5GZB3vRhJMTsS",
-	"c9HBJHz3zpT5qX8SXQBIRAiXlEk20NXk6m9jl5mBADghGHPIbZpMGqgTIKEiumYGHPwZBMneQFVjfv6/",
-	"wWEliC9ygjimEfaHwEDPKtVkdczNzSXGyEk6JBaqk+p3+5YNRbjHiMlkDUn2N3zT6/eUIOv11UkPt1lc",
-	"9DQfWc+q3/swWIpBcWOfYZwnP63XYbB1YQK22pZWdxcm6uZCwXz/mbBom5mwaCKwZ/L1opx0jQBQAptj",
-	"4xCqpacZYEFolo3CWgq1MtWqCeNS+focwSxLRmqw+X224CE62sViQdgti7bWvw9skkimZtI3GBNSHZyY",
-	"rZWZiM7dLpuLxtTMTKUx57vfew7Op2c6F61ssVH/NvIXnVV9whda0VdcBbAYIvCZvU17UtTZrwePvYRY",
-	"pLRb9fPdSqwJJRu+YQEPGaAUDclPbBO7pr8+JaliVMrXyoowTptNJMQip1AUMulgpVDepEv1XwOc9UBP",
-	"O6MT0g8/s3Cp+HpyetYvU33g2bc6L67I/NsLclM6i+xYG/Pp6oeuv18x9PFoclI6diS6719dlouu719d",
-	"otJmdhvvB7qk4ZZ4NH9UNONLl4g7t7a3TuZlNuMYONHOsH56/wnMUS7DMl2McJO4JGbqO00vz4uZ+dXq",
-	"0Xjn3zkrsTRmiO/Bb9lsqtFqsUIwtz3o2eSxJNj7BdpqqT+NnNTetBleng2J4msTM4xR9aNxzqZQGil2",
-	"6FIsjg5SHlYoyHakFStiEvEKx1n6YPsDynTp2GHVwOW+67J9wRm7eCMlJG17tsE+Kg0+VXTARC1gO2cn",
-	"4zbeKCFnt3d5JXPWjNpxM5QM3mi8KS9qX0J2jGnKUN0Qre+ige+SSJYdeL+BCYRt79gtF4ky75fKFoLO",
-	"b5ZiZsqqylHEyaRqcPixisU7K5XU30OtgF8coZKRUyLUwvkMVASp5st8SwRG5ZUxDwJtSoIGvt7EWxJw",
-	"2Vqn8PUgOuoU30fbt0nJbv9dyRAaM2C0iMVJFOoDUiZB7ERjumk+frS9jpKw6yhfuH0P6rkKBCOXbgPE",
-	"/DFxW7H3bneFBq8BZ4H/C1ou5ZoYVJkYKY2IWCnDSxZf6C1GoU5oKMLtWpGwtoeyYwa4+7IhY78t/Uz5",
-	"qvYALyNVNyZPy2j4pdAYCSV6MXSqUlqBngL6gg0MmJpq2+2HTlddN/8HBHFrcYLQQIocQhoM2JQoWBR5",
-	"H9sfqsuRSJYrPSVboaXjvSDlQITgV77ksfLj98XJ/+jnnWS1GlG5gsf9vep1P35foc8Nh0Pn2OD+BQkZ",
-	"8yWZ3fDQn7UaeG59ud/Apj8ufjFJvrnkUR3GV5KDZ1dQi+IVleD/wPWVqIJJiIvM/vesyeNYag8Ybaxx",
-	"0K9EyCoGfjw6sf6/dMjlg911kOrz7UaqeKjcOEkpExitVoPJkaO6/3rPRPkTD/06M6NCXtB0ic2xooj1",
-	"wqrgVJ2HUD2tBPnM/HF09X/fvMgRSVpsW0bKkGzsznBD45hF6s7/97V+9F/FVOR/2cKWfznI4/8CJfhf",
-	"ZjQQ7rJ/Hf1OB/8zGpwP3v/7v8Dy/+bfemVLBoDdFTLXHLazaWo5cz9v6sg0FAQDImtErSqYNK4V8xUa",
-	"OWjMLIXA9nShqLBlnJ6tnSSwfa69AAa88RIPamxSjLjEJBatI19YJYkr2ywIMiM/HZWPGHz0efVTu7RG",
-	"o9Go0cX1M5cVPPkM9Enth1OGhggC5k/LEMb7aTWf7BMX1L6PSTWW7NUIctxd2nS2hNOhSe0+ufwXHlZH",
-	"cn6jPCbJhsSCTIjULhzHCdnHlseno+MpprFsRRIp3YaAb1QiRc4THvhEgPxd9636YOLjGtx0SEaYfKZX",
-	"pZ9C697RnLI8qvQeYU/tX3g4eNvN91keIv1FlDk+Z0mou43PpggQj6CaktytsBG4bUY+JDMRbVY0NHfe",
-	"MLZRxJTdf/vCCp6E2HS5puo+ajjV/Q0/34FnXTTq2lPKkrvjAM5OK1ezW0LP9h37Pr1eQ6SuJOJ1wzdF",
-	"uVNKXbk9wNhf+S6MGinpTUDDHwACtszymVmI2BkekervKaRIbFHjultx7WNGRVgJI9S6bJ7m1yfjCSrl",
-	"d1yyXJQccWexuqBsdilGbZXLVdlATateBtFYS0MejWkglrAP2w4aT+oP2TPdvEFUjzrFR1umatUx4ecO",
-	"Ceo/Ll+/IhoVBLMVzs5H4290zINHZWpdRWfu0h3SeCMVszsZnZe689+iaHoJHSULx1ugRm+Ky9D943oF",
-	"KLFoiq5zgHw9e/P29dWL51cvvr9+8ervP759/eqXF6+uLmffWPsAz0uYO0cgbzqQbEMjql6mzrE+mYUi",
-	"ZDM4V6z/RoTsgpyMzsmsFEV6llL4kPzmKguhb9r/KVr+SioNf9V3hy1t9iqgIjI/R3BY61V7sujVHMBy",
-	"1gYnmgjNAdWr5RCjNeSNvVwfzgKHWE12zwySw2lqNfYSjacElKtkEjrpbJ+jjykv0XR+ZvSWuX4nHioy",
-	"8lifJCH0MG/rronwCx39NUZbaa0wW+srmzoxaq0i20HBMxmFuVFfNqMt3/8016MyOmgD1nmatTpb9ZZ3",
-	"jV9ngQjq6VWZVFprr1RqsrAMZbNIVf+9Mx9WiZamgP0GsRx7MM60E92KcwxKI7QTh2oQHksS02Ufcx3Y",
-	"WrLgFpR2bXvqiK0+oztEKwwYdbdwip5cZTBltwnqeMlOk7S1350jMs2zvbQFxy0iXuAFmJKfkjmLQhYz",
-	"iQgxxFQtE7kNY/oBvc7ZhHSEkumTTZBIMnNOwxkcmTOe9yPmSqt1czUlEL9myTcVq2HLpztqJ5c8LHOh",
-	"5xxMqGphkhrsbczzgWybmZ7LsC8bK3yzVKT4NGYD9fJS985lTJesQjME4oTcpT6RysYAy5d6NzpGqx51",
-	"0nyxod86wSxgj0XhRarYKPWnbfwFXlwZemshUrD0tfW5Y+jyAkOEU5LNswwY9SUmnzGiflT6nNzRi+Me",
-	"UfkzqvmQwrpRp194SaaEuiUNf+m57eJWd+pL6v2/MKpX8FBl8gbWHKR+/2LaRmVsC/5TP4Jfwxjx7+rT",
-	"3zA9s5rbnrTktgQ+15nbAHdUbkQoEejzO+o7+ICebqk3/dhzywg2WBKBJQTTj2bAprCb+2hL6CKHj71/",
-	"w6YF/+vIwU80zxylXzSVFmpQ6TTKHsar8ih94lO/NDta9z+Wae7JBZkhpOUMjCOp0+j0lIY9TEpHIMXd",
-	"VqCiK0/DMjx3nnqrH7LTQ4gSM6ba97z4wJ1CzU99HYZt/TyEj/OIpp/6pi940+OZNuef+k6XgKYnC10Q",
-	"sNtbBo606R3leKx7oaeZGcQMSpMYLDOhgVJRt0Myw/WZTVONAt1GiWSEx0Mysysxm0Llp5M4VtKlIG2U",
-	"qZMn1MkcCMmIFGsGZcFDMsvurXpxmAmAE3GnjnU0toZklltPGAlcU0cJXnSLjTE5HYtqhmSGAMTu0/Gd",
-	"cPR3qQe9NgmrkH6KT6GXw0h+WK4IUYRgEPrfad9J8zTMcFjlpNCln7oXKTrWUsceMPMLGgXbt8xjfLMr",
-	"QzP1iusofUc9Azof3C8FZsahk9IsHVGUcTqFADXzcJNgAbK6qq9Y8sGYAg9lzKhPAialrlc/JdKUKywF",
-	"BsT0N+1XIuaJyHer0ZFSUHWcQSnEAGohQOl1qrecS1VLoe8+cgoqPuk0kDn3faw43WEbF+7z9TLQ3Ln3",
-	"E8nWfhcrv9UphdmR8yROgzIbFq05aoZD8gwCY/otSxY7jKLzsyBTGk40FAQ289Z0/ktlF8QuY2AS0/5/",
-	"x5Xl+vGWJ7752l5X99LS9Z1aWKgbJSsWMaRgj4IgliYzPhBLkoS+NuOsouDDcmTaN++4JrkOy01rUtox",
-	"em9kZ1o9puJZiQHHetXU4+JWlHZkhuXJ90DecYVKGhk3rVJV9+U9LZQpwrTMp6tgtV0GH79QFLQWPkt7",
-	"JpNQ4HP6dnXiQmA2J/tsIWid1MObMn1id1zftB9s07LmG9Lui+5sR1mZeCsnHdocWgJT94CoAF1rx5lK",
-	"82ztLDP4XXtjLZuF49SwiBCjtj6Zb21yCPl69uKKLmeQEQVHdxJFkL4Tsm/6xj+WRh1LX2a1nBxpmWrV",
-	"OsqCez65wD07LncKktO05HmEoL2tOiDvlAHtAC3lUGvuMc0sfEyL6Zah5exn1gUcmlLUGeKB1pyHqOkT",
-	"KdAPja4YG6AT6w2NmA7pzZ79evXD9dXrn1680l7L529//f7a/RXcDFkN7yKLbIP1D45iYyyhOxHdDMlr",
-	"7VpMu+whQxSmx0NllENzD/K1onvZJ3PM0vpmf0plBhdiNzpJcq+oJZEyFJ5P/Z7p6tz8eBH4Yy/k9Urg",
-	"7vW1Wpi2/YfaTHX4Mx/1qeza//bbb4N8kXDdBuRrij/lMHV23IR8e+ymhSzvEf6pXwLE02JL84BAe5Nz",
-	"WM+vT4NAUJ/5ZMtie1yUNkdHczmGWhNlJhrW8kRozhysjJAX+UbgWiZgM3Bl8meXFV0XePuabtUo1H/U",
-	"U9AZfc6UBHKe18/Z/temlAqGvYIPZqozQ3an/jMryzCbXYAEM33TERIGgse+TkugPIaIolmOFQs2+xQV",
-	"RXCYnUVGKexLM6VVw9Ps/WgFN4oaFspri1qcLm9Mb9jQ+TAqudmOJuXttgr+8vxAnAic0yKlT6gOlExO",
-	"z8hP/DuoJ81lr5Z3USn00HoGhW1Kc3P7JdZ2B8tjOqTlgEpYUvvCIXmGbXtECIcf3fZJmAQBNjBVMyKm",
-	"HaMaebbTVr7X8cfSVC31OhROGOouLGcJWPbHkohr43tsK2bn6cytNrvC6Y3sful2PBwNR4Nxm49hTsj1",
-	"QudQ2Z5tddSMjfnfsgWLWOgx9Zo1/fAjPno8qfyq7spWRhrfKS3DiYJ0aBnnYnu3nMBr80h26GnwzfyQ",
-	"G3q/92EgIl9R+vhTpvn9x0I+YkmZVV280slZHcgbvhmIDc5/YJtx4VraERx/Slu8lJay5wrOAelLKr1z",
-	"xULd5aqqrl1TPQGaVRyPUdqGMvXuc5jkm/A5m/m+mkwkhE47UYmFyc8v1Qvw3FmT0i34gITSNvRkcAUW",
-	"hRaEmbnmKCYXpFw4xmgfN0kDZGj9HAMS6vNJnE/wszRX3BH9+RMMOyZBLMsipIhiAGVudg9az9/yk96a",
-	"mlVAqq3KyteLgOrMBbE9nXA5QpHuk77gJEfqWtJsMtZxvxFoKcfUd4iNkxUmBbFZNb3TPEE7eV+GBNN9",
-	"6Gdyk+2Xyyg/JbFudG9aQuRXGhEU+wQxEBVhYdArl7xv+khUktWxbvzwsTavoPJxxRTYWaEwQONFL5Y5",
-	"OeUomWqUPuY99Umm1AkU90wpVlUlVuUox/ld1fVZkBKhV7h006pSNJ4ZfxxiwKd6jOxbPQWNet3av0Rp",
-	"cZvsV4GBKBbi/0xYH9V/QIEIxB2LEA6EQEFEJqiFtSxkESQfCAt9ENyyK7BGLbWYgYelmSJjEgtydqz4",
-	"O6IepuPoZBmbfMP9pjyWWnpzwUM/luVZleOIlqV2RIz6r8NgW65euRR0atoK2g8X0AvCQnQxixJwYVpT",
-	"QlI5CfgteCorksUeYhJPMr0RbeC8CunAnY4HNoUTXO8D5VvUGn3dYBQhdgnWTqhr6kGsRPINkkNZ1nJO",
-	"QXbHPgLNuhY3wGLnxBzTE3V5eEQgzT9c8GViHXdfz7LVAWVZbbWHMfvgBYnuDl93uL4w97VQr/Qy2O+c",
-	"W+lckA+D8XhyTGQy98WackAzNJZejv1CppZAn147c546W29G0rWNsmN6KSIsslOap047gDTY7Cdvx8Pj",
-	"8XDy7zcjidimzTqpGYGSPmmvzro1/9l0lXQOdvXsVrs0iia8xqFJU1qhcmO+JRGXPFySTcRFxOPtha55",
-	"UiR0y9ndt7b4PzPN37GZD0t6biPtghpSwbqpWtJRHR+5LbPb21O2rq5BBVbyIxS+bY+5Gwkc5/Ml60vU",
-	"XAoAq03tzjU4LGrdJVW/t1QKy6zcnMCBISjG04c80EsKl6hkoE4qugBs3BQm8yP3Px05qoHjiTEOC6Ui",
-	"cEVIfE2XbBjTJfb3riAZPcjuNDN+ata0WZS90bflJFRJr+eSUgY8HuEx9a+thk6JbrsYauan1BVVR69n",
-	"aDOB5tiOJuo+bsqLar5doJFnBgvKDgOS/UGt5e6K8DBtbu0ujVUaHJhY8G3nFIePxbIlpy21U5EFDUvu",
-	"SzTntVbg2xzCLiJKw/lTKLUpWHcV9F0mDcAkdorZ2+9kWnfTIPEUc7gw859N31Ske7u+Bubf+axN5kkY",
-	"J4PJyXB00u2oLTh2wFTKqP79HNZeFm7J9nUuEw6ZQyq3h6kwKtdV+xmTPDUFMvtUY8yl7Zo6OK4723tT",
-	"Zevg6Ibkrc16wcaFwN58GSqLDqLMiCTlOEdQYQa+n1Pv5mA9drIe653mD2dN5r97H+vyCw3k0VuIFXv7",
-	"h7MYOwifFxqkUXepci0Vd/3N20ELDbiMp4T7kACbqqRcEp9LCE8pYaCbXiGQjE5rzmsVjjXxu1VOlQ6R",
-	"34msgKqwQgo6dyF6Ux976qrP3f97FdfTc6VSA7nvt+v0tN60t6ab3/Hd72m47f3FvQatZX7Oi3D/YLup",
-	"YrXreJJjIWhanw2t1xNVpduiq3uh5TlQDHXtyY9QS9+f3a9QMZr7+RnwVR3s95Z7UiSFvKFeRbmNBjyG",
-	"/4s0jb9nfRjch4P6BxasddUTZh93IOEv7iEAXMMu5PjQbgM7oF19B/ew/Dtt2wOZ+C1Z4IFN/rbUsGcX",
-	"wO66+WdxCbQ/R+tdBEWfQI1N/sagoz6sSQ6t3PDPv5xR3npfD0b6wUj/kxvprUnvYLQfjPY/lNEOqD1z",
-	"ZovgdIjJ6Ox7kcd/WJO+MZf6YOIfTPzHZeIHwesFWHN1W/KLUmtNaP7T+4Npvg/TvOmEaWuqX2AZi0Hh",
-	"pkGQVgkdzPiDGf84zPgqw/xSdzrvlrK+LFXkr1aM/CpZNHi2BK02BmAWrMnOTk5ZugOhYTSObkfD06fD",
-	"2ijDk0/9vPG9l4D15JPTxbUwIZj8VHd5i4THpNT1mTHZshjbDoDYnCtJiWUxhtMAaiZrxTfZSqcwmiSM",
-	"G7kEt+053psTBvdMYp6aQnmmyBJtG4T1ihjCZKPVOJMxjdmMyJW4ky6SzgoKYjzGEXOJrW3p357TouvV",
-	"xZzN2TqOC8/elp+SV0aC3onIlwQ6/mssL6dbWCgQZeor2Xe655MFj7A7XCs5+JLyIIlYXerSeHK/0o4x",
-	"INhtkri9dIbTU8uMupHhq2PFFMG1Rs4qLud3LL5jiiDvhBYVcHIiPjuVZEEj6H4iCRRMX5DR1PBehnjO",
-	"0pzSEPCf88cCEHDrSf7MZZs5Kv1aMhZWMxqPkVqwcYtJ9Jti5PXhyP8MKvYre5PfiUjGxm2h26p9raHk",
-	"mN8nPlMcCk5SgzUBpTtztuKh3ye6fL1PFpQHzP+mTyQPbAKjFgBKnAD7R4yZb4m7kBiiwL40GIJ2n8Nf",
-	"cMFyZwZ8rSkDA+ZdQmpaWqHowleROZPcZ4QSuIb8i2hQK/U7j11MQriaApAJ6P64xWb+a7rFUn/74oWI",
-	"8uniuEhqM3EitUbfPdPExycdXfeGYJzTsK+P+RJGtqeU4SwrR6zorIkFXCbrNUUY4/vrHI6+oakMBEnK",
-	"a8101VoX6bYHZ/c+zE/vcYqpo2Ghj5DWdqY9c973y8s+4QhDmYEMgbQ8JM/ImklJl8DrawTvpSE5Ho0c",
-	"75US5GmLLSUjfD/QPmiIPwdiqY/RhYDmIBwP1IAtYiKwfUlGJbzn4fcopfeJK727iL/jfYu/LyjAnpbK",
-	"ryqJlTRInF+xSPbBw486zgiwsYDBcghCHoKQhyDkIQh5CEIegpCHIORfIwh5CDoego6HvOJDXvEhr/gQ",
-	"kDwEJDsEJEsq/ztb7G5HX22yAwSz22blWYo0mYL5YoBqzWgo3ZZ8X0ndJqYFJGXOoLAuguzrss9VdR2+",
-	"r/PxpArtsusg9aPlrQnvO8rTLJZmafA10+JcQ88ZkDHoZmepBUBFuwVcJxXacMce0bVKrAMA2m7x9QMF",
-	"NdYghu4DljIHKpodWHpm667MJsIpwkyvur7tiugOH3oPYgM3B/9kP7Cl9/QqnlV4FZEC37cTSngG308y",
-	"KYEEL2wtmjRYroh0p+p7Saru4LltREtXIN06QaB7L+Z05PbsfB8u3QGmt567PgNkbwOR15L2TilABuio",
-	"RHqIO0RWh4hoznM3ntQpacePKhtncu8A3snu9Kj5qr2aqjsXN+ctnJaHhtOwr91aJ8xrh1NLSQb8vUgQ",
-	"rjPSZ5tAbHOH+ZRQsBXfsoBRCXCnlPyUyFis+f9YrFsWKov8996KBetev3ejrzM1rHSJ9dXKczLj6bCD",
-	"/1Vq7Xi/XGA7HyqT1GqkObY4qecLRYnGN1vmuiYr8zWk9jXhGX9u3tlRz4G7UiyNOA07pNnYlf87PllH",
-	"tLX5DAAkZJbHGUgtrZqPdjvIf1OHstsmTJIoCXUfR/Pq6pAd9yuSyjCwPh6N+kRCK4MLt9k45tsVDt2Z",
-	"+u5R2oKch34B+P/3gg+2W9jWseldYk8pd1SL55dVFur0j/pIYTt9o5Y+XQayj9YOPpd/0cbra3tA96vk",
-	"geHQ+ZY47875ZXx2i2flJhJ+b3r89OmnGofL0yr9xfbJr416ao1TXakWY2bYcKg7vRr6OmXPaWfPocNq",
-	"GtyGHixBYNuY5iyrCCDNIU+0vaZwZj2afttBa2MEklB5XDnurFyupY8neaFU1pbfbEyBD6rEl7Md6Rxz",
-	"hNjPSJQyOfe9Dty+EQH3tqUZLpCvC/mpKVa3EjTQKRO7RkIcsA9HiW64a3L1uMxGaGmmgbk+pvEhNado",
-	"s6Jh9pS2F9ud09/rBInuAOvNSUKOL2tyetwSDN1MMkUnL/qqXRy8LAxeL3UUY5ub9O+eDtxkl6sOBL2w",
-	"XjnRF5fqZb/xeEXUbMjMfHqGuS7mz6LLuOgxbrN6Xf0TlVjuZZT+AuB5/xaJZLM37e1q5RzwYHCs6GbD",
-	"lMUtMt6M1geo2gYEEt41AvNC5+TgfIsnzHdbm7YztZD8g/RFDia/zIDyS2R7cAFndh7MpcpTBzIMRbQU",
-	"ccxKXItvTD537K7lksXkZHSSKTG4QB/fDWMbqeWwIrFAUF+2hBC/J4E5gljvUSmhZTegY/qq75cdVb+t",
-	"RMB0EnbfJkfiIhh7aR4ITAOzVFcXUKxLC/iHFOHwLb37BXM1m+hVd/DoVhyAbTCa2qzos6PM8yp3YzBs",
-	"WwJ/lBtJwdYJEmq61NnvZRho+yK2guWClJCubroYpUT3R8kLqkvxcbMPTJZQv0syzH3T4R8gN6g+Avvd",
-	"tuYQLY27ZiOu+4BwPi6JeGbswttBpHsAftbdKA//vfiwCSgPmd/Ov16v4rUwKye6LKik9YvUCm5ZtUDJ",
-	"wdrsGIGsibZS1C4EeITrRV5OtMB8dNMb/dX3dUuNX+i41Mjy12JRrjZp88VnoQ4hYZhuxZer7kVwMMBL",
-	"1IprvUP9nqW2EksnsilqWLrw9duXz8nZ+Wicy9s8whEfRQw6VoJDt7GGgHL/er7tMpOyaEH5YmIKCy6k",
-	"rjO/g+kYy9UNjOqInVjoRG8R5o6042IQoU47qOsCZ1bbjD5dh75LIZXUF1KTStzlUINGcJhMpNPmzUHG",
-	"pV4r1GVjtwc53CpZLLXXtdQI+JxFlDlR16DU7KOnyS6dS6rVt3LtuWeHahekbPtfOkVJXQKoupiJQH2Z",
-	"driasKlaiph9AKGdhHGkfvYvoDIZSogkXC3u/R6ScmqLMLscS13rY6pOL7DqZ9yf9R2Bl63VyrabsCvL",
-	"TUEzDSFapsP+u51/3abzRKkZWuxkVgxSEZLNMqK+ra5cQLc4DBPpFT1q6UfWZFhYtJ+gsNUqrViQQNc5",
-	"34cTnzqCqkG5lTFbH9k1aTGKk0xP0PTdv+IcXzZWeU1qs+sUJ9jW0VjRRSWZMyUMoA+z4gvMIHA8ebqi",
-	"t22Sj+Mel+yWKQGTnQyLItGtXZ99j12dlCD6qQrsNIao6AHxkrPA1zZoRwt9Ud4IMM8t6gNq0ZYFCIOq",
-	"tIemQ7a7Wo/5NR0GG7K77FhtaOBhBzup08z+4/L1K6KvEh6ami4lsXJ6WZljvT1xmQFU0otp/t2NYHwW",
-	"Ux5kKd9p32N9cI4t/a63jOgipO96TSxelpU2ixSXxNeeCBcB92LdN94oOl/Jnfoudk8sLG8HWjE6cDBr",
-	"d0tWJVOSyXSPpUvKQ2y8bwlC6zUmgcN0sEUNDzwRmRuA1tGHBllW2v2B2CVKmPuQBA2uNZ7zLLbxrndg",
-	"z3YUn1ohKfHrRsLQb94I6gWGp7AHPZWEkruVCHKy56gkUf5odMT9nTilb4i7lGUCxnZLGqJBcI1VxNeS",
-	"hx6rwaeBtHDcWen4j9Ek7xO+gJAi7D9E95zy/j7giYgI6tD7WAoAH9U1ijSRwKIBv2HaKUh9P2JSu6u1",
-	"LcE9lvasV3x9x+UDYtac5iLs7VIosogKDSby40mtGt87tUqxWSxiGrRNvYHP5bw5TVk3JeFdE7OETzsJ",
-	"Unbryjkm+eB0Gu5yxuwZ6+o+oEimTHtHMzm3mLrDWDsUcWcBX4RxZ+yQh0AOKytg37nh8a7bcnJ/DIzd",
-	"263up39cw3bLzu7JTq6YAmF9Kqm0zcyyxrMRJB++ZxsW+iz0tvf0YMcRZQt+07R7JrLfKs/uCvMMqgVc",
-	"qi1Uze/FbWn1/LNQ+2WoxGCuZKEP/jbyUmNipOBoMUEXZgqEUfTM8PBWBLfMf20N9ux1m4RRZpx3yegY",
-	"lwq2Eou+9RuP3QrYHIZL6jTolnVSnhAB435fV/j5Gdwqp/CNmPo0pp3Kop1wWJov4/rIOAaCeqPFfD6a",
-	"P/GO56PF2eJ00qvLhTtr6V9pvfgnOS9HlvDVUPsE/B2QRRYB6Msz40ALQdG8YRvgDHS2KIVS95jG57hS",
-	"6bUTLqtfNvpR1NmhFEsZ0/WmOLpXSRCg4iMJ1S1lyXdbHQIW3k0uP6OvO9RySeYs4OxWkwWVJBDhEowP",
-	"w+kxvWGAw0KjKN8bu0wxbl3WWMNYBVmcERL9Ei9SlRx75TJoFwsmDEWM6m+T2H3m3FquN3Q4nPIcl+Ky",
-	"2Py+ujflsgH3U6Kwq+aAHkyP8U3cXAGNtzXWcNlmtDSz6vllSpe+kTA+g+KREuE9tY43+rh6nsrRXfTj",
-	"HekRyouNpsfC22unkqtFOk0GLu+hM8WbM6JPgLu0FsdLsdTwsrwW4SzVa2xpB6TQ4grkCybbg79mVcmG",
-	"9tXpeHIpHkaJ3CnO9yRbk/c5ivC6NKnXWBR5kKfdBQvgXWkFqMSiazOFCegKXsTi6wjTlNPnax8EJQOT",
-	"A1pQRjGNQB0JMY2WLL6uUD3bDP/4vgbFeSbbpS5LsSTVga7THH0qQXcKmQTsMDUovywc+bGXSdWYTvq9",
-	"hKNGGYhIjX+yeHp6SisAk1zQltqK6NduATTLYsKuRODCnMhptiq3j2muzmNfyQui5BBmaJA7rl3aZvLi",
-	"lkWmjqe1tCgpH61M7TytLYMuK1QoCb/YXPUyyZ+RSTl5qgfmdoG/NbycYb8Sks6wV3bPmo/2win5GY74",
-	"4sl8z6PeYMJ0Y7A0H0CjUGq9X26Y1yczvXIaHnSmZehs2Kv28JTbnbWpxu7wP8PS25W674qn+C+fVa0q",
-	"9+2lOZsNZ+nuB+GpzhvN1cJzdtdkisoE5WSnfbpM7HK3TnQESoQxOh9tlgDOVn4OAnQI5540eNnA86VD",
-	"vk9JoMevkygX217F8UZOj45kzBY03ETCp+FwyeNVMh/yVr6iQhDAfCctk6tcgcR6AruY6xtuC4PSiURz",
-	"6g1pEq9EZGrLb57KIa9MzEJtsPfszY/4top4eG0cC8f/E3ruGtyPis0B+69hmyp0vV4XJ4rrS8xWq9nF",
-	"q9qTvM7RbW+KLtxLONt7nb21y4guaEgH1F/zsJG0dQC/m3V6kmqIN6zED/hivYm3U60BDrd0na3Cvs+W",
-	"OJ91Rl+2Jz/6LIy1m7JDbiUmGoe6LIbaHARIs4gl2bBIN4eRJSmUXiyi0hx6k6slbUZuIJYI/5tDP+jF",
-	"4oaFU4+Tr0/n48XIO6ds4h8/eXpy9k0TNdSCYT8jnhrpgns01gjFQOA2ch0GW7fOjzpNixYiuiAskLrn",
-	"TTaDdmeDOi3bLRstdJXAxSiMrzi8h071OUNEbCCqqji7g5J8E4o7CU0zZjCFGfl6TUO6hA4hM2cjZn1E",
-	"94C7rAdaAyyDOJ5icyHugbIz62f+HGwUZYlEOr/fRRzem/k7vbGE2hojsh82PGKyrokS+PKVxFLTceZH",
-	"ZCw24Bq/E9FNphOF7R+Cry84zZ+A03x8NRpN4X/d00ieVuWO4Z5gfW8+TSzPdXvKE1vTEkn5JpUm1j2G",
-	"FDQlM0XbM6CHlxkY+r4ySqg/0wj1jKF02gQ07JMZ7n56rU9mcBTMkMTkkPwYkrXwGeSxIBo/xmL0BzUA",
-	"b5/MGWYHCVMtmB0GOPogxQ9T1aAGTiycRJO1CJeIOSBjrpgZoyQrBgW3ZhaK/OfiNt8hRg0GQxdK/MOs",
-	"dkfrUPMtcWQscituVwRGNfOixM+xi/qpVgqPnEO5huiK+dQe3xOGoLFW6hSwKzWUt2gyVB+9eJxl5J41",
-	"NLLJDGtYcljl0rPYqYXtphehhd7e0nASnhsqSXb0ykKNUdkBAMyRhDyUMVVnkpL9xvOtOGnNCM5QA2yA",
-	"H69PXCdPn+R9POreDY1XJjXUPqxtBdRRLPJTmlx7YbQXp+yyT6jOgTbtrrSKpF6K1SGSxGy9UWaR0Q20",
-	"r+9r8NvNcDtm0ONprpWBb1pWCtfmWZhl7ZsdrySj3QDaWqB/qvUqZinrrGIm1XCJfrpPJIt1Aq2D/5gB",
-	"UDFOT3PkER5iciAm4T4MhuhTCPro5mW6EK8Qr4GGZtvZlNg71VTU5ptrhAYiZOkJUIDBIGsQ5aEg2rMi",
-	"K7JDU+wTeHEB9AR/bQ3j0bHSebRj1OY42y+qTZeohl5MHWtw71ViW42x2obEY7rcO3nX+Fm67eh51pdX",
-	"2pbLTAS8SCX1PbqM1MBLFApXChk2TfkwNcnbXCf2p/0EMb8I5Li6goOxi3jnPBSK+It0RbSDzXaxgfFR",
-	"w+/WAFtRaWqpCPtAvRh0RY527kIkYDaDqrntExF6rE+SMGDSWZRrJX3UUsQXabvFqVkGvV08vnAbME5T",
-	"ldMejcayDtkH3ZOQo30hblnkJ+xCN21s/ax9DjcNhoTLYPN+9CrorDEaZ9bgwtSSmSf9jMgEIjCJ5Zit",
-	"j+UNQkCGUdeOj6d1FfBpMCqyTm4kgNKTVsqE+aAllpnmaKxCcYk6GtDwc/Kl5ErcaWtGbXkdBODO6bon",
-	"+21R1Ro//jwPb+F+mOdim8StjIR/W+QNFpNmF99pwfjes4VcVpjbygCuzxgVQTDomPXtlnHW9z1o3+fg",
-	"6f3MIRNgbW9/wIv0tjY4v+Jy5kL/o3rBFCSGLtmePXM99FPyHaMRi2ZW6+IhocSPtiRKcpWri0heD4fD",
-	"PRy+kBmwxxYO7Vs2jEptBu0SzhmkHAPu6Zqmu5gpmXVkR2ZWZeLw58/Z5yhiS3yIJWrTil2PSoa3Lauv",
-	"u1xRpQdJFsc8XCLWI0BPZny8iJSArsuAKYu/xK8dlBi8CEDhAh3uGy0qXwVWC0uHB/Ea0yh0SjGcULec",
-	"3X1rbrwPHGxj26eO1cCjL3SCjU869zJ0qw5pxIh+SGlOEVvSyA9swSDjkS1tlRdEF9OFQuOwoA2hnwdn",
-	"4NppJivi1PTgGqmrWy3dpO54fhMJP4G5KoH5IlFEXta9pXMxsm0YB9x9oRsslyGpWbiRFofqPduG1Z0+",
-	"tmfrrgCMIHNM046iwLs0QifXBisn69wuX0UXjXaL1KerjdqnSsKY39hEq1yfsja9ta5clHZZLMntG2gl",
-	"BNbjodaJd23DBSOuTpfKYwBrgJuSxuDQ/lZ75BGY5iJFosLajDseZkl1Ap3fsq3gcr3g6rHTH7L5V3Pf",
-	"rysQRfts+nVfDLoH7AXWoffX8f56f9XlYRttoswzoljCsMyU5JUjq4hg8qdRmGZOxaQGgef+bEhecHA7",
-	"cYg8zmgQ5EI2zmPfKuHbRwXrW5DBjug/GZ2f7SfU90V05PI81qwibAVEubjLnDo5InGPDDdbdWeNOiPY",
-	"7tlACOHPULXA0gOIOFulz1hJTtfxjKrBUk1jl25BD9af7DM3GVP3akg9dJXqRXrMXcQ+V1OwR9uyq5m7",
-	"9tGjC2xHzWGZfl15HtOtuaDuBwFbHobnHlOHrhxvtO/EfmjR1Zmo4YzpSMy7OkKmQODwxSF5a7NlHIrW",
-	"Jftpew+awjrp1v1w8Mwpgpbvw63SnrxOq/rUdHR83Kv/9R49HLv3fP3Dezzab/p+PCCtxccfyiPSpZH6",
-	"fj0kFtz2Yd0krdtS590mVRNs31zhHn3Q+xbVzbKc048ohTXL9MjTCNAr2zM2j/iMbo7qlcwWS/aOOy7g",
-	"H8RntFPX9r+SI6llF/n9e5P+4C3kj79MC/k/qFupk7nyKNrkl/uTrGSo1NBtTKCjjm5Owmz3yJYnA4f+",
-	"55FIlitCw63TB/0v4tP5S3tE6glxF/fHfanxL+cN+ZO5I8opCkKHn833sGbRUoOAHLwPB+/Dwfvw0N6H",
-	"1l99rN6IWrGU/1rTMVO/GlXHSONTzkHReO/nPwc+faoHclnTze84vvc03P7J/Dn1Hzv4dw7+nd39OxWj",
-	"+5L+nnpBcPD/HPw/B/9PjR10iBuYc6XfS/jQIourt3dQI1z4TrO+Rou4h9NCyWnM3EhXJC3RDZkkMqZb",
-	"vRZJCA0hAamBhw/tjdiXB+I+ORj39lg8Eu3UUMyvIDE+m2tC+yBiQRQzAMr7wUFxcFAcHBQHB8UhXeKQ",
-	"LnEwp/+C5vTBfD6Yzwfzucl85nI3AKu9AAPVI9VI4iVRpI4dgEa5o5IseCRjR6A+DBbNcTUWTSUcjEVw",
-	"sZ2kQnH3BRFiQH+bGkAcB9DFvCiPT6rn1evS6UzjuVTDtvzCoiVzPQqdcPFTDSSncGjdATDamCwgJrVz",
-	"ibT2iPzvErT8dGKPMLyRWx6KlxDXNQhyKSRffTbPUtk6Zjp95St+UtRBny14CAtZYpXvp+nXF8A9OHuY",
-	"VmF1hl0Ks2z0C7vIORheRtcDSUN/Lj48bKuxL1x+fPqF6mOf3K9T2o5lrpbfdqpbKmfJB69KyjL4/RFv",
-	"nBemsDeT0zPyE/8OgIuCICcTS0BvWqv7x4/EqVYhbXLSAs2aKYE785CZ2F1bRJsVDXt9NZI8fCbe0awd",
-	"l4JpPiZJ9hlwle5DVJPHaEOePhJb50nLAk4rDHfJo6yShQ+eJdlOGjZGiw7S8SAdi9Kxk0e/WVruToUH",
-	"6flFpWe1rHyLrTM7N88vA9+glSZecwVMVxm/U0S6Ssh/pnjzQfE9iPbHKtoPovyPKspfbxg2cuooDF+H",
-	"jAjzLIrvOaq5M2TzWZ/McNrqX6AC6wgMMsgMGu6Q2Q0PoW0U981lLROxyw0+ePEunEVMxiLSz0kyMxtt",
-	"WqHCi2yMB6LQImRWxF7AEyyKZ9jaKRZCP7iJ2ALQiq9WDLsESGgHRUT4LkxDTgY7Xb1ULGwn1mvuY3sr",
-	"HYBS/6bQqUi9G6OqMyLpVmIoePgufCwItpA3QINA3F1D/V+Z29XG1dJ0K2ytYZD3dYyChoRFkXiggUL7",
-	"OCo96rOWzQB36J+W7ud98q3SjLmxDo3fs4j0aSYlsRqQyQlLTk6P9wCoPWnd5r/9aXL6ABWeYzjTNZt3",
-	"CyqhqAJWRVmlu43ol/UJleTN68sruOPNr1cos3i+s3l6QOrTyxy0TQGRfBBkt0ruXZrIQIgflNNrbP0X",
-	"ZXcBGn65mWWTp3sgKUXLCxF5D8PF4/PSPsx5oP99M8qx01fWqImebRJdTCvK9W518ix6aTbMte68bv6G",
-	"cMAWGyY7u2Q/8yAtiiYPYddLFl/jS6dNkduYq1H0fHbbe3BGmuBkt1Vo7lKnnUvCQxkz6rvdBIfkpTDg",
-	"ntd9koT2n6C/XOt0NiVF1PQtKZiuJJDhPrNZirN8ZT8cvjbzPe1NiZ8ZEuqLTTwluI6YDa1zEdHQdPOm",
-	"nWw8uQK7NIxF+vIL53D/SmKfIlmmJv9ucz9bnoeTPRyGx6PKfomoVuqVc7QmzZG2+V1qu2VYyb3+IMz0",
-	"xE17LZzjOfts3zIKsrn3BoMAKdlikxF4GEI0po5B4TXhSi3KlAKP8UoWKRbWbOKKxgx/qPeFJTe5XAXt",
-	"rzfBNv0zYgEP/5lw6d6CL3EFr31zppM2/pQVyvbO7M/mx1REpzemv6XyTj2iGDVLePkJd3MTjNtlN5cp",
-	"P7mhpo4sEBkRS5vlYfdXN89VZ5V4AaMRpsXnkyXTXA6kbdrOkt+rSD83edHdFgYemSqT5u3L5+TJ8flZ",
-	"JpDTe+hxn0LWrjJKi1IOWWcKyarBLThU4jQ337g2JF2bHOohmYlEmaA3jG1wq/pkBoUPckY0T2aSruds",
-	"IbB5rm0MfmEb0iGWkU5mptAmLeBe3Ccno3NjYV+bX2fmfMN2nVDCZdyKWm6osakFhfFkGcNceghhDOeI",
-	"1bWKOqOTz/sAwhg6P7GY8rBsg3PCawo752xQ324GDYm4Cx/IOzA5qfWmacqBfA/XZiKgqfC0qfyQGJqF",
-	"lH+XUN27Gj1wDYB8HSeXy3AuIYFbaGHOIvkQFDCuzXa+V3bzBVknMgb1cF7WET+T3OyzW53bTHhIvmbJ",
-	"Nw/RduDcau+F7F4er4gynpTsQG7U/rxFqlDb5q5gp4eFcwslldMANjvfQt7+A+znE1tyucNRYxn91mZ1",
-	"ViS2ElfTmYJeb00DbJ6sjXlyR8NYNiXCPrhRNX5SLEUtVUJSU6dgI7WuldkbyNakAPotNqXxROs8f8tk",
-	"EsRd2z5XNg97laznLMq0q9cJ5qaZaSwyezue1EUgJo5/rPZr9ib1uVgk3iqXWV//nePUKuig3VpFtrjm",
-	"TgWsO4PSrbgLmd+Yg126D5pl2tUf1Tf2L6ssAl6WhFFvZblT3IW61IqGItyuRQL8TTgqYojGV+jC/7Hn",
-	"cYhur+mSDZUl9/5TQzQslUl1nJMp889tg7Wg7DJVLX8kV3zTso9+PsyA+eplXo87kQQ+lgxiB2e1LFbO",
-	"ybT0wbIK9gjBnnuSSFESS1/EZbr1ldGc4fodjfx8Rz4ahvXejiqRolR61KtL+C8zoQsSQt3dioXYJrBI",
-	"JYp68k7o3xVt7DS0k9o+hs9NmMe/V3fCqo+PWwY3akuYi6GJlENqK3typO4Im8yY9BfsDvY1AZUxQspK",
-	"pdE0GESfhCBy+0Rr532s5lH6HbxoSMytIBG2G+ZDm9UVC9ZkMJAsnmm+gHb3PN+Ku+Eczwxz55JoZ6af",
-	"WhfrkK9nCR96IsBA6UrIWP4+ej9UTK1+CIXPLk2nzxurBr97N+TiSMjZN/UqzQSLUuD9atyTxdPTU1ra",
-	"lrRFvU5rkbl7dU7rcpuqmZVOLaBhxzNwTiW7bt/kuKZ0VDE02ngluStWv3BEe+pabqXl4QHT0OINw4zQ",
-	"wR30s+uIUSkqGhrjNbSqtS2xFrc0kKmdTTYBxZbiFoFGxmQlkqzp3TsbEe1FhuI68MDjLOf6tcwnShEm",
-	"x07JuKKLNbpcaEhOR5B9FcLrSchA21PP25b0++iWPCqukBGEBbGlbA4li8BgVwNCLUWtyfWKylVL94Oj",
-	"JS4jkWyqTxtJ4AbmG/hhOJXZYqFkY1tCeQG3/029qKk1pTDaS3FEmpXvVkKynOqRod++OrFBPxER2N6O",
-	"Q80XrQed16MaGqXaLcgef+eLiTdmjcemQUUpZwt7mTgOA4nUq6NWYs2AyAs0PiWSMfJfg5cBY/HgLVqw",
-	"g5eRWLdeiTfm8z8LKUvXYYcckgjstPbl7HkDr6GrZCxi2lz7psTzFd75qd+7o1FYKLFvrT+d53WYrCB3",
-	"KaSK3+2wU8FtGdRljXT1nEG/rzh+3rJ/Jkx2BTbXZfk2r0xClSqJRBCIpAQsn1YAAYFXaaYfm10Q7c8l",
-	"MxnTKJ65/mf4BTS8ROogVQJ5doqqlMpHvRul8M0F3Ka2E8JZ2RCOfsnDuKrBqjYr0p10S5KSwJlqfrg/",
-	"Z+UFUT7tcpFIZk8MwhemEJ2GaNEVzpBUgOUzUNY8tH/f/xQ8w77ppZrBMwnHMGY1Xrgu9/QcSgf8/Ie/",
-	"DcaT45Mp0SocgTQm9Qqf3bbr4t09SKQpvDh4xYJqqMggGL7j0mWkgpE1OBuel3hG97vgEwRTWLImnkWn",
-	"Ltyaejj1bMC97YnQY1GYBy7ILfXZ8T56ZVTp2FdW3HfQtKnvl524P2KeBVzNTGrU5NnTGBCVr9TXO/rx",
-	"Gj0CRifaiCAozQ+p/wbklTN6q/ak8IkfxJ3SsrYmnGkVchqxHACgjOnWYC4tlLYB2rR6MyOULHgQs4j5",
-	"2r5e5B7mUgNhIBxCucpjgCmn4JhpsTe7yCCcX0kSMMgafpuuwVT7CPQUXgbJB61+2QyWIXlm03PhJlgO",
-	"ma5Rv3lp4L14hogIN7lukYin7FRJqPZjLpQOvNIODDsw5itRlHNXjJqS57VOWUng+nr7l57UOH6QPVOu",
-	"Sj/vbFOF1gN5fpm20bVta6cZZ6e1PrWyIglzE8DJkmE8pzSGcM3C2+vKzslXqXeU0M2Ghb4ERB13/3QU",
-	"t+CTaDTnTkqzhHMiY0WjGKwnoCFwBDnG9OvnPxIaxXxBvbhzx+VJVUZxdgizgMZMxjOyZjTUGDg8DPPI",
-	"QXhXEx7Ql8AH0TCYsHvXZTN8nsLSYa6+OibnjKwYDeLVFuGScj7cOKJswW92890+aVWhBE59XexzeqwO",
-	"ioh6OoWoBlbyHn2Gm/fwTD+aRCV1F+Chi9hGSB6LaEu+XsXxRk6Pjr5RtKtoNWJLLmN1SXhcXciO3dwv",
-	"Y7ag4SYSPg2HSx6vkvmQi6MWUzvN4jm29UMWYOUCpqxBxXeV04RbLlKho+VADrWy1X6MHgOCC+S1S+ZF",
-	"LL6OsDo1pxonQUDwBp3WZmTjhemCBR6c3FHfq526EkIxjZYsdpIJq8oK77XIYyeVotZNan66wjzyjJ/i",
-	"S0DcQOlHbSpA6hrXXiaj6GS3qW8S1DSH7C8/4L528Fkpik/ucCw7rfql53gqo1JBlzkC9IhTWZHj+RKa",
-	"zPDGzsBBBV1nRwChe6pDD4019LmUq/b40H9SZatT/71HhEn+BZSxLqjXj1o5a73nfzBl7bOF0oe9zjDD",
-	"D6EPti8aGT1aqOMH0hfbL82+9cf2Xx5XpubqrynKm2n+m03JTSJjseb/w7DAHliqT1gglWwL1kPyzLkF",
-	"RF8oSITRIHD6Q8ME5ok1k/AEnvSU/Pr2Z+uUA9BbeLUbqlF39/o9+/oS7A19y/2QN54+HpTmx64xtz2N",
-	"2qrGRs63Ujp3A2q7t8750Jhuf1mts1PbkoMW+pfQQs2IoaVGyEykp0DTO519fzodtVNTdFdnDYLXC2hn",
-	"UXcaFPDbP70/aKAHDfSggR400D+KBtqsVO6IDHlvrfLzgEgedMuDbnnQLQ+65efULQ/+0IM2etBGD9ro",
-	"QRtt1kYjMQ9YycTevnxOzk9On5AN3kF8FlMeaCgYQomM1WeJJ3xEyUAVEyEh9DNFbRBfksMhg+JpnoF4",
-	"fZer9Z28q82GAUjKKCoDNrnEYa6pt+IhA4AVO+4s797SgPtYqYLvajgh4aaSBNpnQWAWQFpVnEckEB68",
-	"fUi+Y1sR+mTcH41G/VTUYn96xaGAqm0xEsSaxzEksnYgnJdqI8zu3r+WCVSfUMa0tGPiG6Uf28xpkDTZ",
-	"tT0y+a5HuX1tCnPaZm/VlfOSzJCsch0190BXZ7oTY5LF5z0ZjZqS2WMeB1nI0d531CemSKnBHDDHQfow",
-	"nYskns4DGt50grTQ6To4HDuZvmFEZ1MNB6Vr/r5cXjg1cvtCH3meSQQPhGRppV+2FXBTaYJjMeYK+yPh",
-	"N6UPVCfF2/KAQq2tspAzZbaATEdeh6w8ET6Xto535NjlrJ66clvsTjkDX1KbPK5MfR6y7pu4Yt7NfZD5",
-	"X1BvReAtUzITNzMwsO9WW6VyDMnsnwlLmJxpXJKIISLF3YoHjPxDzDWYKNzVJzLxVmolNwENZZ8shTp2",
-	"ASkBEePu1As8Rd4ByzdF1x1We+IG+AJwMtQfTfgmqTzI2efiBvHjk5DeUg6Hck4iiW68a5lVr3n5NnqM",
-	"b+JyiA9J7kwhE4CqAib8VEM3RTIm4zOyYh+ozzy+pgHx+ZJji/HLH54NJqdnCP5ln/9KqsUUIfdoQP7j",
-	"8vUr8vUN20oiRRQzv09C8S7EFvvf2Oo1qAIDrWBIfowtGBuAjaQD8wXTVen2goP2jnieiGagPRWELikP",
-	"SRJCz/NYvgu/f3UJDpspoSTgISMLph/JnqbmZS46LWrJ6jRZiCAQd/AITDBesXBILhkjszciCPRyz4bk",
-	"Z7aIiUjid6EBf9ENcm1hcqCsiQg1AB5jpX22xkUpIxLR+VMiGS3m89H8iXc8Hy3OFqcTTLaMWaR29f/9",
-	"Phqc08Hi/cfx2ad/22v9JxCThhAtqSNJ28+ASoIdCbYiibI4aGUFI1+idGHSylVTm3OWg2SsPbC/fBI6",
-	"wPttmNekF16qe/LKSqn1iT2SlEBQ1y+gs3SVv6oE8K72pP0i6eDHFcoRJIZIXJcd05MN5zwDbLn6rgAV",
-	"/vy2DNbXGIUI0pEBnm7f9yr7MSx3LaAYtmWAewACv8Qwg6YztQc4GJ8vFkpc6ypia0UDpBmVhJK7lQgY",
-	"ApoBIpGSvahmQXsRx1xqhAhu2T96D+jALZuGFakJ6g4fjKSAkOBbWZIir82upgjNABApIu14g1+0462M",
-	"+h6YmPaA/rzj1uxYfuDsyAMXEjyGgM6f4xC+h2fbPZTbC8UfY60xg6y3Iu4rSfAQNy6itRMkUBSz4GCY",
-	"8rBJ6tleMR276T2IntApwPUonMLHHWXFblmjn7Op759UWnQKwR+kx0F6fDbpUSkrLnUXnY7iwjxm9Dxq",
-	"NUeDJQLqMGCXXBCrX2nvJWT/+I5e3S/ttZGVGZ9LSatdrqtSmnpGPIhQIsy7Ii+A7dAIP8gFmuhSKfuY",
-	"PBeZ6ZT5YuzfEAPeMLEJcsbbK+SVN9Bv1kQl26FCOULxHtkufcCwTCIaIGFFSaCB80F+bmgUG4EK6VVZ",
-	"eJwheVUt5rt6G7jPwpiXdZt86fSf8VnMojUPWdrU1gwwg38DEpWtNwGNFfOEPvTqTCnHZoxJ65+eaZBd",
-	"wJwFJ7Exsdx+CkN0D6KDUkKrDXjMgYLsp812+5q6I0I3/O+YNWaWC9QAqv9ybD/sqKPD1WkgghqonxR4",
-	"yGcRd0MaZM1i6tOYGulsVuDCDfz2LRJ2GnqzSyUiwm1uAThuZSwEuoUhMQrcp7avQMlqfyXTYSSSySF5",
-	"oazQaYpancvH+N2ROG4GWBfIsTyWXT0eo5aKKM4KYVJLIzg364Je0y1kZdj2R61m0dAItB5/O6oKHMyU",
-	"Pa/R0OzeraEBLuSRwGOawkLtvk9JySLGFh35d5B6Eimq4nEKoo5RDiJX4k4vy9f2Jdfz7TcpTZaMyLaB",
-	"0gkqauxZoET45QH7q2nOKUGXs5hW0DsPsyZyLI2rxy2gVJ9QzxORD9C3IjPhadrF+Gutt31TxsKma+4W",
-	"cXwRR/iCzG4Y28xsGz9cfvCm6QFpSZeubwLZQrdMo8Gbzu1ktgiSD54/9EQYRyJQr2eQtxclIZsSn0tI",
-	"8p1NCU3flvZywtkuEqkDcvkm52qcvfLu5t1yiE4fj1seNI5uWjwEny5RVZmMJqPBeJL33H6FDlO3sTn5",
-	"iX83dakMEA7LvjoloEfOtEtVn15bYsxaCMpioo+mtiGZ/VvEFjMdkE2ToXF6OauhQ0Q5k26Xk2k5Qzsj",
-	"BwtKYdfGMq5togm1Cq4btU15Zc8ytRWOzo5cp5WBNK4ph+QntolBSVPaps4eAEYyhqzUye20tPF2L4cu",
-	"eXp6fNaQsPI4YisQVHGX0vJB9pBMJaizC/eOwyi7YEcXbcY1/lfx0n5Og6OTV+ZggBwMkIMBkjNA2ub8",
-	"PjqDpO3A/+QGSjFrXlsp98uaP5gjD2SOFPfLXr/fjp0+3rjDwWY52Cx7tVk6VR8+2jiv5Ywm62O3oG/G",
-	"+PgLxX0P9sd97Y9OgdCDPXKwRw72yMEeOdgjB3vkYI8c7JFUhW3O6DrYJ3+MTDJlhOwILZWzQj4TUNTB",
-	"FjnYIgdb5GCLHGyRgy1ysEUOtsjBFjnYIgdb5E9hi+xoh7glcAUj5IJQLBhPy1YOtXGH2rhDbdyfsTYu",
-	"FhEz2GndTqMiDoGL/zYu6T+/j47zyvqD72qdSX9QCRcN/31tsVnUijndEiMRsDkPffy4OZquNVaJ+bvX",
-	"7wV0y6Jsqnz6mQepd6hGKoVW+mDyzswIZ1Og3IwvqZFk970XVQR1y6J4N3oyJ4cslYUsilN712BdWdve",
-	"PntBaBD00cpCPZvqIk0NrNEa5vF7/cq3bNGqAqj7hm8itmAlwJovRUSUrhTl5omojOjGmJKZSCI5I8pU",
-	"QMnaJzOAw5QzRRqKr1EOa7+HhklFIEk8WlzbQ71NUTe8IUv75tJDEP6kioxggM9h/h3piHrGwZhOAWVw",
-	"UytwwLfrdu7pEmBr1Vv1R5n1GhBt2OuuYXdbRWXR4f7ucfRaPcsdzErqF07kh53diVXR6g6bWjXLnhqt",
-	"BHoVbCC8RaNaaSp7X0O931tI3m7Ui2C76VBlTGPuDe4iXk/Cap32oGTUs0gSr/Ljo2H4f/RfQ0+sm4Bn",
-	"Uahdg9sm86JxnV761D6JykcbEZ4TIzXt78+xU8Sax9d5SjtdjL0JnZ8PzhYjNjhR/3dOT44HJ3TkndH5",
-	"2Bv5zF3KJOF+EzmuRcSuBYAVchHWoaKqOxFsU6P/5hiyFi4XjJu6z1ytnPeS9M6pRrHU3RS0A3JFfUJD",
-	"whYL5sWAroxSA9y1MvWugHNFO6nBgDfnjYYYBW9nZODIfHCMq2MMTjGyZXHrM9ps8Gsz8ro9HiMQLZX5",
-	"w+H5D38bjCfHJ1MiPRog+DtaXEnorZpQjPX6FejmqX+8GHljNhjNz+nghJ4+HTxdPGWDsT/xjucn9HRx",
-	"Nqp795OcdVhv8NUQgbLnkvWaRiWBoEu8MHXxpTOUULLzWVUTedJPAzRH7uEwRfO5voxnpIykUL+oli1e",
-	"WazR0rEaB2v5UEeNrRKS0Bchu55vyzklZHdMxpaajedKqaaIWgzAw/2MwT4ejXSQQ6+TDklxsJcVj1nV",
-	"1eKJwHEcqhv9XGDn5Ljb1p/kTzC3+M+KOzg1+vrksSLe8kpKPhlhUpRiFbuYYZGc+E9let1BmrJ393h7",
-	"gUz6xtJXC6m24mhOY291gWKMRCKJLXyLpxbSNw9IhLGN1kOiG5fQ0E/3T0P2KVm2id+FKxaxCzLT85tZ",
-	"Bwii0uYO/SCL3K9nU9JpqZvmBIcmlR712YO8H45N3YaK+xUHDJI5MsXaCZVqEGklOPLhy7x2Vxvuu6cl",
-	"dvapX4OfnkocL4OkzlFHpptNwAEvFMLfNnTroBGq21wY8yxDj8tx17ur/+B8u17TkC5ZTj/zeO/+9j4I",
-	"SPTw1W2zG8PmVurp1hZyJaJY26MXak11zw7gIzwonCQE8w7J8q2nCj29vj0bng9HD0omZUZIXUP5rt6U",
-	"1EbJLu3rRdYyM6sCa9TXjksrZXI9c8o8YvtwwoGDLNXgK3RXuEsWWSUzyPEe6B+ayeDXmkWQGVY5G+co",
-	"bRMJf8CSB6Us6M62FjkR3RPRZgVC+d6cOwIroCTjCmiHEn3+zSRj/gyD4qACixsWSjJDP8CsT2aRiNW/",
-	"4A4TiM9SnGRxA7GV+r/a+5razrk+tqL9YzARVOCaQyr3p1LQxFnAiha+kw71rc9u97AAT1yduoZHNU+Y",
-	"w61vuENEjmJTziqEBhGj/hasg6z94IkwdhDypsUWYiej830saaEVvdjUapKXqSG0i0+m2AjCpowoZsnx",
-	"wqN022Sn8F8D9I0MnsENcJ54AeVr5psOcMaVrjZfabdqQ7MTvaf/p0rhSulPk3GLc6PcWVR1IExG5R9p",
-	"5XvAhdPRgVq/UqVy+ToMtugSyXWYnd1ydvct2rD8ls2mRIRkZXjW0URTX741MDFbYpM43CfCEgbci+YJ",
-	"WuFndJzhkuzaivJF6MNEXuBbCg10Xpt8nZINKIadzD58pdcbM2DNNfN1cxX65wDyp5G0861OAoYM0AsT",
-	"qAJ+s5GuNJ1Ckyd5naUX43QbjzS0f3ozWqTq5Q0xiC4H2B/OgcaiuNLzadyS2m5DB4516WQdMtzx9RS4",
-	"6feTsasiNikPe1AaJ5/RPehk43fzFJJnOpCp7TRIyUykdhmTOxH5hVwa3UPIELjpWtsnYrEgk9GIOH24",
-	"6nyKe/Z87ezDEgH7TicdlMHp6izgSASM6OQEx3vwOJBzTytypFwFSDeac6ab39hbaBHZtHGPAVsQEsFF",
-	"Wep6xYxz7S45u2s6yGSiS1faxrIukzyyRUHZOP5CEHVnpWgOsIDORHdHnktJakfguQYmm/4FsOj+HCy8",
-	"e1rjI2Zp7ED0+fh6Zxpqx+cNLLwbeksjB/8V8Fz2z8Od8lj/pDzdKV373jzethbtUfF8HT+/VXPfIW+4",
-	"vHtejRrc7hxq20AoncCOFRSNEumvU9t9kEsHufRo5FIgdmjnqCvGdUIPhZi09bLKmC4ZmW/xH1MSQ9Wq",
-	"WKi/wRsEvyMz60JeKglfEI7ukDljIVlTn/XBAYjZcvqWUMQlPF3luYYG31Y46IRuGvppY249E/Dj26ze",
-	"CFcln9S75xRKyKOwFcrVDd/f6isg8IPArB6sPXYVT2ulsaxyE9DwekXlqnFK7XK9IDqwP7lZn9iWw7wo",
-	"Ok17rbApCkkHg7PheWO3zx1SP01KAc1UCew/G/PJw0nu6p0/xy7znXKIkdIu1VOX2Da+Zlan+AElFupC",
-	"Wy7NQ3m5ESUiQh6QN3yzYf6FLm+hunBD5zHk2++Om04j3ZG/gGmg5I6QUKceCi3oVlSa4QzJbEMTvO42",
-	"dc8JPpO7mwqf0E/fp3QYeMCtNjEfVvZjEoZIu/gtdNBuwA3c6/foHFrgZytS0me6Vb7v+fSqZr5xm6YN",
-	"MZakGHqxpJk6lHMJlyXi9T5eNUXXu3rU2h+YxfOtjUhs0Uyte9pSbZ2vTOa+WFMe1tb6ZqVvF0CVjrLZ",
-	"OcjTJJ3WojgjgvOla2semr/rFb1UVOasNZ33r+5Uo7tbcW+FKZ3I6UTNQKf5U9+XBtFkyaCKMZ7h0e5m",
-	"niAtWamBeTKy/dnjiOnsnI8ne8j9K+NmZwdrGAxH1JW/tKo5c5JrZ30yM9lDCKZEg2BmFgrC/mls2WTC",
-	"W12V0SjgLNIie1iVgZzTNwHiyFi6ZoMyr3I3au/pxSfF9OKWScL11a77L+ecgPJbmtDyGkP5XJLQnv8W",
-	"n8fM5hhGxNfqdFQDMnyqf9lDpoZSz0O6Zk1IB32ShPyfCTNJ71rTLljrOXSNbsJvwyKP1S+WA5y2htKi",
-	"gFHUfQxBXmjqBrr8h+ChjjWDUyV0RA4PAbVFRAVX0niUXfc9r/lpLuEvO9efkjmLQsA8Q4g5cyt0kdX5",
-	"0H0yc7HSMPWS+7m0y2L+oLM3J6Pzsz3Ve+cRZhoFn9aYdxJ/eEa4cm342Qondpc8+84OnuxUnqB5gCuB",
-	"fZcl+UmjaVwozDzes/zJC5K2siLDt3vnzodMxz2uMcK0/q9RHew+Ou6k1LYakmfg6qEhAcOorw5kc0Bz",
-	"mTGxmEG6cAwMNCuzxlR6uSvwW5lESO0aS7VlQuKyM8LMVYqQmIP3sogz2QbU0GXOVl3lqtjDZcSk7E1/",
-	"/9hTB0Nv+nT0dPTpfb8WeKZLmbuaYzvhl5Vo0j7kJMXfNMY59GOlSw2XngNKXl3mZDFHrSJnHGEutYgB",
-	"UDTY8iFRX2JWk49XPFwSjvZLxEjAFjHJqxIfU6NWmc393oLyAP5d5t81STAd07c3/G+RSEoqIL63UEQw",
-	"yvREnpJoTr0hJoTx/wE1f3jzVA65gGS4XyUwoU/gxX2dKq2uXLLolnvsmQdiNHtMV76zivdQYPaevfkR",
-	"J7DbQWYKi1rEA35ChIOMAC5KbVNXNFAM0uS/zIDWFcMhcAk5um7peg+gwWg4h0pFJhMjeXCSa08qrdAf",
-	"86SzAx3ssPd72+9FkHwYyK2M2bpxxjvu6085JCnF071+z3BadnTZI9Pc0+LA/NTvXYkbVgp4PWc0YrrQ",
-	"Kq0dXQSMISCCY8irA00yL2Jl8SKrqJY40kXAyGwjgsDksBvjKRVZpvA5KALbtQZZOdlvTKV1HPC8LsTC",
-	"w1yevkNVR/Bvi0/JYnIJy9tUvcI+bHjEpJ5kGZyO0uMsxizB+7PrOhlNnsCCjK9Goyn8r7uP+azCofkL",
-	"9cH5GlsXXPbjp/PxYuSdUzbxj588PTlr0r/LnQa/opOArgWg9N6wUF5gpEYsdf0uj8mcSe6zMojqniLJ",
-	"QUcUny+eGPzUiezXSVHg+LeYGJe1AYDGZC2+BAR5LkycWMY8CMidiG50lJeSSKMQt3aOwnA0eTeE5L5I",
-	"i+tRqX9VmxM6v9ARcoVAil7UnWMhsD47RkK08LYJxLtKZ4yambqfiGWkdZNYbp0rctzUheE3hLAH5LxE",
-	"Mr9vEXhdqru3iG094JMGkfubLs2RsdhAspXiFFNLNcVIzu7Ct/UwT5u9qza+ZD2srvC8n3Ac30cuTSrs",
-	"eHhhJbu8LU1wcjUNgH1nuuROmnYMhqLJTMmH2VT3UVB/IAtsAhrKIZlB3ay9nvZ0SFUkKskdC4IhmVF/",
-	"zUP1WSxZNxdcb4gIAi2Tev2eqcmF57Kqnb6xg2b3VsTdBYcypmOBTMUITeuHs8KjkfRt7XGWA7CBRSju",
-	"iAhTbqAGjKHAEU/3zhET3QUioJuK8vPEW5FAhEuduaSlOI5c5zapqYB352+CwJ5JQomfGCAfU/s4ezIZ",
-	"rWYXZDaSM0Vx6PJRl0Xo5XWvk1XWPe7EB1tAAJopVfKFFnHdqOEKgIcx4EH1SthOMXIl7h62EKy+5LaG",
-	"BH8NYx6kFeIiupEZalPba+GgixXydqjH+6lyX3BFTZuIl4WW0rLvp2TFPlCfeXxNA+LzJY9TiFVY+68k",
-	"ufzh2WByejYl2EVnwZkzDdyngNEb5jtmmVO7upjQk7H3pBO8pDv8jAJTRmyAQHWJiMWd0d8zYDJScR1F",
-	"WJ60/0ggPGx1AWGEkshLS0wE04rDZ/o1HQASukNelBHpFTdDonEW+vZBeOasPdxCYVT9VEQbGIbuUAvd",
-	"IcIKKYYa9aYlqGp2jvqA10gifVIEIcp0c3JAufskg8kN5fTml6Or//vmRXYtEKW7KXpkpl2h6OZwb79+",
-	"+/I5OTsfjb/JfutII1WZauSjiG0C7tHnugK4VixVm61uFbplxv+fvXdvbtvW9oa/CkbzzqTdh5Edx+2e",
-	"yNN5x81lN8/O7cTp7j5T9TEhEZJwTAHaAGhFk/F3fwZrASQoUxalWL7irzYyQVwIrBt+67fw/huO4/L4",
-	"yox0a5SX9Ubw0CKvWqqZOUXtmUKZMcUuEXbsht7mJ7RBPf66YaIOsxvQIQYE1Y40gOuahYhLAzNxdKPU",
-	"NPj4/qdGsMI6wOwWbErVIjdVt2J1UuWmD+wnHZLD/fDb25MvHz//z+nn119ef/jy9uOHH9GQlnl2mXeS",
-	"a+AZRKhV9TL7emc8LYnbZwf7u/jsLy6SDnTf/NFxZAbJEK3x6PYpRfFAJjyr05TLEcnlnClAuSYBKUbp",
-	"llZ1dpYQNMu26XWzUF/BBu0brdTU+jMDbo7NtXVZooiLSm6GbvYSHYlDFcs80+Q3lk/9wlJN/uf4/bsu",
-	"eWu0J2jySEc5ZZrYJb6s55frLZQu/EspRnz8Hm3h6rRdEUW96jK5+aJprOiICvoU/bQ2RQxC78N90Sb8",
-	"IhQTCgtyBQUDhDS4YXeGacMvcnrGGig3/skWaHIduQ/XXdCps7HxMCxlC1UP7arKwyZ3K64i44bXZWPp",
-	"mRyXvr981j34ubu/nk87awpGKJ9v54pPqmIZOGV/Wqe+gSquCbfxn5wjL95MajNWTGM3UzaVarFMjAcP",
-	"r7tBaVyE84Pu/tVLcMmT8O9JwpV1y+QndMXX2wq4EIKUWqKNHHlUncuzPnkk9lxj5A1LbMOVV5shDmJp",
-	"4eWQnxo6rvedU8O0uXrvLS385dlU7w4QMeWQL38EvCQoFDcLKGrnvC0rAFfcI6YvP//+6vT49y+/nX75",
-	"+M/XH1IwnGnlqUKKqouR2V0JCwJSDO4fqwlOjIGL4pnM85WXlkuvdcFribZOLdwHbvVcVAbdMTlnyrrS",
-	"GRnmHBJc7f4Z8aEvj7gUTH714QR0Hqh9TcZShrVWPcJ8AnXK3BtfHreaohUNq9Zz7VJC5DLxIUrEYrdf",
-	"XWj1fd9ym47tzgK22kY7LWMaihkCkgfDGxhklaMAoxAgzD00TVaxXkw68DTIqhDabgusrzny3Nd98be/",
-	"udRX/be/AQMavOFv1qL5W7CByu1gV9stgPVzxsyQ9Fu/g5xr/U6P/Nntdv+6AJI8uwONI6yCjgGE1Bfl",
-	"5Xq1t4IahNrVH+ySY+HuxbEoL8tzjXODNG5rp2M82mGbjK9L6PK30YCAS5zKBwC2tik3QGuF7gq+SmM+",
-	"aG1pPgHLFgbC+YzlXDC7TGW+jY99m4mSxXhS1V9oWjnYJi7wRsqkHa774pzmHK7Eghp/CaFjaufjQ+4e",
-	"VmiIkYX1ftHR9L5YNSta8qa5S1gFRhQ1doI4MfJaKelQjSlwiGJ4aW+m5CBn0/+yBnqK/veLw5/+/mOX",
-	"pMw2SdHk18Za9mQoM3bk/qJT+EraDde9iIxkIbKkLwhuAJdDClVCnZVDuHDb1iVAkoHMFl0YJbyqDAeA",
-	"ZBEkff2FjtMu+QMByVDa+u3o6XtqhpM0qSpOc42BLtgAfIm4eeL4M0ueRkEGzMwZE+SHw2cHVdFjO/W3",
-	"o6cfpGCuC+AOxHNAhZ4zpcnz/UMYcPrvp2/shnj6ufSV3cN6JoVm7msF32bkatna9yQkPR6z1Ec+pcg0",
-	"0VwMnXgFjlx0s8uc3JAL1pSX1shtoD2Z5WxROqlGSuvAwof/af85DjpTi1NViF+stekGjHsVYBPBCRtA",
-	"FWW7z7DhH1QJLsY9cvDiRUomSBhAhlSpBaHZOR+ysmPYgYLAVoHGZTUAYKHDNum/n7piZU/fZumRO8C5",
-	"HANpuXWwA7UUZDdWjAzA5p/zIRO6LFxo9eSMDifs6QEYL4XKnRjWvb29+XzepfDnrlTjPddW7717+/L1",
-	"h5PX0OYi6RhuKiRUcInaCczEDpqGmE4m6Ix3ep3n3f3uc8imNBOwHfbojO+dH8Bt7F5opY2ZaS4+hizy",
-	"yEBRg5XPlPTbCNAJXXIC2ZlksCA8A/GJG4vQgZWVL/b3yT/5r+QHOrB+1s/JfsDf96Nd6sODg15fCKqU",
-	"nMO2wuM64rm1GGBxyzyrt1mn1/kk8/xlZUfNqKJThjP6s9n+qx7Ze10BuzsXydrHTzw6vMWzb0f2wMJ5",
-	"bfP4ey78ie1c/AXVB+G8woc52N93yFjjkO+hxPzfOv+mA5NARGSVCewf3bO6rFy9i1rF5atM56VmDcSp",
-	"vox3qXhzfl6DL7izans6Hq+8qHZP7R0jgtrK3XWPwjMXSWdZEK5rB09X38BO6vn+4QrryAtx7gE5rjIS",
-	"Vq+w278msbt2QIf4FZvGUH7tvV9p5qslQpNn65v8LjwulGXY6Pn6Rm+kGvAsY5AQenhwsL7FOz7l5vXX",
-	"IWOZ6+fgxfpWX6R8T8XCzQly5X9qsw5vrWIWNMcGz1utwjnlGO+7CDlMO8c1ll3q2XmtPUzHGi7a8uJr",
-	"5y/bqlE27n3zmJ1M6Is9du6LUlo/v2GDQMl9fMp2Zw/LE9A/6NlwKZ66OvE5Vq32F9Q/fLLyNHM5gYsZ",
-	"I+mYCab4MLVGwJQZmlFD07Ighj9lVs2KvoA+eyQtFyh1UDt8AB9OSAr/TV3R0CHjM/ujtZ3webB1UfNx",
-	"kZC0hPhWC58GAbK+8Ej+oyDPlE3LepvuBxe37JKPYJ+CZ+EK5Qw8pFUqPnbpAY4HqYe4wVyKsfbehfsc",
-	"fRHW6IXANxgnsAyY5DqcuBUCMJWLm2Kk3NUg8ZiBA1BMzkudYlS4a+0/O0D2dZZTSLuGUfeFfZ2zgXxm",
-	"Q5cc+2ry+/7ro/nj7GY7KTocshmYyIhF8CgvhoXdMHkCDK8mXXfCRAYj2ljROWH96sPJJ2omTsPAkfxV",
-	"ZosdKhcc7maaxbepxVKsaXhxSS8eNB8/cdcFLiqWq1t8kOaN9V2gwbPnrWTtO6pQUx4++6nNRHQxm4HF",
-	"9p5lnH5ZzNiD1QcuiOZSvMqA1p9/WessCP/8+Zc9HZX6+MzsCoHr4OVKgFvbWouUVzerTe8vvvQR3PBU",
-	"+W1Wq2g+FlW4xdtVK+zjD1Vf3ys4HpLhGyzLZgKq1vCiCbzlCwDwkBnDagP4cFN3axNt4PsskqOQrIRk",
-	"dSKuSz42GJ1XCsohNTSXYyT+zZouD+Q5UwrgBRBNRQBPlxyTjEFISdtND1cRaK+NAQcXBoCttUYKcSbk",
-	"XNhJ9sUhhN0ahe4nN4GX1fij8K2Eb8PybCaEG18QhXEUxo9eGPuTURVNuTap7MIFeu+blYcXe9/gbJ3y",
-	"7GKlcP5ckkoOFoE37LgOqwJyPj5RqyhjvXGWj6pbC2uLd8kfLqaP13T21ZhYSD04KkEX3a6a9oV88gW4",
-	"3EEootZ/FU1xl1pQzC6xfTIKhFruYmkiC4XRBhfb5prQfE4XGoMwgbqA3AVkQ/P8B1O6IANWjrwL1xCw",
-	"qD5Ik9WuLPxF7BKoy/YJvduVy/mZi0nYFr5McZcc7r+opY0FNdscjwjXPijk7uhGUpHDn5Yuf9z1jmul",
-	"5ZThXFiuWV9woQ2jyE1ZzsX35AeDgQ5EOYTgKrg4gXtGZGvqks9ui7k7lYUrNER+cGW0plRkfZFzwRJC",
-	"yUDJuWbqR4yulCuyvBQrdLTr6wYU8zuuTWslbr9I+fAKffZEk9Qt9hK0aH80GOwP/j58Ptgf/Tz66aCT",
-	"dLht+p+CQeUidyMFb+ksh1hCDTyjxoqwTq/zf//cf/qCPh399e3Zzxf/XxP5yENyC/GkbmiOePhAoxXy",
-	"QTojJBoa993Q2G9hMrymKl942RKtk+V4WqntpL8m3N4eqbJFrnYPV5Rl2DiUFhQsiP5cKDVrC7Oh6Kw3",
-	"jT5c9OGilAzk1bV5b9+s2XZxpZwMRSPcXhYagmdwG11SSa4Qmr0AYseNBmLSxBHVe6I+IC6asWEZoeuL",
-	"hhAdugue7ji1XlI1goBLB26qNTncP6zq5QA+E+iSyNyB0yZUH8EKylFFTl127KB4AmHFYcBvtd/gjb3d",
-	"qwDf15fFjD1AtRGYzddmbkeFERXG4zOr3YFAsQ3Sso3aGNDhGfISrtQJgAZ36N9Stk+4/QFy02wfIw6A",
-	"cRcGIyf//Q7gu9TQAdWsh5I4vUQAhL2nJZmHyPri8lOKQecphOR0l7w1JbQao0rTGVXhpQ+O1eW9VvBm",
-	"MmBjLnTidQAAtVyoqy8whzqnagyHyOqcmZJDpm1X9kk7T6jHZviU9ZCYQ4qsilVqcnjwApD1mHtS11YQ",
-	"rTln5Bl575FGhIu+eL5fhtu4JhnXQykEG0K9lZc4NadDc7f+6UsUxk8xt8+xgPsfX/Ex0yZt0l3/YOZX",
-	"/N6b6q3vUBHnIutiutvzej6V2ySYg0yed0L5XyYmD7jAgtvLIaeLZkJgrJ4WyPX6sqyTv+5p9/BFEjTX",
-	"M6m5aSHDy3dULa5HEzwo2X1vpHCYa7csdb/QMwbFWNyh8gLW/eBFrCtx24wXPa6SfjAKL1jixWpJT0I+",
-	"YTpLWSYtKLRvBQTejIBFPmZmwlQS2OJgFvjnn2jCRca+guyxktxlwQQZQUgsiEJyiiKUCpK+P/736efX",
-	"7z/+6/jdSYqZVBrLU3nKAtsbF9aGnshClWhQChhSrNmGuYE0z0vzW5djdrwV1EAWOhI4FIYlRDDmisYE",
-	"L0JFZ/9dkvUA2Uy5MEfWJQDxa5cSU75AkNO+qHBVsEIZy5ltczqTOR8uSAo/MNvHKFiCkLCsQbwez2b5",
-	"4lf42pvK11dq8bkQbYx1ZIz5zKiWGzyPBDPt/A3IRXuj5HQ732HXsFJY4FLEtfYalpq1AJfu73YC2j67",
-	"8fhdq0va7xivMeEiD7c05lS5Wznt+DECxehyp9bpIf9YVGGXrgJaQGzfMzOR2QdpjvNczln7O4SXUoxy",
-	"jmn4h89aODonhuYsYoWvXf2H6dnL6h8EPtFWXdGaSnbqG1MVA7vAF/JDw2Bt8l09m+4Pp07T3C5nmKuh",
-	"iS+ReOQ9tISk77g46xHF8l/6HcG+mn4nJTmkZbqwnf2RzCDRIf330y/S0Pwp8CGkfeEQF65GlXOlZnTM",
-	"xbhJ9b3j2mydhlcFxf4b7qhbqJ0dZu6VgLJW2hIrT3qak/YtMD603i5gWPiyzbjd8v+Ls3k7SILdmy0e",
-	"/DgaaWbucCDRzdzuwSWF2ooO2zW/RIW9wscMq09tFT+053Ldo/DM96tc+4LgXK9rDY/ik9HhvJ1sRbuJ",
-	"SUAMU2qOsnoSELKgI1mXwchY/rKM9u3KA/mUU/Eb1ZMdeBO7dm5u3ltxn8Oxybc395fb3aK/UsrHTQff",
-	"JEFfqQVRhejVyTCw2rss8owMWFjB/bb9lQMUZ3d9VV82rtgmF1XvHL/vWsXkn7tIogd5jzzI6BPekE+I",
-	"R7FCujfr8ND92/vm8PMYdGzgJvaO31RmLCU/AKugzNgvhXB8U+mPNZx3zui5J85BFxEw7UYvF2Hw7Cw1",
-	"mitArZsJE30hBeAqoJUnqfKgipLqqutGI9VsQkVaPhiOSIp80XN4/DEz5HD/EMZ0Cayh+8JV8z9CfDrN",
-	"tSxJ/N0wPetRLb8edQjVy/lc6Lt2XUwXgrxKGjY0wI6k2KjQTPfFQJpJl4C9Atj2inTIodY9G1Y9Dt7k",
-	"DKPTtq0htkPz6u2rduiR9sgRmbFWbuydCW/frot6Pdq+Bv6oFfGI4d2HH959zMr1VSDaiVRkJJXVJmuU",
-	"beKjq5fQENvK6GP9cbSBwF26qvEkMAM2pIVm7orG8YE/0Q4+oiFXTDPQ3I7T3xkCbDRiQ5cpx7PlkiQr",
-	"ioSdr0gECqpb1yAYm+f4uNVsG4C8HyjFa5fckQQtRhRvMqL4jzYCcuYxKkvJu29ekr8/f/FzD2s1lDy1",
-	"COhGLuIztkhcQi1iUZCCIXFsrIrNcjpkjVBq2+m2IviNVEN2y+HKa7en77KdfEOR0k+4VptK26pZOB7Y",
-	"ik9hc//X7Y/tocRw6/7HyDiwVlVfd8sYZHRZIiIlRh+/y0F6Xwm8Fkq/qTTXG0zVcnkzA5ktvAqvoPVA",
-	"WVmWdkS6BWsfuDQvbeiiS96B+rd/m9JZaQfUCObZV+sJQeSuL+p5YhTMhyfaEfiXWVs4ohJUb0WQ9QXP",
-	"GJvZP3PlCxcOHPtw6uptOJR8VZFjRg2ASPuCkqAWHfaEmNqcUc0yJPsoBd600C71rMmm+R1KS0ejJho1",
-	"od7FXbG59i3bRdMhmg7RdIimww5NB5Q1G19c7jly7JUg1td0OPEVKX02SkPFYW4cxZOvF0t9xViJMqJK",
-	"Tf/RF32CwnjJ6qqaUNjGVzH295Zlkjlk+AENZObLq2KqCP6jMlSa9PxrnPW2ir6dkv2EqTmtUbG3FCKF",
-	"tRAOFtJaS9RbNWoKVj2ydbg0aobHEeY8mci5EwuskjghQuCJL/3gCpyOFFbM3kDIbcB7+KDF3lvH2rQL",
-	"obc9VV6UplGaRmm6W2lacrbVwVebS1RHILFSfv4h1Zn2he1rcpNrMoYkaSOlK8KXnnM2/wWvxfk5S6Eq",
-	"X66lu4MKJaUOC8478VgvKlMynQ4WZE4XMGtIT/bD0OQHkNE6CfmSEuI5K4B9Q/+YLNMh4fjSLjkpIDw3",
-	"o2Mokar7Al3hZ1AQrRop5DVLXSkODWrh2c+eQsJM2BQq5EzpgkzoOSMjNmeqPlnhM8YSKGHhMsytbqB9",
-	"AVli6eWMsGb2CGfu/ua+3W4UgHt7WxiBlxWt85leFkpLdZMi3Q9Rb5Oe5BufuMPZMk2p3AL3IU8pSvlb",
-	"kfKfm2UiraxRLOdJRlxp01ayV6Vt9r6V/3+6BuP8QTpU03Lpfc811xhsF/jXsvzEjiRS+f72BGw7iI4/",
-	"qLyre43dipHrGLmOON0rYsmOF6li2ZGj0Zb30Y2KoSQgpTmUaWhk44mqIaqGqBqiaoiXmo+YoQeUQE0V",
-	"Gbn5HaerFrf3rYIPrfFn/kXzgumKAk9gCEnOhSsF7DjzHGFPqpihXPxiVMGA2WcBKKqEFMI2afR+PrOc",
-	"i/8UXE8+4fB2dQu5XGmtraoDKNl7KuiYtaSes2sQlei9UaIf7db0m6+9Jl1q1qhO3YmL6jSq0+hpXaHg",
-	"/sHPGSlmYb46JVOUuVbb6E1TIu+oLrkfyYK7F4j3Pm0wqGAYswbv7tWA243ulte3Be7mAKsiMge6B7tW",
-	"b5hdeMLc3eyYnzNhd/hEH9UzDT0RPwUEDa0MadwtoaBDQ5qSjI8gldpU6JbD/Rd9kUJywenQ6ZmUFCJn",
-	"WpN0JNWQpUdB+QA69WiYgTQT+3bCzcoMxgdifbfOPYjG921nFUCWD2w7dDM3UDWNTXeRMnm9Y7zF/Ifo",
-	"5EQnJ8YMH5FLdcIwpRFtEKK5GOfOHtAbXV198emKjkzbk3QDThfQW1DGCDR0l1i97oAY3IBB5QtZk1wK",
-	"a+UgmC1MTUyCgWZwQQZ5lA4LJiQJoo4rK1ZE+yXaLzdrv2xnFkSLIFoE0SKIFsFt1fko46pPNBkVee7V",
-	"+FWWQcNVotOHp8EQ218rrodJkrdGl2JkLKt6II7RAYIbWJjkKkjlJbV99wLCUYtHHE3UgPHi71FDLL06",
-	"CWP0W2MtkbscndWqUDaRihRADqAJNz2r9gzUfpwpBvw/IVeQ9U41MwmG8Yc5owqKqvv008STBknBHFNQ",
-	"XxwbOeXDHhlKMSwUxO5dpSySSVBvtjmsBuZUgVu7GvQZlVd0QdforeNye5+47byBCmtsfHERlW5UutHt",
-	"jG7ntYNXG5T8NijWsqb+3jezmLGLvW/+l51m5312nexICfvX2y3TVv/6NlFfR2cz6r2o96Kz2crZLAku",
-	"du1ilmRFK3hoJVbNUMz6m3Vf00zYtF4tg/YFNC+zKrrkuh3OqOKiS3oNLCH4xbZwSBuaRnc0quXojkZ3",
-	"dAfuaMVztY0TKnM24CKzYmrvW/Cv3fqgMme/Yj+70tFVD1HlRq8yqq+ovqJX2c6rlDkjTgncHlFM1BBR",
-	"Q0QNETVEdHCig1PTSNs4OdpQU+iV3MZvpMKwIjAp96zCgjyNsGL+nJY8xNwkZEI1AXHm/i0VGVGeW81m",
-	"CDddUuNLrlfAL/N1jZRXE/ue4Lh3o/9uV3i7qW0swst2jYIcP/TWSflRBN9LcnT46DUC9EAwuLOPYmHC",
-	"aG4mKwUBpHwoOWRaEyr0nCmN1eagzJ4PcAwnbHjWHN/4BzO/YRc3dp42PkhXnyA/fWus5/ycdbf4onUh",
-	"X5Pp7/g5E0yH8HwrVfmQuS+ETO4rv9AJ6EgyWBCeIdm8LIwnVAeBnXMNrobP7juqIPdArt4jiuW/9DuC",
-	"fTX9TkpyRjN9mXCdpP9++kUamj99KQthUiCih0eK6YApMmAjuyVmdMzFuGkrvOPavMPJbCq/W1OnfxyN",
-	"NDN3WNjDAtiV2IZpHRq35VfHfXMfyNXtC4Kdta41PIpPRgVzOwrGbmC3wQK55X6AAIjUDexNeLeOu3hT",
-	"ERDvdHcnj/C7bKAx661uMdPVScTNBt4kMV+pBVGF6DWUwZrLIs/IgJEhTDhbEqm3Etc4QAF2l1f0ZeNq",
-	"bRIxeidxPmvVkH8uRpnuVZQpxo1uKG6ER9FX7mvS2JWjAfGhq665XwujOPMVWVxUCfk8pMgXxEyULMYT",
-	"JA+Bd4Z0wlCCy5WFGhdUZSwjOT9jhIoFPkPzhGhJZjmFOxKo7NLkTryC8W1nTMTq5PfocuPaNFK9tjeU",
-	"tpxTfRfUeVQg8SJ7lwoAZeVVCmA13+52EvZYfxxdn7iEMbStt3c/mHivVarBZ7z3zLulbI7Uu3c6+vMP",
-	"Zq4WJSvodD+/eUn+/vzFz706hS4lQHxL4GbwjC0SIgf/y4aOSQ7oPrPEccu5DIsu+SKB3YYikwwxEt6Z",
-	"kPmEDydkAqkZVaVpuAuxmkYRXxi10Ix8+v3LStLcaFg++LDXJ1ypzURw1WgXpLTfP66HEIyrG+oRghRt",
-	"+whBuiOexPtK0K2xAZogsECZuipn0oEKMmDeOfI0PMAwa82FEbbF/Mh3yDQrMjKls9IssE49JfOJzFlC",
-	"2Nchm2EIHzhn/QsAFWGtiSeaMGHUwtkM5YgyyRDWYMUPl4KcMTZzZQTAmkAERCmgpoU2hH3lzWGq3yFr",
-	"NFoTD96awA+9qforW0W9HfV21NtRb+9Ib6Oc2eAKaG/CrTperASe1fC8tQtzrslYCnYVnBdEyG+uh11x",
-	"EuBpbo0de1kobTXMzcUA/RD1NmAw3/jEfeOWsDDl+7wPyLAI77qVAF+5L90lL+jvzAuPhAg2Z9pdzbYR",
-	"JWVtW733rfz/naZTg3yJpdVjttzNXL1EYzcau/ECen0mdVXkHNOoN40ffWcKddQKUStErRC1QgyBPOrs",
-	"6UoLQep064jItVbGMaWUKO8bUJFBsnQpQ57ogGuSiqysnKMNXSQQfikxuOCsARCXGySEnHPN1rpJsRhB",
-	"VJBRQUYFGd2me1dDZ1P/6aHUz4l6K2a3tlZZW9AVL7e7uIhaNmrZ6IZGN/QGiua09kdvqVwOSJxYUCC6",
-	"lVHhRYUX3coHUy1nN87kfauUE7VbdD4febmcqJGjRo4u6OMrlNPe8byVEjmomWMVhOhJRr0V9Vb0JO92",
-	"hZzbgHZG5RCVQ1QOUTlEpyYWxwmL41zp2EyZUXy4usDCB0mM7RFcFVg0LLMA7hPN3B/LECahuZbEvRQh",
-	"mYJOy7I5ulfBP9/kxVciRxiWzKk2ZCbznGVAndoXrvBElxxjnR2FdRvev/7y+e3Lk9PjV68+Q9UdM2FT",
-	"7D/BJwxWrRg4xKj95zlT9txjNNUV8iCH+4fENluRo/veLcxaEW3YV7M3yykPhXOn1xlZkXPqE07J4UEn",
-	"FL4uWVUbBRKtWdC6dexuL3tuZnNfUeDDLaMPf39ScsrMhBWa2HUjI6mm1Kys/lGlTj6QCiAfqgk93iog",
-	"5SJsWwmkSmJqmfZd7aNYESSmjO+oIogIz7aXZ8GP6yqDbJ+aF6+wdiunNq4QcrnlLRIcBdJy8wnEaiE3",
-	"ubKxakh0v2PVkLtVNUQEarlRq9cdlbUVRI5JxkZccCBXrJcRQdrvQkNpScVGhWaI/iGH+y9Kbxb8GTly",
-	"AKFC5Exrkg6pHtKM/WJ1S0oMPQMEEoaj85zIEdBATr0jpsErl9Mpv6K8yPYWyX3ibnyJKxerkdyGxotV",
-	"SeLl4SOvSrJWwayuTrK9gL7eCiX3o+jIToRX+aViAZIYbLrBAiQtpMbuC5GsKh/yOAzHx0z6HfJ8bVSu",
-	"o6HhLkqJXN/4HlLkLlKURwM9AjjuQWmRNto9lhgJSoxEi+PRWBwblxq53DLq9KjTo06POv2myo5sc4e0",
-	"2xIkpUiJZUhiGZJYhuQ+lSEp5cTKUiSXRIucMUFnvOvPyar7hI8zJo4/vf0/Jx8/dL7nALqX2z47vc7z",
-	"7n73ead2uGiWwQU4zT8pOwrDbS/WEisPEEYfV50gN9JS8HWvF7b8ZcJ17V7SLUkzTNkv74JO8xbL+z/H",
-	"799ttrz+xRW63HXZI7i4G0PLb3r93Jyb12+WU9g9Hh25BIpyhCZCmgkX4y45RgQ/8j+zc6YWHkKBNxZ+",
-	"2bWDoxlZDCe+ODYXs8KAk8qNhpQDXaHWaJaxLPFnrS9+wJD4YIG+7Y/gEGPAPDuqcBtl3gGgKlwiH1WM",
-	"jJUsZizrktRO8XRC9STF8wtZDu7RHqFkgIW8nfa2jnlfOJi6/UGKfEFgR7DMTiRnMHzXVe3Cxo7B5Wik",
-	"Sua5LExKuCDowMsRSasFShP3fkiayKkAnAgVhA7BMZcuo8S+JCGpNlSZtISc4EN+QlSs5JaxLvbGBsbN",
-	"e5i/2m9QarDW3pmdXdXqFl1LWObNxr1KPNi9EEEY0R+M/uBGNps9Ul6YB9rOUXJV2m65kMIDyW66xBW9",
-	"eZZT2fRfmLPXxmd8OJlRlxZw2wypy+zgLT3Ty7SsMWUqure7Splq2G2B2GwSlOuSqL6fFj8mU92MaNs4",
-	"qWr1G27X5l4WtNtPKCZb3eZKx+Sr6FbF5Ku7lXx12UBYax+scLEeUl7W9xs5MT/rYeZn7VxJxnytmK/1",
-	"yPO1ttBJqzO4vl+UP8ZMrhsRc5e/c0zxisGxG0zx2krQ3F7S1+OySh8zFLupJuhGSVZXvGAXyWC7G+9D",
-	"jjxGYHn0DiKQ4B4ki21nJ8T0sSB9LNouj9Z22TidbPUbojUQrYFoDURr4LbSzK75tuy6MtAcGP2cs/kv",
-	"iFjn5ywl3GC1AIwumDAtqp7yAnLGD+2J7gvA8AM4XVTQ/8GCzOnCmg+AQy8HpMkPWPEgKS/0kvorXXfc",
-	"kIzNmLA2iPgxwcIEDkyp+yLFoadg1UhBJnJOpnYAqX9t2iUnBVpkdMwIvAkl5bNkf38/mB7cEkpdSVSd",
-	"kGc/k/f81+oCUaq+eLa/Dy1d0oIf5oQi3pMqlvXsD1O6IBN6zsiIzZmqr6PwcNGEsHMmiIDvApUQECGa",
-	"XkaDNucMXtITu80ddG//F2fzmGoYUw1juPnmUw0vK5SVOYdbqBdtqClWY9/fGk0ypq017Su4OMk9lXYA",
-	"4CsINxKUaKVMLqEbIBWHUoy4mrIMZHpb6XaCw9uNcLuli7PlybV3Ei63bBQ3+E23ljVRftxH+YFbAiM3",
-	"V9qg7sSvkQuFprhhGsXCS3+0QVapIsBNUWXPeiGMNRrlmFk7MJAYANsCadEjmhlrMVIvKRJfKMsaXoTl",
-	"WJefDKmhuRy3FRm/w8gfpsTAuW0hMHzDRnkB3zqKi0clLv6AeG6pou0RbjY1qHGxX6f+W5kbUCp1pfQ4",
-	"2N8nUrh4NpRos75qLmnGMvIDF2QqM0aGqsh6JbATwt6+blxQZc65x0HWtjpn2Y8YfoZQtU/1Zn0xojxn",
-	"GRlO2PDsyFXPewpp3a68HZpeUhguCoY55bIwkOaNAwDsKc0WLgl9JpVzCb2DPZLqF0hoT11UHRPGIZ5f",
-	"Tgtc8p6VdpJmZEBzKoZMQW0/CKprI2dEM6wfiOnxAzakhfaxPk3sVFZIxM+w+JcEYJNbgvuv5tMaSQbM",
-	"TXIklb9j6AFS1j2ocSqwaGBnVJwIMNpO0uG2k/8UDDxT+wk6vc5IqhpJAhPFFPYRtPkrWWJNSDpfn47l",
-	"02UqhZt0Fe1Ctpe29nkumG40zOBlUAwS9vC2qB537HdBiibNtU74gzS4jY7wnAdnzxeNtH/XUnSvpLGo",
-	"OllFXaGYloUaslO7VR5KHu9nN6kvMKfHW6gwXIdtM3HDd7SP2WAbApsq5t9GI2xH+bf1jRYIuSWxti7r",
-	"trbJY8LtnbjoDr/Jxrm2jY1v8Xq7LkW3mkZMrr359Y0ptRFSEFNq71ZKbU3nX6XyL7s3LXJo7XPoufim",
-	"uilpdlV+LL7YVfWvyPbcDyMlpxALKGNHiFTsizBtlnyCqAUw/EFI+HD/EJuaCRNEih55kxdfATaoybyK",
-	"P6xOuP0u+ybm2j7MXNsd6cyYYRszbB95hm1rFbU6r/a7JPZjTKndoTSrfc6YQxsDXDeYQ7uBKLm9zNlH",
-	"Y14+5sST8CNvmn/a3HYXqbLXPcqHFzOMiTDRpI+JMPcgLXYT1R+TYYNk2GiOPDJzZOMU2MbGUdVHVR9V",
-	"fVT1N5vz+r3XWbstsxhKmFhpMaY/xnyE+5T+WJMtKzMfr5Q0eu+b/fnigSGDN0cFLwWHJo+rsI+f/fei",
-	"iDdFEDsP8rsuXiKMOMrOdjDiYLc1yMf2MOIbES4RdrxTSbc15PguwY23GH6EGd/cukZ4cYzeRHjx3YQX",
-	"rzAAmnyjh1Sa50ZNmIgsftjI4mtSkxFRHBHFEVF8lVZajyO+EXn+mHHH1yjr/JeNUOMYBLsFqPHq0Net",
-	"A4yjVRoRQJck77Yw35sBIn/v6B5OFDGikaLlH9FI9wh4vNoQiHDjBrhxNE6icXJJd24NTb5LsORoAEQD",
-	"IBoAjwqOvOn1183AkLeFIG+jaSNsOcKWY9TxNmHLaxHLlUTyO3yV9EmHcOzSkKB8whS6JjPbXha6LHvF",
-	"sqNmaPKQKgWE5GY1wNgPZVMZ9U8usv8G0u9Wwqn1o8dD085IPuFi2Op++3dheB6FYxSOUTjuGpfsNspK",
-	"SeitriU5uPfN/+/qxI3X50wtgiu6UgInPpUCauxZN61LXrrSCRQzLDxGyad52CdTCUkMac9VC/QFIGhV",
-	"v88+BhX++qKSvlWdQ/vy3NryR76wXy0VRLHmKMw/gu26uWGIDXeW0XHzkuwVM9SK5w1c9qWGVwqtmIYR",
-	"xd31i7uPotphZc1SX7BlI3lnuzNSwa70uRr13fwegJLUitSlPuviCPCWXBMp2BHSrGYca8xAQBjZWLl2",
-	"nK8ZKUTmIlqqyDGX5NXrd6+/vO72RXrGRebkJM/SpSi5NooPQQQbCfAIP4gu+ZRTAYA3Oz4qSCn6SOom",
-	"mtqO0r1ZTkXaJB4/42M3JiJjXsquYrH4GZ3M2SQiW294cXMB5F8deMM+237E9VYN1YDwLgkq3cG5yNTi",
-	"1BfSU9AugkNjhDhGiK8zQvwJKpZXqglOH83zhAzo8Mwqromc2xO4IHOmwvix1+JX6uxzpsyGKhvrZ0JL",
-	"HVwk1RQ3aFwkSs+pYco/07MPQYH00AHitg8zUYw9ndNFXwAWKHE4tsEC/ydxN8uDhfsfOXIotsHC3STz",
-	"TKOzAzfqTNv/Tuyf7X+75Lg2FpfXgekZcAcNme0Uqv7aY5FAKkiKMz31vzp3Skj/Gq7JlGasSg+ZKTZi",
-	"KoVwWn6OUSuy7PVVhdj7orSBXLlCXOGwsD2ZK2lY5R8uMGsF5XGXvCptp8stXX4gOHk1iwkv8JdMpiO3",
-	"RH4B4WK/3NBLqYf+dfbV1bK5deUqKJuPfmqhdNoXuCtqhfS7BDY/eqLCrrfbX3ZyX6T7B9H2PzQPytRT",
-	"A0UZEyg8WNlo2n+1lBjZF+newE4nTRyzQeXRL9l5uhhOwrdQc7WBZ7uI9t19t+/wK25u3tXb3X/rDg9c",
-	"tO6idRetu5uy7vDUwd1bqUZW2G8yZwMO5XUfTLlQmbNf/ZQecbXQahm2pvmpXtH6MkzmjPgNFYPLMbi8",
-	"q7u0cJ+FWIJQnq0l+An2dywTejfs5uqTbE7Z09D2NuG2ofTcZhKRu+emVzcy+ESHJzL43DEGn0DTr1b0",
-	"y77MgyLx+Q4zJXLyPFBOnl2ov8jME5l5HjszTyttcwVBz3fI6kfJt7MrORZ+yMi8E0NTN8m801KG3CIB",
-	"zyOxKB91ynr1jTcmrWlquhNWnWsd40OL9cUE+2jBxwv2+8Cw01bhR6KdkGgnGiGPyQjZnDqnoW1U8VHF",
-	"RxUfVfyNcuhsfwG1YxqdSrbEYp6R+CESP9wrVpxAqqxmxmmUMbkszAMC6+J0HjVQ1y7Bd4B0bfMNALqw",
-	"4BGbG8Xd7rC5/kwHggx/CiG5S9cehUDxEWTKedIZRMgYLsaBe4T5fxAfAagCBDpcRyW+xlgbLp0pOZOa",
-	"ZWmPCEmo0PMqd7QvCmF4Tqh9eAxNlNEYzwiGMqULn5o5y6kZSTWtMg11AhdxekaHTCd1cHIS1CO1A87p",
-	"wicv9oVg3EzsWBDtJKRy6Y8VccURkfaROdeMHB4ckFRIcwpDteufYsd1rosuAU4vTLHyC1LJ+4xI1Rd0",
-	"IDExixvt40BDKoQ0ZQqqIFRA52ROFz3MW+Xi1L0y7ZJ0llNxOqF6khLuVJwckfTTx5MvBFMcwbj1UKe+",
-	"qFa0BxxFUoy4mmqXDTaV5zTHcFSe4/fQTZqjhG+D5IvQ7bsS67GfYxvYdq3d7cZ4UJduOvi1UG1/DB8n",
-	"Uvv6FjUitGM4LSK07xxC2+nhBnMv9FnXgrI/inwBsCYfAgtNFuIslqOK3FBX5hwabC7eRio2CNd3dzW2",
-	"eisb4lHdEt0/3Qv3Ko5HJNgBEcYcb0iiAtgFaHq1AkhW3Hx4diIXLZSjKgGHCyRzAgcwKTNuKoKlGtVT",
-	"d8XdyA7l+kMRkc2i8c7io2NA7/YQzRtYeHvf6NB4surmYF8KUbYUfePy3DvqNLhiwGAcVYxops5ZKAG6",
-	"JJ3RQjOM5uGDQyowckcwmpcqpospS7sk1Wd8hj31RfDqMTNgPvrej4iZSO1NT0M0y0t0tYsmBq3hKf+I",
-	"mbBpl6QDOjxrnlJf5FQbHCDL3Cty7K0ezlwK2cE8sy5JwfZNexAXK1++9IYuSb29nPbIlJ4xjSivOjNd",
-	"EFmsomyI2JrQc+ZHmRAtV1jax4LgF66I4TDQ6mFifUGtwrczgKBhyXLnmNFo+QLkHQ/ihY3hPrR4dyrS",
-	"j2E8bVnTTuyitS/vsAs34EHFJu+1+gyAW7irI3AruiXRLbktt+TE6q8EVSdcvhVTlhBrBcDNXA4MtwlG",
-	"k4hUZYxptXVjlVuxGnHxm5yTKRWLSjE7m8E7MYYlSC8fmgZWv1ZIjYofMbU//wKtUvu3Qo2ZGC56ZER5",
-	"DmqZ50yYpC8GbMJFlpBCnAk5FwlynCZkpuRYMa0BWZKxnJ8z4Nd2l21gT7j354yeMx2YKwWiy4eygBIe",
-	"LtNQ0ynrkuO+cA+W8TkcC1YCgeF51AcHL24gjVsAx9YKIb1C2Gm7PyNEBS0X2AMp3gue2+GA6VQODjoF",
-	"EwWxNL6Ft5xcvBA5ZaXIF0fBa08dC66vbjLkp4aOU2fD1Y22uTUE+yJjmiuWlfy5cMOJRMQrEHknuFE2",
-	"tVBei3OupLBGWSvjA4bcTtW+9L+2MhMKYbXKv3C+G7RA5dWUuer3Ysni7EFzPfhCS2tOuJgVRteq15iJ",
-	"ksV4AvTEFVs1HK2S4RitT7Rvq7fYDuxWL2ZMaSvk0p7jIa6ofktAFpBzgCVP6Jhy0SUva/tuzgKmY83F",
-	"EJ2TnI2MPTVHQLYI99d2n6TlsUsJNWTAtElcKyHNhItxdfXNTZcc7h+SuZcQPogtJMmlGDNFJlTX6Jet",
-	"geHMmk7v8CDpcLve/wF7NOkIOmWdniN6zE653aqVvTOSakpNp9fhwvx82Ek6Uy74tJh2es9KBBEXho2Z",
-	"snK3MUQfRmqkCFben3XN7CZx0m0op1Oqj2pfwi7SSCqSVqNMa7PqOHGHEqbTPEXorja7Kf36jomxmXR6",
-	"B/v75YS0UQ63vzyfX0vpO1jg8NGDm0ptUPZ6Uufa6HzPjaOSytQGVRqoHZ7Ztwi72n/iP/BFfzWOdL0T",
-	"Ygr9cIBwYJk6EdreRq+3arTTUX9HxFsMkF1/gAx3no+tjOznDAxJZzmiGWmAjb4VcNfZcqWG44poNlTM",
-	"6OuH9LqoGGB6V6B0kUf/LmB0YSQfrJxt+7BT43dY7sEwt4X/ohPUEvyLOzAKwigId+KV02zKxQqvHJDB",
-	"xssRLx/dD6tRwXbXOryuN4JRECYuRZlrJyr1RM4F2u69ShY7JAg3mpz8dvz04KefnVtwjIOxglvJnPVF",
-	"OpN5nhKFknHCyJu8+EqYyGaSu/px9i2ps31PuSsAN4cULqrBVidU18gEoQYNDN+6MjTXEgRzX7DpzCwc",
-	"WwuGD5FszbsYRyTF0ilkzxvbcLfy/09lxn6RajahIrWjW1W9GNE5+DF2B5B9eChW1BmbYljrrW4Rwfq7",
-	"4FoXLHNqofUE3tZafQ/tcBKUisWj+rDhrW93sd4O5noUCDwXUktBbKURABuvJSIA9nZNmhIAa5yWvWTV",
-	"VF7fWujrWxOyDUPtOa7JTMkh00FFMmtxDBYYrjQTCJxyM+ECha0UmbVsrCVThuj9K12oPwypO45XrlfU",
-	"IZNnWxoQER27E7NkU4PkSjcwEvxGgt/HI6tRml0lq1fgVD9UcTjr/jmLtvn6b7fC8j7Q+V6/mLr33L0o",
-	"bCNx732WHoiCbWvm7SkJl3or0a8NQS3B5i0CW13ySbFzLgsviDSEn/AmVZ4zldNZ6i6NE6JlX7hgFIcy",
-	"vkMqrKM+lefIKBgA18CYdLcG6b5OE0dK5HxPeE3O6BneyLMFYSLzVmmj9QhLEK3HuxHPwq+xqVwuW91q",
-	"RrYdw3WHV0q5fLR0+OpBlrKsC/hicyCYyDASFiGe0b6OEM9b08f8vLTlCQ3O7yrt7CB8wd37JePdo95u",
-	"TLSVMLvWUq1q0QxzYeqcqSfaAxa7W3y5+leoLbrr3UMdsLcQ68DUOR8yt+LziaRTvhLsAMnaMs8w88+U",
-	"drJUzlohQ6YMH9mFLjNXnLZEyhr2dcbVAlGlRpMZU1OuEdQHiSnW4oYhVhcSEPtyHhxB6kUPUp3KjCEi",
-	"zdpcC3JOc56RoWIZE4bT/Igc7j8LcHjWQCDzCWarc+RGhjZNxtAfE3k8fbuxHXRLPtxbmLIBGsSZzPO1",
-	"DT7JPK8atdfRVZPG7Tykec7U1v5fVJr31BGze66S+8m3jmI0W6EI/B7yEgL3TLNQWu7n8mtBXODRLFTe",
-	"6XX24Ny5dy2LsNclNAC8I0Aku8D6E43ogY8gBqSCiLwmP3x2TGAnzLwVs8J8UvKcZ1ZEmcWMkddfcR1P",
-	"cNA/ditM6Sgvvq6AWC+nTwLuoUeo1nwMmHKdEOsbKp45CjLgrWe6SwDMywVIPzJURRb06F+7qldqaC7H",
-	"kLddfuKlQorO38SRsOzq/jyr2mn1uoauP3iataB843K3io2sVys9B+ZVvVa0bQ2dOehYnc/tOzqr0Xk2",
-	"dFdoI6fkjAuk5EcYe8964SAyPZUaV+Hk13Tpdtyp3WCrvmW4lHJEFrJQJWkd7MyWnTS9/2RCFcuIZkDf",
-	"57iOwyRWWM6pq6SgXWrD1f0hhV5DZ59yKnRCBri/YW9i9irkASFToD0Ayip5s+4AYNMVa6ZL3KefSQ9P",
-	"eUJAEUOGC6Qh+OSYQq1bR4cWbdgZLgcX1kqFkka7ZGIEr4/Z2g2IeU0NcwJzGT6P5mKch4lKMyZnOUPR",
-	"wWcs58Ku6IBpnmH+sZnLUgJLMeLjAq2fq0fjLPTLYylJc3tuu6O61AkxfIof09pfuLTuM13dlefhbv6W",
-	"UB0DmSSB9JCMeL5mJQd0eFbMmragkgM7xCkzig91lZpU5a5U+BhYgSrxmzdqs3CDOG1mtdLXp0wpiVYR",
-	"Qm/gf6OjH0ETt2DBIawh7sB4lbvtDgLg7UPbP3d6xSGJOh7ZGB2+DwLi4uL/BQAA//8=",
+	"7L0Lcxs3li/+VVC8W5XkLkWT1MMWVan/dRx7kk1iey1nsv+NfUWQDZIYNRucRrdkrsff/RbOAdDobvSL",
+	"omwlYdXUxGK/8Djn4Dx/52NvLtYbEbEokb3Jxx77QNebkMG/n0rJl9GaRcklSxIeLeHXGxqmDG6N6Cxk",
+	"QW+SxCnr98ScXyV02Zv0bkaD4WB4NOp9+tTvfUeDN+yfKZPJ61jMQrbOvSNgCeVhb9Ibkw1elhckWTGy",
+	"4LFMJuTRJqTJQsTrq2yYj4aPeDBRd8WMcEkiQcxdxN5F3vWWMV1E9F2v1++xOBaxGhkNeUATLqIr/Elf",
+	"kr3J785gurx6I3iUMPXyyrH2PvWdl69TmZAZIzQhayETcnZM5isa03nCYpl/YUhnLJSPEkbXvU/v+z0e",
+	"yYRGc6auzcNUqiceBWwtjvRfR8NRr99bMynpkt37qsqEJqnsTU6Gw34v4UmoPvkdDYje8F6/l2w36kc6",
+	"E2kymYU0utZEkcxX5i6XHsSGxbA/uCP2w1c86E16GxHwaCF6fefCDYslF1Fv0jsbnA+GvX5PbHqTnmRJ",
+	"Njk1VhayeQJEwKIbHgug628DdgMrGzMq4SXPfvjb0Wh8fDIh+mMEXkt4RODebPAyDfNjn69otGQ4cDpP",
+	"cFDpJqAJ6/V7MIHyXl3zSF3Qv8FYNiGNrlZUrnoTtcoxfEmvh9703mTU7wVinq6Rb0feWePEbjiuz8lx",
+	"v3dL4wj5+Pf3airP9Gdz08DfrgK1B8URD66fyIGWEYO5WKut0PdHdM28U5zHjCYsuKKJosjh+OxoODoa",
+	"jt8OjyfDk8nwdHD2+Mn5cPTfvX4vYCED7tzEImF6DRc0lKzvbht85qZ6UZFv1GRitsR9YGnvU7+nxig3",
+	"dK53KUdUsPRqa1H4mZ/hJZuQz+kzkcKnx71+L+WDuQiBnP7XePHk9JQCaXj4Cj5UEJWl7zq7NO73YhGy",
+	"GY8CvVMfzTRvjmJGA7X96hmkrBbL6mz0M9iK+93uv+wettg1Zyt+5jnR9/uB8f58jPc+2+7XaoI5xms1",
+	"5WOcsj3RozQMP31yyOhSn8HOi+kSd2oRph+O8EAV8aOb4eD0yWDk0E1rOhPqDyU2cBHnamzwybmIFjxe",
+	"q/Ud9XsLymGpR5/8NMNu9La8r6QfHm3SpHj0Zyf88YlSLNWrPNuaxJQt+LWiQmAtSxNHDk24ampIE1RS",
+	"YjZnfKMemY3p+Ww4ezw/ng0XZ4tTpThwVLgKGz3SG/3fWg9St2TLoRS+OhWlMH61cmmMm+chqrHzrUy3",
+	"+4GFa5JuljENGMG1JwsRk5iFjEpm9JdHmdIkZv9g80Q/+gZvewRUIrcyYWurFh5lz1jF6Ff80gvcZJdz",
+	"7Kwku2ExT7aK60G7/lTguLtszXAxc3dmXL01Y8/WaNpEJTph8Q0NrySbiyiQvcnZEAeGhFc7xIpPDj2f",
+	"DFjIb1isvyoZi2olhm+0GZv/impk3vxyWeyftLebFHSWHYQLnlHmeY94cXTQcVvhUJAOhQFo/iipuON6",
+	"Pb/Vp0o0VZjgr8hN/vn1ewGXeumG5WHTmNMor5lfcUVQv5dE2/t+/r3ZvDY0WTWaNpYfcuNxKECiMX1T",
+	"Mel+T9ywOObqZINH8fCBNdLrASsIppeyy3jMggZ7HYzRUEmdZKUOTHIr0jBQlm3M1uJGSaNYrMmYmIkT",
+	"sQAjVKsYLCDOBMi73iYWwbten9yu+HwFd6JFRQLBlD2aEKVFTEgoxLWynnlCbnmyIq9fXb4FkzbqExoF",
+	"RLIoIDyRxBpSfSJi8l9HL0LGkqM3MDp59CIW64kaTOA4CObOOlzFeiF6ecvbZzwrq5hGtGB8/6mWKLP2",
+	"zzNrX9FNyOc1pv5zGofbNyjGaylKzUaLe3JLcTYxm4s4YEGfzNicppLhnHG17F2SxTe4xpKABgGTUVf1",
+	"FRqJZMViIiJGKFkLWE26FBOzEIQuKY+UkX9yQqRDD0yN/sqcQnk6oBv+6GYMB2ilN6aoTj3Sr5KPPOeL",
+	"c1RnVLTThKVYMyA5wkJZnHPdQl9Ursiu2/9BHayNG29m+K4oOd/1CINXEBoqJXxbYFb9dZ9nrHIZW31k",
+	"5/kqlqJoQJVPlSatt4u6BO/Wj0UyYTS4EgvjfYIFkgyEVwv7r/Bd7ZUqS7qCwxNNmEc5o8VVDUd9swK9",
+	"Mdp52cM4/OKzkvLgarYFVdjMIqEJnx/dxhwcaa1nE4vgiKXZbEK6ZbF/AkZXrpyIsg7NTI6VXqv/OP70",
+	"Xk0LXg0Hv/kqnKovOAsDQzO1PJD78oS8y9mB73qESyJuIxaQ2Za866029F0PJbuia3gdOb0gdBkzZn6n",
+	"CVnTiC5ZDNIhodfMuVvpA3jnQsRz9q3S3hzWWqiRXzkM5nOT7zTK/AbkFryti7u4bTlGfygruaP8gAO4",
+	"VusG23g3C7zC6t7JNnm/o+6fiISGSrnH2aYfntmZOdN1HQH7dovd3Z+FOrMa/PMbeEtu5DcivGHBK21s",
+	"fzTixzG6e+gQcyV7RsrWVWZcOGicK6FzF+N/zRIa0ITi9hhx7gp9WHOfpf2pxg1QsvkVsa+ZTOh64yeo",
+	"/+6ZxXvpOAX9e0+jSCQmHvSxpxg3dlZNjWyehTDaUoiPACqo5ZPrGhUhn2/RsmdZTMc5rS210M3GdTS6",
+	"fozz09l8zE6OF+dD+njE5r2MmF4K0Nn8i2Hveq0n/ywXt63hnPtbGsNqLLq5sj4G7TXe2cJlGxYFLJpz",
+	"11ecOfe03FyxEGOieL+8Um/53d73vt/g9HC8ry29zO4mHh/PHg+Hjx8fny3Ox6dPRqArAOcZsZN9SbJ5",
+	"zJKrmC0wnidFGs8x2Okx0+f8Ko3V4bpKko2cPHokE7agkVIraDRY8mSVzgY8Y2wlUWm8ZMmVKzeyr7vL",
+	"lamMxUmP1ZRRMpR96/jQlTJVgQ4tJb5hOJcvR4BabC9oGiZHAYu2IMaWMZPaz+wuSsLo+kjSKJiJD3nX",
+	"4skJo2dsPBofB8fzxyOHJd+IkH1nIwJfdpZZFCI3+PmQ0iezJ/PTJ/TxCT3pYRijN+ndcHar6C2Fk0gL",
+	"1A3/WyxSJZ3iGZ0PaJqsRMz/B2QsDJQ7+j/e6gzt5ghyEfLrqpYLF0zEMx4ELGo09xJxzSKlS81DruzS",
+	"OYsTvuBzmkDuAaRpkFmaZH6NDYvXPAGTd0JSycCWB62LkhVfKusepu2osGY0vR0SJ+57kJl2eJxphy+c",
+	"EVeohz8GLErguHUDPtpQggFP5px8fTobLYbzc8rGwfHjJydn3xTDPoo35jGDt9HQPKtW78OGx0xadfAx",
+	"nN6jt8MheLmH1rwqfkItH92CCSTCECMHSkFAs+19v7cWAQRJ4jTISGrOM3rFO2GW0a+SNRKRNz1FSz5U",
+	"9FOJev7ImP4TUtj0C5JGFNKcCE8wPQZ0fDzirf9sTuWcBiUriUdXKWhzTe7BKsfOl5vCjubJj8pwi2hY",
+	"uzlc30RgndDhFIqlcW6CjyomKyrRmwd+vTQKFHdgShDhATlejOaDwSC32vham7rVmatpRPJjI2I+T+OY",
+	"BRf+T5tVOnUznMwakEucyHOj91YsmZQpC94Cf/kSLypMj07BezmP+UZnHPHIdZJ+JcklKCB35G2r1oTh",
+	"UXmw5TC6vtfqP/qobD+pBY+WLN7EHI7IJ4sxPRnNH4PKh7Jq0lvE8gr3qVMuzM/gB8ptxa5r/ToWQQrZ",
+	"EoRH5Hkaiw0r+5+akh90bAb0qE/9tokBdWkPdWGzcu5FzAWacGNF5rukRFRk16kl6KPl/C2sRPd98mQs",
+	"/QW2YI+LblfSk3B0IPuHRvbvzW7tmC90UpkvBG/15nG3SlTBF+nXeLIRdkvAgjfyNU+ef5gzFjTEnF2N",
+	"yQmFKL2iLrRjg67n41H/8XBIZtuEyQui7DvySudHETqfs00i4aaz4dDRO0I1wCumR7irNfEZB251u/E4",
+	"01p+jTaxmKshzUJGnokowXBOhdbyC4uXDIjw79ZnYHekVZKaekeyEsFLkTwNQ3HbuLlcGtWQS6LY7EhE",
+	"4VbHaHVyNUkEGFXglI/TSKJy+/T1j1e/vPr++bfaujBbt4YRXEUiuaI4ht22b49DyxTv02xzcKXIS5GQ",
+	"p3acFTvzMjO9XRuwhad0l3RQv8+z4ErJHJ/gHpj0zKVPRbnaSQGwM/UoAS3mu7dJ5MZSPkb/dEv/3p1v",
+	"+SAqflKxuyJlHd2+KSyY57CoHLTnNSJ5IdKo8WCwRStVAnWcKwRSEmGh3ttOHoyL4rzl5zJmP8mYXXH5",
+	"C/3tKh4XyRvIQ8jXl7D5NayaicWJa/iGiM0hA//O/FE0krcM0jDNQHppRG8oD9UhAF96lSZzsWa/RteR",
+	"uG123OkP8ADer8N8aG+K9ZonJjVpTbdkRW8YWdHNhkUs0DlJCxHrO8nZYjQ/p6fjoyezUXB0Mh8+PjoP",
+	"xuzomJ7MTudnwWP2ZEG0Mbvi6sNbMmML9f2tSEnMNowmTg6Us7sCJ3WV4qwKezwDii6ez/mZSboltysG",
+	"WUNOmtUtlXr4yc5TomsRLXUSDvKnNPNSxwmPljb9JueBcByFlyy+4XNGfnU2s5KWXt1GLHidKY92Y3VM",
+	"GwO2vDf5vcfXdMkGCV323n9ygwXZ75lmWIqaALtWaQzlN8DdIc37RGZUsqu82NpXVZU/s89Eq5axSDfF",
+	"BFRvGidbLHRc15eVo06mQGmJ6GGFsQfwWsio0NNYYPaDWUrcfTcM5GRIlLXzT+9L0SxIJ6Shng4WNkCC",
+	"IQYOwdpSx5Jc8Q0OzS0yO1+M5yN251IziOy7SzB0VmBUSIDVI5Zwlx3s8FO5Rq0U7/R60fYZgux0WldE",
+	"H6tyrO8Q6nNN5E81Acc8/xTDjx2ihZ2UtdI21dSa7T9e/LB2YOc19y5kdaXYgei/JNG/921WWV2uc684",
+	"Pp0s5UD7bDwv96jS1W+HN4gwrA0ZOjHNUoiwMY5djCHmX9Ym2uBGDLMQoTWwe/lYAszIZMbXqqp1XpUV",
+	"lcRT7nhB5iGjsY2hTcjrp2+f/UAqXQTk4ztf2eS73oTgKewopDaffxf3w0OZzI4hw86GjLjOWSzCvCZL",
+	"nNklcONLFSkIjQ2bY2pHmwSST3bCEUtuRXx9BAY7Z7LryWlm5jkwfYM2w6wemfvSO3n9H+iavXfmV5a3",
+	"5SF97G1EnPQmT4ZPhp/e55bH6xB3AxPlydD8Ar+FCe0jmPgS1+Q1+H2I0Fk7ehc8C6aHCdbf5HdnoO8d",
+	"gyDzHhU2br5ia6qVda5GAEH9jRLhauJam9g4PzlL+tFQha7mTdhadnwXbslHQxDK3lkqUw0OeWOd/Y63",
+	"vbd0o0tYM0KicUy3uQpz56UyiXm0LL0zt1LlF7O1suwYag47cbKiicbA5T1v92GD22xwcdf2GCQ9sPMf",
+	"mp3fFyjDc9DYNc8vBSuvql4yPbiZECGjkTpHivTn0fAr6SJLdX3vvsbziqYjsd+sTCjdzAfY1NIBBy+5",
+	"YXHSqhrK0DYZDUlduW3ZOTbJOeRvwA8/IVySd73R48F4oHTmSNy6FbT2YytqYnm6LpfOJIsSkgjz9DAX",
+	"Q4hhQk1FUvv9tk1DgJBEYZVzfsMMSevRsNsaluqwrJ/60Wj4CGedM1Ae9nbtbLaoefpI3nGG/v6xC65X",
+	"zBYMwxOxNN+AuXyvicVjoHcvfsSUbsh2jP5PoTQKlutqjj77UZNzXfupP2uwtRABzJzjnznk639A72om",
+	"LXUZ3JprhLrTxWg+prPzo7PFkB2dqP87pyfHRyd0OD+js9F8GKjBrEXMrlysu2G/CH1n4wVmlO9bDkn7",
+	"58G1VIVtJ+c0ZBC5gtxcmkYQEdM5sDiVJ8HxYjgfsaPh7JwendDTJ0dPFk/Y0SgYz49nJ/R0cTYs6yHp",
+	"ek1jtfCGNe3AHrkDnxA9q35PfRtuzS+Iyx+yEHB/ALxxn9TxoDcMFaOsLOaO/ph8UYsni/gzVrF0tfay",
+	"Rah23eTm9/nrcvLD3Icz6I+6YQWyLavzevgs4Elxez0qtefuUKRdAEHt6do+a9U9DWuDOcXHWsM7OJFy",
+	"FlzlgrQ7G8JGihXGdXQ2OO/VHHulCX6Li/K+E1pF6SzMCb+Emv3JBaczwqtHjs2q4mVC48QAv9lXDbO6",
+	"iVgERyMI+bB4DkHs0bA2gdh5+QbTQuDlNAxtub3nOzHuf+nJ9307RDVBcz1Oo0hd7y75FLE3urg67fxu",
+	"m6pjaE2hsPe5zW67v2rBd99AK37VWnlE70E6HKTDn0464DGrXnAoeavSsM5albyNRvNTNgzOkWraL01x",
+	"yvjB489bY3eZ0JDdCfVrRaVx70wAqu75W7rEpNtb8q53cnw0pKPZeH4c5JxyUn141xqNPY7Hep1GTg3G",
+	"6xggR8GnTiyESoUDygMCVIyJXyYxTdhyu5/4Y8BuTCKqFjHAGbf0hpWV/S9wmnYmQVycRi2lYd5fSG8w",
+	"w99jROrPtMHvnSXyRTx2GD0s++HQ2l+ddid2hYWvyRmtWP42a9WwJoUMMxhIdc7lgQzujwzem+VHDbIU",
+	"Bg0pYIqdrPRGiZ9pvGxWM2Yi2BKxIKfjk/H58BTLKNXRHarHY5KsaEROyC/8O/L1yej85Hh4gvd804e9",
+	"gTY9UNYnImaBItZ0CwUbExIhbhdWh6CKkOGo8ohsaJzIPmF0viLUlJKIBWgRWJ5itJdEiCsYVKuSlYc/",
+	"r0wLOs7F3hIWJeStEORnPdkKHeitEL/QaKujcA0wskKQNY22ZiISo4JQvEmDIGYSKzJFmhCq0XsQMYfc",
+	"Uo6YKSmC5UJhTJABAFEPBJCJSdKYQcUQVAmzoLCZakBXZkA7qaUPZVZZUbETRlVbqDbIdHyS1Vv5a2Sc",
+	"vg25u5TMGI0V+cJAoeAWkz10ve1T13k8Id/B3f0MxDNmVM/S2YzU+fxO0DF7HVUWkx65Fdq5IVavo6n5",
+	"almtxyVxqv4mJIm3trwsM5tEzK7SXD3ZTiZU8yfvXtH2a8QPmDpfUlfT1aKw/s2nb4FvdFHmBA4RSW5j",
+	"ES37cMbE7EZcswBk1oyFIlpCUb1Bb8cK/D3y9P2M7k68LdPNRsQJC35hAaeQd1a3viB56AYqMRWpPvqH",
+	"FCjbnd/WLF6yI/By/ru6nltB+8GrtfriFYxsh7XcdSSZhnDqrpYdFoGFIG9xWBXr9nfj43bWaCkc1/dS",
+	"jAbjM/CZ52HoTM2B/GeISQTZMzdjaDYECXArHfKcfOw9XXpcCJfYSoZAexiSycGQSlslDYD9umIZC7O/",
+	"klk2061GQ4vYLZOJOlMY+eXpf11dvn368/OXzy8vAQkNMxbApZtlH655xNfpGn71pF8CoER5yG+VAgiw",
+	"ExK1iQ1VJxW9ZjL3qd7fnr/tk9e/qv97+vbZD33y/fOfn799nksxLidoaiXve77U6VOFBfvh6dH49MxA",
+	"wt2uRMjIgoeMfP3mxTNyfno8/CY/DLmi6olvJyePv3/+n5t/PPnhu0v674/e/rj+7d9P/+MZS/+Tvble",
+	"n778ZfMfv/33345Xl+mLX7+dtB2l3AjJDWh/fqhPISPC5l6oQeZHRpOEzldrFiUXcFXd/u273gJaaShR",
+	"OhyBIB2eDE//+yg+GQ+CGfoIa0b2/C1dlseiCd0sm8lEy7TyGZ1fEyrJj4ujXxSb5Uf6rncyPjJJKI1D",
+	"ACjyN/YU8hGQJV89IJgzkpMiaCRznZ+XG0o+Z3kh4jUcPDxKzk56XjL+mUfX5UFMYxZ++64XsQ/Ju96U",
+	"3K5YpFuYKg12rXiQRUnMi0T9Lh0Oj+dWtP1/oOd+ezpUv4/PxGIhmfnzmF0Q9ysNq/azmFM/Ib1WDKYX",
+	"KmK3dvfyI6sTt3XffcOSePvURA394gmCiiaXUmRaWW4EI8933I14KxIa6rL/Uk1Dup6xWE1Sr7r1N9Il",
+	"j5b574yHDV/67bfflFbNogRrCr0kCG9gajqpLDAm6uAN6/Yblpt7+D4AjRRkNjd4Gggb2QeDGQ8FMH8n",
+	"ZDo+PydH5F0vQVLMj8RcdGA+370zlbPqn0TX1BIRwSVlkh1pgAb1t7HLzEAA7xOMOeQ2TSYN1AkoazFd",
+	"M4O3/xTizq+hULg4/9/gsBIkEAVBnNAYW65g7HSVabI6jO2m52MwMhsSi9RJ9bt9y4YigmrMZLqGupVr",
+	"vun1e0qQ9frqpIfbbKuBLMVfz6rf+3C0FEfljX2Kft7itF5F4dZF3thqW1rdXZqom14I8/1nyuJtbsKi",
+	"icCeylcLP+kaAaAENsdePFRLTzPAktD0jcJaCrUy1aoJI698fYb4sJ6RmnYXAVvwCGNXYrEg7IbFWxsy",
+	"AzZJJVMz6RvYFqkOTkyAzE1El0P45qJhanNTaSyj6PeegfPpqU7v9C026t9G/qKzqk/4Qiv6iqsAaUaE",
+	"AbO3aU+KOvv14LE9F4uVdqt+vl2JNaFkwzcs5BED4K8B+YltEtf016ckVYxK+VpZEcZps4mFWBQUilJy",
+	"KqwUyptsqf7rCGd9pKed0wnph59ZtFR8PT496/tUH3j2jU41LTP/9oJce2eRH2tjimr90PX3K4Y+Go5P",
+	"vGNHovv+5aVfdH3/8hKVNrPbeD/QJY22ZE6LR0UzZLtH3Lnl8nUyL7cZx8CJdob10/tPYA6/DMs1BsNN",
+	"4pKYqe80vSIv5uZXq0fjnX/nzGNpTBEyh9+w6UQDQGPRbWF70LPJE0mwnRJ0qlN/GjmpvWlTvDwdEMXX",
+	"JgyfoOpHk4JNoTRSbHqnWBwdpDyqUJDtSCtWxOS2lo6z7MH2B5RpfLPDqoHLfddl+4IzdiF8PCRt2yDC",
+	"PioNPlN0wEQtwaXnJ+P2svGQs5P4Vc2cNaN23AyewRuNN+NF7UvIjzHLwqsbovVdNPBdGkvfgfcbmEDY",
+	"SZLdcJEq836pbCFopmgpZqqsqgJFnIyrBocfq1i8M6+k/h7Kb4LyCJWMnBChFi5goCJINV8WWCIwKq9M",
+	"eBhqUxI08PUm2ZKQy9Y6RaAH0VGn+D7evkk9u/13JUNowoDRYpakcaQPSJmGiRON6ab5BPH2Kk6jrqN8",
+	"7rYSqecqEIxcuj1Fi8fETcXeuw1LGrwGnIXBL2i5+DUxKNwyUhpB5jKGlyy50FuMQp3QSETbtSJhbQ/l",
+	"xwwdJHxDxhZ2+hn/qvYAgiZTN8ZPfDT8QmjYEY9eDM3flFagp4C+YIOsp6badvuheVzXzf8BcRFbnCA0",
+	"lKIAOggDNlU/tjFDgB1F1eVYpMuVnpItetTxXpByIELwK1/yWPnx+/LkfwyKTrJajciv4PFgr3rdj99X",
+	"6HODwcA5NnhwQSLGAkmm1zwKpq0GXlhfHjSw6Y+LX0zefCEfW4fxleTg+RXUonhFJfg/cH0lqmAS4iLT",
+	"/z1t8jh67QGjjTUO+qWIWMXAj4cn1v+XDdk/2F0HqT7fbqSKh/zGSUaZwGi1GkyBHNX9V3smyp94FNSZ",
+	"GRXygmZLbI4VRawXVgWn6jwEQAIlyKfmj0dv///XzwtEktWv+0gZ8vfdGW5okrBY3fl/v9aP/quc3f8v",
+	"Wyv2LwfM/1+gBP/LjAbCXfavR7/To/8ZHp0fvf/3f4Hl/82/9XxLBhj4FTLXHLbTSWY586Bo6sgsFAQD",
+	"ImsEgiuZNK4V8xUaOWjMLIXAjo+RqLBlnDbInSSwfa69AAYIf48HNTEpRlxiEovWkS+sksSVbRaGuZGf",
+	"Dv0jBh99Uf3ULq3hcDhsdHH9zGUFTz4FfVL74ZShIcKQBRMfaH8/K5CVfeL2iehjUo0lezWCAnd7+zh7",
+	"OB36Pu+Ty3/hUXUk5zfKE5JuSCLImEjtwnGckH3sIn46PJ5gGstWpLHSbQj4RiVS5CzlYUAEyN9136oP",
+	"Jj6u8YIHZIjJZ3pV+hla9S0tKMvDSu8Rtqn/hUdHb7r5Pv0h0l+Ez/E5TSPdwH86wZ4LiFMrye0Ke+vb",
+	"/v4DMhXxZkUjc+c1YxtFTPn9ty+s4EmITfs1VfdRw6nub/j5DjzrArzXnlKW3B0HcH5ahTJ4Dz3bd+z7",
+	"9HoFkTpPxOuab8pyx0tdhT3A2J9/F4aNlPQ6pNEPgKrss3ymFnV5ikek+nsCKRJb1LhuV1z7mFERVsII",
+	"tS6bp/n1yWiMSvktl6wQJUcoZyzY8c0ug32ucrkqG6hp1X2op7U0NKcJDcUS9mHbQePJ/CF7ppvXCJRT",
+	"p/hoy1StOib83CJB/cflq5dEA+1gtsLZ+XD0jY558Nin1lU0u/fukIbwqZjdyfDc685/g6LpBTRpLR1v",
+	"oRq9qddE94/rFaDEApS6zgHy9fT1m1dvnz97+/z7q+cv//7jm1cvf3n+8u3l9BtrH+B5CXPniI1PjyTb",
+	"0Jiql6lzrE+mkYjYFM4V678REbsgJ8NzMvUCs08zCh+Q31xlIQpMR01Fy19JpeGv+u6wpc1eBaBRFhQI",
+	"Tpe+1J0sejWPYDlrgxNNhObgVNZyiNEaisZeobVtiUOsJrtnBilAn7Uau0fj8eDceSahk872OfqEco+m",
+	"8zOjN8z1O/FIkdGc9UkaiduoQCs17poYv9DRX2O0ldYKs7W+8qkTw9Yqsh0UPJNTmBv1ZTNa//5nuR6V",
+	"0UEbsC7SrNXZqre8a/w6j+1RT6/KpNJae6VSk0c68c0iU/33znxYeO1NAfsNYjn2YJxqJ7oV5xiURrQ0",
+	"DtUgPJEkocs+5jqwtWThDSjt2vbUEVt9RneIVhh8927hFD25ymDKbhPU8ZKdJmnhFDpHZJpne2kLDltE",
+	"vMALMCE/pTMWRyxhEkGXiKlaJHIbJfQDep3zCemIztQnmzCVZOqchlM4Mqe86EcslD/qfoVKIH7N0m8q",
+	"VsOWT3bUTi555HOhFxxMqGphkhrsbcKLgWybmV7IsPeNFb7pFSkBTdiRernXvXOZ0CWr0AyBOCF3qU+k",
+	"sjHA8qXzax2jVY86ab7YI3OdYhbwnMXRRabYKPWnbfwFXlwZemshUrCavPW5Y+jyAkOEE5LPswwZDSQm",
+	"nzGiflT6nNzRi+MeUcUzqvmQwrpRpwW/J1NC3ZKFv/TcdnGrO/Ul9f5fGNVLeKgyeQNrDjK/fzltozK2",
+	"Bf+pH8GvUYKQkvXpb5ieWc1tj1tyWwqf68xtAOUrNyKSiJ37HQ0cyM257lI5+dhzywg2WBKBJQSTj2bA",
+	"BiuBB2hL6CKHj71/wz4g/+uRA0lqnnmUfdFUWqhBZdPwPYxX5aPsiU99b3a0bikus9yTCzJFlNgpGEdS",
+	"p9HpKQ16mJSO2KS7rUBFo6uGZXjmPPVGP2Snh6g/Zky173n+gTuFmp/6Ogzb+nkIHxdBgj/1Tav9psd/",
+	"jH6VzHksa7zR9GSpsQg2UMwh/Da9ww9xvBd6mppBTKE0icEyExoqFXU7IFNcn+kk0yjQbZRKRngyIFO7",
+	"EtMJVH46iWOexh9Z71mdPKFO5lBIRqRYMygLHpBpfm/Vi6NcAJyIW3Wso7E1INPCesJI4Jo6SvCiW2yM",
+	"yelYVDMgU8T0dp9OboWjv0s96LVJWIX0U3wKvRxG8sNyxQjMBYPQ/85auZqnYYaDKieFLv3U7X3RsZY5",
+	"9oCZn9M43L5hc8Y3uzI0U6+4irN31DOg88H9UmBuHDopzdIRRRmnUwhQM482KRYgq6v6iiUfjCnwSCaM",
+	"BiRkUup69VMiTbnCUmBATH/TfiVmcxEHbjU6UgqqjlMohTiCWghQep3qLedS1VLoux85BRWfdBrIjAcB",
+	"VpzusI0L9/l6GWju3PuJZGu/y5Xf6pTC7MhZmmRBmQ2L1xw1wwF5CoEx/ZYlSxxG0flZkCkNJxoKApt5",
+	"a5ppZrILYpcJMMmPUcLiiIY7rizXj7c88c3X9rq6l5aub9XCQt0oWbGYIQXPKQhiaTLjQ7EkaRRoM84q",
+	"CgEsR64j+o5rUmha3rQm3ibseyM70z01E89KDDjWq6YeF7fC2+QclqfYVnzHFfL0Bm9apaqG5ntaKFOE",
+	"aZlPV8Fquww+fqEoaC0ClrUhJ5HA5/Tt6sSFwGxB9tlC0DqphzflWi/vuL5Zi+WmZS32eN4X3dkmzTKd",
+	"r5x0aHNoCUzdA6ICwLodZyrNs7WzzEHi7Y21bBaOU8MiIozaBmS2tckh5Ovp87d0OYWMKDi60ziG9J2I",
+	"fdM3/rEs6uh9mdVyCqRlqlXrKAvu+eQC9+y43BlITtOSFxGC9rbqgLzjA9oBWiqg1txhmnn4mBbT9aHl",
+	"7GfWJRwaL+oMmYPWXISo6RMp0A+NrhgboBPrDY2ZDulNn/769oert69+ev5Sey2fvfn1+yv3V3Az5DW8",
+	"izyyDdY/OIqNsYRuRXw9IK+0azFrXIkMUZoej5RRDv1yyNeK7mWfzDBL65v9KZU5XIjd6CQtvKKWRHwo",
+	"PJ/6PdMovfnxMvDHXsjrpcDd62u1EMSOKb3Fw58FqE/l1/633347KhYJ121Asab4UwFTZ8dNKHacb1pI",
+	"f9v9T30PEE+LLS0CAu1NzmE9vz4NQkEDFpAtS+xxoZvmG30F1Tg0lxOoNVFmomGtuYjMmYOVEfKi2Ftf",
+	"ywTsr69M/vyyousCb1/TrRqF+o96akVvGJkxJYGc5/VztqW8KaWCYa/gg7nqzIjdqv9MfRlm0wuQYCtM",
+	"udeQMBA8DnRaAuUJRBTNcqxYuNmnqCiDw+wsMrywL82UVg1Ps/ejFdwoalgory0QeLa8Cb1mA+fDqOTm",
+	"mwT5O9iV/OXFgTgROKfrUJ9QHSgZn56Rn/h3UE9ayF71NyYqtaV7CoVtSnNzW5DWNtwrYjpk5YBKWFL7",
+	"wgF5ip2wRASHH932SZSGIfYEVjMipsOpGnm+eV2xffhHb6qWeh0KJwx1l5bTgz//0RNxbXyP7W7uPJ27",
+	"1WZXOO3G3S/djAbDwfBo1OZjmBNytdA5VLYNYh01/x2eecMWLGbRnKnXrOmHH/HR43HlV3WjQx9pfKe0",
+	"DCcK0qELowuX33ICr8wj+aFnwTfzQ2Ho/d6HIxEHitJHn/pOYmFu+TEf0VNmVRevdHJWj+Q13xyJDc7/",
+	"yPa3w7W0Izj+lHVN8payFwrOAelLKr1zxSLdOK6qrl1TPQGaVRyPUdqGMvXucxgX+1o6m/m+mkwkhE47",
+	"UYntPFFcqufgubMmpVvwAQmlbejJ4AosSl09c3MtUEwhSLlwjNE+bpIGyND6OQYk1OfTpJjgZ2muvCP6",
+	"8ycYdkzDRPoipIhiAGVudg9az9/yk96amlVAqq3KyteLgOrMBbFt0nA5IpHtk77gJEfqWtJ8MtZxvxFo",
+	"qcDUt4iNkxcmJbFZNb3TIkE7eV+GBLN96Odyk+2XfZSfkVg3ujddVoorjQiKfYIYiIqwMOhVSN43rVkq",
+	"yepY91L5WJtXUPm4YgpsVlIaoPGil8ucnHKUXDVKH/Oe+iRX6gSKe64Uq6oSq3KUo+Ku6vosSInQK+zd",
+	"tKoUjafGH4dtFTI9RvatnoJG/UYXSZWVFgeoohIMRLEQ/2fK+qj+AwpEKG5ZjHAgBAoickEtrGUhizD9",
+	"QFgUgOCWXYE1aqnFDDzyZoqMSCLI2bHi75jOMR1HJ8vY5BseNOWx1NKbCx760Zdn5ccR9aV2xIwGr6Jw",
+	"61evXAo6NZ067YdL6AVRKbqYRwm4MN1eIamchPwGPJUVyWL3MYnHuXajNnBehXTgTmcONoUTXO8D5VvU",
+	"Gn3dYBQhdgnWTqhr6kGsRAoMkoMva7mgILtjH4JmXYsbYLFzEo7pibo8PCaQ5h8t+DK1jruvp/nqAF9W",
+	"W+1hzD7MwzRgjYfrc3NfC/VKL4P9zrmVziX5cDQajY+JTGeBWFMOaIbG0iuwX8TUEujTa2fOU2fr9VC6",
+	"tlF+TC9EjEV2SvPUaQeQBpv/5M1ocDwajP/9eigR27RZJzUjUNIna39bt+Y/m0atzsGunt1ql0bZhNc4",
+	"NFlKK1RuzLYk5pJHS7KJuYh5sr3QNU+KhG44u/3WFv/npvk7dhNhac/tTV9SQypYN1NLOqrjQ7cLfXt7",
+	"ytbVNajASn5EIrAdZ3cjgeNivmR9iZpLAWC1qd25AodFrbuk6veWSqHPyi0IHBiCYjx9yAO9ZHCJSgbq",
+	"pKILwMbNYDI/8uDTI0c1cDwxxmGhVASuCImv6ZINErrElvkVJKMH2Z1mRk/MmjaLstf6toKE8rRP95Qy",
+	"4PEIj6l/bTV0SnzTxVAzP2WuqDp6PUObCTTHdjRR93FTXlTz7RKNPDVYUHYYkOwPai13V4RHWb94d2ms",
+	"0uDAxIJvu6A4fCyXLTmd3p2KLGhYcleiOa+1At8UEHYRURrOn1KpTcm6q6BvnzQAk9gpZm+/k1ndTYPE",
+	"U8zhwsx/Nn1Tke7N+gqYf+ezNp2lUZIejU8Gw5NuR23JsQOmUk717xew9vJwS7ZVuk845A6pwh5mwsiv",
+	"q/ZzJnlmCuT2qcaYy9o1dXBcd7b3JsrWwdENyBub9YK9QIG9+TJSFh1EmRFJynGOoMIMfD+j8+uD9djJ",
+	"eqx3mt+fNVn87l2syy80kAdvIVbs7R/OYuwgfJ5rkEbdpcq1VNz1N28HLTTkMpkQHkACbKaSckkCLiE8",
+	"pYSBbnqFQDI6rbmoVTjWxO9WOVU6RHEn8gKqwgop6dyl6E197KmrPnf371Vcz86VSg3krt+u09N6k96a",
+	"bn7Hd7+n0bb3F/catJb5BS/C3YPtporVruNJgYUSRteF0Ho9UVW6Lbq6F1qeA+VQ1578CLX0/dn9ChWj",
+	"uZufAV/VwX5vuSdlUiga6lWU22jAY/i/TNP4e96HwQM4qH9g4VpXPWH2cQcS/uIeAsA17EKO9+02sAPa",
+	"1XdwB8u/07bdk4nfkgXu2eRvSw17dgHsrpt/FpdA+3O03kVQ9gnU2OSvDTrq/Zrk0MoN//zLGeWt9/Vg",
+	"pB+M9D+5kd6a9A5G+8Fo/0MZ7YDaM2O2CE6HmIzOvhd5/Ic16RtzqQ8m/sHEf1gmfhi+WoA1V7clvyi1",
+	"1oTmP70/mOb7MM2bTpi2pvoFlrEYFG4ahlmV0MGMP5jxD8OMrzLML3Wn824p60uvIv92xcivksVHT5eg",
+	"1SYAzII12fnJKUv3SGgYjUc3w8Hpk0FtlOHxp37R+N5LwHr8yeniWpoQTH6iu7zFYs6k1PWZCdmyBNsO",
+	"gNicKUmJZTGG0wBqJm/FN9lKpzCaNEoauQS37RneWxAGd0xinphCeabIEm0bhPWKGcJko9U4lQlN2JTI",
+	"lbiVLpLOCgpi5owj5hJb29K/PadF16uLBZuzdRwXnr3xn5JvjQS9FXEgCXT811heTrewSCDK1Fey73TP",
+	"JwseY3e4VnLwBeVhGrO61KXR+G6lHSNAsNukSXvpDKenlhl1I8NXJ4opwiuNnFVezu9YcssUQd4KLSrg",
+	"5ER8dirJgsbQ/UQSKJi+IMOJ4b0c8ZxlOaUR4D8XjwUg4NaT/JnLNnNU+rVkLKpmNJ4gtWDjFpPoN8HI",
+	"6/2R/xlU7Ff2Jr8VsUyM20K3VftaQ8mxoE8CpjgUnKQGawJKd2ZsxaOgT3T5ep8sKA9Z8E2fSB7aBEYt",
+	"AJQ4AfaPGTPfErcRMUSBfWkwBO0+h7/gghXODPhaUwYGzNtDalpaoejCV5EZkzxghBK4hvyLaFAr9TtP",
+	"XExCuJoBkAno/rjFZv5rusVSf/vihYiL6eK4SGozcSK1Rt8d08RHJx1d94ZgnNOwr495DyPbU8pwlpUj",
+	"VnTWxAIu0/WaIozx3XUOR9/QVAaCJOO1ZrpqrYt024OzOx/mp3c4xdTRsNBHSGs705457/v+sk84wlBm",
+	"IEMgLQ/IU7JmUtIl8PoawXtpRI6HQ8d7pQR51mJLyYggCLUPGuLPoVjqY3QhoDkIxwM1ZIuECGxfklMJ",
+	"73j4PUjpfeJK7y7i73jf4u8LCrAnXvlVJbHSBonzKxbJ3nv4UccZATYWMFgOQchDEPIQhDwEIQ9ByEMQ",
+	"8hCE/GsEIQ9Bx0PQ8ZBXfMgrPuQVHwKSh4Bkh4Ckp/K/s8XudvTVJjtAMLttVp5mSJMZmC8GqNaMRtJt",
+	"yfeV1G1iWkBSFgwK6yLIvy7/XFXX4bs6H0+q0C67DlI/6m9NeNdRnuaxNL3B11yLcw09Z0DGoJudpRYA",
+	"Fe0WcB1XaMMde0TXKrEOAGi7xdcPlNRYgxi6D1jKAqhofmDZma27MpsIp4hyver6tiuiO3zoPYgN3Bz8",
+	"k/3Alt7Rq3hW4VVECnzfTijhGXw3yaQEErywtWjSYLki1p2q7ySpuoPnthEtXYF06wSB7r1Y0JHbs/Nd",
+	"uHQHmN567voMkL0NRF5L2julABmgI4/0ELeIrA4R0YLnbjSuU9KOH1Q2zvjOAbyT3elR81V7NVV3Lm7O",
+	"Wzj1h4azsK/dWifMa4dTS0kG/L1MEK4zMmCbUGwLh/mEULAV37CQUQlwp5T8lMpErPn/WKxbFimL/Pfe",
+	"ioXrXr93ra8zNaxsifXVynMy5+mwg/9Vau14v1xgOx8qk9RqpAW2OKnnC0WJxjfrc12TlfkaUvua8Jw/",
+	"t+jsqOfAXSmWxpxGHdJs7Mr/HZ+sI9rafAYAEjLL4wykllbNR7sd5L+pQ9ltEyZJnEa6j6N5dXXIjgcV",
+	"SWUYWB8Nh30ioZXBhdtsHPPtSofuVH33UdaCnEdBCfj/95IPtlvY1rHpXWLPKHdYi+eXVxbq9I/6SGE7",
+	"faOWPl0Gso/WDr6Qf9HG62t7QPer5IHh0NmWOO8u+GUCdoNn5SYWQW9y/OTJpxqHy5Mq/cX2ya+NemqN",
+	"U12pFmNm2HCoO70a+jplz2lnz6HDahbchh4sYWjbmBYsqxggzSFPtL2mcGY9mkHbQWtjBJJQeVI57rxc",
+	"rqWPx0Wh5GvLbzamxAdV4svZjmyOBULs5ySKT859rwO3r0XI51tvhgvk60J+aobVrQQNdMrErpEQB+zD",
+	"UaIb7ppcPS7zEVqaa2Cuj2l8SM0p3qxolD+l7cV25/T3OkGiO8B6c5KQ48sanx63BEM3k8zQycu+ahcH",
+	"Lw+D18scxdjmJvu7pwM3+eWqA0EvrVdB9CVevew3nqyImg2Zmk9PMdfF/Fl2GZc9xm1Wr6t/ohLL3Ufp",
+	"zwGe92+xSDd7097erpwDHgyOFd1smLK4Rc6b0foAVduAQMK7RmCe65wcnG/5hPlua9N2JhaS/yh7kYPJ",
+	"L3Og/BLZHlzAuZ0Hc6ny1IEMQxEvRZIwj2vxtcnnTty1XLKEnAxPciUGF+jju2ZsI7UcViQWChrIlhDi",
+	"dyQwRxDrPfISWn4DOqavBoHvqPptJUKmk7D7NjkSF8HYS7NQYBqYpbq6gGJdWsA/pIgGb+jtL5ir2USv",
+	"uoNHt+IAbIPR1GZFnx0+z6vcjcGwbQn84TeSwq0TJNR0qbPffRho+yK2kuWClJCtbrYYXqL7o+QF1aX4",
+	"uNkHJkuo3yUZ5q7p8PeQG1Qfgf1uW3OIeuOu+YjrPiCcjz0Rz5xdeHMU6x6An3U3/OG/5x82IeURC9r5",
+	"1+tVvBZm5ViXBXlav0it4PqqBTwHa7NjBLIm2kpRuxDgEa4XeQXRAvPRTW/0V9/XLTV+oeNSI8tfiYVf",
+	"bdLmS8AiHULCMN2KL1fdi+BggJeoFdd6h/o9S20eSye2KWpYuvD1mxfPyNn5cFTI23yEI34UM+hYCQ7d",
+	"xhoCyoOr2bbLTHzRAv9iYgoLLqSuM7+F6RjL1Q2M6oidWOhEbxEVjrTjchChTjuo6wJnVtuMPluHvksh",
+	"ldQXUZNK3OVQg0ZwmEyk0+bNQcalXivUZRO3BzncKlkitdfVawR8ziLKgqhrUGr20dNkl84l1eqbX3vu",
+	"2aHaBfFt/wunKKlLAFUXMxGoL9MOVxM2VUuRsA8gtNMoidXPwQVUJkMJkYSr5b3fQ1JObRFml2Opa31M",
+	"1ekFVv2UB9O+I/DytVr5dhN2ZbkpaKYRRMt02H+386/bdB4rNUOLndyKQSpCulnGNLDVlQvoFodhIr2i",
+	"j1r6kTUZlhbtJyhstUorFiTQdcH34cSnHkHVoNzKhK0f2TVpMYqTXE/Q7N2/4hxfNFZ5jWuz6xQn2NbR",
+	"WNFFJZkxJQygD7PiC8wgcDx5uqK3bZKP4x6X7IYpAZOfDItj0a1dn32PXZ2MIPqZCuw0hqjoAfGCszDQ",
+	"NmhHC33hbwRY5Bb1AbVoyxKEQVXaQ9Mh212tx/yaDoON2G1+rDY0cL+DHddpZv9x+eol0VcJj0xNl5JY",
+	"Bb3M51hvT1xmAJX0Ypp/dyOYgCWUh3nKd9r3WB+cY0u/6y1juojou14Ti/uy0qax4pLkai6iRcjnie4b",
+	"bxSdr+ROfRe7Jxb624FWjA4czNrdklfJlGQy3WPpkvIIG+9bgtB6jUngMB1sUcMDT0TuBqB19KFBlpV2",
+	"fyB2iRLmASRBg2uNFzyLbbzrHdizHcVnVkhG/LqRMPSbN4J6geEp7EFPJaHkdiXCgux55EmUfzR8xIOd",
+	"OKVviNvLMiFjuyUN0TC8wiriK8mjOavBp4G0cNxZ6fiP0STvE76AkCLsP0T3nPL+PuCJiBjq0PtYCgAf",
+	"1TWKNJXAoiG/ZtopSIMgZlK7q7Utwecs61mv+PqWy3vErDktRNjbpVDkERUaTOSHk1o1unNqlWKzRCQ0",
+	"bJt6A58reHOasm484V0Ts4RPOwlSduv8HJN+cDoNdzlj9ox1dRdQJFOmvaOZXFhM3WGsHYq4s4DPo6Qz",
+	"dsh9IIf5Cth3bni867ac3B0DY/d2q/vpH9ew3bKze7KTK6ZEWJ88lba5WdZ4NsL0w/dsw6KARfPtHT3Y",
+	"SUzZgl837Z6J7LfKs3uLeQbVAi7TFqrm9/zGWz3/NNJ+GSoxmCtZFIC/jbzQmBgZOFpC0IWZAWGUPTM8",
+	"uhHhDQteWYM9f90mYfiM8y4ZHSOvYPNY9K3feOxWwBYwXDKnQbesE39CBIz7fV3h52dwq5zCNxIa0IR2",
+	"Kot2wmFZvozrI+MYCOoNF7PZcPZ4fjwbLs4Wp+NeXS7cWUv/SuvFPyl4OfKEr4baJ+DvgCyyGEBfnhoH",
+	"WgSK5jXbAGegs0UplLrHND7HlUqvnXB5/bLRj6LODqVYyoSuN+XRvUzDEBUfSahuKUu+2+oQsJhfF/Iz",
+	"+rpDLZdkxkLObjRZUElCES3B+DCcntBrBjgsNI6LvbF9inHrssYaxirJ4pyQ6Hu8SFVy7KXLoF0smCgS",
+	"Caq/TWL3qXOrX2/ocDgVOS7DZbH5fXVvKmQD7qdEYVfNAT2Yc8Y3SXMFNN7WWMNlm9HS3KoXlylb+kbC",
+	"+AyKR0aEd9Q6Xuvj6lkmR3fRj3ekRygvNpoei26unEquFuk0Obi8+84Ub86IPgHu0loc92Kp4WV5JaJp",
+	"ptfY0g5IocUVKBZMtgd/zauSDe2rs/EUUjyMErlTnO9xvibvcxThdWlSr7EoiiBPuwsWwLvSCpDHomsz",
+	"hTHoCvOYJVcxpilnz9c+CEoGJge0oIxyGoE6EhIaL1lyVaF6thn+8V0NivNctktdlqIn1YGusxx9KkF3",
+	"ipgE7DA1qMAXjvzYy6VqTMb9XspRowxFrMY/Xjw5PaUVgEkuaEttRfQrtwCa5TFhVyJ0YU7kJF+V28c0",
+	"V+exr+QFUXIIMzTILdcubTN5ccNiU8fTWlp4ykcrUztPa8ugfYUKnvCLzVX3Sf6cTCrIUz0wtwv8jeHl",
+	"HPt5SDrHXvk9az7aS6fkZzjiyyfzHY96gwnTjcGyfACNQqn1frlh8z6Z6pXT8KBTLUOng161h8dvd9am",
+	"GrvD/wxLb1fqriue4b98VrXK79vLcjYbztLdD8JTnTdaqIXn7LbJFJUpyslO+3SZ2uVunegIlAhjdD7a",
+	"LAGcrfwcBOgQzh1p8LKB571DvktJ4JxfpXEhtr1Kko2cPHokE7ag0SYWAY0GS56s0tmAt/IVlYIA5jtZ",
+	"mVzlCqTWE9jFXN9wWxiUTSSe0fmApslKxKa2/PqJHPDKxCzUBntPX/+Ib6uIh9fGsXD8P6HnrsH9qNgc",
+	"sP8atqlC1+t1caK4vsR8tZpdvKo9Keoc3fam7MK9hLO919lbu4zpgkb0iAZrHjWStg7gd7NOTzIN8Zp5",
+	"/IDP15tkO9Ea4GBL1/kq7LtsifNZZ/S+PfkxYFGi3ZQdcisx0TjSZTHU5iBAmkUiyYbFujmM9KRQzhMR",
+	"e3PoTa6WtBm5oVgi/G8B/aCXiGsWTeacfH06Gy2G83PKxsHx4ycnZ980UUMtGPZTMlcjXfA5TTRCMRC4",
+	"jVxH4dat86NO06KFiC8IC6XueZPPoN3ZoM7Kdn2jha4SuBil8ZWHd9+pPmeIiA1EVRVnd1CSryNxK6Fp",
+	"xhSmMCVfr2lEl9AhZOpsxLSP6B5wl/VAa4BlEMcTbC7E56DsTPu5P482irJEKp3fb2MO7839nd3oobbG",
+	"iOyHDY+ZrGuiBL58JbHUdJz5EZmIDbjGb0V8netEYfuH4OtLTvPH4DQfvR0OJ/C/7mkkT6pyx3BPsL63",
+	"mCZW5Lo95YmtqUdSvs6kiXWPIQVNyFTR9hTo4UUOhr6vjBIaTDVCPWMonTYhjfpkirufXeuTKRwFUyQx",
+	"OSA/RmQtAgZ5LIjGj7EY/UENwNsnM4bZQcJUC+aHAY4+SPHDVDWogRMLJ9FkLaIlYg7IhCtmxijJikHB",
+	"rZmFIv+ZuCl2iFGDwdCFEv8wq93ROtR8PY6MRWHF7YrAqKbzOA0K7KJ+qpXCQ+dQriG6cj71nO8JQ9BY",
+	"K3UK2Fs1lDdoMlQfvXic5eSeNTTyyQxrWHJYZe9Z7NTCdtOL0EJvb2k4Cc8NlSQ7emWhxsh3AABzpBGP",
+	"ZELVmaRkv/F8K05aM4Iz1AAb4MfrE9fJ0ydFH4+6d0OTlUkNtQ9rWwF1FIv8lCXXXhjtxSm77BOqc6BN",
+	"uyutIqmXYnWIJAlbb5RZZHQD7ev7Gvx2U9yOKfR4mmll4JuWlcK1eRZmWftmxyvJaDeAthbon2q9ylnK",
+	"OquYSTVcop/uE8kSnUDr4D/mAFSM09MceYRHmByISbj3gyH6BII+unmZLsQrxWugodl2OiH2TjUVtfnm",
+	"GqGhiFh2ApRgMMgaRHkkiPasyIrs0Az7BF5cAj3BX1vDeHSsdB7uGLU5zveLatMlqqEXU8ca3DuV2FZj",
+	"rLYh8YQu907eNX6Wbjt6nvfledtymYmAF8lT36PLSA28RKlwpZRh05QPU5O8zXVif9ZPEPOLQI6rKzgY",
+	"u4i3zkORSL5IV0Q72HwXGxgfNfxuDbAVlaaWirAPdJ6ArsjRzl2IFMxmUDW3fSKiOeuTNAqZdBblSkkf",
+	"tRTJRdZucWKWQW8XTy7cBoyTTOW0R6OxrCP2Qfck5GhfiBsWBym70E0bWz9rn8NNgyHhMti8H70KOmuM",
+	"Jrk1uDC1ZObJICcygQhMYjlm62N5gxCQYdS14+NpXQV8FoyKrZMbCcB70kqZsgC0RJ9pjsYqFJeoowEN",
+	"PydfSq7ErbZm1JbXQQDunK57st8WVa3x48+L8Bbuh3khtkncykj4t0XeYAlpdvGdlozvPVvIvsLcVgZw",
+	"fcaoCMOjjlnfbhlnfd+D9n0OntzNHDIB1vb2B7xIb2uD8yvxMxf6H9ULJiAxdMn29KnroZ+Q7xiNWTy1",
+	"WhePCCVBvCVxWqhcXcTyajAY7OHwhcyAPbZwaN+yYei1GbRLuGCQcgy4Z2ua7WKuZNaRHblZ+cThz5+z",
+	"z1HMlvgQS9WmlbseeYa39dXXXa6o0oMkSxIeLRHrEaAncz5eREpA12XIlMXv8WuHHoMXAShcoMN9o0UV",
+	"q8BqYenwIF5jGoVOKYYT6oaz22/NjXeBg21s+9SxGnj4hU6w0UnnXoZu1SGNGdEPKc0pZksaB6EtGGQ8",
+	"tqWt8oLoYrpIaBwWtCH08+AMXDvNZEWSmR5cI3V1q6Ub1x3Pr2MRpDBXJTCfp4rIfd1bOhcj24ZxwN0X",
+	"usGyD0nNwo20OFTv2Das7vSxPVt3BWAEmWOadpQF3qUROoU2WAVZ53b5KrtotFukPl1t2D5VEsb82iZa",
+	"FfqUtemt9dZFaZflkty+gVZCYD0eaZ141zZcMOLqdKkiBrAGuPE0Bof2t9ojj8A0FxkSFdZm3PIoT6pj",
+	"6PyWbwVX6AVXj51+n82/mvt+vQVRtM+mX3fFoLvHXmAden8d76/3V10ettEmfJ4RxRKGZSakqBxZRQST",
+	"P43CNHUqJjUIPA+mA/Kcg9uJQ+RxSsOwELJxHvtWCd8+Kljfggx2RP/J8PxsP6G+L6Ij+/NY84qwFRB+",
+	"cZc7dQpE4h4Zbrbqzhp1TrDdsYEQwp+haoGlBxBxtkqfsZKcruM5VYNlmsYu3YLurT/ZZ24ypu7VkHro",
+	"KtWL9JC7iH2upmAPtmVXM3fto0cX2I6aw3L9uoo8pltzQd0PArbcD889pA5dBd5o34n90KKrM1HDGdOR",
+	"mHd1hEyAwOGLA/LGZss4FK1L9rP2HjSDdZrTiMwYBgxmFEHL9+FWaU9ep1V9ajo6Pu7U/3qPHo7de77+",
+	"4T0e7Td9Px6Q1uLjD+UR6dJIfb8eEgtue79uktZtqYtuk6oJtm+ucIc+6H2L6mZZzulHlMGa5XrkaQTo",
+	"le0ZW0R8RjdH9UrmiyV7xx0X8A/iM9qpa/tfyZHUsov8/r1Jf/AW8sdfpoX8H9St1MlceRBt8v3+JCsZ",
+	"KjV0GxPoqKObkzDfPbLlycCh/3ks0uWK0Gjr9EH/i/h0/tIekXpC3MX9cVdq/Mt5Q/5k7gg/RUHo8LP5",
+	"HtYsXmoQkIP34eB9OHgf7tv70PqrD9UbUSuWil9rOmbqV6PqGGl8yjkoGu/9/OfAp0/1QC5ruvkdx/ee",
+	"Rts/mT+n/mMH/87Bv7O7f6didF/S31MvCA7+n4P/5+D/qbGDDnEDc670eykfWGRx9fYOaoQL32nW12gR",
+	"d3BaKDmNmRvZimQluhGTRCZ0q9cijaAhJCA18Oi+vRH78kDcJQfjzh6LB6KdGor5FSTGZ3NNaB9EIohi",
+	"BkB5PzgoDg6Kg4Pi4KA4pEsc0iUO5vRf0Jw+mM8H8/lgPjeZz1zuBmC1F2CgeqQaSeZpHKtjB6BRbqkk",
+	"Cx7LxBGo94NFc1yNRVMJB2MRXGwnqUjcfkGEGNDfJgYQxwF0MS8q4pPqefW6dDrTeC7VsC2/sHjJXI9C",
+	"J1z8TAMpKBxadwCMNiZLiEntXCKtPSL/24OWn03sAYY3CstD8RLiuoZhIYXkq8/mWfKtY67TV7HiJ0Md",
+	"DNiCR7CQHqt8P02/vgDuwdn9tAqrM+wymGWjX9hFLsDwMro+kjQKZuLD/bYa+8Llx6dfqD728d06pe1Y",
+	"5mr5bae6JT9L3ntVUp7B745447wwg70Zn56Rn/h3AFwUhgWZ6AG9aa3uHz8Qp1qFtClICzRrJgTuLEJm",
+	"YndtEW9WNOr11UiK8Jl4R7N27AXTfEiS7DPgKt2FqMYP0YY8fSC2zuOWBZxWGO6SR1klC+89S7KdNGyM",
+	"Fh2k40E6lqVjJ49+s7TcnQoP0vOLSs9qWfkGW2d2bp7vA9+glSZecwVMVxm/U0S6Ssh/pnjzQfE9iPaH",
+	"KtoPovyPKspfbRg2cuooDF9FjAjzLIrvGaq5U2TzaZ9McdrqX6AC6wgMMsgUGu6Q6TWPoG0UD8xlLROx",
+	"yw0+ePEumsZMJiLWz0kyNRttWqHCi2yMB6LQImJWxF7AEyxOptjaKRFCP7iJ2QLQit+uGHYJkNAOiojo",
+	"XZSFnAx2unqpWNhOrFc8wPZWOgCl/k2hU5F6N0ZVp0TSrcRQ8OBd9FAQbCFvgIahuL2C+j+f29XG1bJ0",
+	"K2ytYZD3dYyCRoTFsbingUL7OCrnNGAtmwHu0D8t28+75FtlGXMjHRq/YxHpk1xKYjUgkxOWHJ8e7wFQ",
+	"e9y6zX/70+T0Hio8R3CmazbvFlRCUQWsirJKdxvRL+sTKsnrV5dv4Y7Xv75FmcWLnc2zA1KfXuagbQqI",
+	"FIMgu1Vy79JEBkL8oJxeYeu/OL8L0PDLzSwbP9kDSSlaXoh4fj9cPDr39mEuAv3vm1GOnb6yRk2c2ybR",
+	"5bSiQu9WJ8+il2XDXOnO6+ZvCAdssWGys0v2M/fSomh8H3a9ZMkVvnTSFLlNuBpFL2A3vXtnpDFOdluF",
+	"5i512rkkPJIJo4HbTXBAXggD7nnVJ2lk/wn6y5VOZ1NSRE3fkoLpSgIZ7lObpTgtVvbD4Wsz37PelPiZ",
+	"AaGB2CQTguuI2dA6FxENTTdv2snGkyuwS6NEZC+/cA73ryT2KZI+Nfl3m/vZ8jwc7+EwPB5W9ktEtVKv",
+	"nKM1aY60ze8y2y3HSu71e2Gmx27aa+kcL9hn+5ZRkM29NxgESMkWm5zAwxCiMXUMCq8JV2pRphR4jFey",
+	"WLGwZhNXNOb4Q70v8tzkchW0v96E2+zPmIU8+mfKpXsLvsQVvPbNuU7a+FNeKNs78z+bHzMRnd2Y/ZbJ",
+	"O/WIYtQ84RUn3M1NMGqX3exTfgpDzRxZIDJiljXLw+6vbp6rziqZh4zGmBZfTJbMcjmQtmk7S36vIv3c",
+	"5EV3Wxh4ZKJMmjcvnpHHx+dnuUBO777HfQpZu8ooLUs5ZJ0JJKuGN+BQSbLcfOPakHRtcqgHZCpSZYJe",
+	"M7bBreqTKRQ+yCnRPJlLup6xhcDmubYx+IVtSIdYRjqZmUKbtJDPkz45GZ4bC/vK/Do15xu264QSLuNW",
+	"1HJDjU0tKIwnzxjm0n0IYzhHrK5V1hmdfN57EMbQ+YkllEe+DS4IrwnsnLNBfbsZNCLiNron78D4pNab",
+	"pikH8j1cm4mApsKzpvIDYmgWUv5dQnXvavTANQDydZxcIcPZQwI30MKcxfI+KGBUm+18p+zmC7JOZQLq",
+	"4czXET+X3BywG53bTHhEvmbpN/fRduDcau+l7F6erIgynpTsQG7U/rxFplDb5q5gp0elcwslldMANj/f",
+	"Ut7+PeznY1tyucNRYxn9xmZ1ViS2ElfTmYBeb00DbJ6sjXlyS6NENiXC3rtRNXpcLkX1KiGZqVOykVrX",
+	"yuwNZGtcAv0WG2880TrP3zCZhknXts+VzcNepusZi3Pt6nWCuWlmmojc3o7GdRGIseMfq/2avUl9LhHp",
+	"fFXIrK//znFmFXTQbq0iW15zpwLWnYF3K24jFjTmYHv3QbNMu/qj+sb+vsoi4GVJGJ2vLHeK20iXWtFI",
+	"RNu1SIG/CUdFDNH4Sl34P/bmHKLba7pkA2XJvf/UEA3LZFId5+TK/AvbYC0ou0xVyx/LFd+07KNfDDNg",
+	"vrrP63Er0jDAkkHs4KyWxco5mZU+WFbBHiHYc08SKTyx9EXi063fGs0Zrt/SOCh25KNRVO/tqBIpSqVH",
+	"vdrDf7kJXZAI6u5WLMI2gWUqUdRTdEL/rmhjp6Gd1PYxfGbCPMGduhNWfXzUMrhRW8JcDk1kHFJb2VMg",
+	"dUfY5Makv2B3sK8JyMcIGSt5o2kwiD6JQOT2idbO+1jNo/Q7eNGAmFtBImw3LIA2qysWrsnRkWTJVPMF",
+	"tLvnxVbcDed4bpg7l0Q7M/3UuliHfD1N+WAuQgyUroRM5O/D9wPF1OqHSATs0nT6vLZq8Lt3Ay4eCTn9",
+	"pl6lGWNRCrxfjXu8eHJ6Sr1tSVvU67QWmbtX57Qut6mamXdqIY06noEzKtlV+ybHNaWjiqHRxvPkrlj9",
+	"whHtmWu5lZaHB0xDizcMM0IHd9DPrmJGpahoaIzX0KrWtsRa3NBQZnY22YQUW4pbBBqZkJVI86Z372xI",
+	"tBcZiuvAA4+znOnXsoAoRZgcOyXjii7W6HKhETkdQvZVBK8nEQNtTz1vW9Lvo1vysLxCRhCWxJayOZQs",
+	"AoNdDQi1FLUmVysqVy3dD46WuIxFuqk+bSSBG1hg4IfhVGaLhZKNbQnlOdz+N/WiptaUwmgv5RFpVr5d",
+	"CckKqkeOfvvqxAb9RMRgezsOtUC0HnRRj2polGq3IH/8nS/G8xFrPDYNKoqfLexl4jgMJFKvjlqJNQMi",
+	"L9H4hEjGyH8dvQgZS47eoAV79CIW69Yr8dp8/mchpXcddsghicFOa1/OXjTwGrpKJiKhzbVvSjy/xTs/",
+	"9Xu3NI5KJfat9afzog6TF+QuhVTxux12Jrgtg7qska2eM+j3FcfPG/bPlMmuwOa6LN/mlUmoUiWxCEOR",
+	"esDyaQUQEHiVpvqx6QXR/lwylQmNk6nrf4ZfQMNLpQ5SpZBnp6hKqXx0fq0UvpmA29R2QjgrH8LRL7kf",
+	"VzVY1WZFupOuJykJnKnmh7tzVlEQFdMuF6lk9sQgfGEK0WmEFl3pDMkEWDEDZc0j+/fdT8Ez7Jvu1Qye",
+	"SjiGMavxwnW5Z+dQNuBnP/ztaDQ+PpkQrcIRSGNSrwjYTbsu3t2DRJrCy4NXLKiGigyC4TsuXUYqGVlH",
+	"Z4Nzj2d0vws+RjCFJWviWXTqwq2Zh1PPBtzbcxHNWRwVgQsKS312vI9eGVU69lsr7jto2jQIfCfuj5hn",
+	"AVdzkxo2efY0BkTlK/X1jn68Ro+A0Yk2Igy9+SH134C8ckZv1J6UPvGDuFVa1taEM61CTmNWAACUCd0a",
+	"zKWF0jZAm1ZvZoSSBQ8TFrNA29eLwsNcaiAMhEPwqzwGmHICjpkWe7OLDML5eZKAQdbwm2wNJtpHoKfw",
+	"Ikw/aPXLZrAMyFObngs3wXLIbI36zUsD78UzRMS4yXWLRObKTpWEaj/mQunAK+3AsANjgRJFBXfFsCl5",
+	"XuuUlQSur7d/6UmN4wfZM+Oq7PPONlVoPZDnl2sbXdu2dpJzdlrrUysrkjA3AZwsGcZzvDGEKxbdXFV2",
+	"Tn6beUcJ3WxYFEhA1HH3T0dxSz6JRnPuxJslXBAZKxonYD0BDYEjyDGmXz37kdA44Qs6Tzp3XB5XZRTn",
+	"hzANacJkMiVrRiONgcOjqIgchHc14QF9CXwQDYMJu3flm+GzDJYOc/XVMTljZMVomKy2CJdU8OEmMWUL",
+	"fr2b7/ZxqwolcOrrYp/TY3VQxHSuU4hqYCXv0Ge4eQ/P9KNp7Km7AA9dzDZC8kTEW/L1Kkk2cvLo0TeK",
+	"dhWtxmzJZaIuiTlXF/JjN/fLhC1otIlFQKPBkierdDbg4lGLqZ3m8Rzb+iFLsHIhU9ag4rvKacItF5nQ",
+	"0XKggFrZaj+GDwHBBfLaJZvHLLmKsTq1oBqnYUjwBp3WZmTjhemCBR6cwlHfq526EkIJjZcscZIJq8oK",
+	"77TIIyeVotZNan56i3nkOT/Fl4C4gdKP2lSAzDWuvUxG0clvU98kqGkO2V9+wF3t4DMvik/hcPSdVn3v",
+	"OZ7JqEzQ5Y4APeJMVhR43kOTOd7YGTiopOvsCCB0R3XovrGGPpdy1R4f+k+qbHXqv/eAMMm/gDLWBfX6",
+	"QStnrff8D6asfbZQ+qDXGWb4PvTB9kUjwwcLdXxP+mL7pdm3/tj+y6PK1Fz9NUV5U81/0wm5TmUi1vx/",
+	"GBbYA0v1CQulkm3hekCeOreA6IsEiTEaBE5/aJjA5mLNJDyBJz0lv7752TrlAPQWXu2GatTdvX7Pvt6D",
+	"vaFvuRvyxpOHg9L80DXmtqdRW9XYyPlWSuduQG131jnvG9PtL6t1dmpbctBC/xJaqBkxtNSImIn0lGh6",
+	"p7PvT6ejdmqK7uqsYfhqAe0s6k6DEn77p/cHDfSggR400IMG+kfRQJuVyh2RIe+sVX4eEMmDbnnQLQ+6",
+	"5UG3/Jy65cEfetBGD9roQRs9aKPN2mgsZiHzTOzNi2fk/OT0MdngHSRgCeWhhoIhlMhEfZbMRYAoGahi",
+	"IiSEfqasDeJLCjhkUDzNcxCv7wq1vuN3tdkwAEkZxz5gk0sc5prOVzxiALBix53n3Rsa8gArVfBdDSck",
+	"3ORJoH0ahmYBpFXFeUxCMYe3D8h3bCuigIz6w+Gwn4la7E+vOBRQtS1GgljzJIFE1g6E80JthNndu9cy",
+	"geoTyYR6Oya+VvqxzZwGSZNf20cm3/VRYV+bwpy22Vt15bwkUySrQkfNPdDVme7EmObxeU+Gw6Zk9oQn",
+	"YR5ytPcdDYgpUmowB8xxkD1MZyJNJrOQRtedIC10ug4Ox06mbxjR2VTDQdmav/fLC6dGbl/oI89yieCh",
+	"kCyr9Mu3Am4qTXAsxkJhfyyCpvSB6qR4Wx5QqrVVFnKuzBaQ6ciriPkT4Qtp63hHgV3O6qmrsMXulHPw",
+	"JbXJ48rU5xHrvokrNr++CzL/czpfEXjLhEzF9RQM7NvVVqkcAzL9Z8pSJqcalyRmiEhxu+IhI/8QMw0m",
+	"Cnf1iUznK7WSm5BGsk+WQh27gJSAiHG36gVzRd4hKzZF1x1We+Ia+AJwMtQfTfgmmTwo2OfiGvHj04je",
+	"UA6HckEiiW68a5lVr7l/G+eMbxI/xIckt6aQCUBVARN+oqGbYpmQ0RlZsQ80YHO+piEJ+JJji/HLH54e",
+	"jU/PEPzLPv+VVIspIj6nIfmPy1cvydfXbCuJFHHCgj6JxLsIW+x/Y6vXoAoMtIIB+TGxYGwANpINLBBM",
+	"V6XbCw7aO+J5IpqB9lQQuqQ8ImkEPc8T+S76/uUlOGwmhJKQR4wsmH4kf5qal7notKglq9NkIcJQ3MIj",
+	"MMFkxaIBuWSMTF+LMNTLPR2Qn9kiISJN3kUG/EU3yLWFyaGyJmLUAHiClfb5GheljEhE58+IZLiYzYaz",
+	"x/Pj2XBxtjgdY7JlwmK1q//39+HROT1avP84Ovv0b3ut/wRi0hCinjqSrP0MqCTYkWAr0jiPg+YrGPkS",
+	"pQvjVq6a2pyzAiRj7YH95ZPQAd5vw+ZNeuGluqeorHitT+yRpASCun4BnaWr/FUewLvak/aLpIMfVyhH",
+	"kBgicV12TE82nPMUsOXquwJU+PPbMlhfYxQiSEcOeLp936v8x7DctYRi2JYB7gAI/ALDDJrO1B7gYAK+",
+	"WChxrauIrRUNkGZUEkpuVyJkCGgGiERK9qKaBe1FHHOpESK4Zf/oPaADt2waVqYmqDu8N5ICQoJv5UmK",
+	"vDK7miE0A0CkiLXjDX7Rjjcf9d0zMe0B/XnHrdmx/MDZkXsuJHgIAZ0/xyF8B8+2eyi3F4o/JlpjBllv",
+	"RdxXkuAhblxEaydIoChmwcEw5VGT1LO9Yjp207sXPaFTgOtBOIWPO8qK3bJGP2dT3z+ptOgUgj9Ij4P0",
+	"+GzSo1JWXOouOh3FhXnM6HnUao4GSwTUYcAuuSBWv9LeS8j+CRy9uu/ttZGXGZ9LSatdrrdemnpK5hCh",
+	"RJh3RV4A26ERfpALNNFlUvYheS5y0/H5YuzfEAPeMLEJC8bbS+SV19Bv1kQl26FCOULxDtkufcCwTGMa",
+	"ImHFaaiB80F+bmicGIEK6VV5eJwBeVkt5rt6G3jAooT7uk2+cPrPBCxh8ZpHLGtqawaYw78BicrWm5Am",
+	"inmiAHp1ZpRjM8ak9U9PNcguYM6Ck9iYWG4/hQG6B9FBKaHVBjzmQEH2s2a7fU3dMaEb/nfMGjPLBWoA",
+	"1X85th921NHh6iwQQQ3UTwY8FLCYuyENsmYJDWhCjXQ2K3DhBn77Fgk7C73ZpRIx4Ta3ABy3MhEC3cKQ",
+	"GAXuU9tXwLPaX8lsGKlkckCeKyt0kqFWF/IxfnckjpsB1gVyrIhlV4/HqKUiirNSmNTSCM7NuqDXdAtZ",
+	"Gbb9UatZNDQCrcffjqsCB1Nlz2s0NLt3a2iAC3kk8JimsEi77zNSsoixZUf+LaSexIqqeJKBqGOUg8iV",
+	"uNXL8rV9ydVs+01Gk54R2TZQOkFFjT0PlAi/3GN/Nc05HnQ5i2kFvfMwa6LA0rh63AJK9Qmdz0UcAPSt",
+	"yE14knUx/lrrbd/4WNh0zd0iji/iCF+Q6TVjm6lt44fLD940PSAt6bL1TSFb6IZpNHjTuZ1MF2H6YR4M",
+	"5iJKYhGq1zPI24vTiE1IwCUk+U4nhGZvy3o54WwXqdQBuWKTczXOnr+7ebccotOH45YHjaObFg/Bp0tU",
+	"VcbD8fBoNC56br9Ch6nb2Jz8xL+buFQGCIe+r04I6JFT7VLVp9eWGLMWgrKY6KOpbUCm/xazxVQHZLNk",
+	"aJxewWroEFHOpdsVZFrB0M7JwZJS2LWxjGubaEKtgutGbVO+tWeZ2gpHZ0eu08pAFteUA/IT2ySgpClt",
+	"U2cPACMZQ1bq5HbqbbzdK6BLnp4enzUkrDyM2AoEVdyltHyQPyQzCerswp3jMMou2NFFm3ON/1W8tJ/T",
+	"4OjklTkYIAcD5GCAFAyQtjm/D84gaTvwP7mBUs6a11bK3bLmD+bIPZkj5f2y1++2Y6cPN+5wsFkONste",
+	"bZZO1YcPNs5rOaPJ+tgt6JszPv5Ccd+D/XFX+6NTIPRgjxzskYM9crBHDvbIwR452CMHeyRTYZszug72",
+	"yR8jk0wZITtCSxWskM8EFHWwRQ62yMEWOdgiB1vkYIscbJGDLXKwRQ62yMEW+VPYIjvaIW4JXMkIuSAU",
+	"C8azspVDbdyhNu5QG/dnrI1LRMwMdlq306iMQ+Div408/ef30XFeWX/wXa0z6Q8q4aLhv68sNotaMadb",
+	"YixCNuNRgB83R9OVxioxf/f6vZBuWZxPlc8+cy/1DtVIpdBKH0zeqRnhdAKUm/MlNZLsvveiiqBuWJzs",
+	"Rk/m5JBeWcjiJLN3DdaVte3tsxeEhmEfrSzUs6ku0tTAGq1hHr/Xr3zDFq0qgLpv+CZmC+YB1nwhYqJ0",
+	"pbgwT0RlRDfGhExFGsspUaYCStY+mQIcppwq0lB8jXJY+z00TCoCSeLR4toe6m2KuuENedo3l+6D8MdV",
+	"ZAQDfAbz70hHdG4cjNkUUAY3tQIHfLtu554uAbZWvVV/lFmvAdEGve4adrdVVBYd7u8eR6/Vs8LBrKR+",
+	"6US+39mdWBWt7rCpVbPsqdFKoFfBBsJbNKqVprL3NdT7vYXk7Ua9CLabDVUmNOHzo9uY15OwWqc9KBn1",
+	"LJImq+L4aBT9H/3XYC7WTcCzKNSuwG2Te9GoTi99Yp9E5aONCC+IkZr29+fYKWLNk6sipZ0uRvMxnZ0f",
+	"nS2G7OhE/d85PTk+OqHD+RmdjebDgLlLmaY8aCLHtYjZlQCwQi6iOlRUdSeCbWr03wJD1sLlgnFT95m3",
+	"K+e9JLtzolEsdTcF7YBc0YDQiLDFgs0TQFdGqQHuWpl5V8C5op3UYMCb80ZDjIK3MzZwZAE4xtUxBqcY",
+	"2bKk9RltNviVGXndHo8QiJbK4uHw7Ie/HY3GxycTIuc0RPB3tLjSaL5qQjHW61eimyfB8WI4H7Gj4eyc",
+	"Hp3Q0ydHTxZP2NEoGM+PZyf0dHE2rHv344J1WG/w1RCBsufS9ZrGnkDQJV6YuPjSOUrw7Hxe1USeDLIA",
+	"zSP3cJig+VxfxjNURlKkX1TLFi8t1qh3rMbB6h/qsLFVQhoFImJXs62fUyJ2y2Riqdl4rpRqiqjFADzc",
+	"zxnso+FQBzn0OumQFAd7WfGYVV0tnggcx5G6MSgEdk6Ou239SfEEc4v/rLiDU6OvTx4r4i2vZOSTEyZl",
+	"KVaxizkWKYj/TKbXHaQZe3ePt5fIpG8sfbWQaisezWgyX12gGCOxSBML3zJXCxmYByTC2MbrAdGNS2gU",
+	"ZPunIfuULNsk76IVi9kFmer5Ta0DBFFpC4d+mEfu17PxdFrqpjnBoUnlnAbsXt4Px6ZuQ8WDigMGyRyZ",
+	"Yu2ESjWItBIcxfBlUburDffd0RI7+9SvwU/PJM48h6TOUUemm03IAS8Uwt82dOugEarbXBjzPEOP/Ljr",
+	"3dV/cL5drWlEl6ygn8157+72PghI9PDVbbMbw+ZW6unWFnIl4kTboxdqTXXPDuAjPCicJATzDsmKradK",
+	"Pb2+PRucD4b3SiY+I6SuoXxXb0pmo+SX9tUib5mZVYE16mvHpZUyhZ45Po/YPpxw4CDLNPgK3RXukmVW",
+	"yQ1ytAf6h2Yy+LVmEWSG5WfjAqVtYhEcsfReKQu6s61FQUT3RLxZgVC+M+cOwQrwZFwB7VCiz7+pZCyY",
+	"YlAcVGBxzSJJpugHmPbJNBaJ+hfcYQLxeYqTLGkgNq//q72vqe2c62Mr2j8GE0EFrjmkcncqBU2chaxs",
+	"4TvpUN8G7GYPC/DY1alreFTzhDnc+oY7ROwoNn5WITSMGQ22YB3k7Ye5iBIHIW9SbiF2Mjzfx5KWWtGL",
+	"Ta0meZkZQrv4ZMqNIGzKiGKWAi88SLdNfgr/dYS+kaOncAOcJ/OQ8jULTAc440pXm6+0W7Wh+Yne0f9T",
+	"pXBl9KfJuMW54XcWVR0I46H/I618D7hwOjpQ61eqVC5fReEWXSKFDrPTG85uv0Ublt+w6YSIiKwMzzqa",
+	"aObLtwYmZktsUof7RORhwL1onqAVfkbHGS7Jrq0on0cBTOQ5vqXUQOeVydfxbEA57GT24Su93pgBa66Z",
+	"r5ur0D8HkD+NpJ1tdRIwZIBemEAV8JuNdGXpFJo8yas8vRin22ioof2zm9EiVS9viEF0OcD+cA40FieV",
+	"nk/jltR2GzpwrEsn75Dhjq+nxE2/n4xcFbFJediD0jj+jO5BJxu/m6eQPNWBTG2nQUpmKrXLmNyKOCjl",
+	"0ugeQobATdfaPhGLBRkPh8Tpw1XnU9yz52tnH5YI2Xc66cAHp6uzgGMRMqKTExzvwcNAzj2tyJFyFSDd",
+	"aM6ZbnFjb6BFZNPGPQRsQUgEF77U9YoZF9pdcnbbdJDJVJeutI1lXaZFZIuSsnH8hSDqzrxoDrCAzkR3",
+	"R57LSGpH4LkGJpv8BbDo/hwsvHta4wNmaexA9Pn4emcaasfnDSy8G3pLIwf/FfBc9s/DnfJY/6Q83Sld",
+	"+8483rYW7UHxfB0/v1Fz3yFv2N89r0YNbncOtW0glE1gxwqKRon016ntPsilg1x6MHIpFDu0c9QV4zqh",
+	"h0JM2npZZUKXjMy2+I8JSaBqVSzU3+ANgt+RmXUhL5WELwhHd8iMsYisacD64ADEbDl9SyQSD09Xea6h",
+	"wbcVDjqhm0ZB1phbzwT8+DarN8ZVKSb17jmFEvIobIVydcP3N/oKCPwwNKsHa49dxbNaaSyr3IQ0ulpR",
+	"uWqcUrtcL4gO7E9u1ie2FTAvyk7TXitsilLSwdHZ4Lyx2+cOqZ8mpYDmqgT2n435+P4kd/XOn2OX+U45",
+	"xEhpl+qpS2wbXzOrU/yAEgt1oS2X5qG83IgSESMPyGu+2bDgQpe3UF24ofMYiu13R02nke7IX8I0UHJH",
+	"SKhTj4QWdCsqzXAGZLqhKV53m7oXBJ/J3c2ETxRk71M6DDzgVpuYDyv7MY0ipF38FjpoN+AG7vV7dAYt",
+	"8PMVKdkz3Srf93x6VTPfqE3ThgRLUgy9WNLMHMqFhEuPeL2LV03R9a4etfYHZvl8ayMSWzRT6562VFvn",
+	"K9NZINaUR7W1vnnp2wVQpaNsdg7yLEmntSjOieBi6dqaR+bvekUvE5UFa03n/as71ehuV3y+wpRO5HSi",
+	"ZqDT/GkQSINosmRQxZhM8Wh3M0+QlqzUwDwZ2f7sccR0fs7H473k/skkpglbVqSGm6sa0kQLRp6QudgA",
+	"NhKPCBiBSnxO8XIhdeqW3ngLNZtoqmuqqE8wOcRYIytwcbuKCq01T5084WmfTE0iFOJC0TCcmj2HDIYs",
+	"TG6S+q3azWgcchbrRR5UJVMXVGdAazJGu6G13Ktcmtt7pvRJOVO6Zb5zfeHu/itTx6DHe3NzXmFWApck",
+	"sqqMhRoyszmGEfG1OujVgIzI0b/sIelEWRoRXbMm0IY+SSP+z5SZ/H1tNJQcDwWgkG5yfMPiOatfLAcD",
+	"bg1VUiGjqMYZgrzQ1A10+Q/BIx02B/9Q5EhPJUaU6hSXvGKjYX7d97zmp4Xcxfxcf0pnLI4Avg3R8syt",
+	"0BBXp3b3ydSFfcMsUh4UxGA5FdLZm5Ph+dmeSteLYDmNgk8r/zuJPzzuXLk2+Gw1ILtLnn0nOo93qrTQ",
+	"PMCVwL7Nk/y40cov1Zge71n+FAVJW1mR49u9c+d9ZhYf19iT2pTRABV2Hx3PWGYmDshT8FrRiICN11cH",
+	"sjmgucxZi8yAdji2ElrIebswu9wVw84nETITzVKtT0hcdgbLeZuBPRaQyix4Tr6XNjTMswVkhYL8aBkz",
+	"KXuT3z/21MHQmzwZPhl+et+vxdDpUrGv5thO+OUlmrQPOfn9140hG/2Yd6nh0jMA/KtLAi2n21WkvyNi",
+	"pxYxgO8GWz4g6kvMGiXJikdLwtEUixkJ2SIhRVXiY2af9yajUb+3oDyEf3/yTiWzJ7q0o0fLQntG1Q4P",
+	"yFPrDkVrA+uoHQgUx0N6b9Gj2uhQpcUfsBvjx97EIujqCzU205eIDzV63Hb1Mn7GVJCOqR4l/xX6qHb0",
+	"QBkOaOmCaulDKlPUQ3Ul7Wrwu4m7d6OyvJOkpVvI27kJx1G3yy3D7A9nlz/z+u4DNsnkiHasbtrwv8Ui",
+	"9RQIfm+R+uDky6y8CYlndD7AfGn+P+A6Glw/kQMuIFf8VwmKXUDgxX1dSaSuXLL4hs/Z0zmo5nmGqHxn",
+	"lT6HSnjv6esfcQK7GUem7rZFuPwnBADK0UjZEjBlt0dK6Wo60nKYruVsAbiEWmLd0vXuwSrWaEeVxnEu",
+	"heDeSa49qbQCRy6Szg50sMPe722/F2H64UhuZcLWjTPecV9/KgAtKp7u9XuG0/Kjy5th5p4WRtinfu+t",
+	"uGbefhAzRmOm65AzaIVFyBjiBTnOYWUkSTaPmS+dwjo/PBqgCBmZbkQYmhIv45DLRJbBBQnLuK+tMchO",
+	"9pty0DpN5rxO+eZRoYzNoapH8G8L38wScgnL26Tpsw8bHjOpJ+lDm5soo8RAsBO8P7+u4+H4MSzI6O1w",
+	"OIH/7aLB+pW0X2gAscnERqjyHz+djRbD+Tll4+D48ZOTsybrwu+I/hUdz3QtAMT+mkXyAk0MsdTwFjwh",
+	"MyZ5wHwdHHqKJI86gtx98bqZJ07iW50UBY5/g3njeb8S0JishV+CHIgLk0YlEx6G5FbE1zoJipJYg/S3",
+	"jh3CcDR5N2SsfInymnItG7fy26bfO0KuZKfpRd3ZUIP12TFRQAtvW1+zq3TGpBJTFhuznLRuEsutUymP",
+	"m5oU/YYdXsCrkkoW9C1AvUt1dxaxrQd80iByf9NOIJmIDeQiK04xpcYTtE53F76th3naHLGzNrON2rnC",
+	"827CcXQXuTSu8A3DCyvZ5Y03/9fVNKArCtMV6dJ0KzIUTaZKPkwnus2Q+gNZYBPSSA7IFGAl7PWs5VGm",
+	"IlFJblkYDsiUBmseqc8ioou54HrYRRhqmdTr9wxkBTyXV+30jR00uzci6S44fhC3kDkPzxKawWvkhUcj",
+	"6VtojjwHYH+nSNwSEWXcQA1WUYkjnuydI8a6SVJINxXoLOl8RUIRLXVir5biOHLt+lBTgYjB3wSBPZOE",
+	"kiA1OHcGGmD6eDxcTS/IdCiniuK0g5gmRETzou51sso7U5z0mRYIuWZKlXyhRVw3angLuPwYRKd6JWwj",
+	"NbkSt9GXcW2PG6Tvr1HCwwxARcTXMkdtanttt4QygIwd6vF+QGAWXFHTJua+dIX/x963N7eNY3t+FZRq",
+	"q9KZy8iO485s5OracjvOdHbyurF7eqZGvSYkQhKuKUADgFZUKX/3LZwD8CGTFqVYfuKv7sgECYLAef7O",
+	"7xSsKP+bTNg3mrAhn9KUJHzMTcFADmv/TJOT3w5f7P38ukewydzIpR3cYYPvlDJ6zpKSW1aidhjt0f2X",
+	"w7+uxb5cnn7FgKnbbEDQeIKE/ms3R6lwrWl76iiy1hXtuVI5xE5QkJquyea3pAzynaoS5m6zBn/Q+oxQ",
+	"dZv0lPspUVNlht9SZqE1G9GVWUWFiPYsReszEa3PoHkFge9I4Vpyjlff0Sl4R7QVkascfZVmh6WeFRGp",
+	"tKwAthn/y87pv74cV9cCm1isQiT4124wdJdo4X/6+u6IvH6z+/J59Vk7jsjRk3XsKDZL+ZAeOYKMa8VS",
+	"s9taJmnJDyNiquA4Ls8vJ2yxRnnejgsPLdKOxpqZM9SeMXThVOwKn9V22N9+RhvUlyfVvKjL4ZbYgkv9",
+	"GxynDtcVCxGXBt7EsXFTU+Pj+59qAXCr6kk2IBssFrmu+SOr9hyo+8D+pcvcqT/99v7k9PPXf519PT49",
+	"/nT6/vOn52hIyzS5SsvMNdDwIhK5uJm9vTOelsTty73dbXz2N5dRBx5f/9FxZga5gq3x6PYpRfFAJjyp",
+	"dvGQI5LKOVNQBBKVOKNyt7RoQ7eEyly2TW+6ScM1zRL8oEZNrb8yoK5aX1vnHfy4KORm2c1eYutyRTcy",
+	"TTT5jaVTv7BUk38dfvzQJe+N9vyFPnsrp0wTu8RX9fxyO6LchT+SYsTHH9EWLk7bNVHU6wBK9YmmsaIj",
+	"KugL9NPa9Pgpex/ui9bB+6HXXrlfZQlMIqTBDbs1nDR+kbNzVgO2/ztboMl14D5cd0GnzsbGw7BUTFtc",
+	"tK0mSOvkVlzD4jXTZWPpiY6Xvr982d173d1d3W4iqQtGKF+O7nozq2wZjGt/WqW+gUm1Dgv4n5QjbexM",
+	"ajNWTONjpmwq1WKZNxYuXpVBqV2Ei73u7vVLcMWT8PeJyivrlsm/0DVfbyMwXBn42hLB6rgVq1TX1ZdH",
+	"3usVRt4wx8tdm9osY+uWFl4O+Zmh4+qzU2qYNtfvvaWFv/o2xb1LKMt8ylc/AiYJMsXNAnq+Om/LCsCG",
+	"PGJ89PX3t2eHv5/+dnb6+e/Hn2IwnGnhqQKDg4uR2V0JCwJSDPKPxQtOjIFE8UymaWPScum2Lngt0dap",
+	"hPvArZ6LwqA7JBdMWVc6IcOUA/+D3T8jPvTdg5eCyW8/nYDOA7WvyVjKcityX4A1gTae7o5Hh61e0YqG",
+	"pvVcuZQQuYx8iBLre9qvLoz6sW+5yYPtzgIy91o7LWEaev0COhTDGxhklaMSRqFUteThzrKI9WJNnu8S",
+	"oDKh7bbA9tMj3xqiL/7yF8cMof/yFyAIhTv8xVo0fyltoHw72NV2C2D9nDEzJP7e7yAlab/TI//udrt/",
+	"XgKHrN2BxvE5woMB2NoXeXK92FulFr3ateftkkPh8uLYs56lqcZ3A5YTa6djPNrhZY1v2+voTdCAgCRO",
+	"4QMAmemUG2B9RHcFb6WRLqGyNF+AhBID4XzGUi6YXaa8HNXHvs1EyWw8KdoT1a0cbBMXeCN5TSvXfXFB",
+	"Uw4psVIL3IjQMbXv40PuHqpuiJGZ9X7R0fS+WPFWNKcVdUlYBUYUNfYF8cXIsVLSIeVjoNjG8NLOTMlB",
+	"yqb/ZQ30GP3vN/s///V5l8TMDonR5NfGWvZkKBN24P6iY/hK2k3X3YiMZCaSqC8IbgAHJIYm2s7KIVy4",
+	"bev4AchAJosuzBJulYcDQLIIEh+f0nHcJX9gkYt93/j96MVHaoaTOLIf2K8sBrpgA/ClvgYTRy+d0xgL",
+	"MmBmzpggP+2/3MOvOOea2Vd/P3rxSQrmHgHUungOqNBzpjR5tbsPE47/+eKd3RAvvua+srtYz6TQzH2t",
+	"0rcZuVbv9j4RiQ/HLPaRTykSTTQXQydegUIe3eycsqJMlW7ypDVS/2jP9Txb5E6qkdI6sPDhf959hZNO",
+	"1OJMZeIXa226CeNeBdhE6YQNAPNt9xkO/IMqwcW4R/bevInJBPl0yJAqtSA0ueBDlj8YdqAgsFVgcN4s",
+	"B0hacUz8zxeul+eL90l84A5wKsfQ08M62CW1VCr+LwiLoNlNyodM6Lyvr9WTMzqcsBd7YLxkKnViWPd2",
+	"dubzeZfCn7tSjXfcWL3z4f3R8aeTYxhzGXUMNwUSqpRE7ZTMxA6ahlhtLeiMd3qdV93d7isgGzATsB12",
+	"6IzvXOxBNnanbKWNmanvzYlNVpCgqVKqNFPSbyNAJ3TJCZAXkMGC8ATEJ24sQgdWVr7Z3SV/57+Sn+jA",
+	"+lmvo90Sve1zu9T7e3u9vhBUKTmHbYXHdcRTazHA4ua1u++TTq/zRabpUWFHzaiiU4Zv9O96+6+4ZOe4",
+	"KBbqXEYrLz/xFUctrn0/sgcWzmubyz9y4U9s5/JPaM4L5xU+zN7urqu2MK6aqiwx/6dKT+3AJBARaTKB",
+	"/aU7Vpflqwe2JhjHq0znpWE1vOKuq32heFN+UYEvuLNqn3Q4bkxUu6t2DhFfbOXuqkvhmsuosywIV42D",
+	"q4tvYF/q1e5+g3XkhTj3gBzXOBCbO9ntX5HYXTuhffyKdXPIv/bOrzTxzYRhyMvVQ34XHhfKEhz0avWg",
+	"d1INeJIw4EvY39tbPeIDn3Jz/G3IWOKes/dm9ahTKT9SsXDvBFQyP7dZh/dWMQua4oBXrVbhgnKM912W",
+	"Kb47hxUSeurJ6609TMcaEm1p9q3zpx1VKxt3vnvMTiL05Q678D2brZ9fs0HoOSotgahee1iegf5Bz4ZL",
+	"8cIeZSXTlCmrOnyC+qcvVp4mrs58MWMkHjPBFB/G1giYMkMTamic94vyp8yqWdEX8MweifMFih3UDi/A",
+	"iyMSw39j11N7yPjM/mhtJ7webF3UfFxEJM4hvsXCx6UAWV/46rCDEncBm+btqN0PLm7ZJZ/BPgXPwvWR",
+	"G3hIq1R87ErOHE1gD3GDqRRj7b0L9zn6otzCHgLfYJzAMiBxwnDiVgjAVC5uipFy16LLYwb2QDE5L3WK",
+	"UeGutf/sBNm3WUqBlQRm3Rf2ds4G8tVyXXLobvV61399NH+c3Wxfig6HbAYmMmIRPMqLYd9TLMgDw6tO",
+	"150wkcCM1lZ0Tli//XTyhZqJ0zBwJH+VyWKLygWnu55m8WMqsRRrGl5e0Yt79cdP3HeBi4rl+hGfpHln",
+	"fRcY8PJVK1n7gSrUlPsvf27zIjqbzcBi+8gSTk8XM/Zo9YELormy4Tyg9e8/rXVWCv/8+097Ogr18ZXZ",
+	"FQLXwcuVEm5tYy2Sp26aTe9T3xkQMjxFzbTVKpqPRRFu8XZVg338qXjWjwqOx2T4lpZlPQFVGXhZB97y",
+	"/XF4mTjKagP4cFOXtQk28EMWyUFIFkKyOBE3JR9rjM5rBeWQGprKMfLiJ3XJA3nBlAJ4AURTEcDTJYck",
+	"YRBS0nbTQyoC7bUx4ODKAWBrrZFMnAs5F/Yl+2Ifwm61QveLe4GjYv5B+BbCt2Z51hPCtTcIwjgI4ycv",
+	"jP3JKHqK3ZhUduECvfPdysPLne9wts54ctkonL/mnMuDRckbdlTARX9VH5+oNFyz3jhLR0XWwtriXfKH",
+	"i+ljms7eGgsLqQdHReii21XTvs9dugCXuxSKqDy/iKa4pBb0eo3sMxkFkkaXWJrITGG0wcW2uSY0ndOF",
+	"xiBMSV1A7QKShXpOnSldkAHLZw5kNrioPkiTVFIWPhG7BOqyz4Sn25VL+bmLSdgRvot/l+zvvqmUjZVa",
+	"mjpuKq59UMjl6EZSkf2fl5I/Lr3jRmk5ZfguLNWsL7jQhlGkbs7fxT/JTwYDHYhyKIOrIHECeUZkAOyS",
+	"r26LuZzKwvXhIz+5LpNTKpK+SLlgEaFkoORcM/Ucoyv5iiwvRYOOds+6BcX8gWvTWonbL5Jf3KDPnmkS",
+	"u8VeghbtjgaD3cFfh68Gu6PXo5/3OlGH26H/yRg09nMZKbhLZznEUtbAM2qsCOv0Ov/v37sv3tAXoz+/",
+	"v3x9+b/qCK0ek1uIJ3VNc8TDB2qtkE/SGSHB0HjohsZuC5PhmKp04WVLsE6W42m5tpM+Tbi5PVJUi1zv",
+	"HjZ0LVo7lFbq5xP8ubLUrCzMmqKzOjT4cMGHC1KyJK9uzHv7bs22y2vlZFk0QvYy0xA8g2x0Tk/cIDR7",
+	"JYgdNxrIriPXx8WTvwJx0YwN8whdX9SE6NBd8BT6sfWSihmUuHQgU63J/u5+0U4O8JlAl0TmDpw2ofoA",
+	"VlCOit4N+YMdFE8grLgc8Gv2G7yxt30V4J91upixR6g2SmbzjZnbQWEEhfH0zGp3IFBsg7RsozYGdHiO",
+	"vISNOgHQ4A79m8v2Cbc/QG2afcaIA2DchcHIyX9/APguNXRANeuhJI6vEADh0+OczEMkfXH1KsXg4TGE",
+	"5HSXvDc5tBqjStMZVeWkD87V1b0W8GYyYGMudOR1AAC1XKirL7CGOqVqDIfI6pyZkkOm7aPslfY9oV2p",
+	"4VPWQ2IOKZIiVqnJ/t4bQNZj7UlVW0G05oKRl+SjRxoRLvri1W4ebuOaJFwPpRBsCO3IjvDVnA5N3frH",
+	"RyiMX2Btn+ss4X98y8dMm7hOd/2NmV/xe6+rt35ARVyIpIvlbq+q9VRuk2ANMnnVKcv/vDB5wAWFsNVy",
+	"yOmynmQem4uW5Hp1WVbJX3e1u/gyKg3XM6m5aSHD83sUI25GEzwq2f1gpHC51m5Z6p7Scwa9ytyh8gLW",
+	"/eBFrOsAX48XPSyKfjAKL1jkxWpOT0K+YDlL3kW06GAFFjlmRsAiHzMzYSoq2eJgFvjrn2nCRcK+geyx",
+	"ktxVwZQqgpBYEIXkFEUoFST+ePjPs6/HHz//4/DDSYyVVBq7N3rKAvs0LqwNPZGZytGgFDCk2NIUawNp",
+	"mubmt87n7HgrqIEqdCRwyAyLiGDM9VQr3QgVnf13TtYDZDP5whxYlwDEr11KLPkCQU77osBVwQolLGV2",
+	"zNlMpny4IDH8wOwzRqUlKBOW1YjXw9ksXfwKX3td+fpWLb5moo2xjowxXxnVco3rkWCmnb8BtWjvlJxu",
+	"5jtsG1YKC5yLuNZew9KwFuDS3e2+gLbXrj1/N+qK9jvENCYk8nBLY02Vy8ppx49RUoyudmqVHvKXBRV2",
+	"JRXQAmL7kZmJTD5Jc5imcs7a5xCOpBilHMvw91+2cHRODE1ZwArfuPovl2cvq38Q+ERbdUUrKtmpbyxV",
+	"LNkFvs8tGgYri++q1XR/OHUap3Y5y7UamvgOwgfeQ4tI/IGL8x5RLP2l3xHsm+l3YpJCWaYL29kfyQwK",
+	"HeJ/vjiVhqYvgA8h7guHuHB9D33rCTrmYlyn+j5wbTYuwyuCYv8NOeoWameLlXs5oKyVtsTGzJ7mpP0I",
+	"jA+ttgsY9oVuM2+3/P/gbN4OkmD3ZosLP49Gmpl7HEh0b2734JJCbUWH7YZfocJu8DHLHQ03ih/ac7nq",
+	"Urjmx1WuvUHpXK8aDZfilcHhvJtqRbuJSYkYJtcceUc+IGRBR7Iqg5Gx/CiP9m3LA/mSUvEb1ZMteBPb",
+	"dm5u31txn8Oxybc395fH3aG/ksvHdSdfJ0HfqgVRmehVyTDAOZ/LLE3IgJXb9921v7KH4uy+r+pR7Yqt",
+	"k6j64Ph9Vyomf91lFDzIB+RBBp/wlnxCPIoF0r1eh5fdv53vDj+PQccabmLv+E1lwmLyE7AKyoT9kgnH",
+	"NxU/r+C8U0YvPHEOuoiAaTd6uQmDZ2ep0FwBat1MmOgLKQBXAaM8SZUHVeRUV103G6lmEyri/MLyjKRI",
+	"Fz2Hxx8zQ/Z392FOV8Aaui8UekgHiE+nqZY5ib+bpmc9qtTXow6hermeC33XrovpQpBXScOGBtiRFBtl",
+	"mum+GEgz6RKwVwDbXpAOOdS6Z8OqxsHrnGF02jY1xLZoXr1/2w490h45IhPWyo29N+Htu3VRb0bbV8Af",
+	"lSYeIbz7+MO7T1m5vi2JdiIVGUlltckKZRv56OoVNMSmMvpQfx6tIXCXUjWeBGbAhjTTzKVoHB/4M+3g",
+	"IxpqxTQDze04/Z0hwEYjNnSVcjxZbknS0CTsoqEQiJVCqWXhtH6Nj1vNtgHIh4FSvHHJHUjQQkTxNiOK",
+	"f2sjIGceo7JUvPvuiPz11ZvXPezVkPPUIqAbuYjP2SJyBbWIRUEKhsixsSo2S+mQ1UKp7UM3FcHvpBqy",
+	"Ow5X3rg9fZ/t5FuKlH7BtVpX2hbDyvOBrfgCNvd/3f3cHksMt+p/jIwDaxX9dTeMQQaXJSBSQvTxhxyk",
+	"j4XAa6H061pzvcNSLVc3M5DJwqvwAloPlJV5a0ekW7D2gSvz0oYuuuQDqH/7tymd5XZAhWCefbOeEETu",
+	"+qJaJ0bBfHimHYF/XrWFM8pB9VYEWV/wnLGZ/TNXvnHhwLEPx67fhkPJFx05ZtQAiLQvKCn1osMnIaY2",
+	"ZVSzBMk+coE3zbQrPauzaX6H1tLBqAlGTVnv4q5YX/vm44LpEEyHYDoE02GLpgPKmrUTlzuOHLsRxHpM",
+	"hxPfkdJXo9R0HObGUTz5frHUd4yVKCOK0vTnvukTNMaLmrtqQmMb38XY5y3zInOo8AMayMS3V8VSEfxH",
+	"YajU6fljfOtNFX07JfsFS3Nao2LvKEQKayEcLKS1lqiOqtUUrLhk43Bp0AxPI8x5MpFzJxZYIXHKCIFn",
+	"vvWDa3A6Utgxew0htwbv4aMWe+8da9M2hN7mVHlBmgZpGqTpdqVpztlWBV+tL1EdgUSj/PxDqnPtG9tX",
+	"5CbXZAxF0kZK14QvvuBs/gumxfkFi6ErX6qly0GVJaUuN5x34rHaVCZnOh0syJwu4K2hPNlPQ5OfQEbr",
+	"qMyXFBHPWQHsG/p5tEyHhPOLu+Qkg/DcjI6hRaruC3SFX0JDtGKmUNcsdaE4NKiFl689hYSZsCl0yJnS",
+	"BZnQC0ZGbM5U9WWFrxiLoIWFqzC3uoH2BVSJxVcrwurZI5y5+5v7dttRAO7ubWEEXla0rmc6ypSW6jZF",
+	"up+i3qQ8yQ8+cYezZZlSvgUeQp1SkPJ3IuW/1stEWlij2M6TjLjSpq1kL1rb7HzP//9sBcb5k3SopuXW",
+	"+55rrjbYLvCvefuJLUmk/P7tCdi2EB1/VHVXDxq7FSLXIXIdcLrXxJIdL1LBsiNHow3z0bWKIScgpSm0",
+	"aahl4wmqIaiGoBqCaghJzSfM0ANKoKKKjFw/x+m6xe18L+BDK/yZf9A0Y7qgwBMYQpJz4VoBO848R9gT",
+	"K2YoF78YlTFg9lkAiioimbBDar2fryzl4j8Z15MvOL1tZSGXO621VXUAJftIBR2zltRzdg2CEn0wSvSz",
+	"3Zp+87XXpEvDatWpO3FBnQZ1GjytaxTc3/gFI9msXK9OyRRlrtU2et2SyHuqSx5GseD2BeKDLxssdTAM",
+	"VYP3NzXgdqPL8vqxwN1cwqqIxIHuwa7Va1YXnjCXmx3zCybsDp/og2qloSfip4CgoYUhjbulLOjQkKYk",
+	"4SMopTYFumV/901fxFBccDZ0eiYmmUiZ1iQeSTVk8UGpfQCdejTMQJqJvTvhprGC8ZFY361rD4LxfddV",
+	"BVDlA9sO3cw1VE3t0G2UTN7sHO+w/iE4OcHJCTHDJ+RSnTAsaUQbhGguxqmzB/RaqatTX67oyLQ9STfg",
+	"dAG9BW2MQEN3idXrDojBDRhUvpE1SaWwVg6C2cqliVFpogkkyKCO0mHBhCSlqGNjx4pgvwT75Xbtl83M",
+	"gmARBIsgWATBIrirPh95XPWZJqMsTb0av84yqEklOn14Vppi+7TiapgkeW90LkbGsugH4hgdILiBjUmu",
+	"g1ReUdv3LyActHjA0QQNGBJ/Txpi6dVJOUa/MdYSucvRWS0aZROpSAbkAJpw07Nqz0Dvx5liwP9T5gqy",
+	"3qlmJsIw/jBlVEFTdV9+GnnSICmYYwrqi0Mjp3zYI0MphpmC2L3rlEUSCerNDofVwJoqcGubQZ9BeQUX",
+	"dIXeOsy394nbzmuosNrBl5dB6QalG9zO4HbeOHi1RslvgmLNe+rvfDeLGbvc+e5/2Wp13lf3kC0pYX97",
+	"u2Xa6l8/Jujr4GwGvRf0XnA2WzmbOcHFtl3MnKyogYdWYtcMxay/WfU1zYRNq90yaF/A8Lyqoktu2uEM",
+	"Ki64pDfAEoJfbAOHtGZocEeDWg7uaHBHt+COFjxXmzihMmUDLhIrpna+l/61XR9UpuxXfM62dHTxhKBy",
+	"g1cZ1FdQX8GrbOdVypQRpwTujigmaIigIYKGCBoiODjBwalopE2cHG2oyXQjt/E7qTCsCEzKPauwoE6j",
+	"3DF/TnMeYm4iMqGagDhz/5aKjChPrWYzhJsuqfAlVzvg5/W6RsrriX1PcN7b0X93K7zdq60twvNxtYIc",
+	"P/TGRflBBD9IcnT46BUC9JJgcGcfxcKE0dRMGgUBlHwoOWRaEyr0nCmN3eagzZ4PcAwnbHheH9/4GzO/",
+	"4SNu7TytfZCuP0H+9a2xnvIL1t3gi1aFfEWmf+AXTDBdhudbqcqHzH0hZHJv/EInoCPJYEF4gmTzMjOe",
+	"UB0Edso1uBq+uu+ggNwDuXqPKJb+0u8I9s30OzFJGU30VcJ1Ev/zxak0NH1xJDNhYiCih0uy6YApMmAj",
+	"uyVmdMzFuG4rfODafMCXWVd+t6ZO/zwaaWbusbCHBbArsQnTOgxuy6+O++YhkKvbG5R21qrRcCleGRTM",
+	"3SgYu4HdBivJLfcDBECkrmFvwtw67uJ1RUDI6W5PHuF3WUNjVkfdYaWrk4jrTbxOYr5VC6Iy0atpgzWX",
+	"WZqQASNDeOFkSaTeSVxjDwXYfV7Ro9rVWidi9EHi+6xUQ/66EGV6UFGmEDe6pbgRHkXfua9OYxeOBsSH",
+	"rktzHwujOPMdWVxUCfk8pEgXxEyUzMYTJA+Be5bphKEFl2sLNc6oSlhCUn7OCBULvIamEdGSzFIKORLo",
+	"7FLnTryF+W1mTITu5A8ouXFjGqna2xtaW86pvg/qPCiQkMjepgJAWXmdAmjm291Mwh7qz6ObE5cwh7b9",
+	"9h4GE++NSjX4jA+eeTeXzYF6915Hf/7GzPWipIFO9+u7I/LXV29e96oUupQA8S2BzOA5W0REDv6HDR2T",
+	"HNB9JpHjlnMVFl1yKoHdhiKTDDES7hmR+YQPJ2QCpRlFp2nIhVhNo4hvjJppRr78ftpImhsMy0cf9vqC",
+	"K7WeCC4GbYOU9sfn9RiCcVVDPUCQgm0fIEj3xJP4WAi6FTZAHQQWKFObaiYdqCAB5p0DT8MDDLPWXBjh",
+	"WKyP/IBMsyIhUzrLzQLr1FMyn8iURYR9G7IZhvCBc9bfAFAR1pp4pgkTRi2czZDPKJEMYQ1W/HApyDlj",
+	"M9dGAKwJREDkAmqaaUPYN14fpvodqkaDNfHorQn80Ouqv3xU0NtBbwe9HfT2lvQ2ypk1UkA7E27V8aIR",
+	"eFbB81YS5lyTsRTsOjgviJDf3BO2xUmAp7k1duwoU9pqmNuLAfop6k3AYH7wifvGLWFhyj/zISDDArzr",
+	"TgJ8+b50SV7Q34kXHhERbM60S822ESV5b1u98z3//62WU4N8Ca3VQ7Xc7aRegrEbjN2QgF5dSV00Occy",
+	"6nXjRz9YQh20QtAKQSsErRBCIE+6errQQlA63ToicqOdcUwuJfJ8AyoyKJbOZcgzXeKapCLJO+doQxcR",
+	"hF9yDC44awDE5QYJIedcs5VuUmhGEBRkUJBBQQa36cH10FnXf3os/XOC3grVra1V1gZ0xcvjLi+Dlg1a",
+	"NrihwQ29haY5rf3RO2qXAxInNBQIbmVQeEHhBbfy0XTL2Y4z+dA65QTtFpzPJ94uJ2jkoJGDC/r0GuW0",
+	"dzzvpEUOaubQBSF4kkFvBb0VPMn73SHnLqCdQTkE5RCUQ1AOwakJzXHKzXGudWymzCg+bG6w8EkSY58I",
+	"rgosGrZZAPeJJu6PeQiT0FRL4m6KkExBp3nbHN0r4J/v0uwbkSMMS6ZUGzKTacoSoE7tC9d4oksOsc+O",
+	"wr4NH49Pv74/Ojk7fPv2K3TdMRM2xedHeIXBrhUDhxi1/7xgyp57jKa6Rh5kf3ef2GENNbof3cKsFNGG",
+	"fTM7s5TysnDu9DojK3LOfMEp2d/rlIWvK1bVRoFEqxe0bh27m8ue29nc1zT4cMvow99flJwyM2GZJnbd",
+	"yEiqKTWN3T+K0slH0gHkU/FCT7cLSL4Im3YCKYqYWpZ9F/sodAQJJeNb6ggiymfby7PSj6s6g2xemhdS",
+	"WNuVU2t3CLk68g4JjkrScv0XCN1CbnNlQ9eQ4H6HriH3q2uIKKnlWq1edVRWdhA5JAkbccGBXLHaRgRp",
+	"vzMNrSUVG2WaIfqH7O++yb1Z8GfkyAGEMpEyrUk8pHpIE/aL1S0xMfQcEEgYjk5TIkdAAzn1jpgGr1xO",
+	"p/ya9iKbWyQPibvxCFcudCO5C40XupKE5OET70qyUsE0dyfZXEDfbIeSh9F0ZCvCK/9SoQFJCDbdYgOS",
+	"FlJj+41ImtqHPA3D8SmTfpd5vtZq11EzcButRG5ufo8pchcoyoOBHgAcD6C1SBvtHlqMlFqMBIvjyVgc",
+	"a7cauToy6PSg04NODzr9ttqObJJD2m4LklykhDYkoQ1JaEPykNqQ5HKisRXJFdEiZ0zQGe/6c9KUT/g8",
+	"Y+Lwy/v/e/L5U+dHDqC7uX1mp9d51d3tvupUDhdNEkiA0/SLsrMw3D7FWmL5AcLoY9MJcjPNBV/3ZmHL",
+	"pxOuK3lJtyT1MGW/vAs6TVss778OP35Yb3n9jQt0uXtkj+Dirg0tv+31c+9cv36zlMLu8ejIJVCUIzQR",
+	"0ky4GHfJISL4kf+ZXTC18BAKzFj4ZdcOjmZkNpz45thczDIDTio3GkoOdIFao0nCksiftb74CUPigwX6",
+	"ts/BIcaAeXJQ4DbyugNAVbhCPqoYGSuZzVjSJbF9xbMJ1ZMYzy9UObhLe4SSATbydtrbOuZ94WDq9gcp",
+	"0gWBHcES+yIpg+m7R1USNnYOrkYjVjJNZWZiwgVBB16OSFwsUBy5+0PRREoF4ESoIHQIjrl0FSX2JhGJ",
+	"taHKxDnkBC/yL0RFI7eMdbHXNjBu38P81X6DXIO19s7s2xWj7tC1hGVeb95N4sHuhQDCCP5g8AfXstns",
+	"kfLCvKTtHCVXoe2WGyk8kuqmK1zR61c55UP/gTV7bXzGx1MZdWUBN62QusoO3tIzvUrLGkqmgnu7rZKp",
+	"mt1WEpt1gnJVEdWP0+KHYqrbEW1rF1U13+Fube5lQbv5C4Viq7tc6VB8FdyqUHx1v4qvrhoIK+2DBhfr",
+	"MdVl/biRE+qzHmd91taVZKjXCvVaT7xeawOd1FzB9eOi/ClWct2KmLv6nUOJVwiO3WKJ10aC5u6Kvp6W",
+	"VfqUodh1PUHXKrK65gbbKAbb3nwfc+QxAMuDdxCABA+gWGwzOyGUj5XKx4Lt8mRtl7XLyZrvEKyBYA0E",
+	"ayBYA3dVZnbD2bKbqkBzYPQLzua/IGKdX7CYcIPdAjC6YMplUdWSF5AzfmrPdF8Ahh/A6aKA/g8WZE4X",
+	"1nwAHHo+IU1+wo4HUZ7Qi6q3dI/jhiRsxoS1QcTzCBsTODCl7osYpx6DVSMFmcg5mdoJxP62cZecZGiR",
+	"0TEjcCeUlC+j3d3d0utBllDqQqLqiLx8TT7yX4sEolR98XJ3F0a6ogU/zQlFvCdVLOnZH6Z0QSb0gpER",
+	"mzNVXUfh4aIRYRdMEAHfBTohIEI0vooGra8ZvKIntls76O7+D87modQwlBqGcPPtlxpeVSiNNYcbqBdt",
+	"qMmase/vjSYJ09aa9h1cnOSeSjsB8BWEmwlKtFwm59ANkIpDKUZcTVkCMr2tdDvB6W1HuN1R4mz55do7",
+	"CVdH1oob/KYby5ogPx6i/MAtgZGba21Qd+JXyIVMU9wwtWLhyB9tkFUqK+GmqLJnPRPGGo1yzKwdWJIY",
+	"ANsCadEjmhlrMVIvKSLfKMsaXoSl2JefDKmhqRy3FRm/w8wfp8TAd9tAYPiBtfICvnUQF09KXPwB8dxc",
+	"RdsjXG9qUONiv079tzI3oFVqo/TY290lUrh4NrRos75qKmnCEvITF2QqE0aGKkt6ObATwt6+b1ypy5xz",
+	"j0tV2+qCJc8x/Ayhal/qzfpiRHnKEjKcsOH5geue9wLKul17OzS9pDBcZAxrymVmoMwbJwDYU5osXBH6",
+	"TCrnEnoHeyTVL1DQHruoOhaMQzw/fy1wyXtW2kmakAFNqRgyBb39IKiujZwRzbB/IJbHD9iQZtrH+jSx",
+	"r9IgEb/C4l8RgHVuCe6/ik9rJBkw95IjqXyOoQdIWXehxleBRQM7o+BEgNl2og63D/lPxsAztZ+g0+uM",
+	"pKqQJDCRTWEfwZg/oyXWhKjz7cVYvlimUrhNV9EuZHtpa6/ngulawwxuBs0gYQ9viupxx34bpGjS3OgL",
+	"f5IGt9EBnvPS2fNNI+3ftRTda2ksioc0UVcopmWmhuzMbpXHUsf71b3UKbzT021UWF6HTStxy/doH7PB",
+	"MQQ2Vai/DUbYlupvqxutJOSWxNqqqtvKJg8Ft/ci0V3+JmvX2tYOvsP0dlWKbvQaobj29tc3lNQGSEEo",
+	"qb1fJbUVnX+dyr/q3rSoobXXoefih+q6otmm+li8sevqX5DtuR9GSk4hFpDHjhCp2BflslnyBaIWwPAH",
+	"IeH93X0caiZMECl65F2afQPYoCbzIv7QXHD7Q/ZNqLV9nLW2W9KZocI2VNg+8Qrb1iqqua72hyT2Uyyp",
+	"3aI0q3zOUEMbAly3WEO7hii5u8rZJ2NePuXCk/JHXrf+tH7sNkplb3qWjy9mGAphgkkfCmEeQFnsOqo/",
+	"FMOWimGDOfLEzJG1S2BrBwdVH1R9UPVB1d9uzeuPprO222axLGFCp8VQ/hjqER5S+WNFtjRWPl4rafTO",
+	"d/vz5SNDBq+PCl4KDk2eVmMf//Y/iiJeF0HsPMgfSrwEGHGQne1gxKXdViMf28OIb0W4BNjxViXdxpDj",
+	"+wQ33mD6AWZ8e+sa4MUhehPgxfcTXtxgANT5Ro+pNc+tmjABWfy4kcU3pCYDojggigOi+DqttBpHfCvy",
+	"/Cnjjm9Q1vkvG6DGIQh2B1Dj5tDXnQOMg1UaEEBXJO+mMN/bASL/6OweTxQxoJGC5R/QSA8IeNxsCAS4",
+	"cQ3cOBgnwTi5ojs3hibfJ1hyMACCARAMgCcFR143/XU7MORNIcibaNoAWw6w5RB1vEvY8krEciGR/A5v",
+	"kj7xEI5dXCYonzCFrsnMjpeZztteseSgHpo8pEoBIblpBhj7qawro/7ORfLfQPrdSji1vvRwaNoZySdc",
+	"DFvlt38XhqdBOAbhGITjtnHJbqM0SkJvdS3JwZ3v/n+bCzeOL5halFJ0uQSOfCkF9NizblqXHLnWCRQr",
+	"LDxGyZd52CtjCUUMcc91C/QNIGjRv89eBh3++qKQvkWfQ3vz1NryB76xX6UURLH6KMzfStt1fcMQB26t",
+	"ouP2JdlbZqgVz2u47EsDrxVaoQwjiLubF3efRbHD8p6lvmHLWvLOPs5IBbvS12pUd/NHAEpSK1KXnlkV",
+	"R4C35JpIwQ6QZjXh2GMGAsLIxsq143xNSCYSF9FSWYq1JG+PPxyfHnf7Ij7nInFykifxUpRcG8WHIIKN",
+	"BHiEn0SXfEmpAMCbnR8VJBd9JHYvGtsHxTuzlIq4Tjx+xctuTUSGupRtxWLxMzqZs05Etjrw8vYCyL86",
+	"8Ia9tv2Mq6NqugFhLgk63cG5SNTizDfSUzAugENDhDhEiG8yQvwFOpYXqglOH03TiAzo8Nwqromc2xO4",
+	"IHOmyvFjr8Wv1dkXTJk1VTb2z4SRupRIqihu0LhIlJ5Sw5S/pmcvggbpZQeI22eYiWLsxZwu+gKwQJHD",
+	"sQ0W+D+RyywPFu5/5Mih2AYLl0nmiUZnBzLqTNv/Tuyf7X+75LAyF1fXgeUZkIOGynYKXX/tsYigFCTG",
+	"Nz3zvzp3Skh/G67JlCasKA+ZKTZiKoZwWnqBUSuy7PUVjdj7IreBXLtCXOFyY3syV9Kwwj9cYNUKyuMu",
+	"eZvbTldHuvpAcPIqFhMm8JdMpgO3RH4BIbGfb+il0kN/O3vrYtncunJVapuPfmqmdNwXuCsqjfS7BDY/",
+	"eqLCrrfbX/blTqX7B9H2PzQttamnBpoyRtB4sLDRtP9qMTGyL+KdgX2dOHLMBoVHv2Tn6Ww4Kd+FmusN",
+	"PPuIYN89dPsOv+L65l113MO37vDABesuWHfBurst6w5PHeTecjXSYL/JlA04tNd9NO1CZcp+9a/0hLuF",
+	"FsuwMc1PcYvWyTCZMuI3VAguh+DytnJp5X1WxhKU5dlKgp/S/g5tQu+H3Vx8kvUpe2rG3iXctiw9N3mJ",
+	"wN1z26sbGHyCwxMYfO4Zg09J0zcr+mVf5lGR+PyAmRI4eR4pJ8821F9g5gnMPE+dmaeVtrmGoOcHZPWT",
+	"5NvZlhwrf8jAvBNCU7fJvNNShtwhAc8TsSifdMl68Y3XJq2pG7oVVp0bneNji/WFAvtgwYcE+0Ng2Gmr",
+	"8APRTploJxghT8kIWZ86p2ZsUPFBxQcVH1T8rXLobJ6A2jKNTiFbQjPPQPwQiB8eFCtOSao0M+PUyphU",
+	"ZuYRgXXxdZ40UNcuwQ+AdO3wNQC6sOABmxvE3fawuf5MlwQZ/lSG5C6lPTKB4qNUKedJZxAhY7gYl9wj",
+	"rP+D+AhAFSDQ4R6U42uMteHimZIzqVkS94iQhAo9L2pH+yIThqeE2ovHMEQZjfGM0lSmdOFLM2cpNSOp",
+	"pkWloY4gEadndMh0VAUnR6V+pHbCKV344sW+EIybiZ0Lop2EVK78sSCuOCDSXjLnmpH9vT0SC2nOYKp2",
+	"/WN8cJXrokuA0wtLrPyCFPI+IVL1BR1ILMziRvs40JAKIU1egioIFfBwMqeLHtatcnHmbhl3STxLqTib",
+	"UD2JCXcqTo5I/OXzySnBEkcwbj3UqS+KFe0BR5EUI66m2lWDTeUFTTEclab4PXSd5sjh2yD5AnT7vsR6",
+	"7OfYBLZdGXe3MR7UpetOfiVU2x/Dp4nUvrlFDQjtEE4LCO17h9B2erjG3Cv7rCtB2Z9FugBYkw+BlU0W",
+	"4iyWg4LcUBfmHBpsLt5GCjYI9+xuM7Z6IxviSWWJHp7uhbyK4xEp7YAAYw4ZkqAAtgGablYAUUPmw7MT",
+	"uWihHBUFOFwgmRM4gFFecVMQLFWonroNuZEtyvXHIiLrReO9xUeHgN7dIZrXsPB2vtOh8WTV9cG+GKJs",
+	"MfrG+bl31GmQYsBgHFWMaKYuWFkCdEk8o5lmGM3DC4dUYOSOYDQvVkxnUxZ3SazP+Qyf1BelW4+ZAfPR",
+	"P/2AmInU3vQ0RLM0R1e7aGJpNFzlLzETNu2SeECH5/Wv1Bcp1QYnyBJ3ixSfVg1nLoXs4D2TLonB9o17",
+	"EBfLb750hy6Jvb0c98iUnjONKK8qM10pslhE2RCxNaEXzM8yIlo2WNqHguAXLojhMNDqYWJ9Qa3Ct28A",
+	"QcOc5c4xo9H8Bsg7XooX1ob70OLdqkg/hPm0ZU07sYvWvr3DNtyARxWbfNDqswTcwl0dgFvBLQluyV25",
+	"JSdWf0WoOiH5lk1ZRKwVAJm5FBhuI4wmEanyGFOzdWOVW9aMuPhNzsmUikWhmJ3N4J0YwyKkly+bBla/",
+	"FkiNgh8xtj//AqNi+7dMjZkYLnpkRHkKapmnTJioLwZswkUSkUycCzkXEXKcRmSm5FgxrQFZkrCUXzDg",
+	"13bJNrAn3P1TRi+YLpkrGaLLhzKDFh6u0lDTKeuSw75wF+bxOZwLdgKB6XnUBwcvbiCNWwDH1gohvUzY",
+	"13Z/RogKWi6wB2LMC17Y6YDplE8OHgomCmJp/AhvObl4IXLKSpEuDkq3PXMsuL67yZCfGTqOnQ1XNdrm",
+	"1hDsi4RprliS8+dChhOJiBsQeSe4Uda1UI7FBVdSWKOslfEBU26nao/8r63MhExYrfIPfN81RqDyqqtc",
+	"9XsxZ3H2oLkefKGlNSdczDKjK91rzETJbDwBeuKCrRqOVs5wjNYn2rfFXewD7FbPZkxpK+TinuMhLqh+",
+	"c0AWkHOAJU/omHLRJUeVfTdnJaZjzcUQnZOUjYw9NQdAtgj5a7tP4vzYxYQaMmDaRG6UkGbCxbhIfXPT",
+	"Jfu7+2TuJYQPYgtJUinGTJEJ1RX6ZWtgOLOm09vfizrcrvd/wB6NOoJOWafniB6TM263amHvjKSaUtPp",
+	"dbgwr/c7UWfKBZ9m007vZY4g4sKwMVNW7taG6MuRGilKK+/PumZ2kzjpNpTTKdUHlS9hF2kkFYmLWcaV",
+	"t+o4cYcSplP/ivC4yttN6bcPTIzNpNPb293NX0gb5XD7y+/zay59BwucPnpwU6kNyl5P6lyZnX9y7ayk",
+	"MpVJ5QZqhyf2LsKu9r/xH3ijP2tnutoJMZl+PEA4sEydCG1vo1dH1drpqL8D4i0EyG4+QIY7z8dWRvZz",
+	"lgxJZzl6M9KKxDFnzabkJ6BzwJBM5IrwvDFKhnK2yLXEAtSPB5CQCuq3Fml7Ujz96WJt3SIsNgXb+vFt",
+	"0bbFJw/SJ0ifLeFtdflkX4u4rUNR5lt6ezDKx4d19Iu2NtjxysA7RDsWwmzt6a/EO7o9uXiKgMcbXtcA",
+	"eQyB6AB5vF+QR10ozcaYsVfKK1GPvgYuJ9XwOVmfXV1g1HMoZ5wlTUjGjfV4gDLecwVQBjP6jRfQjCFt",
+	"GGT7VtCM18v2ZurXrQvgh8DnugXR1yDyAotrCKpsE/O4SgzUkrn9qCmHpDPBlLtPMZ61icuuDHw8MZ6y",
+	"PA58ZcF+Dfbr/eMrWx2bMNAWuxWDkAOV5VAbrohmQ8WMvnluIQfPB3KhBrogbOh9HxKYMJNPdMpaX+zw",
+	"RPfYeIdpbpoaxW3ZMi+KOzDkRIP5vhU5SZMpFw1yElKmxssRLyHdD830RHbXOuIgj8ZDQehhGlw7Uakn",
+	"ci4QRNgrQCGuJJ0bTU5+O3yx9/Nrh088xMkQOQLeoL6IZzJNY6JQMk4YeZdm3wgTyUxyYQBqYu8SOxDe",
+	"GU8Q0zoHLkmqATRIqK50NbPTw+mzJCI01RIEc1+w6cwsXNsINOiw65OPOB6Q+O3xh+PTY7LjUX8Q0P4/",
+	"U5mwX6SaTaiI7ewAyNjI1YMfI6SY1xTGa+eXq6Pu0PH4XXCtM5Y4tdD6Bd5XRv1I/9Mopw+j7qg+7rTz",
+	"+22st0s+H5QEnsP2xyC24pCWDo5iSEvfrUmTp6WN07JXrJrC61uZjX5vym1PBwss25gpOWRaE2qIFENX",
+	"rDxYYN2EmUAFBzcTLlDYSpFYy8ZaMnmtkL+lqzkq1/a4ZpO8luzvK7uQ5xsaECG3vRWzZF2D5Fo3MHQa",
+	"DZ1Gn46sRml2naxuIMz5VMThrPvnLNr6OsTtCsuHkIe+eTH14NPPKGxD7vkhSw9MTbc183aUhOrCRhqe",
+	"mqCWYPMWga0u+aLYBZeZF0Qawk9Y0ikvmErpLHbVqxHRsi9cMIrblQC2ngEjU3mBrc1KqUQwJl3WIN7V",
+	"ceS6ozjfE26TMnqOpcFsQZhIvFVaaz3CEgTr8X7Es/BrrCuX81F3Sg1t53DT4ZVcLh8sHb5qkCUimUit",
+	"+wW+2ByY7hOMhIWke7CvQ9L9zvQxv8hteUJL57dJOzsukVLu/Yrx7uk3bk205XwfraVaMaIeIcTUBVPP",
+	"tGdO6W7w5apfobLo7um+5hqfVi66ZuqCD5lb8flE0ilvBDsAa7RME6QgNbmdLJWzVsiQKcNHdqFzCj2n",
+	"LbF3Bvs242qB9DZGkxlTU66RXQQY8qzFDVMsEhIQ+3IeHMEecJ4tZyoThtQY1uZakAua8oQMFUuYMJym",
+	"B2R/92WJEMQaCGQ+Qdpsjk1aYUydMfTHRB5O369tB92RD/ceXtlAsfVMpunKAV9kmhaD2uvoYkjtdh7S",
+	"NGVqY/8vKM0H6ojZPVfI/eh7RzGaNCgCv4e8hMA9Uy+Ulp9z9bYgLvBoZirt9Do7cO7cvZZF2HEODQDv",
+	"CKiRXGD9mUb0wGcQA1JBRF6Tn766lkQnzLwXs8x8UfKCJ1ZEmcWMkeNvuI4nOOnn3YLcZpRm3xq4npZ5",
+	"XAH30CNUaz4GcisdEesbKp64XkjQQJvpLgFWIS5A+pGhypLSE/1tm55KDU3lGAik809cwT7k/ibOhCXX",
+	"P8+3dzorblfz6E++3xNJ2IgLbkpN/vxjFRtZr1b6ZnzXPbXoH1XzMAcdqzaW+oGHVfoK1jwu00ZOyTkX",
+	"2Bsc+bR61gsHkel7OnFVfvkVj3Q77sxusKZvWV5KOSILmam8exbszJYPqbv/yYQqlhDNoI+Ya7paZtOF",
+	"5Zy6lu7acaxd/zzs5VXzsC8pFToiA9zfsDeRRhcICbFlmT0Ayip5s+oA4NCGNdM5AY1/kx6e8oiAIgaq",
+	"PeBD8yx9mVq1jo62pmZnODJgWCtVljTasRoji9aYrdyACEiteScwl+HzaC7GaZkxccbkLGUoOviMpVzY",
+	"FR0wzRMkQjZzmUtgKUZ8nKH1c/1snIV+dS55986e2+6oLnVEDJ/ix7T2Fy6t+0zXP8o3BK7/ltCmH1va",
+	"Qfc1MuLpipUc0OF5NqvbgkoO7BSnzCg+1AVHYkGiV+BjYAUKBmpeq83KG8RpM6uVvr1gSkm0ihB6A/8b",
+	"HP0AmrgDCw5hDWEHhlTupjsIgLePbf/c6xWHspZwZEN0+CEIiMvL/x8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1295,6 +1295,57 @@ type ClientInterface interface {
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListStrategies List strategies
+	//
+	// Named stages, which rollouts copy when they are created. Sorted by id.
+	//
+	// Corresponds with GET /strategies (the `ListStrategies` operationId).
+	ListStrategies(ctx context.Context, params *ListStrategiesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStrategyWithBody Create a strategy
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+	CreateStrategyWithBody(ctx context.Context, params *CreateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStrategy Create a strategy
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+	CreateStrategy(ctx context.Context, params *CreateStrategyParams, body CreateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteStrategy Delete a strategy
+	//
+	// Rollouts keep the stages that they have copied.
+	//
+	// Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
+	DeleteStrategy(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStrategy Get a strategy
+	//
+	// Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
+	GetStrategy(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateStrategyWithBody Update a strategy
+	//
+	// Rollouts keep the stages that they have copied.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+	UpdateStrategyWithBody(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateStrategy Update a strategy
+	//
+	// Rollouts keep the stages that they have copied.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+	UpdateStrategy(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListTokens List tokens
 	//
 	// Sorted by id, never with their secrets. Without `limit` the list is complete; with it, `Link: rel="next"` leads to the
@@ -3966,6 +4017,127 @@ func (c *Client) ChangeRollout(ctx context.Context, id ID, action ActionPath, pa
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetStatusRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListStrategies List strategies
+//
+// Named stages, which rollouts copy when they are created. Sorted by id.
+//
+// Corresponds with GET /strategies (the `ListStrategies` operationId).
+func (c *Client) ListStrategies(ctx context.Context, params *ListStrategiesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListStrategiesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStrategyWithBody Create a strategy
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+func (c *Client) CreateStrategyWithBody(ctx context.Context, params *CreateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStrategyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStrategy Create a strategy
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+func (c *Client) CreateStrategy(ctx context.Context, params *CreateStrategyParams, body CreateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStrategyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteStrategy Delete a strategy
+//
+// Rollouts keep the stages that they have copied.
+//
+// Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
+func (c *Client) DeleteStrategy(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteStrategyRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStrategy Get a strategy
+//
+// Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
+func (c *Client) GetStrategy(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStrategyRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateStrategyWithBody Update a strategy
+//
+// Rollouts keep the stages that they have copied.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+func (c *Client) UpdateStrategyWithBody(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateStrategyRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateStrategy Update a strategy
+//
+// Rollouts keep the stages that they have copied.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+func (c *Client) UpdateStrategy(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateStrategyRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -15292,6 +15464,482 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 	return req, nil
 }
 
+// NewListStrategiesRequest constructs an http.Request for the ListStrategies method
+func NewListStrategiesRequest(server string, params *ListStrategiesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/strategies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateStrategyRequest calls the generic CreateStrategy builder with application/json body
+func NewCreateStrategyRequest(server string, params *CreateStrategyParams, body CreateStrategyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateStrategyRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateStrategyRequestWithBody constructs an http.Request for the CreateStrategy method, with any body, and a specified content type
+func NewCreateStrategyRequestWithBody(server string, params *CreateStrategyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/strategies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteStrategyRequest constructs an http.Request for the DeleteStrategy method
+func NewDeleteStrategyRequest(server string, id ID, params *DeleteStrategyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/strategies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetStrategyRequest constructs an http.Request for the GetStrategy method
+func NewGetStrategyRequest(server string, id ID, params *GetStrategyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/strategies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateStrategyRequest calls the generic UpdateStrategy builder with application/json body
+func NewUpdateStrategyRequest(server string, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateStrategyRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateStrategyRequestWithBody constructs an http.Request for the UpdateStrategy method, with any body, and a specified content type
+func NewUpdateStrategyRequestWithBody(server string, id ID, params *UpdateStrategyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/strategies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListTokensRequest constructs an http.Request for the ListTokens method
 func NewListTokensRequest(server string, params *ListTokensParams) (*http.Request, error) {
 	var err error
@@ -17238,6 +17886,63 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatusWithResponse(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*GetStatusResponse, error)
+
+	// ListStrategiesWithResponse List strategies
+	//
+	// Named stages, which rollouts copy when they are created. Sorted by id.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /strategies (the `ListStrategies` operationId).
+	ListStrategiesWithResponse(ctx context.Context, params *ListStrategiesParams, reqEditors ...RequestEditorFn) (*ListStrategiesResponse, error)
+
+	// CreateStrategyWithBodyWithResponse Create a strategy
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+	CreateStrategyWithBodyWithResponse(ctx context.Context, params *CreateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateStrategyResponse, error)
+
+	// CreateStrategyWithResponse Create a strategy
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+	CreateStrategyWithResponse(ctx context.Context, params *CreateStrategyParams, body CreateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateStrategyResponse, error)
+
+	// DeleteStrategyWithResponse Delete a strategy
+	//
+	// Rollouts keep the stages that they have copied.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
+	DeleteStrategyWithResponse(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*DeleteStrategyResponse, error)
+
+	// GetStrategyWithResponse Get a strategy
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
+	GetStrategyWithResponse(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*GetStrategyResponse, error)
+
+	// UpdateStrategyWithBodyWithResponse Update a strategy
+	//
+	// Rollouts keep the stages that they have copied.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+	UpdateStrategyWithBodyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error)
+
+	// UpdateStrategyWithResponse Update a strategy
+	//
+	// Rollouts keep the stages that they have copied.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+	UpdateStrategyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error)
 
 	// ListTokensWithResponse List tokens
 	//
@@ -20519,6 +21224,177 @@ func (r GetStatusResponse) StatusCode() int {
 	return 0
 }
 
+// ListStrategiesResponse200Headers the declared response headers of an HTTP 200 response for ListStrategies
+type ListStrategiesResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type ListStrategiesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Strategy
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListStrategiesResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ListStrategiesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListStrategiesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CreateStrategyResponse200Headers the declared response headers of an HTTP 200 response for CreateStrategy
+type CreateStrategyResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// CreateStrategyResponse201Headers the declared response headers of an HTTP 201 response for CreateStrategy
+type CreateStrategyResponse201Headers struct {
+	ETag           *string
+	Location       *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CreateStrategyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Strategy
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Strategy
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateStrategyResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateStrategyResponse201Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateStrategyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateStrategyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// DeleteStrategyResponse200Headers the declared response headers of an HTTP 200 response for DeleteStrategy
+type DeleteStrategyResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type DeleteStrategyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Strategy
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteStrategyResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteStrategyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteStrategyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetStrategyResponse200Headers the declared response headers of an HTTP 200 response for GetStrategy
+type GetStrategyResponse200Headers struct {
+	Age            *int
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type GetStrategyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Strategy
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetStrategyResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetStrategyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetStrategyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// UpdateStrategyResponse200Headers the declared response headers of an HTTP 200 response for UpdateStrategy
+type UpdateStrategyResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type UpdateStrategyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Strategy
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateStrategyResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateStrategyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateStrategyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // ListTokensResponse200Headers the declared response headers of an HTTP 200 response for ListTokens
 type ListTokensResponse200Headers struct {
 	Age            *int
@@ -22916,6 +23792,105 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseGetStatusResponse(rsp)
+}
+
+// ListStrategiesWithResponse List strategies
+//
+// Named stages, which rollouts copy when they are created. Sorted by id.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /strategies (the `ListStrategies` operationId).
+func (c *ClientWithResponses) ListStrategiesWithResponse(ctx context.Context, params *ListStrategiesParams, reqEditors ...RequestEditorFn) (*ListStrategiesResponse, error) {
+	rsp, err := c.ListStrategies(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListStrategiesResponse(rsp)
+}
+
+// CreateStrategyWithBodyWithResponse Create a strategy
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+func (c *ClientWithResponses) CreateStrategyWithBodyWithResponse(ctx context.Context, params *CreateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateStrategyResponse, error) {
+	rsp, err := c.CreateStrategyWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateStrategyResponse(rsp)
+}
+
+// CreateStrategyWithResponse Create a strategy
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /strategies (the `CreateStrategy` operationId).
+func (c *ClientWithResponses) CreateStrategyWithResponse(ctx context.Context, params *CreateStrategyParams, body CreateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateStrategyResponse, error) {
+	rsp, err := c.CreateStrategy(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateStrategyResponse(rsp)
+}
+
+// DeleteStrategyWithResponse Delete a strategy
+//
+// Rollouts keep the stages that they have copied.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
+func (c *ClientWithResponses) DeleteStrategyWithResponse(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*DeleteStrategyResponse, error) {
+	rsp, err := c.DeleteStrategy(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteStrategyResponse(rsp)
+}
+
+// GetStrategyWithResponse Get a strategy
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
+func (c *ClientWithResponses) GetStrategyWithResponse(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*GetStrategyResponse, error) {
+	rsp, err := c.GetStrategy(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetStrategyResponse(rsp)
+}
+
+// UpdateStrategyWithBodyWithResponse Update a strategy
+//
+// Rollouts keep the stages that they have copied.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+func (c *ClientWithResponses) UpdateStrategyWithBodyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error) {
+	rsp, err := c.UpdateStrategyWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateStrategyResponse(rsp)
+}
+
+// UpdateStrategyWithResponse Update a strategy
+//
+// Rollouts keep the stages that they have copied.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
+func (c *ClientWithResponses) UpdateStrategyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error) {
+	rsp, err := c.UpdateStrategy(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateStrategyResponse(rsp)
 }
 
 // ListTokensWithResponse List tokens
@@ -28363,6 +29338,305 @@ func ParseGetStatusResponse(rsp *http.Response) (*GetStatusResponse, error) {
 				return nil, err
 			}
 			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListStrategiesResponse parses an HTTP response from a ListStrategiesWithResponse call
+func ParseListStrategiesResponse(rsp *http.Response) (*ListStrategiesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListStrategiesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Strategy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListStrategiesResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateStrategyResponse parses an HTTP response from a CreateStrategyWithResponse call
+func ParseCreateStrategyResponse(rsp *http.Response) (*CreateStrategyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateStrategyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Strategy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Strategy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateStrategyResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers CreateStrategyResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteStrategyResponse parses an HTTP response from a DeleteStrategyWithResponse call
+func ParseDeleteStrategyResponse(rsp *http.Response) (*DeleteStrategyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteStrategyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Strategy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteStrategyResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetStrategyResponse parses an HTTP response from a GetStrategyWithResponse call
+func ParseGetStrategyResponse(rsp *http.Response) (*GetStrategyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetStrategyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Strategy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetStrategyResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateStrategyResponse parses an HTTP response from a UpdateStrategyWithResponse call
+func ParseUpdateStrategyResponse(rsp *http.Response) (*UpdateStrategyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateStrategyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Strategy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateStrategyResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
 		}
 		response.Headers200 = &headers
 	}

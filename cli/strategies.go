@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// strategies are named stages, which rollouts copy.
+var strategies = documentKind{
+	kind: "strategy", schema: "Strategy", name: "strategy", plural: "strategies", title: "strategy",
+	view: render.View{
+		Header: []string{"ID", "STAGES", "REVISION", "DESCRIPTION", "UPDATED"},
+		Narrow: 3,
+		Row: render.RowOf(func(d api.Strategy) []string {
+			stages := make([]string, len(d.Stages))
+			for i, s := range d.Stages {
+				stages[i] = s.Name
+			}
+			return []string{d.ID, strings.Join(stages, ", "), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt)}
+		}),
+	},
+	api: calls{path: "/strategies"},
+}
+
+func (s rolloutCommands) strategyCommand() *cli.Command {
+	v := kindCommands{s.session, strategies}
+	get := v.getCommand()
+	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
+	flags := func(own ...cli.Flag) []cli.Flag {
+		return slices.Concat([]cli.Flag{
+			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
+			&cli.StringFlag{Name: "description", Usage: "description for people"},
+		}, own)
+	}
+	return &cli.Command{
+		Name: "strategy", Aliases: []string{"strategies"}, Usage: "Strategies: stages with a name, which rollouts copy",
+		Subcommands: []*cli.Command{
+			{
+				Name: "create", Usage: "Create a strategy", ArgsUsage: "NAME", Flags: flags(dryRunFlag()),
+				Description: args.ExampleText("strategy create waves --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'"),
+				Action: func(c *cli.Context) error {
+					return s.writeStrategy(c, func(conn client, id string, body map[string]any) (answer, error) {
+						body["id"] = id
+						data, err := render.Encode(body)
+						if err != nil {
+							return answer{}, err
+						}
+						return receive(strategies.api.create(c.Context, conn, data, writeEdits(c)...))
+					})
+				},
+			},
+			v.listCommand(), get,
+			{
+				Name: "update", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
+				Action: func(c *cli.Context) error {
+					return s.writeStrategy(c, func(conn client, id string, body map[string]any) (answer, error) {
+						data, err := render.Encode(body)
+						if err != nil {
+							return answer{}, err
+						}
+						return receive(strategies.api.update(c.Context, conn, id, data, writeEdits(c)...))
+					})
+				},
+			},
+			s.deleteUnservedCommand(strategies, "Delete a strategy; rollouts keep their stages"),
+		},
+	}
+}
+
+// writeStrategy sends a strategy with the stages and the description of the flags.
+func (s rolloutCommands) writeStrategy(c *cli.Context, write func(conn client, id string, body map[string]any) (answer, error)) error {
+	ids, err := arguments(c, "NAME")
+	if err != nil {
+		return err
+	}
+	body := map[string]any{}
+	if err := addStages(c, body); err != nil {
+		return err
+	}
+	if c.IsSet("description") {
+		body["description"] = c.String("description")
+	}
+	conn, err := s.connect(c)
+	if err != nil {
+		return err
+	}
+	a, err := write(conn, ids[0], body)
+	if err != nil {
+		return err
+	}
+	return s.printChange(c, strategies.outputOf(a.body, a.body))
+}
+
+// deleteUnservedCommand deletes documents of a kind that is part of no answer.
+func (s rolloutCommands) deleteUnservedCommand(n documentKind, usage string) *cli.Command {
+	return &cli.Command{
+		Name: "delete", Usage: usage, ArgsUsage: "NAME", Flags: append(writeFlags(), yesFlag()),
+		Action: func(c *cli.Context) error {
+			ids, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			if err := s.confirm(c, change{description: fmt.Sprintf("delete the %s %q", n.title, ids[0]), unconfirmedInScripts: true}); err != nil {
+				return err
+			}
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(n.api.delete(c.Context, conn, ids[0], writeEdits(c)...))
+			if err != nil {
+				return err
+			}
+			return s.printChange(c, n.outputOf(a.body, a.body))
+		},
+	}
+}
