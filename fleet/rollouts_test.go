@@ -442,3 +442,36 @@ func TestPlanOfClustersThatMoveApart(t *testing.T) {
 		require.Equal(t, []string{"c0"}, plan.Groups[0].Clusters)
 	}
 }
+
+// TestHistoriesWithRollouts: a stage appears in the history of its clusters and of the component, and its completion in
+// neither; the inputs that a revision changed are those of the clusters of the stage.
+func TestHistoriesWithRollouts(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)                                                                                                                                                   // 1
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`), patchOp(KindLayer, "base", `{"patches":{"grafana":{"replicas":"4"}}}`))) // 2
+	w.must(act("r", RolloutStart))                                                                                                                                             // 3
+	w.must(patch(KindComponent, "grafana", `{"oci_tag":"x"}`))                                                                                                                 // 4
+	w.must(act("r", RolloutStart))                                                                                                                                             // 5
+	w.must(act("r", RolloutComplete))                                                                                                                                          // 6
+	w.must(patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))                                                                                                             // 7
+	revisions := func(of DocumentName) (all []Revision) {
+		for _, r := range w.served(t, of, 3) {
+			if len(r.Effect) > 0 {
+				all = append(all, r.Revision)
+			}
+		}
+		return all
+	}
+	require.Equal(t, []Revision{4, 3, 1}, revisions(DocumentName{KindCluster, "c0"}))
+	require.Equal(t, []Revision{5, 4, 1}, revisions(DocumentName{KindCluster, "c3"}))
+	require.Equal(t, []Revision{5, 4, 3, 1}, revisions(DocumentName{KindComponent, "grafana"}))
+	for rev, want := range map[Revision][]string{2: {}, 3: {"c0", "c1"}, 5: {"c2", "c3"}, 6: {}} {
+		past, err := recorded{&w.log}.Past(PastQuery{At: rev, UpTo: w.state.Revision()})
+		require.NoError(t, err)
+		changes, err := w.log.Changes(rev)
+		require.NoError(t, err)
+		changed, err := w.state.InputsChangedBy(t.Context(), changes, past)
+		require.NoError(t, err)
+		require.ElementsMatch(t, want, sortedKeys(changed), "revision %d", rev)
+	}
+}

@@ -236,6 +236,7 @@ func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[
 		a.changed[ch.Kind][ch.ID] = true
 	}
 	next.addChangedTypes(base, a.changed)
+	a = Result{base: base, State: next}.withVariants(a, map[[2]*layerChain]affected{})
 	effects := &effects{base: base, next: next}
 	effect, err := effects.on(a)
 	return effect.Effect, effects.size, err
