@@ -28,7 +28,7 @@ var readsStored = map[string]string{
 
 	// Rollouts and the layers that they change.
 	"kindSet.variantsOf": "makes variants", "Tx.variantsOn": "makes variants", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
-	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
+	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "rolloutCreation.finish": "reads a strategy", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.
 	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",

@@ -447,13 +447,13 @@ func TestPlanOfClustersThatMoveApart(t *testing.T) {
 // neither; the inputs that a revision changed are those of the clusters of the stage.
 func TestHistoriesWithRollouts(t *testing.T) {
 	t.Parallel()
-	w := tiers(t, baseLayer)                                                                                                                                                   // 1
-	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`), patchOp(KindLayer, "base", `{"patches":{"grafana":{"replicas":"4"}}}`))) // 2
-	w.must(act("r", RolloutStart))                                                                                                                                             // 3
-	w.must(patch(KindComponent, "grafana", `{"oci_tag":"x"}`))                                                                                                                 // 4
-	w.must(act("r", RolloutStart))                                                                                                                                             // 5
-	w.must(act("r", RolloutComplete))                                                                                                                                          // 6
-	w.must(patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))                                                                                                             // 7
+	w := tiers(t, baseLayer)                                                                           // 1
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`))) // 2
+	w.must(act("r", RolloutStart))                                                                     // 3
+	w.must(patch(KindComponent, "grafana", `{"oci_tag":"x"}`))                                         // 4
+	w.must(act("r", RolloutStart))                                                                     // 5
+	w.must(act("r", RolloutComplete))                                                                  // 6
+	w.must(patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))                                     // 7
 	revisions := func(of DocumentName) (all []Revision) {
 		for _, r := range w.served(t, of, 3) {
 			if len(r.Effect) > 0 {
