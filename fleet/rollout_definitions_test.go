@@ -86,7 +86,7 @@ func readsStoredDocuments(n ast.Node) bool {
 	case *ast.IndexExpr:
 		docs, ok := n.X.(*ast.SelectorExpr)
 		kind, plain := n.Index.(*ast.Ident)
-		return ok && docs.Sel.Name == "docs" && !(plain && slices.Contains(unstaged, kind.Name))
+		return ok && docs.Sel.Name == "docs" && (!plain || !slices.Contains(unstaged, kind.Name))
 	case *ast.CallExpr:
 		fn, ok := n.Fun.(*ast.SelectorExpr)
 		if !ok || len(n.Args) == 0 || !slices.Contains([]string{"Get", "Find", "All", "Has", "Record", "sorted"}, fn.Sel.Name) {
@@ -99,7 +99,7 @@ func readsStoredDocuments(n ast.Node) bool {
 			return false
 		}
 		kind, plain := n.Args[0].(*ast.Ident)
-		return !(plain && slices.Contains(unstaged, kind.Name))
+		return !plain || !slices.Contains(unstaged, kind.Name)
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -63,18 +64,12 @@ func (s *State) withVariants() *State {
 		return s
 	}
 	out := &State{kinds: s.kinds, rules: s.rules, docs: map[Kind]map[string]*Document{}, byDNS: s.byDNS, layers: s.layers, shared: s.shared, definitions: s.definitions}
-	for kind, docs := range s.docs {
-		out.docs[kind] = docs
-	}
+	maps.Copy(out.docs, s.docs)
 	copied := map[Kind]bool{}
 	for key, doc := range s.rollouts.all.docs {
 		if !copied[key.kind] {
 			copied[key.kind] = true
-			docs := make(map[string]*Document, len(s.docs[key.kind]))
-			for id, d := range s.docs[key.kind] {
-				docs[id] = d
-			}
-			out.docs[key.kind] = docs
+			out.docs[key.kind] = maps.Clone(s.docs[key.kind])
 		}
 		out.docs[key.kind][key.id] = doc
 	}
