@@ -44,28 +44,17 @@ func (ks *kindSet) effective(d *Document, st *layerChain, previous *Effective) *
 	if st == nil || d.Deleted() {
 		return own
 	}
-	if previous == nil || previous.own != own || !slices.Equal(previous.chain.layers, st.layers) {
-		previous = nil
+	var same *Effective
+	switch {
+	case len(st.layers) == 0:
+		same = own
+	case previous != nil && previous.own == own && slices.Equal(previous.chain.layers, st.layers):
+		same = previous
 	}
-	if len(st.layers) == 0 {
-		previous = own
-	}
-	if previous != nil {
+	if same != nil {
 		return &Effective{
-			id: own.id, value: previous.value, cluster: previous.cluster, bound: previous.bound, block: own.block, answers: previous.answers,
-			chain: st, shared: ks.hasNoSettings(own), mergedEntries: previous.mergedEntries, own: own,
-		}
-	}
-	if previous == nil || previous.own != own || !slices.Equal(previous.chain.layers, st.layers) {
-		previous = nil
-	}
-	if len(st.layers) == 0 {
-		previous = own
-	}
-	if previous != nil {
-		return &Effective{
-			id: own.id, value: previous.value, cluster: previous.cluster, bound: previous.bound, block: own.block, answers: previous.answers,
-			chain: st, shared: ks.hasNoSettings(own), mergedEntries: previous.mergedEntries, own: own,
+			id: own.id, value: same.value, cluster: same.cluster, bound: same.bound, block: own.block, answers: same.answers,
+			chain: st, shared: ks.hasNoSettings(own), mergedEntries: same.mergedEntries, own: own,
 		}
 	}
 	e := &Effective{id: own.id, value: ks.copyValue(own.value), block: own.block, answers: newAnswers(ks.compiledCount), chain: st, shared: ks.hasNoSettings(own), mergedEntries: ks.mergedEntries(own, st.layers), own: own}
