@@ -44,9 +44,13 @@ func Explanation(ex api.Explanation, document json.RawMessage, kindName KindName
 	}
 }
 
-// source names the document that set a value.
+// source names the document that set a value, and the rollout that changes it for the cluster.
 func (name KindName) source(of api.ValueSource) string {
-	return strings.ReplaceAll(name(of.Kind), "_", " ") + "/" + of.ID
+	text := strings.ReplaceAll(name(of.Kind), "_", " ") + "/" + of.ID
+	if of.Rollout != "" {
+		text += " (rollout/" + of.Rollout + ")"
+	}
+	return text
 }
 
 // setInRevision returns the revision that set a value: "<N" when it is older than N, the oldest revision that the server keeps;
