@@ -41,7 +41,7 @@
 //  11. explain.go, blame.go and served_history.go: the document and the revision that set a value of an input.
 //  12. tokens.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but never part of an
 //     answer.
-//  13. rollout_stages.go and rollout_variants.go: changes that reach clusters stage by stage, and the documents that reached
+//  13. rollout_stages.go, rollout_approvals.go and rollout_variants.go: changes that reach clusters stage by stage, and the documents that reached
 //     clusters have in place of the stored ones; [State.definition] returns them. rollout_check.go, rollout_validation.go and
 //     rollout_removals.go validate rollouts, rollouts.go creates and changes them.
 //

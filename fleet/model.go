@@ -31,6 +31,8 @@ type Rules struct {
 	MaxRemovals int
 	// Protected are the environments from which a careful change may only remove if it names them: see [Guard].
 	Protected []string
+	// SecondPerson requires that the actor that approves a stage has neither created the rollout nor last changed its stages.
+	SecondPerson bool
 }
 
 // State is every document of the fleet at one revision. It never changes, so any number of readers may use it.
@@ -421,6 +423,9 @@ type rollout struct {
 	Operations  json.RawMessage `json:"operations,omitempty"` // the requested operations, as in a commit
 	// ConfirmedRemovals is the number of removals of the whole change that its author confirmed with a plan_hash.
 	ConfirmedRemovals int `json:"confirmed_removals"`
+	// Author is the actor that created it, ChangedBy the one that last skipped a stage, which moves its clusters to others.
+	Author    string `json:"author,omitempty"`
+	ChangedBy string `json:"changed_by,omitempty"`
 }
 
 // RolloutStage is a stage of a rollout: exactly one of ClusterIDs, Selector and All selects its clusters, of which those in
@@ -432,6 +437,14 @@ type RolloutStage struct {
 	All        bool     `json:"all,omitempty"`
 	Percent    int      `json:"percent,omitempty"`
 	Count      int      `json:"count,omitempty"`
+	// Approval: the stage cannot start without an approval.
+	Approval bool `json:"approval,omitempty"`
+}
+
+// stageApproval is the approval of a stage.
+type stageApproval struct {
+	By string    `json:"by"` // the actor of the commit
+	At time.Time `json:"at"` // its time
 }
 
 // strategy is the value of a strategy's document.
@@ -448,7 +461,8 @@ type rolloutStage struct {
 	// computes it from percent or count.
 	Below string `json:"below,omitempty"`
 	// Skipped: the stage has no clusters. Those that it selects are in the next stage that selects them.
-	Skipped bool `json:"skipped,omitempty"`
+	Skipped  bool           `json:"skipped,omitempty"`
+	Approved *stageApproval `json:"approved,omitempty"` // nil: it has no approval
 
 	selector Selector
 	below    uint64

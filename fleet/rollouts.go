@@ -61,7 +61,7 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if err != nil {
 		return err
 	}
-	r := &rollout{ID: n.ID, Description: n.Description, State: rolloutProposed, Operations: res.Commit.Operations}
+	r := &rollout{ID: n.ID, Description: n.Description, State: rolloutProposed, Operations: res.Commit.Operations, Author: c.Actor}
 	if n.change.guard.PlanHash != "" {
 		r.ConfirmedRemovals = res.removals.count
 	}
@@ -213,6 +213,9 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 	}
 	r := *doc.rollout()
 	r.Stages = slices.Clone(r.Stages)
+	if action == RolloutApprove {
+		return doc, tx.approveStage(doc, stage)
+	}
 	if err := r.possible(action, stage); err != nil {
 		return nil, err
 	}
@@ -230,7 +233,7 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 		r.State, r.Started = rolloutRunning, r.Started+1
 	case RolloutBack:
 		r.State, r.Started = rolloutPaused, r.Started-1
-		r.Stages[r.Started].Skipped = false
+		r.Stages[r.Started].Skipped, r.Stages[r.Started].Approved = false, nil
 	case RolloutAbort:
 		r.State = rolloutAborted
 	case RolloutComplete:
@@ -244,6 +247,9 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 		return nil, err
 	}
 	tx.record(KindRollout, id, next)
+	if action == RolloutSkip {
+		tx.recordChangedBy(&r)
+	}
 	tx.recordOperation(api.RevisionOperation{Op: action, Kind: string(KindRollout), ID: id})
 	return next, nil
 }
@@ -269,6 +275,8 @@ func (r *rollout) possible(action, stage string) error {
 		return refuse("is paused: resume it first")
 	case (action == RolloutStart || action == RolloutSkip) && r.Started > last:
 		return refuse("has no further stage: complete it")
+	case (action == RolloutStart || action == RolloutSkip) && r.awaitsApproval(r.Started):
+		return refuse("waits for the approval of its stage %q", r.Stages[r.Started].Name)
 	case action == RolloutSkip && r.Started == last:
 		return refuse("cannot skip its last stage %q, which has all clusters that remain", r.Stages[last].Name)
 	case action == RolloutComplete && r.Started <= last:
