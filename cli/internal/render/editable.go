@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	goyaml "go.yaml.in/yaml/v3"
 )
@@ -32,9 +33,11 @@ func Editable(object json.RawMessage, without []string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// removeStyle removes the style of JSON, so that values are quoted only where YAML requires it.
+// removeStyle removes the style of JSON, so that values are quoted only where YAML requires it, or would have one of lineEnds.
 func removeStyle(n *goyaml.Node) {
-	n.Style = 0
+	if !strings.ContainsAny(n.Value, lineEnds) {
+		n.Style = 0
+	}
 	for _, child := range n.Content {
 		removeStyle(child)
 	}

@@ -80,7 +80,7 @@ func (out Output) Write(w io.Writer, as Style) error {
 		}
 		b.WriteByte('\n')
 	case format == "yaml":
-		text, err := yaml.JSONToYAML(EscapeForYAML(out.Document))
+		text, err := YAML(out.Document)
 		if err != nil {
 			return err
 		}
@@ -172,6 +172,23 @@ func Encode(v any) (json.RawMessage, error) {
 		return nil, err
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// lineEnds are the line ends of YAML 1.1 that YAML 1.2 and tools that split text into lines read as ordinary characters.
+const lineEnds = "\u0085\u2028\u2029"
+
+// YAML returns a JSON value as YAML. Where a block of text would end with one of lineEnds, so that the next key or "---" was not
+// at the start of a line, it returns JSON, which is YAML and escapes them.
+func YAML(value []byte) ([]byte, error) {
+	value = EscapeForYAML(value)
+	text, err := yaml.JSONToYAML(value)
+	if err != nil || !bytes.ContainsAny(text, lineEnds) {
+		return text, err
+	}
+	var b bytes.Buffer
+	err = json.Indent(&b, value, "", "  ")
+	b.WriteByte('\n')
+	return b.Bytes(), err
 }
 
 // EscapeForYAML escapes, in JSON, the characters that JSON allows and YAML rejects or reads as a line end. In JSON they only occur

@@ -97,7 +97,7 @@ func FormatYAML(objects []Object) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text, err := yaml.JSONToYAML(render.EscapeForYAML(raw))
+		text, err := render.YAML(raw)
 		if err != nil {
 			return "", err
 		}
