@@ -21,6 +21,7 @@ type calls struct {
 	assignment string // of assignments below a cluster's path, such as /namespaces; empty: the kind is not assigned
 	settings   bool   // an assignment has settings, which are its body
 	merges     bool   // update merges, because a PUT would replace a spec in which fields that are not given have to stay
+	revisions  string // the kind by which /revisions has the history; empty: the document has a path for it
 }
 
 func (k calls) list(ctx context.Context, c client, edits ...edit) (*http.Response, error) {
@@ -32,6 +33,10 @@ func (k calls) get(ctx context.Context, c client, id string, edits ...edit) (*ht
 }
 
 func (k calls) history(ctx context.Context, c client, id string, edits ...edit) (*http.Response, error) {
+	if k.revisions != "" {
+		those := query(url.Values{"kind": {k.revisions}, "id": {id}})
+		return send(ctx, c, http.MethodGet, revisionCalls.path, nil, append([]edit{those}, edits...))
+	}
 	return send(ctx, c, http.MethodGet, k.document(id)+"/history", nil, edits)
 }
 

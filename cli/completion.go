@@ -67,6 +67,7 @@ type completer struct {
 	c            *cli.Context
 	resourceType string // the resource type in the command line
 	about        string // the component in the other flags
+	word         string // the first positional argument
 }
 
 var _ args.Values = (*completer)(nil)
@@ -86,6 +87,9 @@ func (s *completer) Beside(flag cli.Flag, value string) {
 		s.about = value
 	}
 }
+
+// Word applies a positional argument.
+func (s *completer) Word(word string) { s.word = firstNonEmpty(s.word, word) }
 
 // Flag returns the candidates for a flag's value.
 func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
@@ -134,8 +138,15 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 			return s.labelKeys("=")
 		}
 		return nil
-	case "revision", "changed-in":
+	case "revision", "changed-in", "revert":
 		return s.revisions()
+	case "stage":
+		return s.concernedStage(path)
+	case "rollout":
+		if len(path) > 0 && slices.Contains([]string{"apply", "wait"}, path[0].Name) { // elsewhere it is the name of a new one
+			return s.idsOf(rollouts)
+		}
+		return nil
 	}
 	return s.idsOfKindName(flag.Names()[0])
 }
@@ -197,12 +208,29 @@ func (s *completer) contextNames() []string {
 
 // idsOfKindName returns the ids of the documents of a kind, by the kind's name.
 func (s *completer) idsOfKindName(name string) []string {
-	for _, n := range documentKinds() {
+	for _, n := range append(documentKinds(), rollouts, strategies) {
 		if n.name == name {
 			return s.idsOf(n)
 		}
 	}
 	return nil
+}
+
+// concernedStage returns the stage that an action on the rollout in the command line would concern.
+func (s *completer) concernedStage(path []*cli.Command) []string {
+	if len(path) < 2 || path[0].Name != rollouts.name || s.word == "" {
+		return nil
+	}
+	var known api.Rollout
+	s.request(&known, func(ctx context.Context, c client) (*http.Response, error) { return rollouts.api.get(ctx, c, s.word) })
+	at := known.Started
+	if path[1].Name == "back" {
+		at--
+	}
+	if at < 0 || at >= len(known.Stages) {
+		return nil
+	}
+	return []string{known.Stages[at].Name}
 }
 
 func kindCommandNames() []string {

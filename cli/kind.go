@@ -23,6 +23,8 @@ type documentKind struct {
 	fields       []field
 	view         render.View
 	text         func(wide bool) string // shown in place of the table
+	// parts makes the second table of a single document, of its parts.
+	parts func(document json.RawMessage) (render.Table, error)
 	labeled      bool                   // documents have labels
 	api          calls
 	filters      func() []filter // of its list
@@ -60,7 +62,7 @@ func documentKinds(types ...documentKind) []documentKind {
 // kindNames returns the API's names of the kinds with a history, clusters first.
 func kindNames() []string {
 	names := []string{clusters.kind}
-	for _, n := range append(definitions(), resourceTypes, layers) {
+	for _, n := range append(definitions(), resourceTypes, layers, rollouts, strategies) {
 		names = append(names, n.kind)
 	}
 	return append(names, tokens.name)
@@ -124,7 +126,11 @@ func (n documentKind) outputOf(document json.RawMessage, docs ...json.RawMessage
 		Document: document, Text: n.text,
 		Tables: func() ([]render.Table, error) {
 			t, err := n.view.Table(docs...)
-			return []render.Table{t}, err
+			if err != nil || n.parts == nil || len(docs) != 1 {
+				return []render.Table{t}, err
+			}
+			parts, err := n.parts(docs[0])
+			return []render.Table{t, parts}, err
 		},
 		Names: func() ([]string, error) { return n.names(docs...) },
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -20,32 +21,54 @@ import (
 var rollouts = documentKind{
 	kind: "rollout", schema: "Rollout", name: "rollout", plural: "rollouts", title: "rollout",
 	view: render.View{
-		Header: []string{"ID", "STATE", "STAGES", "CHANGES", "REVISION", "DESCRIPTION", "UPDATED"},
-		Narrow: 5,
+		Header: []string{"ID", "STATE", "STARTED", "NEXT", "SERVED", "CHANGES", "REVISION", "DESCRIPTION", "UPDATED"},
+		Narrow: 6,
 		Row: render.RowOf(func(d api.Rollout) []string {
-			stages, changes := make([]string, len(d.Stages)), make([]string, len(d.Changes))
+			next, served, all, changes := "-", 0, 0, make([]string, len(d.Changes))
+			open := d.State != "completed" && d.State != "aborted"
 			for i, s := range d.Stages {
-				stages[i] = fmt.Sprintf("%s (%d, %s)", s.Name, s.Clusters, s.State)
+				all += s.Clusters
+				if i < d.Started && d.State != "aborted" {
+					served += s.Clusters
+				}
+				if i == d.Started && open {
+					next = s.Name
+				}
 			}
 			for i, ch := range d.Changes {
 				changes[i] = nameOfKind(ch.Kind) + "/" + ch.ID
 			}
-			return []string{d.ID, d.State, strings.Join(stages, ", "), strings.Join(changes, ", "), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt)}
+			return []string{
+				d.ID, d.State, fmt.Sprintf("%d/%d", d.Started, len(d.Stages)), next, fmt.Sprintf("%d/%d", served, all), strings.Join(changes, ", "),
+				strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt),
+			}
 		}),
 	},
-	api: calls{path: "/rollouts"},
+	parts: func(document json.RawMessage) (render.Table, error) {
+		var d api.Rollout
+		if err := json.Unmarshal(document, &d); err != nil {
+			return render.Table{}, fmt.Errorf("unexpected response of the server: %w", err)
+		}
+		t := render.Table{Header: []string{"STAGE", "STATE", "CLUSTERS", "SELECTION"}}
+		for _, s := range d.Stages {
+			t.Rows = append(t.Rows, []string{s.Name, s.State, strconv.Itoa(s.Clusters), summarize.StageSelection(s)})
+		}
+		return t, nil
+	},
+	api: calls{path: "/rollouts", revisions: "rollout"},
 }
 
 // rolloutCommands are the commands about rollouts.
 type rolloutCommands struct{ *session }
 
 func (s rolloutCommands) rolloutCommand() *cli.Command {
-	get := kindCommands{s.session, rollouts}.getCommand()
+	v := kindCommands{s.session, rollouts}
+	get := v.getCommand()
 	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
 	return &cli.Command{
 		Name: "rollout", Aliases: []string{"rollouts"}, Usage: "Rollouts: changes that reach clusters stage by stage",
 		Subcommands: []*cli.Command{
-			s.createCommand(), kindCommands{s.session, rollouts}.listCommand(), get,
+			s.createCommand(), v.listCommand(), get, v.historyCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
 			s.actionCommand("resume", "Let stages start again", ""),
@@ -69,13 +92,14 @@ func rolloutFlags() []cli.Flag {
 
 func (s rolloutCommands) createCommand() *cli.Command {
 	return &cli.Command{
-		Name: "create", Usage: "Create a rollout from a file with operations and stages",
+		Name: "create", Usage: "Create a rollout from a file with operations and stages, or of the revert of a revision",
 		ArgsUsage: "NAME",
 		Description: "The file has the operations of a batch, and optionally stages and a description. A command that changes definitions or\n" +
 			"layers creates a rollout of its change with --rollout and --stage.\n\n" +
-			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'"),
+			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "rollout create without-41 --revert 41 --strategy waves"),
 		Flags: slices.Concat([]cli.Flag{
-			fileFlag("the rollout"), &cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
+			fileFlag("the rollout"), &cli.Int64Flag{Name: "revert", Usage: "in place of the file: the rollout reverts this `REVISION`"},
+			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` whose stages it copies"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"},
 		}, []cli.Flag{dryRunFlag(), &cli.StringFlag{Name: "plan-hash", Category: args.ChangeCategory, Usage: "confirm the removals of the plan with this `HASH`"}}),
@@ -84,19 +108,8 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if c.String("file") == "" {
-				return args.Errorf("%s needs the operations: use -f", c.Command.HelpName)
-			}
-			data, err := s.input(c.String("file"))
+			body, err := s.requestedRollout(c)
 			if err != nil {
-				return err
-			}
-			object, err := input.Object(data, c.String("file"))
-			if err != nil {
-				return err
-			}
-			body := map[string]any{}
-			if err := json.Unmarshal(object, &body); err != nil {
 				return err
 			}
 			hash, err := s.planHash(c)
@@ -118,6 +131,31 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			return s.printChange(c, rollouts.outputOf(a.body, a.body))
 		},
 	}
+}
+
+// requestedRollout returns the rollout of the file, or of the revision to revert.
+func (s rolloutCommands) requestedRollout(c *cli.Context) (map[string]any, error) {
+	file, revision := c.String("file"), c.Int64("revert")
+	switch {
+	case file != "" && c.IsSet("revert"):
+		return nil, args.Errorf("%s takes either -f or --revert", c.Command.HelpName)
+	case c.IsSet("revert") && revision < 1:
+		return nil, args.Errorf("--revert: %d is not the number of a revision", revision)
+	case c.IsSet("revert"):
+		return map[string]any{"operations": []operation{{"op": "revert", "revision": revision}}}, nil
+	case file == "":
+		return nil, args.Errorf("%s needs the operations: use -f or --revert", c.Command.HelpName)
+	}
+	data, err := s.input(file)
+	if err != nil {
+		return nil, err
+	}
+	object, err := input.Object(data, file)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{}
+	return body, json.Unmarshal(object, &body)
 }
 
 // create sends the request for a rollout, with the stages of the flags.
@@ -192,7 +230,15 @@ func (s *session) inRollout(c *cli.Context, ch change) (change, error) {
 	case c.String("if-match") != "":
 		return ch, args.Errorf("--if-match is about a document that changes; a rollout changes none yet")
 	}
-	operations, describe := ch.operations, ch.describe
+	requested, describe := ch.operations, ch.describe
+	operations := func(conn client) ([]operation, error) {
+		ops, err := requested(conn)
+		if err == nil {
+			err = notClusters(ops)
+		}
+		return ops, err
+	}
+	ch.operations = operations
 	ch.description, ch.recomputed, ch.printsSummary = "", false, true
 	ch.request = func(conn client, hash string) (answer, error) {
 		ops, err := operations(conn)
@@ -207,6 +253,17 @@ func (s *session) inRollout(c *cli.Context, ch change) (change, error) {
 		return s.printChange(c, rollouts.outputOf(a.body, a.body))
 	}
 	return ch, nil
+}
+
+// notClusters refuses operations that change clusters, without a request.
+func notClusters(ops []operation) error {
+	for _, op := range ops {
+		selects := slices.ContainsFunc([]string{"cluster_ids", "selector", "all"}, func(field string) bool { return op[field] != nil })
+		if selects || op.Kind() == clusters.kind {
+			return args.Errorf("--rollout: a rollout cannot change clusters; change a layer that matches them, with --layer or the commands of layers")
+		}
+	}
+	return nil
 }
 
 func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Command {

@@ -26,7 +26,7 @@ var strategies = documentKind{
 			return []string{d.ID, strings.Join(stages, ", "), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt)}
 		}),
 	},
-	api: calls{path: "/strategies"},
+	api: calls{path: "/strategies", revisions: "strategy"},
 }
 
 func (s rolloutCommands) strategyCommand() *cli.Command {
@@ -56,7 +56,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 					})
 				},
 			},
-			v.listCommand(), get,
+			v.listCommand(), get, v.historyCommand(),
 			{
 				Name: "update", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
 				Action: func(c *cli.Context) error {

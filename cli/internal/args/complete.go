@@ -19,12 +19,13 @@ var Shells = []string{"bash", "zsh", "fish", "powershell"}
 func Script(shell string) ([]byte, error) { return scripts.ReadFile("completion/" + shell) }
 
 // Values finds candidates for the value of a flag, or for an argument. Before that, Set is called for operands and for flags that
-// may select the server, Beside for all other flags.
+// may select the server, Beside for all other flags, and Word for positional arguments.
 type Values interface {
 	Flag(flag cli.Flag, path []*cli.Command) []string
 	Argument(path []*cli.Command, index int) []string
 	Set(flag cli.Flag, value string)
 	Beside(flag cli.Flag, value string)
+	Word(word string)
 }
 
 // Complete returns the candidates for the last word of words.
@@ -85,6 +86,7 @@ func (a *completion) pass() (flag cli.Flag, isLast bool) {
 		}
 		cmd := FindCommand(a.commands, w)
 		if cmd == nil || a.positional > 0 {
+			a.values.Word(w)
 			a.positional++
 			return nil, false
 		}

@@ -1,0 +1,26 @@
+package summarize
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// StageSelection describes the clusters that a stage of a rollout selects: "10% of environment=prod".
+func StageSelection(s api.RolloutStageStatus) string {
+	which := s.Selector
+	switch {
+	case s.All:
+		which = "all"
+	case len(s.ClusterIds) > 0:
+		which = strings.Join(s.ClusterIds, ", ")
+	}
+	switch {
+	case s.Percent > 0:
+		return fmt.Sprintf("%d%% of %s", s.Percent, which)
+	case s.Count > 0:
+		return fmt.Sprintf("%d of %s", s.Count, which)
+	}
+	return which
+}
