@@ -137,7 +137,21 @@ func (n Names) phrase(op api.RevisionOperation) string {
 	case verb == "set" || verb == "patch" || verb == "apply":
 		return "set " + strings.Join(op.Fields, ", ") + " of " + name + " on " + n.targets(op)
 	}
+	if done, ok := rolloutActions[op.Op]; ok {
+		return done + " " + name
+	}
 	return strings.TrimSuffix(op.Op+" "+name, " /")
+}
+
+// rolloutActions are the actions on a rollout, in the past tense.
+var rolloutActions = map[string]string{
+	"start":    "started a stage of",
+	"pause":    "paused",
+	"resume":   "resumed",
+	"skip":     "skipped a stage of",
+	"back":     "rolled back a stage of",
+	"abort":    "aborted",
+	"complete": "completed",
 }
 
 // targets names the clusters or layers that an operation changed, and of how many.
