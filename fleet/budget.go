@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // budgetID is the id of the only budget document.
@@ -97,19 +94,6 @@ func (s *State) charge(c Commit, removals int) (*Document, error) {
 	return s.kinds.newRecord(KindBudget, budgetID, storedBudget{ID: budgetID, Spent: entries})
 }
 
-// newRecord returns a document that the service itself writes.
-func (ks *kindSet) newRecord(kind Kind, id string, value any) (*Document, error) {
-	obj, err := unstructured.FromValue(value)
-	if err != nil {
-		return nil, err
-	}
-	body, err := jsontext.Canonical(obj)
-	if err != nil {
-		return nil, err
-	}
-	return ks.document(Record{Kind: kind, ID: id, Body: body})
-}
-
 // mergeByMinute merges the entries of each minute. A merged entry counts as long as its last removal.
 func mergeByMinute(entries []budgetEntry) []budgetEntry {
 	out := entries[:1:1]
@@ -144,4 +128,30 @@ func listRevisions(entries []budgetEntry) string {
 		return "revision " + names[0]
 	}
 	return "revisions " + strings.Join(names, ", ")
+}
+
+// confirmationReason returns the reason why the change must be confirmed, or "".
+func (r Result) confirmationReason() string {
+	if reason := r.removals.mustConfirm; len(reason) > 0 {
+		slices.Sort(reason)
+		if more := len(reason) - 1; more > 0 {
+			return fmt.Sprintf("%s (and %d more like it)", reason[0], more)
+		}
+		return reason[0]
+	}
+	for _, ns := range sortedKeys(r.removals.namespaces) {
+		if n := r.removals.namespaces[ns]; n > 1 {
+			return fmt.Sprintf("namespace %q and everything in it would be deleted on %d clusters", ns, n)
+		}
+	}
+	recent := r.base.recentRemovals(r.Commit.At)
+	most, before := r.base.rules.MaxRemovals, removalsIn(recent)
+	if r.removals.count == 0 || r.removals.count+before <= most {
+		return ""
+	}
+	reason := r.removals.describe()
+	if before > 0 {
+		reason += fmt.Sprintf(", %d were within the last hour without a plan_hash (%s)", before, listRevisions(recent))
+	}
+	return fmt.Sprintf("%s, and more than %d in an hour need to be confirmed", reason, most)
 }

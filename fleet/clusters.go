@@ -66,14 +66,6 @@ func normalizeResources(obj map[string]any) {
 	}
 }
 
-// decommissioned returns the remaining content of a deleted cluster: enough to answer its polls with empty lists.
-func decommissioned(c *api.Cluster, at string) map[string]any {
-	return map[string]any{
-		"id": c.ID, "cluster_name": c.ClusterName, "cluster_dns": c.ClusterDNS, "environment": c.Environment,
-		"labels": c.Labels, "deleted_at": at,
-	}
-}
-
 // checkCluster checks a cluster's document and its effective configuration.
 func checkCluster(c *checker, d *Document) {
 	cl, ks := d.Cluster(), c.next.kinds

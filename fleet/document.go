@@ -20,11 +20,6 @@ func decodeModel(kind *kindRules, rec Record) (any, error) {
 	return value, nil
 }
 
-// ETag identifies this version of the document: `"<revision>-<8 hex digits of the commit id>"`.
-func (d *Document) ETag() string {
-	return fmt.Sprintf("\"%d-%x\"", d.Revision, d.CommitID[:4])
-}
-
 // Deleted reports whether this is a decommissioned cluster.
 func (d *Document) Deleted() bool {
 	return d.own != nil && (d.own.Deleted() || pendingTombstone(d))

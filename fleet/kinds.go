@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // typeDefaultField is a field of a stored component whose type is kustomize only because of its oci_url, since no request
@@ -253,4 +254,17 @@ func (ks *kindSet) notFound(kind Kind, id string) *Error {
 		kind, id = KindResourceType, typeID
 	}
 	return errorf(CodeNotFound, "there is no %s %q", ks.noun(kind), id)
+}
+
+// newRecord returns a document that the service itself writes.
+func (ks *kindSet) newRecord(kind Kind, id string, value any) (*Document, error) {
+	obj, err := unstructured.FromValue(value)
+	if err != nil {
+		return nil, err
+	}
+	body, err := jsontext.Canonical(obj)
+	if err != nil {
+		return nil, err
+	}
+	return ks.document(Record{Kind: kind, ID: id, Body: body})
 }

@@ -217,32 +217,6 @@ func (r Result) removalsOn(a affected) []installation {
 	return append(removed, r.renamed(a.before, after, was)...)
 }
 
-// confirmationReason returns the reason why the change must be confirmed, or "".
-func (r Result) confirmationReason() string {
-	if reason := r.removals.mustConfirm; len(reason) > 0 {
-		slices.Sort(reason)
-		if more := len(reason) - 1; more > 0 {
-			return fmt.Sprintf("%s (and %d more like it)", reason[0], more)
-		}
-		return reason[0]
-	}
-	for _, ns := range sortedKeys(r.removals.namespaces) {
-		if n := r.removals.namespaces[ns]; n > 1 {
-			return fmt.Sprintf("namespace %q and everything in it would be deleted on %d clusters", ns, n)
-		}
-	}
-	recent := r.base.recentRemovals(r.Commit.At)
-	most, before := r.base.rules.MaxRemovals, removalsIn(recent)
-	if r.removals.count == 0 || r.removals.count+before <= most {
-		return ""
-	}
-	reason := r.removals.describe()
-	if before > 0 {
-		reason += fmt.Sprintf(", %d were within the last hour without a plan_hash (%s)", before, listRevisions(recent))
-	}
-	return fmt.Sprintf("%s, and more than %d in an hour need to be confirmed", reason, most)
-}
-
 // installedBefore returns the installations on the cluster that polls by a name.
 func (r Result) installedBefore(a affected) []installation {
 	if a.before != nil {

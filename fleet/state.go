@@ -80,11 +80,6 @@ func (s *State) All(kind Kind) []*Document {
 	return s.sorted(kind, func(d *Document) bool { return !d.Deleted() })
 }
 
-// Decommissioned returns the clusters that were deleted and still answer empty lists, sorted by id.
-func (s *State) Decommissioned() []*Document {
-	return s.sorted(KindCluster, (*Document).Deleted)
-}
-
 // sorted returns some documents of a kind, sorted by id.
 func (s *State) sorted(kind Kind, keep func(*Document) bool) []*Document {
 	out := make([]*Document, 0, len(s.docs[kind]))

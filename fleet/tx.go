@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -212,28 +210,6 @@ func (tx *Tx) raw(kind Kind, id string) *Document {
 	return tx.base.docs[kind][id]
 }
 
-// Match fails with CodeStale unless ifMatch, the value of an If-Match header, names the document's version. An empty ifMatch
-// passes, and so does a missing document, which the edit itself reports.
-func (tx *Tx) Match(kind Kind, id, ifMatch string) error {
-	doc, ok := tx.base.Get(kind, id)
-	if ifMatch == "" || !ok || MatchETag(ifMatch, doc.ETag()) {
-		return nil
-	}
-	return &Error{Code: CodeStale, ETag: doc.ETag(), Detail: fmt.Sprintf("the %s %q has changed: its ETag is now %s", tx.kinds.noun(kind), id, doc.ETag())}
-}
-
-// MatchETag reports whether a list of ETags, as in If-Match and If-None-Match, contains the given one. Weak ETags match,
-// since a proxy that compresses makes ours weak.
-func MatchETag(header, etag string) bool {
-	for candidate := range strings.SplitSeq(header, ",") {
-		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
-		if candidate == "*" || candidate == etag {
-			return true
-		}
-	}
-	return false
-}
-
 // each visits the documents of a kind, with the edits of the Tx.
 func (tx *Tx) each(kind Kind, visit func(*Document)) {
 	for id, doc := range tx.base.docs[kind] {
@@ -247,9 +223,6 @@ func (tx *Tx) each(kind Kind, visit func(*Document)) {
 		}
 	}
 }
-
-// deletedAt formats the time of a decommissioning for storage.
-func deletedAt(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // update applies an edit of a cluster. Both versions may be nil.
 func (x labelIndex) update(before, after *Document) {

@@ -67,14 +67,6 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	return doc, nil
 }
 
-// endDecommission removes the decommissioned cluster with the DNS name of a new live cluster.
-func (tx *Tx) endDecommission(c *api.Cluster) {
-	old, ok := tx.base.ByDNS(c.ClusterDNS)
-	if ok && old.Deleted() && old.ID != c.ID {
-		tx.record(KindCluster, old.ID, nil)
-	}
-}
-
 // Put replaces the fields that are present in the body and not null.
 func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 	request, err := ParseObject(body)

@@ -105,35 +105,6 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 	return edits, changesOf(tx.base, edits), nil
 }
 
-// endTombstones removes decommissioned clusters whose DNS name a live cluster gets in this commit.
-func (tx *Tx) endTombstones(edits []edit) []edit {
-	taken := map[string]string{}
-	for _, e := range edits {
-		if e.kind == KindCluster && e.doc != nil && !e.doc.Deleted() {
-			taken[e.doc.Cluster().ClusterDNS] = e.id
-		}
-	}
-	var kept []edit
-	for _, e := range edits {
-		if e.kind == KindCluster && e.doc != nil && e.doc.Deleted() && taken[e.doc.Cluster().ClusterDNS] != "" {
-			if e.doc = nil; tx.base.docs[e.kind][e.id] == nil {
-				continue
-			}
-		}
-		kept = append(kept, e)
-	}
-	return kept
-}
-
-// tombstone returns the document of a cluster that is decommissioned now.
-func (tx *Tx) tombstone(doc *Document, now time.Time) (*Document, error) {
-	kept := decommissioned(doc.Cluster(), deletedAt(now))
-	if n := tx.base.docs[KindCluster][doc.ID].incarnation(); n > 0 {
-		kept[incarnationField] = n
-	}
-	return tx.kinds.compose(KindCluster, doc.ID, kept)
-}
-
 // duplicateDNS reports clusters that would share a DNS name.
 func (tx *Tx) duplicateDNS(edits []edit) []Problem {
 	taken := map[string]string{}
