@@ -1,7 +1,7 @@
 // Package check checks a history against the promises of docs/reliability.md. The store's log is the reference: applied
 // commit by commit it yields the only correct answer to each poll at each revision.
 //
-// Reading order: check.go (rules and verdict), fold.go (answers and writes against the log), forward.go (one process
+// Reading order: check.go (rules and verdict), log.go (answers and writes against the log), forward.go (one process
 // never goes back), service.go (freshness and age), cross_process.go (several processes behind a load balancer).
 package check
 
