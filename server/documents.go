@@ -35,11 +35,7 @@ func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readP
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(response.HeaderETag, doc.ETag())
-	if p.ifNoneMatch != nil && fleet.MatchETag(*p.ifNoneMatch, doc.ETag()) {
-		return c.NoContent(http.StatusNotModified)
-	}
-	return response.WriteJSON(c, http.StatusOK, doc.View())
+	return writeUnlessMatch(c, p.ifNoneMatch, doc.ETag(), doc.View)
 }
 
 // readParams are the parameters of all reads of a document.
@@ -91,8 +87,8 @@ func guardOf(c echo.Context, planHash string) fleet.Guard {
 
 // commit commits a change under If-Match and sets the headers of every write.
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
-	if tags, given := c.Request().Header["If-Match"]; given && strings.TrimSpace(strings.Join(tags, "")) == "" { // likely an empty variable of a script; it must not disable the condition
-		return fleet.Result{}, fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: must not be empty; leave it out, or send an ETag"}})
+	if err := checkIfMatch(c); err != nil {
+		return fleet.Result{}, err
 	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {

@@ -2,13 +2,11 @@ package server
 
 import (
 	"fmt"
-	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 func (s *Server) ListLayers(c echo.Context, p api.ListLayersParams) error {
@@ -76,9 +74,5 @@ func (s *Server) view(c echo.Context, kind fleet.Kind, id string, revision *int6
 	}
 	head := st.Head()
 	etag := fmt.Sprintf("\"fleet-%d-%x\"", head.Revision, head.ID[:4])
-	c.Response().Header().Set(response.HeaderETag, etag)
-	if ifNoneMatch != nil && fleet.MatchETag(*ifNoneMatch, etag) {
-		return c.NoContent(http.StatusNotModified)
-	}
-	return response.WriteJSON(c, http.StatusOK, view(st, doc))
+	return writeUnlessMatch(c, ifNoneMatch, etag, func() any { return view(st, doc) })
 }

@@ -22,11 +22,7 @@ func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPat
 	if !st.HasComponent(doc, componentID) {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: "component \"" + componentID + "\" is not assigned to this cluster"}
 	}
-	c.Response().Header().Set(response.HeaderETag, doc.ETag())
-	if p.IfNoneMatch != nil && fleet.MatchETag(*p.IfNoneMatch, doc.ETag()) {
-		return c.NoContent(http.StatusNotModified)
-	}
-	return response.WriteJSON(c, http.StatusOK, doc.OwnedPatches(componentID))
+	return writeUnlessMatch(c, p.IfNoneMatch, doc.ETag(), func() any { return doc.OwnedPatches(componentID) })
 }
 
 func (s *Server) PatchPatches(c echo.Context, id, componentID string, p api.PatchPatchesParams) error {
