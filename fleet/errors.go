@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -142,6 +143,24 @@ func (f *failures) err() error {
 		}
 	}
 	return &Error{Code: code, Detail: summarizeProblems(f.problems), Problems: f.problems}
+}
+
+// joinErrors returns one error with the problems of all, or the first error that has none for the API; nil: there is none.
+func joinErrors(errs ...error) error {
+	var failed failures
+	for _, err := range errs {
+		e, ok := errors.AsType[*Error](err)
+		switch {
+		case err == nil:
+		case !ok:
+			return err
+		case len(e.Problems) == 0:
+			failed.add(e.Code, Problem{Detail: e.Detail})
+		default:
+			failed.add(e.Code, e.Problems...)
+		}
+	}
+	return failed.err()
 }
 
 // excerpt returns a value for a message.

@@ -33,11 +33,6 @@ var strategyKind = kindRules{
 			c.problem("/stages", "there must be 1 to %d stages", maxRolloutStages)
 		}
 		checkStages(c, s.Stages)
-		for i := range s.Stages {
-			if _, err := ParseSelector(s.Stages[i].Selector); err != nil {
-				c.problem(jsontext.Pointer("stages", i, "selector"), "%v", err)
-			}
-		}
 	},
 	bound: func(any) int { return 0 },
 	view: func(d *Document) any {
@@ -52,14 +47,19 @@ var strategyKind = kindRules{
 
 // checkRollout checks a rollout's document.
 func checkRollout(c *checker, r *rollout) {
-	c.dnsSubdomain("/id", r.ID)
-	c.text("/description", r.Description, 1024)
-	checkStages(c, r.Stages)
+	checkRolloutFields(c, r)
 	for i := range r.Stages[:max(0, len(r.Stages)-1)] {
 		if len(c.problems) == 0 && !c.next.hasStage(r, i) {
 			c.warn("stage %q of rollout %q selects no cluster", r.Stages[i].Name, r.ID)
 		}
 	}
+}
+
+// checkRolloutFields checks what a request sets directly.
+func checkRolloutFields(c *checker, r *rollout) {
+	c.dnsSubdomain("/id", r.ID)
+	c.text("/description", r.Description, 1024)
+	checkStages(c, r.Stages)
 }
 
 // checkStages checks the stages of a rollout or a strategy.
@@ -92,6 +92,9 @@ func checkStage(c *checker, at string, s *rolloutStage) {
 	}
 	if ways != 1 {
 		c.problem(at, "exactly one of cluster_ids, selector (not empty) and all is required")
+	}
+	if _, err := ParseSelector(s.Selector); err != nil {
+		c.problem(at+"/selector", "%v", err)
 	}
 	c.atMost(at+"/cluster_ids", len(s.ClusterIDs), maxStageClusterIDs, "clusters")
 	switch {

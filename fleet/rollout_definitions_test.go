@@ -28,7 +28,7 @@ var readsStored = map[string]string{
 
 	// Rollouts and the layers that they change.
 	"kindSet.variantsOf": "makes variants", "Tx.variantsOn": "makes variants", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
-	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "rolloutCreation.finish": "reads a strategy", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
+	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.
 	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
@@ -81,7 +81,7 @@ func TestDefinitionsOfClusters(t *testing.T) {
 
 // readsStoredDocuments reports whether an expression reads documents of a kind that rollouts may change.
 func readsStoredDocuments(n ast.Node) bool {
-	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindResourceType"}
+	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindResourceType"}
 	switch n := n.(type) {
 	case *ast.IndexExpr:
 		docs, ok := n.X.(*ast.SelectorExpr)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,7 +22,8 @@ type NewRollout struct {
 // being committed.
 type rolloutCreation struct {
 	NewRollout
-	change *Tx
+	rollout *rollout // without its changes
+	change  *Tx
 }
 
 // CreateRollout runs the operations of a rollout and creates it in the state proposed: the answers to all clusters stay the
@@ -31,13 +33,51 @@ func (tx *Tx) CreateRollout(n NewRollout, past History) (*Batch, error) {
 	if tx.raw(KindRollout, n.ID) != nil {
 		return nil, errorf(CodeConflict, "the rollout %q exists already", n.ID)
 	}
+	r, invalid := tx.base.newRollout(n)
 	change := tx.base.Begin()
 	change.work = tx.work
 	b := NewBatch(change, past)
-	tx.beforeFinish = func(c Commit) error { return (&rolloutCreation{n, change}).finish(tx, c) }
+	tx.beforeFinish = func(c Commit) error { return (&rolloutCreation{n, r, change}).finish(tx, c) }
 	tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(KindRollout), ID: n.ID})
 	_, err := b.Run(n.Operations)
-	return b, err
+	if invalid != nil && err == nil { // the problems that Finish would find in the change are reported together with these
+		change.Guard(Guard{Off: true})
+		_, err = change.Finish(Commit{})
+		err = b.Locate(n.Operations, err)
+	}
+	return b, joinErrors(invalid, err)
+}
+
+// newRollout returns a rollout without changes, after a check of everything that does not depend on them.
+func (s *State) newRollout(n NewRollout) (*rollout, error) {
+	r := &rollout{ID: n.ID, Description: n.Description, State: rolloutProposed}
+	switch {
+	case n.Strategy != "" && len(n.Stages) > 0:
+		return nil, Invalid([]Problem{{Pointer: "/strategy", Detail: "set either strategy or stages, not both"}})
+	case len(n.Stages) > maxRolloutStages:
+		return nil, Invalid([]Problem{{Pointer: "/stages", Detail: fmt.Sprintf("there are %d stages; at most %d are possible", len(n.Stages), maxRolloutStages)}})
+	case n.Strategy != "":
+		doc, err := s.Find(KindStrategy, n.Strategy)
+		if err != nil {
+			return nil, &Error{Code: CodeNotFound, Detail: err.Error(), Problems: []Problem{{Pointer: "/strategy", Detail: err.Error()}}}
+		}
+		r.Stages = slices.Clone(doc.value.(*strategy).Stages)
+	}
+	for _, st := range n.Stages {
+		r.Stages = append(r.Stages, rolloutStage{RolloutStage: st})
+	}
+	if n := len(r.Stages); n == 0 || !r.Stages[n-1].All || r.Stages[n-1].Percent+r.Stages[n-1].Count > 0 {
+		r.Stages = append(r.Stages, rolloutStage{RolloutStage: RolloutStage{Name: lastStage, All: true}})
+	}
+	c := &checker{next: s, limit: maxProblems}
+	if checkRolloutFields(c, r); len(c.problems) > 0 {
+		return nil, Invalid(c.problems)
+	}
+	if err := r.parse(); err != nil {
+		return nil, err
+	}
+	r.setBounds(s.All(KindCluster))
+	return r, nil
 }
 
 // finish makes the change of a new rollout without committing it, and records the rollout's document in tx.
@@ -51,32 +91,14 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if open > maxRollouts {
 		return errorf(CodeLimitExceeded, "there would be %d rollouts that are not completed or aborted; at most %d are possible", open, maxRollouts)
 	}
-	if n.Strategy != "" && len(n.Stages) > 0 {
-		return Invalid([]Problem{{Pointer: "/strategy", Detail: "set either strategy or stages, not both"}})
-	}
-	if len(n.Stages) > maxRolloutStages {
-		return Invalid([]Problem{{Pointer: "/stages", Detail: fmt.Sprintf("there are %d stages; at most %d are possible", len(n.Stages), maxRolloutStages)}})
-	}
 	res, err := n.change.Finish(c)
 	if err != nil {
 		return err
 	}
-	r := &rollout{ID: n.ID, Description: n.Description, State: rolloutProposed, Operations: res.Commit.Operations, Author: c.Actor}
+	r := n.rollout
+	r.Operations, r.Author = res.Commit.Operations, c.Actor
 	if n.change.guard.PlanHash != "" {
 		r.ConfirmedRemovals = res.removals.count
-	}
-	for _, s := range n.Stages {
-		r.Stages = append(r.Stages, rolloutStage{RolloutStage: s})
-	}
-	if n.Strategy != "" {
-		doc, err := tx.base.Find(KindStrategy, n.Strategy)
-		if err != nil {
-			return err
-		}
-		r.Stages = slices.Clone(doc.value.(*strategy).Stages)
-	}
-	if n := len(r.Stages); n == 0 || !r.Stages[n-1].All || r.Stages[n-1].Percent+r.Stages[n-1].Count > 0 {
-		r.Stages = append(r.Stages, rolloutStage{RolloutStage: RolloutStage{Name: lastStage, All: true}})
 	}
 	if r.Changes, err = stageable(tx.base, res); err != nil {
 		return err
@@ -84,10 +106,6 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if err := tx.base.checkDependencyChanges(r); err != nil {
 		return err
 	}
-	if err := r.parse(); err != nil {
-		return Invalid([]Problem{{Pointer: "/stages", Detail: err.Error()}})
-	}
-	r.setBounds(tx.base.All(KindCluster))
 	doc, err := tx.kinds.newRecord(KindRollout, r.ID, r)
 	if err != nil {
 		return err
@@ -158,18 +176,10 @@ func (s *State) checkDependencyChanges(r *rollout) error {
 	}
 	for _, d := range s.rollouts.open {
 		if other, err := d.rollout().changesDependencies(); err != nil || other {
-			return cmpError(err, errorf(CodeInRollout, "rollout %q changes depends_on, and only one rollout at a time can: complete or abort it first", d.ID))
+			return cmp.Or[error](err, errorf(CodeInRollout, "rollout %q changes depends_on, and only one rollout at a time can: complete or abort it first", d.ID))
 		}
 	}
 	return nil
-}
-
-// cmpError returns the first error that is not nil.
-func cmpError(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // changesDependencies reports whether the rollout changes the dependencies of a component.

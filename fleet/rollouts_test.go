@@ -216,7 +216,17 @@ func TestRolloutLimits(t *testing.T) {
 		at = append(at, p.Pointer)
 	}
 	require.Subset(t, at, []string{"/stages/0", "/stages/1", "/stages/1/name", "/stages/2/name", "/stages/2/percent", "/stages/3/cluster_ids", "/stages/4/count", "/stages/5/name"})
-	w.refused(CodeInvalid, rollOut(w, "r", []RolloutStage{{Name: "a", Selector: "x in (y"}}, bump))
+	for _, s := range []RolloutStage{{Name: "a", All: true, Count: -1}, {Name: "a", All: true, Percent: -5}, {Name: "a", All: true, Percent: 1000}} {
+		w.refused(CodeInvalid, rollOut(w, "r", []RolloutStage{s}, bump))
+	}
+	// Problems of stages and operations are reported together, at their place in the request.
+	e = w.refused(CodeInvalid, rollOut(w, "r", []RolloutStage{{Name: "a", Selector: "x in (y"}}, bump, patchOp(KindComponent, "loki", `{"component_version":" x"}`)))
+	require.Equal(t, []string{"/stages/0/selector", "/operations/1/patch/component_version"}, []string{e.Problems[0].Pointer, e.Problems[1].Pointer})
+	e = w.refused(CodeNotFound, func(tx *Tx) error {
+		_, err := tx.CreateRollout(NewRollout{ID: "r", Strategy: "missing", Operations: []api.Operation{bump}}, &w.log)
+		return err
+	})
+	require.Equal(t, "/strategy", e.Problems[0].Pointer)
 	w.refused(CodeInvalid, rollOut(w, "r", make([]RolloutStage, 33), bump))
 
 	// Documents and bytes of one rollout.
