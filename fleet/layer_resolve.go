@@ -255,29 +255,55 @@ func (s *State) layerChanges(before *State, edits []edit) []layerChange {
 	return out
 }
 
-// matchingLayers returns the layers of a cluster, with the edits of the Tx.
-func (tx *Tx) matchingLayers(c *api.Cluster) []*Document {
-	var out []*Document
+// matchingLayers returns the layers of a cluster with the edits of the Tx, and their key.
+func (tx *Tx) matchingLayers(c *api.Cluster) (layers []*Document, key string) {
 	v := tx.variantsOn(c)
 	for _, doc := range tx.layers.ascending {
 		if doc, ok := v.matchesWith(doc, c); ok {
-			out = append(out, doc)
+			layers = append(layers, doc)
 		}
 	}
-	return out
+	if key = chainKey(layers); v != nil {
+		key += v.key()
+	}
+	return layers, key
 }
 
-// variantsOn returns the variants that a cluster has with the rollouts of the base; nil: it has none of a layer. Finish
+// variantsOn returns the variants of layers that a cluster has with the rollouts of the base; nil: it has none. Finish
 // refuses edits that a variant cannot be merged with.
 func (tx *Tx) variantsOn(c *api.Cluster) *variants {
-	if tx.base.rollouts == nil || len(tx.base.rollouts.delivering) == 0 {
+	if tx.base.rollouts == nil {
 		return nil
 	}
+	var reach rolloutMask
+	for i, d := range tx.base.rollouts.delivering {
+		if d.rollout().reaches(c) {
+			reach |= 1 << i
+		}
+	}
+	if reach == 0 {
+		return nil
+	}
+	l := tx.layers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.variants[reach] == nil {
+		if l.variants == nil {
+			l.variants = map[rolloutMask]*variants{}
+		}
+		l.variants[reach] = tx.layerVariants(reach)
+	}
+	return l.variants[reach]
+}
+
+// layerVariants merges the changes of some delivering rollouts into the layers.
+func (tx *Tx) layerVariants(reach rolloutMask) *variants {
 	v := &variants{docs: map[docKey]*Document{}}
-	for _, d := range tx.base.rollouts.delivering {
-		if !d.rollout().reaches(c) {
+	for i, d := range tx.base.rollouts.delivering {
+		if reach&(1<<i) == 0 {
 			continue
 		}
+		v.rollouts = append(v.rollouts, d)
 		for _, ch := range d.rollout().Changes {
 			key := docKey{ch.Kind, ch.ID}
 			now := cmp.Or(v.docs[key], tx.raw(ch.Kind, ch.ID))
@@ -300,18 +326,17 @@ func (tx *Tx) effective(d *Document) *Effective {
 	if !tx.layers.edited && tx.base.docs[KindCluster][d.ID] == d {
 		return tx.base.Effective(d)
 	}
-	layers := tx.matchingLayers(d.Cluster())
+	layers, key := tx.matchingLayers(d.Cluster())
 	if len(layers) == 0 {
 		return d.own
 	}
-	return tx.kinds.effective(d, tx.layers.chain(tx.kinds, layers), nil)
+	return tx.kinds.effective(d, tx.layers.chain(tx.kinds, layers, key), nil)
 }
 
 // chain returns the chain of some layers, cached up to the limit of entries.
-func (l *txLayers) chain(ks *kindSet, layers []*Document) *layerChain {
+func (l *txLayers) chain(ks *kindSet, layers []*Document, key string) *layerChain {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := chainKey(layers)
 	if st := l.chains[key]; st != nil {
 		return st
 	}
@@ -342,7 +367,8 @@ func (tx *Tx) componentsFromLayers(obj map[string]any) map[string]bool {
 		c.Labels[k], _ = v.(string)
 	}
 	a := tx.kinds.descriptor(KindComponent)
-	for _, doc := range tx.matchingLayers(c) {
+	layers, _ := tx.matchingLayers(c)
+	for _, doc := range layers {
 		for _, id := range doc.layer().assignedIDs(a) {
 			assigned[id] = true
 		}

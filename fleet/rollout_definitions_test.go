@@ -27,7 +27,7 @@ var readsStored = map[string]string{
 	"Result.hash": "", "Result.ownership": "", "State.Blame": "", "clusterPast.changesAt": "",
 
 	// Rollouts and the layers that they change.
-	"kindSet.variantsOf": "makes variants", "Tx.variantsOn": "makes variants", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
+	"kindSet.variantsOf": "makes variants", "Tx.layerVariants": "makes variants", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
 	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.

@@ -485,3 +485,19 @@ func TestHistoriesWithRollouts(t *testing.T) {
 		require.ElementsMatch(t, want, sortedKeys(changed), "revision %d", rev)
 	}
 }
+
+// TestBatchDuringARollout: an operation on many clusters reads for each of them the layers that it has. Otherwise an entry
+// would copy enabled=false from a cluster that the rollout reaches to one that it does not reach, which would uninstall.
+func TestBatchDuringARollout(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(rollOut(w, "r", devFirst, api.Operation{Op: "set_component", Layers: []string{"base"}, ComponentID: "grafana", Enabled: new(bool)}))
+	w.must(act("r", RolloutStart))
+	w.must(operations(w,
+		api.Operation{Op: "set_labels", All: true, Labels: json.RawMessage(`{"x":"y"}`)},
+		api.Operation{Op: "assign_component", All: true, ComponentID: "grafana"},
+	))
+	for cluster, enabled := range map[string]bool{"c0": false, "c1": false, "c2": true, "c3": true} {
+		require.Equal(t, enabled, component(t, w.state, cluster+".example.com", "grafana")["enabled"], cluster)
+	}
+}

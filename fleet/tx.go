@@ -114,7 +114,8 @@ type txLayers struct {
 	edited        bool // a layer differs from the base
 	mu            sync.Mutex
 	chains        map[string]*layerChain
-	cachedEntries int // number of entries and patch paths in chains
+	variants      map[rolloutMask]*variants // of layers, by the rollouts of the base that reach a cluster
+	cachedEntries int                       // number of entries and patch paths in chains
 }
 
 // doneOperation is an operation that a Tx has run.
