@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
@@ -155,92 +152,6 @@ func (s componentCommands) statusCommand() *cli.Command {
 				},
 			})
 		},
-	}
-}
-
-// errTimedOut: the state was not reached within the time.
-var errTimedOut = errors.New("not in time")
-
-// waitEvery is the interval between two requests.
-const waitEvery = 2 * time.Second
-
-func (s *session) waitCommand() *cli.Command {
-	return &cli.Command{
-		Name: "wait", Usage: "Wait until a cluster confirms its desired state", ArgsUsage: "[CLUSTER]",
-		Description: "Exits with 0 when it is confirmed, 1 when it failed, 2 when neither happened in time. Without --component all of the cluster " +
-			"is waited for.\n\n" + args.ExampleText("wait demo-cluster-01 --component podinfo --within 10m"),
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`, if it is no argument"},
-			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT` of it"},
-			&cli.DurationFlag{Name: "within", Usage: "the maximum `TIME` to wait; default: --timeout, which otherwise limits requests", Value: 10 * time.Minute},
-		},
-		Action: func(c *cli.Context) error {
-			id := c.String("cluster")
-			if c.NArg() > 0 && id == "" {
-				operands, err := arguments(c, "CLUSTER")
-				if err != nil {
-					return err
-				}
-				id = strings.TrimPrefix(operands[0], clusters.name+"/") // as -o name prints it
-			} else if _, err := arguments(c); err != nil {
-				return err
-			}
-			if id == "" {
-				return args.Errorf("%s takes CLUSTER", c.Command.HelpName)
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
-			return s.wait(c, conn, id)
-		},
-	}
-}
-
-func (s *session) wait(c *cli.Context, conn client, id string) error {
-	within := c.Duration("within")
-	if c.IsSet("timeout") && !c.IsSet("within") { // kubectl's name of this flag
-		within = c.Duration("timeout")
-	}
-	ctx, cancel := context.WithTimeout(c.Context, within)
-	defer cancel()
-	last := "not known"
-	late := func() error {
-		return fmt.Errorf("%w: %s is still %q after %s", errTimedOut, id, last, within)
-	}
-	for {
-		a, err := receive(conn.GetClusterStatus(c.Context, id, nil))
-		if err != nil && ctx.Err() != nil && c.Err() == nil {
-			return late()
-		}
-		if err != nil {
-			return err
-		}
-		var known api.ClusterStatus
-		if err := a.decode(&known); err != nil {
-			return err
-		}
-		state, failure, err := fleetview.AwaitedState(&known, c.String("component"))
-		switch {
-		case err != nil:
-			return err
-		case state == fleetview.StateConfirmed:
-			s.note("confirmed")
-			return nil
-		case state == fleetview.StateFailed:
-			return fmt.Errorf("it failed: %s", fleetview.FailureText(failure))
-		case state != last:
-			s.note("%s ...", state)
-		}
-		last = state
-		select {
-		case <-ctx.Done():
-			if err := c.Err(); err != nil {
-				return err
-			}
-			return late()
-		case <-time.After(waitEvery):
-		}
 	}
 }
 

@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+	"github.com/urfave/cli/v2"
+)
+
+// errTimedOut: the state was not reached within the time.
+var errTimedOut = errors.New("not in time")
+
+// awaitedFilters are the flags of wait that select several clusters, as those of cluster status do.
+var awaitedFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in"}
+
+func (s *session) waitCommand() *cli.Command {
+	return &cli.Command{
+		Name: "wait", Usage: "Wait until clusters confirm their desired state", ArgsUsage: "[CLUSTER]",
+		Description: "Of one cluster, or of all that the flags select. Exits with 0 when all are confirmed, 1 when one failed or none is selected, 2 when " +
+			"neither happened in time. A cluster that does not poll is waited for. docs/status.md explains the states.\n\n" +
+			args.ExampleText("wait demo-cluster-01 --component podinfo --within 10m", "wait --changed-in 42", "wait --selector environment=dev --component podinfo",
+				"wait --component podinfo --component-version 6.9.0 --within 1h"),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`, if it is no argument"},
+			&cli.IntFlag{Name: "changed-in", Usage: "the clusters whose inputs this `REVISION` changed, and only these inputs"},
+			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters that match this `SELECTOR`"},
+			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT`; without CLUSTER, on the clusters that have it"},
+			&cli.StringFlag{Name: "component-version", Usage: "with --component: the clusters with this desired `VERSION` of it"},
+			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: the clusters with this desired `TAG` of it"},
+			&cli.DurationFlag{Name: "within", Usage: "the maximum `TIME` to wait; default: --timeout, which otherwise limits requests", Value: 10 * time.Minute},
+			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "interval between two requests"},
+		},
+		Action: func(c *cli.Context) error {
+			id := c.String("cluster")
+			if c.NArg() > 0 && id == "" {
+				operands, err := arguments(c, "CLUSTER")
+				if err != nil {
+					return err
+				}
+				id = strings.TrimPrefix(operands[0], clusters.name+"/") // as -o name prints it
+			} else if _, err := arguments(c); err != nil {
+				return err
+			}
+			if err := checkAwaited(c, id); err != nil {
+				return err
+			}
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			if id != "" {
+				return s.wait(c, func() (progress, error) { return clusterProgress(c, conn, id) })
+			}
+			return s.wait(c, func() (progress, error) { return fleetProgress(c, conn) })
+		},
+	}
+}
+
+// checkAwaited checks that the flags select clusters in one way.
+func checkAwaited(c *cli.Context, id string) error {
+	given := slices.DeleteFunc(slices.Clone(awaitedFilters), func(name string) bool { return !c.IsSet(name) })
+	for _, name := range given {
+		if fmt.Sprint(c.Value(name)) == "" {
+			return args.Errorf("--%s must not be empty", name)
+		}
+		if id != "" && name != "component" {
+			return args.Errorf("--%s selects clusters: leave CLUSTER out", name)
+		}
+		if !c.IsSet("component") && (name == "component-version" || name == "oci-tag") {
+			return args.Errorf("--%s is for --component", name)
+		}
+	}
+	if id == "" && len(given) == 0 {
+		return args.Errorf("%s takes CLUSTER, or flags that select clusters: --changed-in, --selector or --component", c.Command.HelpName)
+	}
+	return nil
+}
+
+// progress is one observation of what wait waits for.
+type progress struct {
+	text   string // the state
+	late   string // the state in the error after the time; empty: text
+	done   bool
+	failed error // it cannot be reached
+}
+
+// wait observes progress until it ends, and shows its changes.
+func (s *session) wait(c *cli.Context, observe func() (progress, error)) error {
+	within, every := c.Duration("within"), c.Duration("interval")
+	if every <= 0 {
+		return args.Errorf("--interval must be positive, such as 2s")
+	}
+	if c.IsSet("timeout") && !c.IsSet("within") { // kubectl's name of this flag
+		within = c.Duration("timeout")
+	}
+	ctx, cancel := context.WithTimeout(c.Context, within)
+	defer cancel()
+	line := progressLine{session: s}
+	defer line.end()
+	last := progress{late: "nothing is known"}
+	late := func() error {
+		return fmt.Errorf("%w: %s after %s", errTimedOut, firstNonEmpty(last.late, last.text), within)
+	}
+	for {
+		now, err := observe()
+		switch {
+		case err != nil && ctx.Err() != nil && c.Err() == nil:
+			return late()
+		case err != nil:
+			return err
+		case now.failed != nil:
+			return now.failed
+		case now.done:
+			line.show(now.text, true)
+			return nil
+		}
+		line.show(now.text+" ...", false)
+		last = now
+		select {
+		case <-ctx.Done():
+			if err := c.Err(); err != nil {
+				return err
+			}
+			return late()
+		case <-time.After(every):
+		}
+	}
+}
+
+// progressLine shows progress: at a terminal in one line, which is rewritten. In a file it is a line for the first state and for
+// the last one, and between them for every quietRounds-th observation that differs.
+type progressLine struct {
+	*session
+	shown string
+	since int // observations since the line was shown
+}
+
+const quietRounds = 15
+
+func (l *progressLine) show(text string, last bool) {
+	l.since++
+	terminal := l.env.StderrTerminal
+	if l.quiet || text == l.shown || !terminal && !last && l.shown != "" && l.since < quietRounds {
+		return
+	}
+	if l.shown, l.since = text, 0; !terminal {
+		l.note("%s", text)
+		return
+	}
+	if l.env.Size != nil {
+		if columns, _ := l.env.Size(); columns > 1 && len(text) >= columns {
+			text = text[:columns-1] // a longer line could not be rewritten
+		}
+	}
+	_, _ = io.WriteString(l.env.Stderr, "\r\x1b[K"+text) // erases the line
+}
+
+// end ends the line, so that an error begins in the next one.
+func (l *progressLine) end() {
+	if l.env.StderrTerminal && l.shown != "" {
+		_, _ = io.WriteString(l.env.Stderr, "\n")
+	}
+}
+
+// clusterProgress returns the progress of one cluster, or of the component of the flag on it.
+func clusterProgress(c *cli.Context, conn client, id string) (progress, error) {
+	known, err := receiveAs[api.ClusterStatus](conn.GetClusterStatus(c.Context, id, nil))
+	if err != nil {
+		return progress{}, err
+	}
+	state, failure, err := fleetview.AwaitedState(&known, c.String("component"))
+	if err != nil {
+		return progress{}, err
+	}
+	p := progress{text: state, late: fmt.Sprintf("%s is still %q", id, state), done: state == fleetview.StateConfirmed}
+	if state == fleetview.StateFailed {
+		p.failed = fmt.Errorf("it failed: %s", fleetview.FailureText(failure))
+	}
+	return p, nil
+}
+
+// namedFailures is the number of failed clusters that an error names.
+const namedFailures = 5
+
+// fleetProgress returns the progress of the clusters that the flags select.
+func fleetProgress(c *cli.Context, conn client) (progress, error) {
+	filter := url.Values{"limit": {strconv.Itoa(namedFailures)}, "sort": {"state"}}
+	for _, name := range awaitedFilters {
+		if c.IsSet(name) {
+			filter.Set(strings.ReplaceAll(name, "-", "_"), fmt.Sprint(c.Value(name)))
+		}
+	}
+	known, err := receiveAs[api.FleetStatus](conn.GetStatus(c.Context, nil, query(filter)))
+	if err != nil {
+		return progress{}, err
+	}
+	revision := c.IsSet("changed-in")
+	finished := known.Counts[fleetview.StateConfirmed] + known.Counts["superseded"]
+	if revision && finished+known.Counts["delivered"] == known.Total {
+		waiting, err := awaitingReceipts(c, conn, filter, known)
+		if err != nil {
+			return progress{}, err
+		}
+		finished = known.Total - waiting
+	}
+	p := progress{
+		text: fmt.Sprintf("%d of %s confirmed: %s", finished, summarize.Count(known.Total, "cluster"), fleetview.Counts(known.Counts)),
+		done: finished == known.Total,
+	}
+	switch n := known.Counts[fleetview.StateFailed]; {
+	case known.Total == 0 && revision:
+		p.text = "the revision changed no input of these clusters"
+	case known.Total == 0:
+		p.failed = errors.New("no cluster is selected")
+	case n > 0:
+		p.failed = failuresOf(known, n)
+	}
+	return p, nil
+}
+
+// awaitingReceipts returns the number of clusters in the state delivered that have inputs to confirm. The others only lost inputs by
+// the revision, and nothing confirms a removal.
+func awaitingReceipts(c *cli.Context, conn client, filter url.Values, known api.FleetStatus) (int, error) {
+	if known.Counts["delivered"] == 0 {
+		return 0, nil
+	}
+	filter.Set("state", "delivered")
+	filter.Set("limit", strconv.Itoa(maxPage))
+	some, err := receiveAs[api.FleetStatus](conn.GetStatus(c.Context, nil, query(filter)))
+	waiting := known.Counts["delivered"] - len(some.Clusters) // more than a page
+	for _, one := range some.Clusters {
+		if one.Counts["delivered"] > 0 {
+			waiting++
+		}
+	}
+	return max(waiting, 0), err
+}
+
+// failuresOf returns the error that names the first failed clusters and their causes.
+func failuresOf(known api.FleetStatus, n int) error {
+	var lines []string
+	for _, one := range known.Clusters {
+		if one.Failure != nil {
+			lines = append(lines, fmt.Sprintf("%s: %s %s", one.ID, one.Failure.ID, fleetview.FailureText(one.Failure)))
+		}
+	}
+	if more := n - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("%d of %s failed:\n  %s", n, summarize.Count(known.Total, "cluster"), strings.Join(lines, "\n  "))
+}
