@@ -82,8 +82,9 @@ func (l *layerResolution) reach(s *State, was *layerResolution, clusters []*Docu
 		return reached, nil
 	}
 	parallel.Each(len(clusters), func(i int) { reached[i] = l.reachedBy(clusters[i]) })
+	merged := map[rolloutMerge]*Document{}
 	for _, mask := range reached {
-		if err := l.addVariants(s, mask, was); err != nil {
+		if err := l.addVariants(s, mask, was, merged); err != nil {
 			return nil, err
 		}
 	}

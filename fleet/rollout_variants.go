@@ -41,7 +41,7 @@ func (s *State) reindexRollouts(before *State, edits []edit) (changed bool, err 
 			s.rollouts.changed[docKey{ch.Kind, ch.ID}] = true
 		}
 	}
-	s.rollouts.all, err = s.kinds.variantsOf(s, open, nil)
+	s.rollouts.all, err = s.kinds.variantsOf(s, open, nil, map[rolloutMerge]*Document{})
 	if err == nil {
 		err = s.checkMergeOrder()
 	}
@@ -58,8 +58,17 @@ func (o *openRollouts) affectedBy(edits []edit) bool {
 	return false
 }
 
-// variantsOf returns the variants of some rollouts. known are earlier ones, which are reused if they are the same.
-func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants) (*variants, error) {
+// rolloutMerge is one change of a rollout, merged into a document. Sets of rollouts share the result: 20 rollouts can reach
+// clusters in as many combinations as there are clusters.
+type rolloutMerge struct {
+	rollout *Document
+	change  int
+	now     *Document
+}
+
+// variantsOf returns the variants of some rollouts. known are earlier ones, which are reused if they are the same; merged
+// are the results for other sets of rollouts in the same State, to which it adds.
+func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants, merged map[rolloutMerge]*Document) (*variants, error) {
 	v := &variants{rollouts: rollouts, docs: map[docKey]*Document{}}
 	for _, d := range rollouts {
 		for _, ch := range d.rollout().Changes {
@@ -72,7 +81,7 @@ func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants) (
 	}
 	var failed failures
 	for _, d := range rollouts {
-		for _, ch := range d.rollout().Changes {
+		for i, ch := range d.rollout().Changes {
 			key := docKey{ch.Kind, ch.ID}
 			now := v.docs[key]
 			if now == nil {
@@ -80,6 +89,11 @@ func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants) (
 			}
 			if now == nil {
 				continue // see checkRolloutDocuments
+			}
+			merge := rolloutMerge{d, i, now}
+			if doc := merged[merge]; doc != nil {
+				v.docs[key] = doc
+				continue
 			}
 			doc, conflicts, err := ks.variant(ch, now)
 			if err == nil {
@@ -94,7 +108,7 @@ func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants) (
 			}
 			// The clusters have the variant since the last change of the rollout or the document, at the latest.
 			doc.CreatedAt, doc.UpdatedAt = now.CreatedAt, later(d.UpdatedAt, now.UpdatedAt)
-			v.docs[key] = doc
+			v.docs[key], merged[merge] = doc, doc
 		}
 	}
 	return v, failed.err()
@@ -208,8 +222,9 @@ func (l *layerResolution) reachedBy(d *Document) (mask rolloutMask) {
 	return mask
 }
 
-// addVariants computes the variants of a set of rollouts, unless they are known. was has those of an earlier State.
-func (l *layerResolution) addVariants(s *State, mask rolloutMask, was *layerResolution) error {
+// addVariants computes the variants of a set of rollouts, unless they are known. was has those of an earlier State; merged:
+// see variantsOf.
+func (l *layerResolution) addVariants(s *State, mask rolloutMask, was *layerResolution, merged map[rolloutMerge]*Document) error {
 	if mask == 0 || l.variants[mask] != nil {
 		return nil
 	}
@@ -219,7 +234,7 @@ func (l *layerResolution) addVariants(s *State, mask rolloutMask, was *layerReso
 			rollouts = append(rollouts, r)
 		}
 	}
-	v, err := s.kinds.variantsOf(s, rollouts, was.variants[mask])
+	v, err := s.kinds.variantsOf(s, rollouts, was.variants[mask], merged)
 	if err != nil {
 		return err
 	}

@@ -501,3 +501,21 @@ func TestBatchDuringARollout(t *testing.T) {
 		require.Equal(t, enabled, component(t, w.state, cluster+".example.com", "grafana")["enabled"], cluster)
 	}
 }
+
+// TestSetsOfRolloutsShareVariants: clusters that different sets of rollouts reach share the variants of each rollout, since
+// there can be as many sets as clusters.
+func TestSetsOfRolloutsShareVariants(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.must(rollOut(w, "r", nil, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+	w.must(rollOut(w, "s", []RolloutStage{{Name: "prod", Selector: "tier=prod"}}, patchOp(KindComponent, "loki", `{"component_version":"9"}`)))
+	w.must(act("s", RolloutStart))
+	w.must(act("r", RolloutStart))
+	of := func(cluster string) *Document {
+		doc, ok := w.state.definition(w.state.Effective(w.state.docs[KindCluster][cluster]), KindComponent, "grafana")
+		require.True(t, ok)
+		return doc
+	}
+	require.False(t, w.state.docs[KindComponent]["grafana"] == of("c0"), "the stored document")
+	require.True(t, of("c0") == of("c2"), "merged once")
+}
