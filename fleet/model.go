@@ -464,6 +464,7 @@ type rolloutStage struct {
 	Skipped  bool           `json:"skipped,omitempty"`
 	Approved *stageApproval `json:"approved,omitempty"` // nil: it has no approval
 
+	ids      map[string]bool // ClusterIDs
 	selector Selector
 	below    uint64
 }

@@ -48,8 +48,12 @@ var strategyKind = kindRules{
 // checkRollout checks a rollout's document.
 func checkRollout(c *checker, r *rollout) {
 	checkRolloutFields(c, r)
+	if len(c.problems) > 0 {
+		return
+	}
+	sizes := c.next.stageSizes(r)
 	for i := range r.Stages[:max(0, len(r.Stages)-1)] {
-		if len(c.problems) == 0 && !c.next.hasStage(r, i) {
+		if sizes[i] == 0 {
 			c.warn("stage %q of rollout %q selects no cluster", r.Stages[i].Name, r.ID)
 		}
 	}
@@ -85,15 +89,16 @@ func checkStages(c *checker, stages []rolloutStage) {
 // checkStage checks how a stage selects clusters.
 func checkStage(c *checker, at string, s *rolloutStage) {
 	ways := 0
+	selector, err := ParseSelector(s.Selector)
 	for _, set := range []bool{len(s.ClusterIDs) > 0, s.Selector != "", s.All} {
 		if set {
 			ways++
 		}
 	}
-	if ways != 1 {
+	if ways != 1 || err == nil && s.Selector != "" && selector.selector.Empty() { // blank selectors select every cluster
 		c.problem(at, "exactly one of cluster_ids, selector (not empty) and all is required")
 	}
-	if _, err := ParseSelector(s.Selector); err != nil {
+	if err != nil {
 		c.problem(at+"/selector", "%v", err)
 	}
 	c.atMost(at+"/cluster_ids", len(s.ClusterIDs), maxStageClusterIDs, "clusters")
@@ -111,12 +116,13 @@ func checkStage(c *checker, at string, s *rolloutStage) {
 	}
 }
 
-// hasStage reports whether some live cluster is in a stage.
-func (s *State) hasStage(r *rollout, stage int) bool {
+// stageSizes returns the number of live clusters in each stage.
+func (s *State) stageSizes(r *rollout) []int {
+	sizes := make([]int, len(r.Stages)+1) // the last: see stageOf
 	for _, d := range s.docs[KindCluster] {
-		if !d.Deleted() && r.stageOf(d.Cluster()) == stage {
-			return true
+		if !d.Deleted() {
+			sizes[r.stageOf(d.Cluster())]++
 		}
 	}
-	return false
+	return sizes
 }

@@ -51,6 +51,10 @@ func neverServed(kind Kind) bool {
 func (r *rollout) parse() (err error) {
 	for i := range r.Stages {
 		s := &r.Stages[i]
+		s.ids = make(map[string]bool, len(s.ClusterIDs))
+		for _, id := range s.ClusterIDs {
+			s.ids[id] = true
+		}
 		if s.Selector != "" {
 			if s.selector, err = ParseSelector(s.Selector); err != nil {
 				return fmt.Errorf("stage %q: %w", s.Name, err)
@@ -101,7 +105,7 @@ func (s *rolloutStage) selects(rollout string, c *api.Cluster) bool {
 
 // matches is selects without the restriction by percent or count.
 func (s *rolloutStage) matches(c *api.Cluster) bool {
-	return s.All || s.Selector != "" && s.selector.Matches(c) || slices.Contains(s.ClusterIDs, c.ID)
+	return s.All || s.Selector != "" && s.selector.Matches(c) || s.ids[c.ID]
 }
 
 // position orders clusters within the stages of a rollout. It depends on nothing else, so that a cluster that joins displaces

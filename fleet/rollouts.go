@@ -328,6 +328,7 @@ func (s *State) RolloutView(d *Document) any {
 		ID: r.ID, Description: r.Description, State: r.State, Started: r.Started, ConfirmedRemovals: r.ConfirmedRemovals,
 		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
+	sizes := s.stageSizes(r)
 	for i, st := range r.Stages {
 		state := "pending"
 		switch {
@@ -336,12 +337,7 @@ func (s *State) RolloutView(d *Document) any {
 		case i < r.Started:
 			state = "started"
 		}
-		view.Stages = append(view.Stages, api.RolloutStageStatus{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state})
-	}
-	for _, cluster := range s.docs[KindCluster] {
-		if at := r.stageOf(cluster.Cluster()); !cluster.Deleted() && at < len(view.Stages) {
-			view.Stages[at].Clusters++
-		}
+		view.Stages = append(view.Stages, api.RolloutStageStatus{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state, Clusters: sizes[i]})
 	}
 	for _, ch := range r.Changes {
 		view.Changes = append(view.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: "update", Before: ch.Before, After: ch.After})

@@ -97,6 +97,7 @@ func TestInvalidRollouts(t *testing.T) {
 	require.Len(t, refused.pointers(), 2)
 	require.Equal(t, []string{"/stages/0/percent"}, post(bump, `{"name":"a","all":true,"percent":0}`).problem(400, "validation_error").pointers())
 	require.Equal(t, []string{"/stages/0"}, post(bump, `{"name":"a"}`).problem(400, "validation_error").pointers())
+	require.Equal(t, []string{"/stages/0"}, post(bump, `{"name":"a","selector":" "}`).problem(400, "validation_error").pointers(), "a blank selector would select every cluster")
 	post("", "").problem(400, "validation_error")
 }
 
