@@ -23,10 +23,7 @@ func (g Guard) check(r Result) error {
 		}
 		return nil
 	}
-	if r.removals.count > 0 && r.confirmedByRollout() {
-		return nil
-	}
-	if need := r.confirmationReason(); need != "" {
+	if need := r.confirmationReason(); need != "" && !r.confirmedByRollout() {
 		return &Error{Code: CodeConfirm, Detail: need + ": look at it with POST /plan, and send the plan_hash of that plan"}
 	}
 	return g.checkProtected(r.removals)

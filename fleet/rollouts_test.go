@@ -114,6 +114,21 @@ func TestRolloutRemovalsNeedConfirmation(t *testing.T) {
 	require.Contains(t, w.refused(CodeProtected, rollOut(w, "r", stages, move)).Detail, `cluster "c3" has deletion_protection`)
 }
 
+// TestStagesRemoveFromProtectedEnvironments: the removals that were confirmed for a rollout do not override a request that
+// states where it may remove.
+func TestStagesRemoveFromProtectedEnvironments(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.state.rules.MaxRemovals, w.state.rules.Protected = 1, []string{"dev"}
+	move := patchOp(KindComponent, "grafana", `{"target_namespace":"monitoring"}`)
+	w.must(confirmed(w.plan(operations(w, move)).PlanHash, rollOut(w, "r", nil, move)))
+	start := func(g Guard) func(*Tx) error {
+		return both(func(tx *Tx) error { tx.Guard(g); return nil }, act("r", RolloutStart))
+	}
+	require.Contains(t, w.refused(CodeConfirm, start(Guard{Careful: true})).Detail, `4 installed things would be removed from 4 clusters of the protected environment "dev"`)
+	w.must(start(Guard{Careful: true, RemovesFrom: []string{"dev"}}))
+}
+
 // TestVariantOfAChangedType: the variant is decoded with the newest resource type, whose defaults all inputs have.
 func TestVariantOfAChangedType(t *testing.T) {
 	t.Parallel()
