@@ -1,0 +1,1 @@
+-- Delete rollouts and strategies before: an older version refuses a store that has one.

@@ -1,0 +1,1 @@
+-- No table changes: versions below 9 cannot read rollouts and strategies.
