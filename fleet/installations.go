@@ -52,6 +52,6 @@ func (s *State) installed(cluster *Effective, now time.Time) []installation {
 	return slices.DeleteFunc(s.desiredInstallations(cluster), func(i installation) bool {
 		a := s.kinds.descriptor(i.Kind)
 		doc, ok := s.definition(cluster, i.Kind, i.ID)
-		return a.mayBeKept && (!ok || a.kept(doc, now))
+		return a.mayBeKept && (!ok || a.kept(doc, now) && !s.mayHaveHadVariant(cluster, doc, now))
 	})
 }

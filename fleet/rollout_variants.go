@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/threeway"
@@ -207,6 +208,22 @@ func (s *State) checkRolloutDocuments() error {
 		return nil
 	}
 	return &Error{Code: CodeInRollout, Detail: summarizeProblems(problems), Problems: problems}
+}
+
+// mayHaveHadVariant reports whether a rollout may have served another version of a document to a cluster so recently that
+// the cluster may not have polled since: the rollout changed, or the cluster, which may have left a stage.
+func (s *State) mayHaveHadVariant(cluster *Effective, doc *Document, now time.Time) bool {
+	of := s.docs[KindCluster][cluster.id]
+	for _, d := range s.docs[KindRollout] {
+		r := d.rollout()
+		if now.Sub(d.UpdatedAt) >= settleTime && (!r.open() || of == nil || now.Sub(of.UpdatedAt) >= settleTime) {
+			continue
+		}
+		if slices.ContainsFunc(r.Changes, func(ch rolloutChange) bool { return ch.Kind == doc.Kind && ch.ID == doc.ID }) {
+			return true
+		}
+	}
+	return false
 }
 
 // reachedBy returns the delivering rollouts that reach a cluster.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
@@ -533,4 +534,32 @@ func TestSetsOfRolloutsShareVariants(t *testing.T) {
 	}
 	require.False(t, w.state.docs[KindComponent]["grafana"] == of("c0"), "the stored document")
 	require.True(t, of("c0") == of("c2"), "merged once")
+}
+
+// TestDeletionPolicyAfterARollout: a cluster that loses the change of a rollout has polled the deletion policy of the rollout
+// last, so Flux may still delete a namespace whose stored policy has been orphan for long.
+func TestDeletionPolicyAfterARollout(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*world){
+		"abort": func(w *world) { w.must(act("r", RolloutAbort)) },
+		"back":  func(w *world) { w.must(act("r", RolloutBack)) },
+		"label": func(w *world) {
+			w.must(patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))
+			w.must(patch(KindCluster, "c1", `{"labels":{"tier":"prod"}}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := tiers(t, strings.Replace(baseLayer, `"namespaces":[`, `"namespaces":[{"id":"kept"},`, 1))
+			w.now = w.now.Add(time.Hour)
+			w.must(rollOut(w, "r", devFirst, patchOp(KindNamespace, "kept", `{"deletion_policy":"delete"}`)))
+			w.must(act("r", RolloutStart))
+			w.now = w.now.Add(time.Hour)
+			leave(w)
+			off := operations(w, api.Operation{Op: "unassign_namespace", Layers: []string{"base"}, NamespaceID: "kept"})
+			require.Contains(t, w.refused(CodeConfirm, off).Detail, `namespace "kept" and everything in it would be deleted on`)
+			w.now = w.now.Add(settleTime)
+			w.must(off)
+		})
+	}
 }
