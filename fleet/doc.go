@@ -41,9 +41,10 @@
 //  11. explain.go, blame.go and served_history.go: the document and the revision that set a value of an input.
 //  12. tokens.go, token_secret.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but
 //     never part of an answer.
-//  13. rollout_stages.go, rollout_approvals.go and rollout_variants.go: changes that reach clusters stage by stage, and the documents that reached
-//     clusters have in place of the stored ones; [State.definition] returns them. rollout_check.go, rollout_validation.go and
-//     rollout_removals.go validate rollouts, rollouts.go creates and changes them.
+//  13. rollout_stages.go, rollout_approvals.go and rollout_variants.go: changes that reach clusters stage by stage, and the
+//     documents that reached clusters have in place of the stored ones; [State.definition] returns them. rollout_gates.go,
+//     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_raises.go bounds the clusters
+//     of a started stage, rollouts.go creates and changes rollouts.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

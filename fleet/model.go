@@ -426,6 +426,19 @@ type rollout struct {
 	// Author is the actor that created it, ChangedBy the one that last skipped a stage, which moves its clusters to others.
 	Author    string `json:"author,omitempty"`
 	ChangedBy string `json:"changed_by,omitempty"`
+	RolloutSettings
+	// PausedBecause is the reason why the runner paused it.
+	PausedBecause string `json:"paused_because,omitempty"`
+	// Principal is the actor who created, started or resumed it last. The runner acts with this actor's permission.
+	Principal string `json:"principal,omitempty"`
+}
+
+// RolloutSettings determine how a rollout advances. The zero value is advanced by hand.
+type RolloutSettings struct {
+	Advance   string              `json:"advance,omitempty"`    // manual or automatic; empty: manual
+	Gate      *api.RolloutGate    `json:"gate,omitempty"`       // of all stages; nil: the default
+	OnFailure string              `json:"on_failure,omitempty"` // pause or back; empty: pause
+	Windows   []api.RolloutWindow `json:"windows,omitempty"`    // in which the runner may start stages; none: always
 }
 
 // RolloutStage is a stage of a rollout: exactly one of ClusterIDs, Selector and All selects its clusters, of which those in
@@ -439,6 +452,9 @@ type RolloutStage struct {
 	Count      int      `json:"count,omitempty"`
 	// Approval: the stage cannot start without an approval.
 	Approval bool `json:"approval,omitempty"`
+	// AtOnce is the number of clusters that the start and each raise of the stage serve the change to; 0: all at the start.
+	AtOnce int              `json:"at_once,omitempty"`
+	Gate   *api.RolloutGate `json:"gate,omitempty"` // in place of fields of the rollout's
 }
 
 // stageApproval is the approval of a stage.
@@ -452,6 +468,8 @@ type strategy struct {
 	ID          string         `json:"id"`
 	Description string         `json:"description,omitempty"`
 	Stages      []rolloutStage `json:"stages"`
+	// Gate is copied with the stages.
+	Gate *api.RolloutGate `json:"gate,omitempty"`
 }
 
 // rolloutStage is a stage as it is stored.
@@ -463,10 +481,18 @@ type rolloutStage struct {
 	// Skipped: the stage has no clusters. Those that it selects are in the next stage that selects them.
 	Skipped  bool           `json:"skipped,omitempty"`
 	Approved *stageApproval `json:"approved,omitempty"` // nil: it has no approval
+	// Reached restricts a started stage with AtOnce to the clusters that are served the change so far, as Below does; empty:
+	// all of them.
+	Reached string `json:"reached,omitempty"`
+	Raises  int    `json:"raises,omitempty"`
+	// StartedAt and RaisedAt are times of commits, not before the newest commit then known.
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	RaisedAt  *time.Time `json:"raised_at,omitempty"`
 
 	ids      map[string]bool // ClusterIDs
 	selector Selector
 	below    uint64
+	reached  uint64
 }
 
 // rolloutChange is one document before and after the change, as when the rollout was created.

@@ -77,6 +77,11 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 		}
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
 			ch.After = json.RawMessage(`"decommissioned"`) // its content contains the time
+		} else if doc != nil && doc.Kind == KindRollout {
+			var err error
+			if ch.After, err = doc.rollout().withoutCommit(); err != nil {
+				return "", err
+			}
 		}
 		if err := encodeChange(&text, ch); err != nil {
 			return "", err

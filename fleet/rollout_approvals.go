@@ -77,15 +77,3 @@ func (tx *Tx) approveStage(doc *Document, stage string) error {
 	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID})
 	return nil
 }
-
-// recordChangedBy records the actor of the commit as the one that last changed the stages of a rollout.
-func (tx *Tx) recordChangedBy(r *rollout) {
-	tx.beforeFinish = func(c Commit) error {
-		r.ChangedBy = c.Actor
-		next, err := tx.kinds.newRecord(KindRollout, r.ID, r)
-		if err == nil {
-			tx.record(KindRollout, r.ID, next)
-		}
-		return err
-	}
-}

@@ -33,13 +33,14 @@ var strategyKind = kindRules{
 			c.problem("/stages", "there must be 1 to %d stages", maxRolloutStages)
 		}
 		checkStages(c, s.Stages)
+		checkSettings(c, &RolloutSettings{Gate: s.Gate}, s.Stages)
 	},
 	bound: func(any) int { return 0 },
 	view: func(d *Document) any {
 		s := d.value.(*strategy)
-		view := api.Strategy{ID: s.ID, Description: s.Description, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}
+		view := api.Strategy{Gate: s.Gate, ID: s.ID, Description: s.Description, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}
 		for _, st := range s.Stages {
-			view.Stages = append(view.Stages, api.RolloutStage{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count})
+			view.Stages = append(view.Stages, api.RolloutStage{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, AtOnce: st.AtOnce, Gate: st.Gate})
 		}
 		return &view
 	},
@@ -64,6 +65,7 @@ func checkRolloutFields(c *checker, r *rollout) {
 	c.dnsSubdomain("/id", r.ID)
 	c.text("/description", r.Description, 1024)
 	checkStages(c, r.Stages)
+	checkSettings(c, &r.RolloutSettings, r.Stages)
 }
 
 // checkStages checks the stages of a rollout or a strategy.
@@ -113,6 +115,9 @@ func checkStage(c *checker, at string, s *rolloutStage) {
 	}
 	if s.Count < 0 {
 		c.problem(at+"/count", "must be at least 1")
+	}
+	if s.AtOnce < 0 {
+		c.problem(at+"/at_once", "must be at least 1")
 	}
 }
 

@@ -20,7 +20,7 @@ func (r Result) confirmedByRollout() bool {
 		return false
 	}
 	was, is := r.base.docs[KindRollout][started.ID], r.State.docs[KindRollout][started.ID]
-	if is.rollout().ConfirmedRemovals == 0 || is.rollout().Started <= was.rollout().Started {
+	if is.rollout().ConfirmedRemovals == 0 || is.rollout().Started < was.rollout().Started || !is.rollout().open() {
 		return false
 	}
 	without := *was.rollout()

@@ -3,11 +3,13 @@ package fleet
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -39,6 +41,21 @@ const (
 	rolloutAborted   = "aborted"
 )
 
+// The actions on a rollout.
+const (
+	RolloutStart    = "start"
+	RolloutRaise    = "raise"
+	RolloutPause    = "pause"
+	RolloutResume   = "resume"
+	RolloutSkip     = "skip"
+	RolloutBack     = "back"
+	RolloutAbort    = "abort"
+	RolloutComplete = "complete"
+)
+
+// RolloutRunner is the actor of the commits by which rollouts advance automatically.
+const RolloutRunner = "rollout-runner"
+
 func (d *Document) rollout() *rollout { return d.value.(*rollout) }
 
 // neverServed reports whether documents of a kind are part of no answer by themselves.
@@ -65,6 +82,11 @@ func (r *rollout) parse() (err error) {
 				return fmt.Errorf("stage %q: %w", s.Name, err)
 			}
 		}
+		if s.Reached != "" {
+			if s.reached, err = strconv.ParseUint(s.Reached, 16, 64); err != nil {
+				return fmt.Errorf("stage %q: %w", s.Name, err)
+			}
+		}
 	}
 	return nil
 }
@@ -77,8 +99,11 @@ func (r *rollout) open() bool {
 // delivers reports whether the rollout reaches clusters.
 func (r *rollout) delivers() bool { return r.open() && r.Started > 0 }
 
-// reaches reports whether a cluster is in a started stage.
-func (r *rollout) reaches(c *api.Cluster) bool { return r.stageOf(c) < r.Started }
+// reaches reports whether a cluster is in a started stage, and in the part of it that is served the change so far.
+func (r *rollout) reaches(c *api.Cluster) bool {
+	at := r.stageOf(c)
+	return at < r.Started && (at >= len(r.Stages) || r.Stages[at].Reached == "" || position(r.ID, c.ID) < r.Stages[at].reached)
+}
 
 // stageOf returns the index of the first stage that selects a cluster.
 func (r *rollout) stageOf(c *api.Cluster) int {
@@ -161,4 +186,19 @@ func (d *Document) checkDeletable() error {
 		return errorf(CodeConflict, "rollout %q is %s: abort or complete it first", d.ID, d.rollout().State)
 	}
 	return nil
+}
+
+// withoutCommit returns the document without the values that the commit determines: a plan that another principal made
+// earlier has the same hash.
+func (r *rollout) withoutCommit() (json.RawMessage, error) {
+	out := *r
+	out.Principal, out.ChangedBy, out.Stages = "", "", slices.Clone(r.Stages)
+	for i := range out.Stages {
+		s := &out.Stages[i]
+		s.StartedAt, s.RaisedAt = nil, nil
+		if s.Approved != nil {
+			s.Approved = &stageApproval{}
+		}
+	}
+	return jsontext.Canonical(&out)
 }

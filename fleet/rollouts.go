@@ -16,6 +16,7 @@ type NewRollout struct {
 	Strategy        string // whose stages it copies; empty: it has Stages
 	Stages          []RolloutStage
 	Operations      []api.Operation
+	RolloutSettings
 }
 
 // rolloutCreation is a rollout that a Tx creates: the change is made in a Tx of its own, whose result is stored in place of
@@ -50,26 +51,26 @@ func (tx *Tx) CreateRollout(n NewRollout, past History) (*Batch, error) {
 
 // newRollout returns a rollout without changes, after a check of everything that does not depend on them.
 func (s *State) newRollout(n NewRollout) (*rollout, error) {
-	r := &rollout{ID: n.ID, Description: n.Description, State: rolloutProposed}
-	switch {
-	case n.Strategy != "" && len(n.Stages) > 0:
-		return nil, Invalid([]Problem{{Pointer: "/strategy", Detail: "set either strategy or stages, not both"}})
-	case len(n.Stages) > maxRolloutStages:
-		return nil, Invalid([]Problem{{Pointer: "/stages", Detail: fmt.Sprintf("there are %d stages; at most %d are possible", len(n.Stages), maxRolloutStages)}})
-	case n.Strategy != "":
-		doc, err := s.Find(KindStrategy, n.Strategy)
-		if err != nil {
-			return nil, &Error{Code: CodeNotFound, Detail: err.Error(), Problems: []Problem{{Pointer: "/strategy", Detail: err.Error()}}}
-		}
-		r.Stages = slices.Clone(doc.value.(*strategy).Stages)
-	}
+	c := &checker{next: s, limit: maxProblems}
+	r := &rollout{ID: n.ID, Description: n.Description, State: rolloutProposed, RolloutSettings: n.RolloutSettings}
 	for _, st := range n.Stages {
 		r.Stages = append(r.Stages, rolloutStage{RolloutStage: st})
+	}
+	if doc, ok := s.Get(KindStrategy, n.Strategy); ok {
+		from := doc.value.(*strategy)
+		r.Stages, r.Gate = slices.Clone(from.Stages), cmp.Or(n.Gate, from.Gate)
+	} else if n.Strategy != "" {
+		c.problem("/strategy", "there is no strategy %q", n.Strategy)
+	}
+	if n.Strategy != "" && len(n.Stages) > 0 {
+		c.problem("/strategy", "set either strategy or stages, not both")
+	}
+	if len(r.Stages) > maxRolloutStages {
+		c.problem("/stages", "there are %d stages; at most %d are possible", len(r.Stages), maxRolloutStages)
 	}
 	if n := len(r.Stages); n == 0 || !r.Stages[n-1].All || r.Stages[n-1].Percent+r.Stages[n-1].Count > 0 {
 		r.Stages = append(r.Stages, rolloutStage{RolloutStage: RolloutStage{Name: lastStage, All: true}})
 	}
-	c := &checker{next: s, limit: maxProblems}
 	if checkRolloutFields(c, r); len(c.problems) > 0 {
 		return nil, Invalid(c.problems)
 	}
@@ -77,7 +78,7 @@ func (s *State) newRollout(n NewRollout) (*rollout, error) {
 		return nil, err
 	}
 	r.setBounds(s.All(KindCluster))
-	return r, nil
+	return r, s.checkAtOnce(r)
 }
 
 // finish makes the change of a new rollout without committing it, and records the rollout's document in tx.
@@ -96,7 +97,7 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 		return err
 	}
 	r := n.rollout
-	r.Operations, r.Author = res.Commit.Operations, c.Actor
+	r.Operations, r.Author, r.Principal = res.Commit.Operations, c.Actor, c.Actor
 	if n.change.guard.PlanHash != "" {
 		r.ConfirmedRemovals = res.removals.count
 	}
@@ -203,19 +204,8 @@ func (r *rollout) changesDependencies() (bool, error) {
 	return false, nil
 }
 
-// The actions on a rollout.
-const (
-	RolloutStart    = "start"
-	RolloutPause    = "pause"
-	RolloutResume   = "resume"
-	RolloutSkip     = "skip"
-	RolloutBack     = "back"
-	RolloutAbort    = "abort"
-	RolloutComplete = "complete"
-)
-
-// ChangeRollout runs an action on a rollout. stage, if not empty, must be the stage that the action starts, skips or rolls
-// back. CodeConflict: the action is not possible in the rollout's state, or concerns another stage.
+// ChangeRollout runs an action on a rollout. stage, if not empty, must be the stage that the action starts, raises, skips or
+// rolls back. CodeConflict: the action is not possible in the rollout's state, or concerns another stage.
 func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 	doc, err := tx.Get(KindRollout, id)
 	if err != nil {
@@ -232,9 +222,13 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 	switch action {
 	case RolloutStart:
 		r.State, r.Started = rolloutRunning, r.Started+1
+		tx.raise(&r, false)
+	case RolloutRaise:
+		tx.raise(&r, true)
 	case RolloutPause:
 		r.State = rolloutPaused
 	case RolloutResume:
+		r.PausedBecause = ""
 		if r.State = rolloutRunning; r.Started == 0 {
 			r.State = rolloutProposed
 		}
@@ -243,7 +237,8 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 		r.State, r.Started = rolloutRunning, r.Started+1
 	case RolloutBack:
 		r.State, r.Started = rolloutPaused, r.Started-1
-		r.Stages[r.Started].Skipped, r.Stages[r.Started].Approved = false, nil
+		was := r.Stages[r.Started]
+		r.Stages[r.Started] = rolloutStage{RolloutStage: was.RolloutStage, Below: was.Below, selector: was.selector, below: was.below}
 	case RolloutAbort:
 		r.State = rolloutAborted
 	case RolloutComplete:
@@ -257,9 +252,7 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 		return nil, err
 	}
 	tx.record(KindRollout, id, next)
-	if action == RolloutSkip {
-		tx.recordChangedBy(&r)
-	}
+	tx.beforeFinish = func(c Commit) error { return tx.stampRollout(&r, action, c) }
 	tx.recordOperation(api.RevisionOperation{Op: action, Kind: string(KindRollout), ID: id})
 	return next, nil
 }
@@ -271,7 +264,7 @@ func (r *rollout) possible(action, stage string) error {
 	}
 	last := len(r.Stages) - 1
 	concerned := r.Started // the stage that the action concerns
-	if action == RolloutBack {
+	if action == RolloutBack || action == RolloutRaise {
 		concerned--
 	}
 	switch {
@@ -281,8 +274,12 @@ func (r *rollout) possible(action, stage string) error {
 		return refuse("has no started stage")
 	case action == RolloutPause && r.State == rolloutPaused, action == RolloutResume && r.State != rolloutPaused:
 		return refuse("is %s", r.State)
-	case (action == RolloutStart || action == RolloutSkip || action == RolloutComplete) && r.State == rolloutPaused:
+	case !slices.Contains([]string{RolloutPause, RolloutResume, RolloutBack, RolloutAbort}, action) && r.State == rolloutPaused:
 		return refuse("is paused: resume it first")
+	case action == RolloutRaise && !r.raisable():
+		return refuse("has no started stage with further clusters")
+	case (action == RolloutStart || action == RolloutSkip || action == RolloutComplete) && r.raisable():
+		return refuse("serves the change only to the first clusters of its stage %q: raise it first", r.Stages[r.Started-1].Name)
 	case (action == RolloutStart || action == RolloutSkip) && r.Started > last:
 		return refuse("has no further stage: complete it")
 	case (action == RolloutStart || action == RolloutSkip) && r.awaitsApproval(r.Started):
@@ -292,8 +289,8 @@ func (r *rollout) possible(action, stage string) error {
 	case action == RolloutComplete && r.Started <= last:
 		return refuse("has not started its stage %q: start all stages first", r.Stages[r.Started].Name)
 	case stage == "":
-	case action != RolloutStart && action != RolloutSkip && action != RolloutBack:
-		return Invalid([]Problem{{Pointer: "/stage", Detail: "is for start, skip and back"}})
+	case !slices.Contains([]string{RolloutStart, RolloutRaise, RolloutSkip, RolloutBack}, action):
+		return Invalid([]Problem{{Pointer: "/stage", Detail: "is for start, raise, skip and back"}})
 	case r.Stages[concerned].Name != stage:
 		return refuse("would %s its stage %q next, not %q", action, r.Stages[concerned].Name, stage)
 	}
@@ -327,6 +324,8 @@ func (s *State) RolloutView(d *Document) any {
 	view := api.Rollout{
 		ID: r.ID, Description: r.Description, State: r.State, Started: r.Started, ConfirmedRemovals: r.ConfirmedRemovals,
 		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+		Advance: cmp.Or(r.Advance, advanceManual), OnFailure: cmp.Or(r.OnFailure, onFailurePause), Gate: r.Gate, Windows: r.Windows,
+		PausedBecause: r.PausedBecause, Principal: r.Principal, Unverified: r.unverified(),
 	}
 	sizes := s.stageSizes(r)
 	for i, st := range r.Stages {
@@ -337,7 +336,11 @@ func (s *State) RolloutView(d *Document) any {
 		case i < r.Started:
 			state = "started"
 		}
-		view.Stages = append(view.Stages, api.RolloutStageStatus{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state, Clusters: sizes[i]})
+		gate := r.effectiveGate(&st.RolloutStage)
+		view.Stages = append(view.Stages, api.RolloutStageStatus{
+			Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state, Clusters: sizes[i],
+			AtOnce: st.AtOnce, Gate: &gate, Reached: s.reachedIn(r, i, sizes[i]), Raises: st.Raises, StartedAt: st.StartedAt, RaisedAt: st.RaisedAt,
+		})
 	}
 	for _, ch := range r.Changes {
 		view.Changes = append(view.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: "update", Before: ch.Before, After: ch.After})

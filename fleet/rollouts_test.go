@@ -238,7 +238,7 @@ func TestRolloutLimits(t *testing.T) {
 	// Problems of stages and operations are reported together, at their place in the request.
 	e = w.refused(CodeInvalid, rollOut(w, "r", []RolloutStage{{Name: "a", Selector: "x in (y"}}, bump, patchOp(KindComponent, "loki", `{"component_version":" x"}`)))
 	require.Equal(t, []string{"/stages/0/selector", "/operations/1/patch/component_version"}, []string{e.Problems[0].Pointer, e.Problems[1].Pointer})
-	e = w.refused(CodeNotFound, func(tx *Tx) error {
+	e = w.refused(CodeInvalid, func(tx *Tx) error {
 		_, err := tx.CreateRollout(NewRollout{ID: "r", Strategy: "missing", Operations: []api.Operation{bump}}, &w.log)
 		return err
 	})

@@ -66,9 +66,12 @@ func answerRollout(c echo.Context, st *fleet.State, id string, status int) error
 
 // newRollout returns the request as package fleet takes it.
 func newRollout(req api.RolloutCreate) fleet.NewRollout {
-	n := fleet.NewRollout{ID: req.ID, Strategy: req.Strategy, Description: req.Description, Operations: req.Operations}
+	n := fleet.NewRollout{
+		ID: req.ID, Strategy: req.Strategy, Description: req.Description, Operations: req.Operations,
+		RolloutSettings: fleet.RolloutSettings{Advance: req.Advance, Gate: req.Gate, OnFailure: req.OnFailure, Windows: req.Windows},
+	}
 	for _, s := range req.Stages {
-		n.Stages = append(n.Stages, fleet.RolloutStage{Name: s.Name, ClusterIDs: s.ClusterIds, Selector: s.Selector, All: s.All, Percent: s.Percent, Count: s.Count})
+		n.Stages = append(n.Stages, fleet.RolloutStage{Name: s.Name, ClusterIDs: s.ClusterIds, Selector: s.Selector, All: s.All, Percent: s.Percent, Count: s.Count, AtOnce: s.AtOnce, Gate: s.Gate})
 	}
 	return n
 }

@@ -116,7 +116,8 @@ func TestStrategies(t *testing.T) {
 	require.Equal(t, 50.0, at(rollout, "stages", 1, "percent"))
 	require.Equal(t, "rest", at(rollout, "stages", 2, "name"))
 	other := `{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"secret_ref":"pull"}}`
-	w.post("/rollouts", `{"id":"s","strategy":"missing","operations":[`+other+`]}`).problem(404, "not_found")
+	unknown := w.post("/rollouts", `{"id":"s","strategy":"missing","gate":{"soak":"721h"},"operations":[`+other+`]}`).problem(400, "validation_error").pointers()
+	require.Equal(t, []string{"/strategy", "/gate/soak"}, unknown)
 	w.post("/rollouts", `{"id":"s","strategy":"waves","stages":[{"name":"a","all":true}],"operations":[`+other+`]}`).problem(400, "validation_error")
 	w.put("/strategies/waves", `{"stages":[{"name":"all","all":true}]}`, "If-Match", made.etag()).want(200)
 	require.Equal(t, "all", at(w.get("/strategies/waves").want(200).json(), "stages", 0, "name"))

@@ -3180,6 +3180,45 @@ type Rollout struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
+
+	// Advance `manual`: a person starts each stage. `automatic`: a person starts the first stage; the server starts each further one when the gate of the stage before has passed, and completes the rollout.
+	//
+	// Example: automatic
+	Advance string `json:"advance"`
+
+	// Gate Of all stages; with `advance: automatic`.
+	Gate *RolloutGate `json:"gate,omitempty"`
+
+	// OnFailure When more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
+	//
+	// Example: pause
+	OnFailure string `json:"on_failure"`
+
+	// Windows When stages may start and be raised automatically; none: always.
+	Windows []RolloutWindow `json:"windows,omitempty"`
+
+	// PausedBecause Why the server paused it.
+	//
+	// Example: stage dev: 1 cluster failed
+	PausedBecause string `json:"paused_because,omitempty"`
+
+	// Principal The actor who created, started or resumed it last. The server starts stages only while this principal may.
+	//
+	// Example: static-write
+	Principal string `json:"principal,omitempty"`
+
+	// Unverified A stage passed by time alone, or may: its gate has `confirmed: 0%`.
+	//
+	// Example: false
+	Unverified bool `json:"unverified,omitempty"`
+
+	// Complete Whether the counts are complete; false: this process does not know the status of all clusters yet, and decides nothing.
+	//
+	// Example: true
+	Complete bool `json:"complete,omitempty"`
+
+	// Waiting None: it advances within seconds, or is not running.
+	Waiting *RolloutWaiting `json:"waiting,omitempty"`
 }
 
 // RolloutCreate A change that reaches clusters stage by stage.
@@ -3202,6 +3241,96 @@ type RolloutCreate struct {
 	//
 	// Example: waves
 	Strategy string `json:"strategy,omitempty"`
+
+	// Advance `manual`: a person starts each stage. `automatic`: a person starts the first stage; the server starts each further one when the gate of the stage before has passed, and completes the rollout.
+	//
+	// Example: automatic
+	Advance string `json:"advance,omitempty"`
+
+	// Gate Of all stages; with `advance: automatic`.
+	Gate *RolloutGate `json:"gate,omitempty"`
+
+	// OnFailure When more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
+	//
+	// Example: pause
+	OnFailure string `json:"on_failure,omitempty"`
+
+	// Windows When stages may start and be raised automatically; none: always.
+	Windows []RolloutWindow `json:"windows,omitempty"`
+}
+
+// RolloutFailure The failure of a cluster at an input that the rollout changes.
+type RolloutFailure struct {
+	// ClusterID Example: demo-cluster-01
+	ClusterID string  `json:"cluster_id"`
+	Failure   Failure `json:"failure"`
+}
+
+// RolloutGate When a started stage has passed: the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+type RolloutGate struct {
+	// Soak The shortest time between the start of a stage, or its last raise, and the next one, as Go writes a duration; default `30m`, at most `720h`.
+	//
+	// Example: 30m
+	Soak string `json:"soak,omitempty"`
+
+	// Confirmed The part of the affected clusters that must have confirmed their inputs, and at least one; default `100%`. `0%`: the stage passes by time alone, and the rollout is `unverified`.
+	//
+	// Example: 100%
+	Confirmed string `json:"confirmed,omitempty"`
+
+	// MaxFailures More failed clusters stop the rollout; default 0.
+	//
+	// Example: 0
+	MaxFailures *int `json:"max_failures,omitempty"`
+
+	// Deadline If the stage has not passed so long after its start or last raise, the rollout is paused; default `2h`, at most `720h`, longer than the soak.
+	//
+	// Example: 2h
+	Deadline string `json:"deadline,omitempty"`
+}
+
+// RolloutProgress Clusters of a stage whose inputs the rollout changes, by the status of exactly these inputs.
+type RolloutProgress struct {
+	// Affected Also those that are not served the change yet; the other counts add up to those that are.
+	//
+	// Example: 12
+	Affected int `json:"affected"`
+
+	// Confirmed All inputs that the rollout changes are confirmed; what it removes is confirmed when the cluster has polled the list without it.
+	//
+	// Example: 10
+	Confirmed int `json:"confirmed"`
+
+	// Pending Neither confirmed nor overdue yet.
+	//
+	// Example: 1
+	Pending int `json:"pending"`
+
+	// Behind The next poll is overdue.
+	//
+	// Example: 0
+	Behind int `json:"behind"`
+
+	// Unknown Sends no receipts.
+	//
+	// Example: 0
+	Unknown int `json:"unknown"`
+
+	// Failed Example: 1
+	Failed int `json:"failed"`
+
+	// Offline Has not polled for OFFLINE_AFTER; not waited for.
+	//
+	// Example: 0
+	Offline int `json:"offline"`
+
+	// ClusterIds The first 100 clusters of each of these counts, sorted by id. Not in lists.
+	//
+	// Example: {"failed":["demo-cluster-01"]}
+	ClusterIds map[string][]string `json:"cluster_ids,omitempty"`
+
+	// Failures Of the first 20 failed clusters. Not in lists.
+	Failures []RolloutFailure `json:"failures,omitempty"`
 }
 
 // RolloutStage A stage: `cluster_ids`, `selector` or `all` selects its clusters, without those of earlier stages.
@@ -3233,6 +3362,14 @@ type RolloutStage struct {
 	//
 	// Example: 3
 	Count int `json:"count,omitempty"`
+
+	// AtOnce How many clusters are served the change when the stage starts, and how many more with each `raise`; without it, all of them at the start. A stage is raised at most 50 times.
+	//
+	// Example: 200
+	AtOnce int `json:"at_once,omitempty"`
+
+	// Gate In place of single fields of the gate of the rollout.
+	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
 // RolloutStageStatus A stage with its clusters.
@@ -3264,6 +3401,75 @@ type RolloutStageStatus struct {
 	//
 	// Example: 12
 	Clusters int `json:"clusters"`
+
+	// AtOnce Example: 200
+	AtOnce int `json:"at_once,omitempty"`
+
+	// Gate The effective gate: of the stage, the rollout, or the default.
+	Gate *RolloutGate `json:"gate,omitempty"`
+
+	// Reached Number of its clusters that are served the change now.
+	//
+	// Example: 12
+	Reached int `json:"reached,omitempty"`
+
+	// Raises How often it was raised.
+	//
+	// Example: 0
+	Raises int `json:"raises,omitempty"`
+
+	// StartedAt Example: 2026-01-02T03:04:05.678901Z
+	StartedAt *time.Time `json:"started_at,omitempty"`
+
+	// RaisedAt When it was raised last.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	RaisedAt *time.Time `json:"raised_at,omitempty"`
+
+	// Progress Only of open rollouts.
+	Progress *RolloutProgress `json:"progress,omitempty"`
+}
+
+// RolloutWaiting Why the rollout does not advance now.
+type RolloutWaiting struct {
+	// Reason `start`: for a person. `observations`: until this process knows the status of all clusters. `guard`: the server refuses the next step.
+	//
+	// Example: soak
+	Reason string `json:"reason"`
+
+	// Message Example: soak of stage dev
+	Message string `json:"message"`
+
+	// Stage The stage that the rollout waits in, or to start.
+	//
+	// Example: dev
+	Stage string `json:"stage,omitempty"`
+
+	// Until When it ends, or at the latest; none: not known.
+	//
+	// Example: 2026-01-02T03:34:05Z
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// RolloutWindow A time of the week in which stages may start and be raised.
+type RolloutWindow struct {
+	// Days On which it begins; default every day.
+	//
+	// Example: ["mon","tue","wed","thu"]
+	Days []string `json:"days,omitempty"`
+
+	// From Example: 08:00
+	From string `json:"from"`
+
+	// To The end; not after `from`: on the next day.
+	//
+	// Example: 16:00
+	To string `json:"to"`
+
+	// Tz Time zone of the IANA database; default UTC.
+	//
+	// Example: Europe/Berlin
+	Tz string `json:"tz,omitempty"`
 }
 
 // Spec The fields of a definition, as the schema of its type has them.
@@ -3300,7 +3506,8 @@ type Strategy struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
-	UpdatedAt time.Time `json:"updated_at"`
+	UpdatedAt time.Time    `json:"updated_at"`
+	Gate      *RolloutGate `json:"gate,omitempty"`
 }
 
 // StrategyCreate defines model for StrategyCreate.
@@ -3313,6 +3520,9 @@ type StrategyCreate struct {
 	// Description Example: dev before prod
 	Description string         `json:"description,omitempty"`
 	Stages      []RolloutStage `json:"stages"`
+
+	// Gate Which rollouts copy with the stages.
+	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
 // StrategyUpdate defines model for StrategyUpdate.
@@ -3320,6 +3530,7 @@ type StrategyUpdate struct {
 	// Description Example: dev before prod
 	Description string         `json:"description,omitempty"`
 	Stages      []RolloutStage `json:"stages,omitempty"`
+	Gate        *RolloutGate   `json:"gate,omitempty"`
 }
 
 // Subject defines model for Subject.
@@ -5471,7 +5682,7 @@ type GetRolloutParams struct {
 
 // ChangeRolloutParams defines parameters for ChangeRollout.
 type ChangeRolloutParams struct {
-	// Stage With start, skip and back: the stage that the action must concern; otherwise 409.
+	// Stage With start, raise, skip and back: the stage that the action must concern; otherwise 409.
 	Stage *StageQuery `form:"stage,omitempty" json:"stage,omitempty"`
 
 	// DryRun Validate and return the result without a commit.

@@ -1268,14 +1268,15 @@ type ClientInterface interface {
 
 	// GetRollout Get a rollout
 	//
-	// With the number of clusters in each stage, and the change of each document.
+	// With the status of each stage, what the rollout waits for, and the change of each document.
 	//
 	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
 	GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ChangeRollout Start, pause, resume, skip, roll back, abort or complete
 	//
-	// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+	// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
+	// `pause`: no stage can start until `resume`. `skip`: the
 	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
@@ -3970,7 +3971,7 @@ func (c *Client) DeleteRollout(ctx context.Context, id ID, params *DeleteRollout
 
 // GetRollout Get a rollout
 //
-// With the number of clusters in each stage, and the change of each document.
+// With the status of each stage, what the rollout waits for, and the change of each document.
 //
 // Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
 func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3987,7 +3988,8 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 
 // ChangeRollout Start, pause, resume, skip, roll back, abort or complete
 //
-// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
+// `pause`: no stage can start until `resume`. `skip`: the
 // next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 // the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
@@ -17854,7 +17856,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetRolloutWithResponse Get a rollout
 	//
-	// With the number of clusters in each stage, and the change of each document.
+	// With the status of each stage, what the rollout waits for, and the change of each document.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17863,7 +17865,8 @@ type ClientWithResponsesInterface interface {
 
 	// ChangeRolloutWithResponse Start, pause, resume, skip, roll back, abort or complete
 	//
-	// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+	// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
+	// `pause`: no stage can start until `resume`. `skip`: the
 	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
@@ -23743,7 +23746,7 @@ func (c *ClientWithResponses) DeleteRolloutWithResponse(ctx context.Context, id 
 
 // GetRolloutWithResponse Get a rollout
 //
-// With the number of clusters in each stage, and the change of each document.
+// With the status of each stage, what the rollout waits for, and the change of each document.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23758,7 +23761,8 @@ func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID,
 
 // ChangeRolloutWithResponse Start, pause, resume, skip, roll back, abort or complete
 //
-// `start`: the clusters of the next stage are served the change. `pause`: no stage can start until `resume`. `skip`: the
+// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
+// `pause`: no stage can start until `resume`. `skip`: the
 // next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 // the change of the documents; all stages must have started, so it changes no answer. An action that the state does not

@@ -1,0 +1,185 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // a window must not depend on the machine
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// How a rollout advances, and its reaction to failures.
+const (
+	advanceManual    = "manual"
+	advanceAutomatic = "automatic"
+	onFailurePause   = "pause"
+	onFailureBack    = "back"
+)
+
+const (
+	maxSoak    = 30 * 24 * time.Hour
+	maxRaises  = 50 // of a stage
+	maxWindows = 20
+	// receiptsArriveWithin is the time after which clusters have sent their receipts again if all observations were lost.
+	receiptsArriveWithin = 75 * time.Minute
+)
+
+// gate is an effective gate.
+type gate struct {
+	soak, deadline time.Duration
+	confirmed      int // percent of the affected clusters that are not offline
+	maxFailures    int
+}
+
+func defaultGate() api.RolloutGate {
+	return api.RolloutGate{Soak: "30m", Confirmed: "100%", MaxFailures: new(int), Deadline: "2h"}
+}
+
+// effectiveGate returns the gate of a stage: field by field that of the stage, of the rollout, or the default.
+func (r *RolloutSettings) effectiveGate(s *RolloutStage) api.RolloutGate {
+	out := defaultGate()
+	for _, g := range []*api.RolloutGate{r.Gate, s.Gate} {
+		if g != nil {
+			out.Soak, out.Confirmed, out.Deadline = cmp.Or(g.Soak, out.Soak), cmp.Or(g.Confirmed, out.Confirmed), cmp.Or(g.Deadline, out.Deadline)
+			out.MaxFailures = cmp.Or(g.MaxFailures, out.MaxFailures)
+		}
+	}
+	return out
+}
+
+// parseGate returns a gate without empty fields. A field that cannot be read has the value that never passes: only a database
+// that was edited by hand has one.
+func parseGate(g api.RolloutGate) gate {
+	out := gate{soak: maxSoak, deadline: maxSoak, confirmed: 100, maxFailures: *g.MaxFailures}
+	if d, err := time.ParseDuration(g.Soak); err == nil {
+		out.soak = d
+	}
+	if d, err := time.ParseDuration(g.Deadline); err == nil {
+		out.deadline = d
+	}
+	if percent, ok := parsePercent(g.Confirmed); ok {
+		out.confirmed = percent
+	}
+	return out
+}
+
+// parsePercent parses 0% to 100%.
+func parsePercent(text string) (int, bool) {
+	digits, ok := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0 && n <= 100
+}
+
+// checkSettings checks how a rollout advances.
+func checkSettings(c *checker, r *RolloutSettings, stages []rolloutStage) {
+	c.oneOf("/advance", cmp.Or(r.Advance, advanceManual), advanceManual, advanceAutomatic)
+	c.oneOf("/on_failure", cmp.Or(r.OnFailure, onFailurePause), onFailurePause, onFailureBack)
+	checkGate(c, "/gate", r.Gate)
+	for i := range stages {
+		at := jsontext.Pointer("stages", i, "gate")
+		checkGate(c, at, stages[i].Gate)
+		g := parseGate(r.effectiveGate(&stages[i].RolloutStage))
+		if g.deadline <= g.soak && len(c.problems) == 0 {
+			if stages[i].Gate == nil {
+				at = "/gate"
+			}
+			c.problem(at+"/deadline", "stage %q: the deadline of %s must be longer than the soak of %s", stages[i].Name, g.deadline, g.soak)
+			return
+		}
+		if g.deadline < receiptsArriveWithin && r.Advance == advanceAutomatic {
+			c.warn("stage %q has a deadline of %s: clusters may need %s to send their receipts again after a loss of all statuses", stages[i].Name, g.deadline, receiptsArriveWithin)
+		}
+	}
+	c.atMost("/windows", len(r.Windows), maxWindows, "windows")
+	for i := range r.Windows {
+		checkWindow(c, jsontext.Pointer("windows", i), &r.Windows[i])
+	}
+}
+
+func checkGate(c *checker, at string, g *api.RolloutGate) {
+	if g == nil {
+		return
+	}
+	checkDuration(c, at+"/soak", g.Soak, 0)
+	checkDuration(c, at+"/deadline", g.Deadline, time.Minute)
+	if _, ok := parsePercent(g.Confirmed); g.Confirmed != "" && !ok {
+		c.problem(at+"/confirmed", "%q is not a percentage from 0%% to 100%%", g.Confirmed)
+	}
+	if g.MaxFailures != nil && *g.MaxFailures < 0 {
+		c.problem(at+"/max_failures", "must be at least 0")
+	}
+}
+
+// checkDuration checks a duration as Go writes it; an empty one is not set.
+func checkDuration(c *checker, at, text string, atLeast time.Duration) {
+	if d, err := time.ParseDuration(text); text != "" && (err != nil || d < atLeast || d > maxSoak) {
+		c.problem(at, "must be a duration such as 90m, from %s to 720h", atLeast)
+	}
+}
+
+// weekdays are the names of days, in the order of time.Weekday.
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+func checkWindow(c *checker, at string, w *api.RolloutWindow) {
+	for i, day := range w.Days {
+		c.oneOf(at+jsontext.Pointer("days", i), day, weekdays...)
+	}
+	for _, field := range []struct{ name, text string }{{"/from", w.From}, {"/to", w.To}} {
+		if _, err := time.Parse(timeOfDay, field.text); err != nil {
+			c.problem(at+field.name, "%q is not a time such as 08:00", field.text)
+		}
+	}
+	if _, err := time.LoadLocation(w.Tz); err != nil || w.Tz == "Local" {
+		c.problem(at+"/tz", "%q is not a time zone of the IANA database, such as Europe/Berlin", w.Tz)
+	}
+}
+
+const timeOfDay = "15:04"
+
+// noon is on the same date in every time zone's daylight saving time.
+var noon = time.Date(0, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// nextOpening returns when the next window opens, now if one is open or there are none. Not ok: none opens within eight days,
+// as in a database that was edited by hand.
+func nextOpening(windows []api.RolloutWindow, now time.Time) (at time.Time, ok bool) {
+	if len(windows) == 0 {
+		return now, true
+	}
+	for i := range windows {
+		opens, opened := windowNext(&windows[i], now)
+		if opened && (!ok || opens.Before(at)) {
+			at, ok = opens, true
+		}
+	}
+	return at, ok
+}
+
+// windowNext returns when a window opens next, now if it is open.
+func windowNext(w *api.RolloutWindow, now time.Time) (at time.Time, ok bool) {
+	zone, err := time.LoadLocation(w.Tz)
+	from, badFrom := time.Parse(timeOfDay, w.From)
+	to, badTo := time.Parse(timeOfDay, w.To)
+	if cmp.Or(err, badFrom, badTo) != nil {
+		return at, false
+	}
+	local := now.In(zone)
+	on := func(day int, t time.Time) time.Time {
+		return time.Date(local.Year(), local.Month(), local.Day()+day, t.Hour(), t.Minute(), 0, 0, zone)
+	}
+	for day := -1; day <= 7; day++ { // the window of yesterday may still be open
+		opens, closes := on(day, from), on(day, to)
+		if !to.After(from) {
+			closes = on(day+1, to)
+		}
+		name := weekdays[on(day, noon).Weekday()]
+		if now.Before(closes) && opens.Before(closes) && (len(w.Days) == 0 || slices.Contains(w.Days, name)) {
+			return later(opens, now), true
+		}
+	}
+	return at, false
+}
