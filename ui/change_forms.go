@@ -22,6 +22,7 @@ type changeForm struct {
 	Command                    string // the equivalent CLI command
 	Destructive                bool   // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
+	Rollout                    *rolloutChange // in place of Operation; nil: none
 	Remedies                   []remedy
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
 }
@@ -43,6 +44,13 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/clusters/{id}/delete":       deleteClusterForm,
 	"/components/{id}/delete":     deleteComponentForm,
 	"/layers/{id}/delete":         deleteLayerForm,
+	"/rollouts/{id}/start":        rolloutForm("start"),
+	"/rollouts/{id}/pause":        rolloutForm("pause"),
+	"/rollouts/{id}/resume":       rolloutForm("resume"),
+	"/rollouts/{id}/skip":         rolloutForm("skip"),
+	"/rollouts/{id}/back":         rolloutForm("back"),
+	"/rollouts/{id}/abort":        rolloutForm("abort"),
+	"/rollouts/{id}/complete":     rolloutForm("complete"),
 }
 
 // revertForm reverts a revision.

@@ -42,6 +42,7 @@ type testEnv struct {
 	tracker       *clusterstatus.Tracker
 	endedSessions ui.EndedSessions
 	api           *server.Server
+	wrapAPI       func(http.Handler) http.Handler // changes the API that pages use; nil: no change
 	http          *httptest.Server
 	client        *http.Client
 	logs          *lockedBuffer
@@ -140,7 +141,11 @@ func setupEmpty(t testing.TB) *testEnv {
 
 // page returns the page of another process in front of the same API.
 func (env *testEnv) page(key string, changes ...bool) http.Handler {
-	page, err := ui.New(ui.Config{API: env.api, EndedSessions: env.endedSessions, SessionKey: key, Changes: len(changes) > 0, Version: "v2.0.0-test", Logger: slog.New(slog.NewJSONHandler(env.logs, nil)), Now: env.now})
+	var api http.Handler = env.api
+	if env.wrapAPI != nil {
+		api = env.wrapAPI(api)
+	}
+	page, err := ui.New(ui.Config{API: api, EndedSessions: env.endedSessions, SessionKey: key, Changes: len(changes) > 0, Version: "v2.0.0-test", Logger: slog.New(slog.NewJSONHandler(env.logs, nil)), Now: env.now})
 	if err != nil {
 		panic(err)
 	}

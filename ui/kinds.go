@@ -133,6 +133,9 @@ func (k kind) ids(ctx context.Context, fleet *client.Client) ([]string, error) {
 
 // linkTo returns the page of a document, or its history for kinds without pages.
 func linkTo(name, id string) string {
+	if name == kindRollout {
+		return link("rollouts", id)
+	}
 	if k, ok := kindNamed(name); ok {
 		return k.page(id)
 	}

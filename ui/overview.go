@@ -27,6 +27,8 @@ type overviewView struct {
 	ProgressingLink string
 	Tiles           []tile
 	Bar             stateBar
+	Rollouts        []rolloutRow // that need attention
+	OtherRollouts   []rolloutRow // that are open
 	Clusters        []clusterRow
 	Changes         []changeRow
 	// AllSilentSince is the last poll of any cluster when all are silent: then the address of the service is the problem.
@@ -68,6 +70,9 @@ func showOverview(req *pageRequest) error {
 	}
 	if view.AllSilentSince = fleet.AllSilentSince; view.AllSilentSince != nil {
 		view.Clusters = nil // one problem of the service, not of each cluster
+	}
+	if view.Rollouts, view.OtherRollouts, err = req.openRollouts(); err != nil {
+		return err
 	}
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Limit: new(overviewChanges)}); err != nil {
 		return err

@@ -74,7 +74,7 @@ var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.Sta
 // showPlan computes and shows the current plan, with the problem of a submitted form.
 func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
 	view := planView{changeForm: p, Offered: req.mayChange(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: []api.Operation{p.Operation}})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, p.planRequest())
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
@@ -183,8 +183,7 @@ func (req *pageRequest) apply(p changeForm) error {
 	case reason == "":
 		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
 	}
-	operations := []api.Operation{p.Operation}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: operations})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, p.planRequest())
 	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusalStatuses, refused.StatusCode)) { // a refusal is shown below
 		return err
 	}
@@ -192,7 +191,7 @@ func (req *pageRequest) apply(p changeForm) error {
 		return req.showPlan(p, http.StatusBadRequest, "Type "+protectedEnvironments(*plan.JSON200)+" to confirm removals from there.", reason)
 	}
 	// The hash makes the API refuse a change whose effect differs from the plan that was shown.
-	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: operations, PlanHash: hash, Reason: reason})
+	next, err := req.change(p, hash, reason)
 	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || slices.Contains(refusalStatuses, refused.StatusCode)) {
 		problem := refused.Problem.Detail
 		if refused.Problem.Error == client.CodeStale {
@@ -203,7 +202,7 @@ func (req *pageRequest) apply(p changeForm) error {
 	if err != nil {
 		return err
 	}
-	req.redirect(fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision))
+	req.redirect(next)
 	return nil
 }
 

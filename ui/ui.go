@@ -98,6 +98,8 @@ func New(cfg Config) (*Page, error) {
 		"/components/{id}":                  showComponent,
 		"/layers":                           showLayers,
 		"/layers/{id}":                      showLayer,
+		"/rollouts":                         showRollouts,
+		"/rollouts/{id}":                    showRollout,
 		"/changes":                          showChanges,
 		"/changes/{revision}":               showChange,
 		"/search":                           showSearch,

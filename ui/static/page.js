@@ -46,7 +46,7 @@ document.addEventListener("submit", (e) => {
 window.addEventListener("pageshow", () => document.querySelectorAll(".decide").forEach((form) => delete form.dataset.sent));
 
 const root = document.querySelector("a.brand").getAttribute("href"); // /ui/, below the service's base path
-const pages = { o: root, c: root + "clusters", p: root + "components", l: root + "layers", d: root + "definitions", h: root + "changes" };
+const pages = { o: root, c: root + "clusters", p: root + "components", l: root + "layers", r: root + "rollouts", d: root + "definitions", h: root + "changes" };
 let afterG = false; // the previous key was g
 
 document.addEventListener("keydown", (e) => {

@@ -1,0 +1,363 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+)
+
+// kindRollout is the kind of rollouts in the API.
+const kindRollout = "rollout"
+
+// rolloutRow is a row of a list of rollouts.
+type rolloutRow struct {
+	ID, State, Description string
+	Changes                string   // the documents
+	Next                   string   // the next stage; empty: none
+	Served, Clusters       int      // clusters that are served the change, and all
+	Bar                    stateBar // of the clusters whose inputs change
+	Waiting                string   // the condition that it waits for, or why it is paused
+	Until                  *time.Time
+	NeedsAttention         bool
+}
+
+// open reports whether the rollout is neither completed nor aborted.
+func (r rolloutRow) Open() bool { return openRollout(r.State) }
+
+func openRollout(state string) bool { return state != "completed" && state != "aborted" }
+
+// rolloutRows returns the rows of rollouts, those that need attention first, then other open ones.
+func rolloutRows(rollouts []api.Rollout) []rolloutRow {
+	rows := make([]rolloutRow, 0, len(rollouts))
+	for _, r := range rollouts {
+		rows = append(rows, makeRolloutRow(r))
+	}
+	rank := func(r rolloutRow) int {
+		switch {
+		case r.NeedsAttention:
+			return 0
+		case r.Open():
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(rows, func(a, b rolloutRow) int { return rank(a) - rank(b) })
+	return rows
+}
+
+// personalReasons are the reasons of a wait that only a person ends.
+var personalReasons = []string{"approval", "guard"}
+
+func makeRolloutRow(r api.Rollout) rolloutRow {
+	row := rolloutRow{ID: r.ID, State: r.State, Description: r.Description, Waiting: r.PausedBecause}
+	counts := api.StatusCounts{}
+	for i, s := range r.Stages {
+		row.Clusters += s.Clusters
+		row.Served += servedClusters(r, i)
+		addProgress(counts, s.Progress)
+		if i == r.Started && row.Open() {
+			row.Next = s.Name
+		}
+	}
+	row.Bar = makeStateBar(counts, nil)
+	if r.Waiting != nil {
+		row.Waiting, row.Until = r.Waiting.Message, r.Waiting.Until
+	}
+	var documents []string
+	for _, ch := range r.Changes {
+		documents = append(documents, kindName(ch.Kind)+" "+ch.ID)
+	}
+	row.Changes = strings.Join(documents, ", ")
+	row.NeedsAttention = r.State == "paused" || row.Open() && counts["failed"] > 0 || r.Waiting != nil && slices.Contains(personalReasons, r.Waiting.Reason)
+	return row
+}
+
+// servedClusters returns the number of clusters of a stage that are served the change by the rollout.
+func servedClusters(r api.Rollout, stage int) int {
+	s := r.Stages[stage]
+	switch {
+	case stage >= r.Started || r.State == "aborted":
+		return 0
+	case s.AtOnce > 0 && openRollout(r.State):
+		return s.Reached
+	}
+	return s.Clusters
+}
+
+// addProgress adds the clusters of a stage by their states; offline clusters are silent.
+func addProgress(counts api.StatusCounts, p *api.RolloutProgress) {
+	if p == nil {
+		return
+	}
+	for state, n := range map[string]int{"confirmed": p.Confirmed, "progressing": p.Pending, "behind": p.Behind, "unknown": p.Unknown, "failed": p.Failed, "silent": p.Offline} {
+		if n > 0 {
+			counts[state] += n
+		}
+	}
+}
+
+type rolloutsView struct {
+	frame
+	Rows []rolloutRow
+}
+
+// showRollouts lists all rollouts.
+func showRollouts(req *pageRequest) error {
+	list, err := req.fleet.ListRolloutsWithResponse(req.r.Context(), nil)
+	if err != nil {
+		return err
+	}
+	view := rolloutsView{Rows: rolloutRows(*list.JSON200)}
+	view.frame = req.frame("Rollouts", "rollouts")
+	return req.show("rollouts", view)
+}
+
+type rolloutView struct {
+	frame
+	Rollout     api.Rollout
+	Row         rolloutRow
+	Stages      []stageRow
+	Failures    []stageFailure
+	MoreFailed  int // failed clusters not listed
+	Incomplete  bool
+	Groups      []documentGroup
+	Hidden      bool
+	Actions     []rolloutAction
+	Next        *nextStage // nil: none, or not computed for a refresh
+	Changes     []changeRow
+	HistoryLink string
+}
+
+// stageRow is a stage of a rollout.
+type stageRow struct {
+	Name, State, Selection string
+	Served, Clusters       int
+	Affected               int
+	Bar                    stateBar
+	Gate                   string
+	StartedAt              *time.Time
+	Waits                  bool // the rollout waits in it, or to start it
+}
+
+// stageFailure is a failed cluster of a stage.
+type stageFailure struct {
+	Stage, Cluster string
+	Failure        api.Failure
+}
+
+// nextStage is the plan of the stage that starts next.
+type nextStage struct {
+	Stage, Link, Refused, Removes string
+	Totals                        api.PlanTotals
+}
+
+// showRollout shows one rollout: its stages, failures and change, and the plan of the next stage.
+func showRollout(req *pageRequest) error {
+	id := req.r.PathValue("id")
+	doc, err := req.fleet.GetRolloutWithResponse(req.r.Context(), id, nil)
+	if err != nil {
+		return err
+	}
+	r := *doc.JSON200
+	view := rolloutView{Rollout: r, Row: makeRolloutRow(r), HistoryLink: historyLink(kindRollout, id)}
+	view.Incomplete = !r.Complete && view.Row.Bar.All > 0
+	for i, s := range r.Stages {
+		row := stageRow{Name: s.Name, State: s.State, Selection: summarize.StageSelection(s), Served: servedClusters(r, i), Clusters: s.Clusters, StartedAt: s.StartedAt}
+		counts := api.StatusCounts{}
+		addProgress(counts, s.Progress)
+		row.Bar = makeStateBar(counts, nil)
+		if r.Advance == "automatic" {
+			row.Gate = gateText(s.Gate)
+		}
+		row.Waits = r.Waiting != nil && r.Waiting.Stage == s.Name
+		if s.Progress != nil {
+			row.Affected = s.Progress.Affected
+			view.MoreFailed += s.Progress.Failed - len(s.Progress.Failures)
+			for _, f := range s.Progress.Failures {
+				view.Failures = append(view.Failures, stageFailure{s.Name, f.ClusterID, f.Failure})
+			}
+		}
+		view.Stages = append(view.Stages, row)
+	}
+	if err := view.showChanges(req); err != nil {
+		return err
+	}
+	if req.mayChange() {
+		view.Actions = rolloutActions(r)
+	}
+	if view.Row.Next != "" && req.r.Header.Get("HX-Request") == "" {
+		if view.Next, err = req.planNextStage(id, view.Row.Next); err != nil {
+			return err
+		}
+	}
+	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new(kindRollout), ID: &id, Limit: new(overviewChanges)}); err != nil {
+		return err
+	}
+	view.frame = req.frame(id, "rollouts")
+	return req.show("rollout", view)
+}
+
+// showChanges fills in the documents that the rollout changes.
+func (v *rolloutView) showChanges(req *pageRequest) error {
+	var documents []documentView
+	for _, ch := range v.Rollout.Changes {
+		fields, err := diff(ch.Before, ch.After, req.reveal())
+		if err != nil {
+			return err
+		}
+		for _, f := range fields {
+			v.Hidden = v.Hidden || f.Hidden
+		}
+		documents = append(documents, documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Fields: fields})
+	}
+	v.Groups = groupDocuments(documents)
+	return nil
+}
+
+// gateText describes when a stage has passed.
+func gateText(g *api.RolloutGate) string {
+	if g == nil {
+		return ""
+	}
+	failures := 0
+	if g.MaxFailures != nil {
+		failures = *g.MaxFailures
+	}
+	return fmt.Sprintf("%s confirmed, at most %d failed, after %s; deadline %s", g.Confirmed, failures, g.Soak, g.Deadline)
+}
+
+// planNextStage returns the plan of the start of a stage, or the reason why it is refused.
+func (req *pageRequest) planNextStage(id, stage string) (*nextStage, error) {
+	next := nextStage{Stage: stage, Link: rolloutLink(id, "start", stage)}
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: id, Action: "start", Stage: stage})
+	if refused, answered := errors.AsType[*client.Error](err); answered && slices.Contains(refusalStatuses, refused.StatusCode) {
+		next.Refused = refused.Problem.Detail
+		return &next, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	next.Totals, next.Removes = plan.JSON200.Totals, summarize.RemovalSentence(*plan.JSON200)
+	return &next, nil
+}
+
+// rolloutAction is a button of a rollout.
+type rolloutAction struct {
+	Label, Link string
+	Primary     bool
+}
+
+// rolloutLink returns the address of the form for an action, on a stage if it concerns one.
+func rolloutLink(id, action, stage string) string {
+	address := link("rollouts", id, action)
+	if stage != "" {
+		address += "?stage=" + stage // a DNS label
+	}
+	return address
+}
+
+// rolloutActions returns the actions that the state of a rollout allows.
+func rolloutActions(r api.Rollout) (out []rolloutAction) {
+	add := func(allowed bool, action, label string, stage int) {
+		if !allowed {
+			return
+		}
+		name := ""
+		if stage >= 0 {
+			name = r.Stages[stage].Name
+			label += " " + name
+		}
+		out = append(out, rolloutAction{label + "…", rolloutLink(r.ID, action, name), len(out) == 0})
+	}
+	open, paused, last := openRollout(r.State), r.State == "paused", len(r.Stages)-1
+	advances := open && !paused
+	add(advances && r.Started <= last, "start", "Start", min(r.Started, last))
+	add(advances && r.Started > last, "complete", "Complete", -1)
+	add(paused, "resume", "Resume", -1)
+	add(advances, "pause", "Pause", -1)
+	add(advances && r.Started < last, "skip", "Skip", min(r.Started, last))
+	add(open && r.Started > 0, "back", "Roll back", max(r.Started-1, 0))
+	add(open, "abort", "Abort", -1)
+	return out
+}
+
+// rolloutForms are the texts of the actions on rollouts.
+var rolloutForms = map[string]changeForm{
+	"start":    {Button: "Start", Notes: []string{"The clusters of this stage are served the change."}},
+	"pause":    {Button: "Pause", Notes: []string{"No stage can start until the rollout is resumed. Clusters keep what they are served."}},
+	"resume":   {Button: "Resume", Notes: []string{"Stages can start again."}},
+	"skip":     {Button: "Skip", Notes: []string{"The stage gets no clusters: they are in the next stage that selects them."}},
+	"back":     {Button: "Roll back", Notes: []string{"The clusters of this stage lose the change, and the rollout is paused."}, Destructive: true},
+	"abort":    {Button: "Abort", Notes: []string{"All clusters lose the change. An aborted rollout cannot be resumed."}, Destructive: true},
+	"complete": {Button: "Complete", Notes: []string{"The documents get the change, which all clusters are served already."}},
+}
+
+// rolloutForm runs an action on a rollout.
+func rolloutForm(action string) func(*pageRequest) (changeForm, error) {
+	return func(req *pageRequest) (changeForm, error) {
+		id, stage := req.r.PathValue("id"), req.query("stage")
+		form := rolloutForms[action]
+		form.Headline = form.Button + " " + id
+		form.Command = "frs rollout " + action + " " + id
+		if stage != "" {
+			form.Headline = fmt.Sprintf("%s stage %s of %s", form.Button, stage, id)
+			form.Command += " --stage " + stage
+		}
+		form.NavSection, form.NoChange = "rollouts", "There is nothing to change."
+		form.Crumbs = []pageLink{{"Rollouts", link("rollouts")}, {id, link("rollouts", id)}}
+		form.Rollout = &rolloutChange{ID: id, Action: action, Stage: stage}
+		return form, nil
+	}
+}
+
+// rolloutChange is an action on a rollout, in place of operations.
+type rolloutChange struct{ ID, Action, Stage string }
+
+// planRequest returns the request for the plan of a form.
+func (p changeForm) planRequest() api.PlanRequest {
+	if r := p.Rollout; r != nil {
+		return api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage}
+	}
+	return api.PlanRequest{Operations: []api.Operation{p.Operation}}
+}
+
+// change makes the change of a form with the hash of its plan, and returns the address of the page to show then.
+func (req *pageRequest) change(p changeForm, hash, reason string) (string, error) {
+	if r := p.Rollout; r != nil {
+		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason}
+		_, err := req.fleet.ChangeRolloutWithResponse(req.r.Context(), r.ID, r.Action, &params)
+		return link("rollouts", r.ID), err
+	}
+	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}, PlanHash: hash, Reason: reason})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision), nil
+}
+
+// openRollouts returns the rows of the open rollouts: those that need attention, and the others.
+func (req *pageRequest) openRollouts() (attention, others []rolloutRow, err error) {
+	list, err := req.fleet.ListRolloutsWithResponse(req.r.Context(), nil)
+	if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusForbidden {
+		return nil, nil, nil // a token of some clusters
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, row := range rolloutRows(*list.JSON200) {
+		switch {
+		case row.NeedsAttention:
+			attention = append(attention, row)
+		case row.Open():
+			others = append(others, row)
+		}
+	}
+	return attention, others, nil
+}
