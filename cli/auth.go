@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -201,9 +202,9 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	case noun == "*":
 		noun = tokens.name // the noun that needs most
 	}
-	cmd := args.FindCommand(commands, firstNonEmpty(noun, verb))
+	cmd := args.FindCommand(commands, cmp.Or(noun, verb))
 	if cmd == nil || cmd.Hidden || slices.Contains(offline, cmd.Name) {
-		return permissionQuery{}, args.Errorf("can-i does not know %q: it takes a verb, and a noun such as cluster, component or token", firstNonEmpty(noun, verb))
+		return permissionQuery{}, args.Errorf("can-i does not know %q: it takes a verb, and a noun such as cluster, component or token", cmp.Or(noun, verb))
 	}
 	of := cmd
 	if noun != "" {

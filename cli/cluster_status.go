@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -82,7 +83,7 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 		if known.SeenAt != nil {
 			seen = "last polled at " + render.TimeOr(known.SeenAt, "-")
 		}
-		s.note("%s is %s, and %s. Inputs: %s.", id, firstNonEmpty(strings.Join(known.States, " and "), known.State), seen, firstNonEmpty(fleetview.Counts(known.Counts), "none"))
+		s.note("%s is %s, and %s. Inputs: %s.", id, cmp.Or(strings.Join(known.States, " and "), known.State), seen, cmp.Or(fleetview.Counts(known.Counts), "none"))
 	}
 	for _, e := range known.Events {
 		if e.Severity == "error" {
@@ -123,7 +124,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 			return fmt.Errorf("unexpected response of the server: %w", err)
 		}
 	}
-	s.note("%s: %s", summarize.Count(known.Total, "cluster"), firstNonEmpty(fleetview.Counts(known.Counts), "nothing is known"))
+	s.note("%s: %s", summarize.Count(known.Total, "cluster"), cmp.Or(fleetview.Counts(known.Counts), "nothing is known"))
 	if a.total > len(known.Clusters) {
 		s.note("Showing %d of %d.", len(known.Clusters), a.total)
 	}

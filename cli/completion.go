@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -89,7 +90,7 @@ func (s *completer) Beside(flag cli.Flag, value string) {
 }
 
 // Word applies a positional argument.
-func (s *completer) Word(word string) { s.word = firstNonEmpty(s.word, word) }
+func (s *completer) Word(word string) { s.word = cmp.Or(s.word, word) }
 
 // Flag returns the candidates for a flag's value.
 func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {

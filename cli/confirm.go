@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -111,7 +112,7 @@ func removesAnything(plan api.Plan) bool {
 // confirmPlan shows a plan to the person at the terminal and prompts. A removal in a protected environment is confirmed by typing
 // its name.
 func (s *session) confirmPlan(c *cli.Context, plan api.Plan, ch change) error {
-	description := firstNonEmpty(ch.description, "make this change")
+	description := cmp.Or(ch.description, "make this change")
 	text := []string{planview.Plan(plan, nil, s.planStyle(false, s.env.StderrTerminal)), "\n", s.connection.serverLine()}
 	for _, tier := range plan.Protected {
 		line := fmt.Sprintf("Protected: %s on %s in %s.", summarize.Count(tier.Removals, "thing"), summarize.Count(tier.Clusters, "cluster"), render.Printable(tier.Environment))

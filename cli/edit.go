@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ func (v kindCommands) editCommand() *cli.Command {
 
 func (s *session) editor() editor.Editor {
 	return editor.Editor{
-		Command: firstNonEmpty(s.env.Getenv("VISUAL"), s.env.Getenv("EDITOR")),
+		Command: cmp.Or(s.env.Getenv("VISUAL"), s.env.Getenv("EDITOR")),
 		Stdin:   s.env.Stdin, Stdout: s.stdout.terminal(), Stderr: s.env.Stderr,
 	}
 }

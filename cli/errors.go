@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -160,7 +161,7 @@ func errorText(err error) string {
 
 func problemText(e *apiclient.Error) string {
 	if e.Problem.Error == "" {
-		detail := firstNonEmpty(e.Problem.Detail, "this is not a response of flux-resourceset")
+		detail := cmp.Or(e.Problem.Detail, "this is not a response of flux-resourceset")
 		return fmt.Sprintf("%s %s was answered with status %d: %s", e.Method, e.Path, e.StatusCode, detail)
 	}
 	return fmt.Sprintf("%s (%d %s)", e.Problem.Detail, e.StatusCode, e.Problem.Error)
@@ -178,7 +179,7 @@ func (s *session) hint(err error) string {
 		if hint := s.similarName(err); hint != "" {
 			return hint
 		}
-		return hints[firstNonEmpty(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
+		return hints[cmp.Or(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	if lost, ok := errors.AsType[*apiclient.UnansweredError](err); ok {
 		return fmt.Sprintf("before you repeat it, check: revision list --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)

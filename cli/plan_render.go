@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -99,7 +100,7 @@ func (r *plannedFleet) Cluster(id string) (api.FluxCluster, error) {
 	}
 	var c api.Cluster
 	err = json.Unmarshal(doc, &c)
-	return api.FluxCluster{Name: firstNonEmpty(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
+	return api.FluxCluster{Name: cmp.Or(c.ClusterName, id), DNS: c.ClusterDNS, Environment: c.Environment}, err
 }
 
 func (r *plannedFleet) Inputs(dns, list string) ([]resourceset.Input, error) {

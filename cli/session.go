@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -115,7 +116,7 @@ func header(name, value string) edit {
 
 // writeEdits returns the edits that a command's flags make to its changes.
 func writeEdits(c *cli.Context) []edit {
-	edits := []edit{header("X-Fleet-Removes-From", firstNonEmpty(strings.Join(c.StringSlice("confirm"), ","), "none"))}
+	edits := []edit{header("X-Fleet-Removes-From", cmp.Or(strings.Join(c.StringSlice("confirm"), ","), "none"))}
 	if c.Bool("dry-run") {
 		edits = append(edits, query(url.Values{"dry_run": {"true"}}))
 	}

@@ -31,12 +31,3 @@ func globalFlags() []cli.Flag {
 		&cli.StringFlag{Name: "author", Category: serverCategory, Usage: "`AUTHOR` of the change, stored as claimed (FLUX_RESOURCESET_AUTHOR)"},
 	}
 }
-
-func firstNonEmpty(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -130,7 +131,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			}
 			body := map[string]any{"name": operands[0], "role": c.String("role")}
 			if c.IsSet("cluster") {
-				body["cluster_id"], body["role"] = c.String("cluster"), firstNonEmpty(c.String("role"), "poll")
+				body["cluster_id"], body["role"] = c.String("cluster"), cmp.Or(c.String("role"), "poll")
 			}
 			if body["role"] == "" {
 				return args.Errorf("%s needs --role, or --cluster for a poll token", c.Command.HelpName)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (s *session) wait(c *cli.Context, observe func() (progress, error)) error {
 	defer line.end()
 	last := progress{late: "nothing is known"}
 	late := func() error {
-		return fmt.Errorf("%w: %s after %s", errTimedOut, firstNonEmpty(last.late, last.text), within)
+		return fmt.Errorf("%w: %s after %s", errTimedOut, cmp.Or(last.late, last.text), within)
 	}
 	for {
 		now, err := observe()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) 
 	}
 	w.Version = func(context.Context) (string, error) {
 		a, err := receive(page(query(url.Values{"limit": {"1"}})))
-		return firstNonEmpty(a.revision, string(a.body)), err
+		return cmp.Or(a.revision, string(a.body)), err
 	}
 	w.List = func(context.Context) ([]watch.Document, error) {
 		docs, _, err := readPages(limit, v.page, page)
