@@ -1,17 +1,19 @@
 // Package charts embeds what every cluster applies, so that the CLI renders exactly what is shipped.
 package charts
 
-import _ "embed"
+import "embed"
 
-// The ResourceSets of chart flux-resourceset-cluster, one YAML document each.
-var (
-	//go:embed flux-resourceset-cluster/files/platform-components.yaml
-	PlatformComponents string
-	//go:embed flux-resourceset-cluster/files/namespaces.yaml
-	Namespaces string
-	//go:embed flux-resourceset-cluster/files/rolebindings.yaml
-	RoleBindings string
-)
+//go:embed flux-resourceset-cluster/files/*.yaml
+var files embed.FS
+
+// ResourceSet returns the ResourceSet of chart flux-resourceset-cluster for a polled list, as YAML; empty if the chart has none for it.
+func ResourceSet(list string) string {
+	text, err := files.ReadFile("flux-resourceset-cluster/files/" + list + ".yaml")
+	if err != nil { // fs.ErrNotExist: nothing else can fail in embedded files
+		return ""
+	}
+	return string(text)
+}
 
 // Receipt is the template that those begin with, for the ResourceSets of resource types: it makes a receipt.
 //

@@ -126,16 +126,14 @@ func (s *session) app() *cli.App {
 		Usage:    "Show and change a fleet of clusters through the flux-resourceset API",
 		Version:  s.env.Version,
 		Flags:    globalFlags(),
-		Commands: []*cli.Command{
-			clusterCommands{s}.clusterCommand(), kindCommands{s, namespaces}.definitionCommand(), kindCommands{s, components}.definitionCommand(componentCommands{s}.commands()...),
-			kindCommands{s, roleBindings}.definitionCommand(),
+		Commands: append(s.kindCommands(),
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(), rolloutCommands{s}.strategyCommand(),
 			tokenCommands{s}.tokenCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(), s.backupCommand(),
 			inputCommands{s}.inputsCommand(), s.explainCommand(), s.apiResourcesCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
 			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
-		},
+		),
 		Reader: s.env.Stdin, Writer: s.env.Stdout, ErrWriter: s.env.Stderr,
 		// A comma is data in `--set key=a,b`.
 		DisableSliceFlagSeparator: true,
@@ -162,6 +160,19 @@ func (s *session) app() *cli.App {
 	}
 	s.root = app
 	return app
+}
+
+// kindCommands returns the commands of clusters and of the definitions that they are assigned.
+func (s *session) kindCommands() []*cli.Command {
+	commands := []*cli.Command{clusterCommands{s}.clusterCommand()}
+	for _, n := range definitions() {
+		var own []*cli.Command
+		if n.kind == components.kind {
+			own = componentCommands{s}.commands()
+		}
+		commands = append(commands, kindCommands{s, n}.definitionCommand(own...))
+	}
+	return commands
 }
 
 // finish applies the settings that all commands share.

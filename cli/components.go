@@ -51,7 +51,7 @@ var components = documentKind{
 		overrides: assignmentSettings, assigned: slices.Concat(componentSettings, hiddenFields(assignmentSettings[1:])), values: true,
 		inputs: inputType{
 			name:     "platform-components",
-			template: charts.PlatformComponents,
+			template: charts.ResourceSet("platform-components"),
 			view: render.View{
 				Header: []string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
 				Narrow: 7,

@@ -24,10 +24,10 @@ type documentKind struct {
 	view         render.View
 	text         func(wide bool) string // shown in place of the table
 	// parts makes the second table of a single document, of its parts.
-	parts func(document json.RawMessage) (render.Table, error)
-	labeled      bool                   // documents have labels
-	api          calls
-	filters      func() []filter // of its list
+	parts   func(document json.RawMessage) (render.Table, error)
+	labeled bool // documents have labels
+	api     calls
+	filters func() []filter // of its list
 	// widen adds columns to the table of a list with -o wide that are no fields of the documents.
 	widen func(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error)
 	// Set for kinds that are assigned to clusters.

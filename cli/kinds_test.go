@@ -342,13 +342,13 @@ func buildMadeUpKind(t *testing.T, built string) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"rolebindings.go", "kind.go", "cli.go", "../internal/summarize/effects.go", "../ui/kinds.go"} {
+	for _, name := range []string{"rolebindings.go", "kind.go", "../internal/summarize/effects.go", "../ui/kinds.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		code := regexp.MustCompile(`\broleBindings\b`).ReplaceAllString(madeUp.Replace(string(text)), "roleBarriers")
-		code = strings.Replace(code, "charts.RoleBindings", `strings.ReplaceAll(charts.RoleBindings, "rolebinding", "rolebarrier")`, 1)
+		code = strings.Replace(code, `charts.ResourceSet("rolebarriers")`, `strings.ReplaceAll(charts.ResourceSet("rolebindings"), "rolebinding", "rolebarrier")`, 1)
 		replace(name, strings.Replace(code, "client.KindRoleBinding", `"rolebarrier"`, 1))
 	}
 	replace("../ui/madeup/main.go", pageProgram)

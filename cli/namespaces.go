@@ -29,7 +29,7 @@ var namespaces = documentKind{
 		word: "namespace", removed: "the namespace with everything in it, unless its deletion policy is orphan", unconfirmedInScripts: true,
 		inputs: inputType{
 			name:     "namespaces",
-			template: charts.Namespaces,
+			template: charts.ResourceSet("namespaces"),
 			view: render.View{
 				Header: []string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
 				Narrow: 3,

@@ -143,7 +143,7 @@ func (s renderer) shippedSets(c *cli.Context, conn client, only string) ([]byte,
 	for _, of := range types {
 		switch {
 		case of.Template != "":
-			objects, err := objectsOfType(charts.Namespaces, of)
+			objects, err := objectsOfType(namespaces.inputs.template, of)
 			if err != nil {
 				return nil, err
 			}

@@ -36,7 +36,7 @@ var roleBindings = documentKind{
 		word: "role binding", removed: "the rights that it grants",
 		inputs: inputType{
 			name:     "rolebindings",
-			template: charts.RoleBindings,
+			template: charts.ResourceSet("rolebindings"),
 			view: render.View{
 				Header: []string{"ID", "ROLE", "SUBJECTS"},
 				Narrow: 3,

@@ -4,12 +4,14 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
@@ -40,6 +42,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	checkEntries:   checkComponentsOn,
 	normalizeEntry: normalizeAssignment,
 	merge:          componentMerge,
+	idOf:           componentOf,
 	overrides: &overrideRules[api.PlatformComponent]{
 		size: overridesBound,
 		differ: func(was, is *api.Cluster, id string) bool {
@@ -58,6 +61,25 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	uninstalls: func(was, is api.FluxPlatformComponent) bool {
 		return was.Enabled && (!is.Enabled || inputDeployment(was) != inputDeployment(is))
 	},
+}
+
+// componentObjects are the objects that platform-components.yaml of the cluster chart renders for a component, by the prefix
+// of their names before the component's id.
+var componentObjects = map[string][]string{
+	"platform-": {"helm.toolkit.fluxcd.io/HelmRelease", "kustomize.toolkit.fluxcd.io/Kustomization"},
+	"charts-":   {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
+	"gated-":    {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
+	"gate-":     {rendering.FluxGroup + "/" + rendering.KindResourceSet},
+}
+
+// componentOf returns the id of the component that renders an object; empty if none does.
+func componentOf(o rendering.Object) string {
+	for prefix, kinds := range componentObjects {
+		if id, ok := strings.CutPrefix(o.Name, prefix); ok && o.Namespace == rendering.FluxNamespace && slices.Contains(kinds, o.Group+"/"+o.Kind) {
+			return id
+		}
+	}
+	return ""
 }
 
 // normalizeComponent sets defaults, and converts a component's object to its stored form.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -69,6 +70,10 @@ type definition[D, E, I any] struct {
 	same       func(a, b *E) bool         // two entries for one definition have the same deployment, apart from the fields in deployment
 	redeployed func(was, is *D) bool      // the deployment has changed, on any cluster
 	uninstalls func(before, after I) bool // the input stays, but Flux removes objects that it has installed for it
+	// object returns the object that the shipped template renders for a definition, if another definition may render it too.
+	// idOf returns the id of the definition that renders an object, empty if there is none; default: that of object.
+	object func(id string) rendering.Object
+	idOf   func(o rendering.Object) string
 	// kept: Flux keeps the object when the definition is removed from a cluster.
 	kept func(d *Document, now time.Time) bool
 }
@@ -102,6 +107,7 @@ func (d definition[D, E, I]) descriptor() *descriptor {
 	a := &descriptor{
 		kind: d.kind, field: d.field, endpoint: d.endpoint, idField: d.idField, seedAlias: d.seedAlias, addedLater: d.addedLater, typed: d.typed, typeDoc: d.typeDoc, slot: -1,
 		rules: d.rules(), idFrom: d.idFrom, normalizeEntry: d.normalizeEntry, checkEntries: d.checkEntries, mayBeKept: d.kept != nil, kept: d.kept,
+		object: d.object, idOf: d.idOf,
 		eachID:  func(c *Effective) iter.Seq[string] { return d.ids(*d.list(c)) },
 		count:   func(c *Effective) int { return len(*d.list(c)) },
 		missing: func(c *Effective) bool { return *d.list(c) == nil },

@@ -170,6 +170,8 @@ type descriptor struct {
 	dependsOn  func(d *Document) []string
 	redeployed func(was, is *Document) bool
 	uninstalls func(before, after any) bool
+	object     func(id string) rendering.Object // see definition; nil: no other definition may render it
+	idOf       func(o rendering.Object) string
 	mayBeKept  bool // Flux may keep the object of a removed entry
 	kept       func(d *Document, now time.Time) bool
 

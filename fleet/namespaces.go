@@ -45,6 +45,7 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 	},
 	cluster:      func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
 	checkEntries: adviseNamespaces,
+	object:       func(id string) rendering.Object { return rendering.Object{Kind: "Namespace", Name: id} },
 	merge:        entryMerge[api.NamespaceRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Namespaces }},
 	kept: func(d *Document, now time.Time) bool {
 		return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)

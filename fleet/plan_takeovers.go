@@ -163,11 +163,8 @@ func (t *takeovers) makerOn(has *Effective, o rendering.Object) (docKey, bool) {
 				}
 			}
 		case !list.typed:
-			made := idsBy(o, list.kind)
-			for _, id := range list.ids(has) {
-				if made[id] {
-					return docKey{list.kind, id}, true
-				}
+			if id := list.renderedFor(o); id != "" && slices.Contains(list.ids(has), id) {
+				return docKey{list.kind, id}, true
 			}
 		}
 	}

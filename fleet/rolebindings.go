@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
@@ -38,7 +39,10 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 		return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects}, nil
 	},
 	cluster: func(in *api.FluxRoleBinding) *api.FluxCluster { return &in.Cluster },
-	merge:   entryMerge[api.RoleBindingRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings }},
+	object: func(id string) rendering.Object {
+		return rendering.Object{Group: rbacGroup, Kind: "ClusterRoleBinding", Name: id}
+	},
+	merge: entryMerge[api.RoleBindingRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings }},
 }
 
 // normalizeRoleBinding sets defaults, and converts a role binding's object to its stored form.

@@ -77,55 +77,26 @@ func (s *State) objectsOfVersions(kind Kind, id string, work work) (objects []re
 // makerOf returns the definition of a compiled-in kind that renders an object, as the shipped templates name it.
 func (s *State) makerOf(o rendering.Object) (docKey, bool) {
 	for _, a := range s.kinds.lists[:s.kinds.compiledCount] {
-		for id := range idsBy(o, a.kind) {
-			if s.docs[a.kind][id] != nil {
-				return docKey{a.kind, id}, true
-			}
+		if id := a.renderedFor(o); s.docs[a.kind][id] != nil {
+			return docKey{a.kind, id}, true
 		}
 	}
 	return docKey{}, false
 }
 
-// idsBy returns the ids of definitions of a kind that may render an object.
-func idsBy(o rendering.Object, kind Kind) map[string]bool {
-	ids := map[string]bool{}
-	switch kind { //nolint:exhaustive // the other kinds render no objects by themselves
-	case KindNamespace:
-		if o.Group == "" && o.Kind == "Namespace" {
-			ids[o.Name] = true
-		}
-	case KindRoleBinding:
-		if o.Group == "rbac.authorization.k8s.io" && o.Kind == "ClusterRoleBinding" {
-			ids[o.Name] = true
-		}
-	case KindComponent:
-		for prefix, kinds := range componentObjects {
-			if o.Namespace == rendering.FluxNamespace && slices.Contains(kinds, o.Group+"/"+o.Kind) && len(o.Name) > len(prefix) && o.Name[:len(prefix)] == prefix {
-				ids[o.Name[len(prefix):]] = true
-			}
-		}
+// renderedFor returns the id of the definition of a compiled-in kind that may render an object; empty if there is none.
+func (a *descriptor) renderedFor(o rendering.Object) string {
+	switch {
+	case a.idOf != nil:
+		return a.idOf(o)
+	case a.object == nil:
+		return ""
 	}
-	return ids
-}
-
-// componentObjects are the objects that platform-components.yaml of the cluster chart renders for a component, by the prefix
-// of their names before the component's id.
-var componentObjects = map[string][]string{
-	"platform-": {"helm.toolkit.fluxcd.io/HelmRelease", "kustomize.toolkit.fluxcd.io/Kustomization"},
-	"charts-":   {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
-	"gated-":    {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
-	"gate-":     {rendering.FluxGroup + "/" + rendering.KindResourceSet},
-}
-
-// madeBy returns the objects of a definition of a compiled-in kind that another definition might render too.
-func madeBy(kind Kind, id string) (objects []rendering.Object) {
-	switch kind { //nolint:exhaustive // the other kinds render no objects by themselves
-	case KindNamespace:
-		return []rendering.Object{{Kind: "Namespace", Name: id}}
-	case KindRoleBinding:
-		return []rendering.Object{{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding", Name: id}}
+	object := a.object(o.Name)
+	if object.Namespace = o.Namespace; object != o {
+		return ""
 	}
-	return nil
+	return o.Name
 }
 
 // checkSharedObjects refuses clusters on which two definitions render the same object, unless they did so before.
@@ -271,7 +242,10 @@ func (s *State) objectsOn(has *Effective, key docKey, elsewhere map[docKey][]ren
 	if r, ok := doc.value.(*resource); ok {
 		return r.rendered(nil, work).Objects
 	}
-	return madeBy(key.kind, key.id)
+	if a := s.kinds.descriptor(key.kind); a.object != nil {
+		return []rendering.Object{a.object(key.id)}
+	}
+	return nil
 }
 
 // makesObject reports whether a definition renders an object on this very cluster: a template may depend on the cluster's
