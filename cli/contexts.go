@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -22,27 +23,27 @@ func (s contexts) configCommand() *cli.Command {
 			s.setContextCommand(),
 			{
 				Name: "use-context", Usage: "Make a context the current one", ArgsUsage: "NAME",
-				Action: func(c *cli.Context) error { return s.useContext(c) },
+				Action: s.changing(s.useContext, "NAME"),
 			},
 			{
 				Name: "current-context", Usage: "Print the name of the current context",
-				Action: func(c *cli.Context) error { return s.currentContext(c) },
+				Action: s.currentContext,
 			},
 			{
 				Name: "rename-context", Usage: "Rename a context", ArgsUsage: "NAME NEW",
-				Action: func(c *cli.Context) error { return s.renameContext(c) },
+				Action: s.changing(s.renameContext, "NAME", "NEW"),
 			},
 			{
 				Name: "get-contexts", Usage: "List the contexts",
-				Action: func(c *cli.Context) error { return s.getContexts(c) },
+				Action: s.getContexts,
 			},
 			{
 				Name: "delete-context", Usage: "Delete a context from the configuration file", ArgsUsage: "NAME",
-				Action: func(c *cli.Context) error { return s.deleteContext(c) },
+				Action: s.changing(s.deleteContext, "NAME"),
 			},
 			{
 				Name: "view", Usage: "Show the configuration and the effective settings, with masked tokens",
-				Action: func(c *cli.Context) error { return s.viewConfig(c) },
+				Action: s.viewConfig,
 			},
 		},
 	}
@@ -69,32 +70,39 @@ func (s contexts) setContextCommand() *cli.Command {
 		Description: "Stores --api-url, --ca-file, --client-cert, --client-key, --timeout, --author and the sources of the tokens.\n" +
 			"A token in --api-token or --write-token is written to the file, which only you can read.",
 		Flags: tokenFlags(),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			file, err := s.environment().Load(c)
-			if err != nil {
-				return err
-			}
-			ctx := file.Find(operands[0])
+		Action: s.changing(func(c *cli.Context, file *config.File, names []string) (string, error) {
+			ctx := file.Find(names[0])
 			if ctx == nil {
-				file.Contexts = append(file.Contexts, config.Context{Name: operands[0]})
-				ctx = file.Find(operands[0])
+				file.Contexts = append(file.Contexts, config.Context{Name: names[0]})
+				ctx = file.Find(names[0])
 			}
-			if err := setContext(ctx, c); err != nil {
-				return err
-			}
-			if file.CurrentContext == "" {
-				file.CurrentContext = operands[0]
-			}
-			if err := s.environment().Save(c, file); err != nil {
-				return err
-			}
-			s.note("Context %q is stored.", operands[0])
-			return nil
-		},
+			file.CurrentContext = cmp.Or(file.CurrentContext, names[0])
+			return fmt.Sprintf("Context %q is stored.", names[0]), setContext(ctx, c)
+		}, "NAME"),
+	}
+}
+
+// changing returns an action that changes the file: it takes the arguments, stores the file that change changed, and prints
+// the note that change returns.
+func (s contexts) changing(change func(c *cli.Context, file *config.File, names []string) (note string, err error), operands ...string) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		names, err := arguments(c, operands...)
+		if err != nil {
+			return err
+		}
+		file, err := s.environment().Load(c)
+		if err != nil {
+			return err
+		}
+		note, err := change(c, file, names)
+		if err != nil {
+			return err
+		}
+		if err := s.environment().Save(c, file); err != nil {
+			return err
+		}
+		s.note("%s", note)
+		return nil
 	}
 }
 
@@ -152,24 +160,12 @@ func absolute(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-func (s contexts) useContext(c *cli.Context) error {
-	operands, err := arguments(c, "NAME")
-	if err != nil {
-		return err
+func (s contexts) useContext(_ *cli.Context, file *config.File, names []string) (string, error) {
+	if file.Find(names[0]) == nil {
+		return "", unknownContext(names[0])
 	}
-	file, err := s.environment().Load(c)
-	if err != nil {
-		return err
-	}
-	if file.Find(operands[0]) == nil {
-		return unknownContext(operands[0])
-	}
-	file.CurrentContext = operands[0]
-	if err := s.environment().Save(c, file); err != nil {
-		return err
-	}
-	s.note("Context %q is the current one.", operands[0])
-	return nil
+	file.CurrentContext = names[0]
+	return fmt.Sprintf("Context %q is the current one.", names[0]), nil
 }
 
 func unknownContext(name string) error {
@@ -191,55 +187,31 @@ func (s contexts) currentContext(c *cli.Context) error {
 	return err
 }
 
-func (s contexts) renameContext(c *cli.Context) error {
-	operands, err := arguments(c, "NAME", "NEW")
-	if err != nil {
-		return err
-	}
-	file, err := s.environment().Load(c)
-	if err != nil {
-		return err
-	}
-	ctx := file.Find(operands[0])
+func (s contexts) renameContext(_ *cli.Context, file *config.File, names []string) (string, error) {
+	ctx := file.Find(names[0])
 	switch {
 	case ctx == nil:
-		return unknownContext(operands[0])
-	case operands[0] != operands[1] && file.Find(operands[1]) != nil:
-		return args.Errorf("there is a context %q already", operands[1])
+		return "", unknownContext(names[0])
+	case names[0] != names[1] && file.Find(names[1]) != nil:
+		return "", args.Errorf("there is a context %q already", names[1])
 	}
-	ctx.Name = operands[1]
-	if file.CurrentContext == operands[0] {
-		file.CurrentContext = operands[1]
+	ctx.Name = names[1]
+	if file.CurrentContext == names[0] {
+		file.CurrentContext = names[1]
 	}
-	if err := s.environment().Save(c, file); err != nil {
-		return err
-	}
-	s.note("Context %q is now called %q.", operands[0], operands[1])
-	return nil
+	return fmt.Sprintf("Context %q is now called %q.", names[0], names[1]), nil
 }
 
-func (s contexts) deleteContext(c *cli.Context) error {
-	operands, err := arguments(c, "NAME")
-	if err != nil {
-		return err
+func (s contexts) deleteContext(_ *cli.Context, file *config.File, names []string) (string, error) {
+	if file.Find(names[0]) == nil {
+		return "", unknownContext(names[0])
 	}
-	file, err := s.environment().Load(c)
-	if err != nil {
-		return err
-	}
-	if file.Find(operands[0]) == nil {
-		return unknownContext(operands[0])
-	}
-	file.Contexts = slices.DeleteFunc(file.Contexts, func(f config.Context) bool { return f.Name == operands[0] })
-	if file.CurrentContext == operands[0] {
+	file.Contexts = slices.DeleteFunc(file.Contexts, func(f config.Context) bool { return f.Name == names[0] })
+	if file.CurrentContext == names[0] {
 		file.CurrentContext = ""
 		s.note("There is no current context now; choose one with: config use-context NAME")
 	}
-	if err := s.environment().Save(c, file); err != nil {
-		return err
-	}
-	s.note("Context %q is deleted.", operands[0])
-	return nil
+	return fmt.Sprintf("Context %q is deleted.", names[0]), nil
 }
 
 func (s contexts) getContexts(c *cli.Context) error {
