@@ -66,6 +66,7 @@ const (
 	CodeRevertConflict       = "revert_conflict"
 	CodeObjectConflict       = "object_conflict"
 	CodeInRollout            = "in_rollout"
+	CodeFrozen               = "frozen"
 	CodeNotStageable         = "not_stageable"
 	CodeConfirmationRequired = "confirmation_required"
 	CodeEarlyReceipt         = "early_receipt"

@@ -45,6 +45,8 @@
 //     documents that reached clusters have in place of the stored ones; [State.definition] returns them. rollout_gates.go,
 //     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_raises.go bounds the clusters
 //     of a started stage, rollouts.go creates and changes rollouts.
+//  14. freezes.go: times at which the answers to some clusters must not change. frozen.go finds the frozen clusters that a
+//     change affects.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

@@ -25,6 +25,7 @@ const (
 	CodeObjectConflict Code = "object_conflict"       // two inputs of a cluster would make the same object
 	CodeConfirm        Code = "confirmation_required" // the removals require a plan that was reviewed
 	CodeInRollout      Code = "in_rollout"            // an open rollout changes the same fields
+	CodeFrozen         Code = "frozen"                // a freeze forbids to change the answers to some clusters
 	CodeNotStageable   Code = "not_stageable"         // a rollout cannot make the change
 	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a missing document
 )

@@ -474,6 +474,24 @@ type strategy struct {
 	Gate *api.RolloutGate `json:"gate,omitempty"`
 }
 
+// freeze is the value of a freeze's document.
+type freeze struct {
+	ID       string     `json:"id"`
+	Selector string     `json:"selector,omitempty"` // exactly one of Selector and All is set
+	All      bool       `json:"all,omitempty"`
+	From     *time.Time `json:"from,omitempty"`  // nil: since it was created
+	Until    *time.Time `json:"until,omitempty"` // nil: until it is deleted
+	Reason   string     `json:"reason"`
+
+	selector Selector
+}
+
+// frozen are the clusters under a freeze that a change would change the answers to, or take out of the freeze.
+type frozen struct {
+	freeze   *Document
+	clusters []string // ids, sorted
+}
+
 // rolloutStage is a stage as it is stored.
 type rolloutStage struct {
 	RolloutStage

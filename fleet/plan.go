@@ -30,6 +30,7 @@ func (r Result) Plan() (api.Plan, error) {
 	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
 	effects := &effects{base: r.base, next: r.State, removed: r.removals, now: r.Commit.At}
+	freezes := r.newFreezeCheck()
 	taken := &takeovers{base: r.base, next: r.State, work: r.work}
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
@@ -39,6 +40,7 @@ func (r Result) Plan() (api.Plan, error) {
 		if err != nil {
 			return plan, err
 		}
+		freezes.add(a, group.key != "")
 		if group.key == "" {
 			continue
 		}
@@ -58,6 +60,11 @@ func (r Result) Plan() (api.Plan, error) {
 		plan.Groups[at].Clusters = append(plan.Groups[at].Clusters, a.id)
 	}
 	plan.Warnings = append(plan.Warnings, taken.all()...)
+	frozen := freezes.result()
+	for _, f := range frozen {
+		plan.Warnings = append(plan.Warnings, "the change would be refused: "+f.describe())
+	}
+	plan.Frozen = frozenViews(frozen)
 	plan.PlanHash, err = r.hash(plan.Groups)
 	return plan, err
 }

@@ -74,6 +74,10 @@ type Guard struct {
 	Careful bool
 	// RemovesFrom are the protected environments that a careful change may remove from.
 	RemovesFrom []string
+	// OverrideFreezes are the ids of the freezes that the change may ignore; it then requires a reason.
+	OverrideFreezes []string
+	// proposed: the change is stored as a rollout in place of being made, so freezes do not forbid it yet.
+	proposed bool
 	// Off disables the guard; for plans, which commit no change.
 	Off bool
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // Finish validates the fleet after the edits and returns the commit that makes them, with c's id, time, actor, reason and
@@ -69,10 +71,35 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	}
 	res.removals = res.computeRemovals(affectedNames)
 	res.Warnings = append(res.Warnings, res.removals.warnings...)
+	overridden, err := tx.guard.checkFrozen(res)
+	if err != nil {
+		return res, err
+	}
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
+	if err := tx.recordOverridden(&res, overridden); err != nil {
+		return res, err
+	}
 	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "" || res.confirmedByRollout())
+}
+
+// recordOverridden records the overridden freezes among the requested operations of the commit.
+func (tx *Tx) recordOverridden(res *Result, overridden []api.RevisionOperation) (err error) {
+	if len(overridden) == 0 {
+		return nil
+	}
+	for _, op := range overridden {
+		res.Warnings = append(res.Warnings, fmt.Sprintf("freeze %q is overridden: the answers to %s change", op.ID, plural(op.Clusters, "frozen cluster")))
+	}
+	asked := tx.requested
+	tx.requested = nil // overrides come first: a long list is cut off at its end
+	for _, op := range overridden {
+		tx.recordOperation(op)
+	}
+	tx.requested = append(tx.requested, asked...)
+	res.Commit.Operations, err = tx.requestedOperations(res.Commit.Changes)
+	return err
 }
 
 // changes returns the edits that change a document, sorted, and the same as changes of the log.

@@ -74,15 +74,22 @@ func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 	}
 }
 
-// guardOf returns the removals that a request allows.
+// guardOf returns the removals that a request allows, and the freezes that it overrides.
 func guardOf(c echo.Context, planHash string) fleet.Guard {
 	g := fleet.Guard{PlanHash: planHash}
 	lines, given := c.Request().Header[response.HeaderRemovesFrom]
 	g.Careful = given
-	for name := range strings.SplitSeq(strings.Join(lines, ","), ",") {
-		g.RemovesFrom = append(g.RemovesFrom, strings.TrimSpace(name))
-	}
+	g.RemovesFrom = splitNames(lines)
+	g.OverrideFreezes = splitNames(c.Request().Header[response.HeaderOverrideFreeze])
 	return g
+}
+
+// splitNames returns the names in the lines of a header.
+func splitNames(lines []string) (names []string) {
+	for name := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		names = append(names, strings.TrimSpace(name))
+	}
+	return names
 }
 
 // commit commits a change under If-Match and sets the headers of every write.

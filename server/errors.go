@@ -33,6 +33,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeRevertConflict: http.StatusConflict,
 	fleet.CodeObjectConflict: http.StatusConflict,
 	fleet.CodeInRollout:      http.StatusConflict,
+	fleet.CodeFrozen:         http.StatusConflict,
 	fleet.CodeStale:          http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded:  http.StatusUnprocessableEntity,
 	fleet.CodeNotStageable:   http.StatusUnprocessableEntity,
@@ -177,7 +178,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 			break
 		}
 		field := api.FieldProblem{Pointer: s.masker.Tokens(problem.Pointer), Detail: s.masker.Tokens(problem.Detail)}
-		if p.Code == string(fleet.CodeRevertConflict) { // the request does not name the documents
+		if p.Code == string(fleet.CodeRevertConflict) || p.Code == string(fleet.CodeFrozen) { // the request does not name the documents
 			field.Kind, field.ID = string(problem.Kind), s.masker.Tokens(problem.ID)
 		}
 		body.Errors = append(body.Errors, field)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRevisionParams) error {
@@ -20,7 +21,7 @@ func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRe
 		op.Kind, op.Type, op.ID = req.Kind, req.Type, req.ID
 	}
 	reason := value(p.XChangeReason)
-	if reason == "" {
+	if reason == "" && !overridesFreeze(c) { // which requires a reason of its own
 		reason = fmt.Sprintf("restored to revision %d", revision)
 	}
 	meta := changeMeta(c, reason, p.DryRun)
@@ -43,10 +44,15 @@ func (s *Server) RevertRevision(c echo.Context, revision int64, p api.RevertRevi
 		ops = []api.Operation{{Op: "revert", Revision: revision, Prefer: req.Prefer}}
 	}
 	reason := value(p.XChangeReason)
-	if reason == "" {
+	if reason == "" && !overridesFreeze(c) { // which requires a reason of its own
 		reason = fmt.Sprintf("reverted revision %d", revision)
 	}
 	return s.answerBatch(c, changeMeta(c, reason, p.DryRun), ops, value(p.PlanHash))
+}
+
+// overridesFreeze reports whether the request names freezes to override.
+func overridesFreeze(c echo.Context) bool {
+	return c.Request().Header.Get(response.HeaderOverrideFreeze) != ""
 }
 
 // history reads the log for the operations of one request.

@@ -837,12 +837,12 @@ type FieldProblem struct {
 	// Detail Example: there is no platform component "grafna"
 	Detail string `json:"detail"`
 
-	// Kind `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
+	// Kind `frozen`: `cluster`. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
 	//
 	// Example: cluster
 	Kind string `json:"kind,omitempty"`
 
-	// ID `revert_conflict`: the document's id.
+	// ID `revert_conflict`: the document's id. `frozen`: the frozen cluster's.
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
@@ -1128,6 +1128,120 @@ type FluxValuesReference struct {
 
 	// Optional Example: false
 	Optional bool `json:"optional"`
+}
+
+// Freeze Forbids changes of the answers to some clusters.
+type Freeze struct {
+	// ID Example: year-end
+	ID string `json:"id"`
+
+	// Selector Example: environment=prod
+	Selector string `json:"selector,omitempty"`
+
+	// All Example: false
+	All bool `json:"all,omitempty"`
+
+	// From Absent: since it was created.
+	//
+	// Example: 2026-12-20T00:00:00Z
+	From *time.Time `json:"from,omitempty"`
+
+	// Until Absent: until it is deleted.
+	//
+	// Example: 2027-01-04T06:00:00Z
+	Until *time.Time `json:"until,omitempty"`
+
+	// Reason Example: CHG-2026: year-end freeze
+	Reason string `json:"reason"`
+
+	// State At the time of the response.
+	//
+	// Example: active
+	State string `json:"state"`
+
+	// Clusters Number of clusters that it selects now.
+	//
+	// Example: 12
+	Clusters int `json:"clusters"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// FreezeCreate defines model for FreezeCreate.
+type FreezeCreate struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: year-end
+	ID string `json:"id"`
+
+	// Selector Which clusters, also those that join later, as in the list of clusters. Exactly one of `selector` and `all`.
+	//
+	// Example: environment=prod
+	Selector string `json:"selector,omitempty"`
+
+	// All All clusters.
+	//
+	// Example: false
+	All bool `json:"all,omitempty"`
+
+	// From When it begins; at once, without it.
+	//
+	// Example: 2026-12-20T00:00:00Z
+	From *time.Time `json:"from,omitempty"`
+
+	// Until When it ends; without it, when it is deleted. Both times are compared with the clock of the server that commits a change.
+	//
+	// Example: 2027-01-04T06:00:00Z
+	Until *time.Time `json:"until,omitempty"`
+
+	// Reason Which the error of each refused change states.
+	//
+	// Example: CHG-2026: year-end freeze
+	Reason string `json:"reason"`
+}
+
+// FreezePatch defines model for FreezePatch.
+type FreezePatch struct {
+	// Selector Example: environment=prod
+	Selector nullable.Nullable[string] `json:"selector,omitempty"`
+
+	// All Example: false
+	All nullable.Nullable[bool] `json:"all,omitempty"`
+
+	// From Example: 2026-12-20T00:00:00Z
+	From nullable.Nullable[time.Time] `json:"from,omitempty"`
+
+	// Until Example: 2027-01-04T06:00:00Z
+	Until nullable.Nullable[time.Time] `json:"until,omitempty"`
+
+	// Reason Example: CHG-2026: year-end freeze
+	Reason string `json:"reason,omitempty"`
+}
+
+// FrozenClusters Frozen clusters whose answers a change would change.
+type FrozenClusters struct {
+	// Freeze Id of the freeze.
+	//
+	// Example: year-end
+	Freeze string `json:"freeze"`
+
+	// Reason Example: CHG-2026: year-end freeze
+	Reason string `json:"reason"`
+
+	// Until Example: 2027-01-04T06:00:00Z
+	Until *time.Time `json:"until,omitempty"`
+
+	// ClusterIds Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids"`
 }
 
 // Identity The sender of a request and its permissions.
@@ -2024,7 +2138,10 @@ type Plan struct {
 
 	// Protected The protected environments from which something would be removed: see X-Fleet-Removes-From.
 	Protected []ProtectedLoss `json:"protected,omitempty"`
-	Totals    PlanTotals      `json:"totals"`
+
+	// Frozen The active freezes that forbid the change: 409 `frozen` without X-Fleet-Override-Freeze.
+	Frozen []FrozenClusters `json:"frozen,omitempty"`
+	Totals PlanTotals       `json:"totals"`
 }
 
 // PlanRequest Either operations or a rollout.
@@ -3883,6 +4000,9 @@ type NamespacePath = string
 // Offset defines model for Offset.
 type Offset = int
 
+// OverrideFreeze defines model for OverrideFreeze.
+type OverrideFreeze = string
+
 // PlanHash defines model for PlanHash.
 type PlanHash = string
 
@@ -4065,6 +4185,9 @@ type ApplyBatchParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
@@ -4116,6 +4239,9 @@ type CreateClusterParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4139,6 +4265,9 @@ type DeleteClusterParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4185,6 +4314,9 @@ type PatchClusterParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -4211,6 +4343,9 @@ type UpdateClusterParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4269,6 +4404,9 @@ type UnassignNamespaceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4292,6 +4430,9 @@ type AssignNamespaceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4322,6 +4463,9 @@ type RelinquishPatchesParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4362,6 +4506,9 @@ type PatchPatchesParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4392,6 +4539,9 @@ type ApplyPatchesParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4415,6 +4565,9 @@ type UnassignPlatformComponentParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4440,6 +4593,9 @@ type AssignPlatformComponentParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4463,6 +4619,9 @@ type UnassignResourceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4488,6 +4647,9 @@ type AssignResourceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4511,6 +4673,9 @@ type UnassignRoleBindingParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4536,6 +4701,9 @@ type AssignRoleBindingParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4548,6 +4716,78 @@ type AssignRoleBindingParams struct {
 
 // GetClusterStatusParams defines parameters for GetClusterStatus.
 type GetClusterStatusParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ListFreezesParams defines parameters for ListFreezes.
+type ListFreezesParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateFreezeParams defines parameters for CreateFreeze.
+type CreateFreezeParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteFreezeParams defines parameters for DeleteFreeze.
+type DeleteFreezeParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetFreezeParams defines parameters for GetFreeze.
+type GetFreezeParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchFreezeParams defines parameters for PatchFreeze.
+type PatchFreezeParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
@@ -4575,6 +4815,9 @@ type CreateLayerParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4595,6 +4838,9 @@ type DeleteLayerParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4635,6 +4881,9 @@ type PatchLayerParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -4658,6 +4907,9 @@ type UpdateLayerParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4695,6 +4947,9 @@ type UnassignLayerNamespaceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4718,6 +4973,9 @@ type AssignLayerNamespaceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4743,6 +5001,9 @@ type UnassignLayerPlatformComponentParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4766,6 +5027,9 @@ type AssignLayerPlatformComponentParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4791,6 +5055,9 @@ type UnassignLayerResourceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4814,6 +5081,9 @@ type AssignLayerResourceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4839,6 +5109,9 @@ type UnassignLayerRoleBindingParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4862,6 +5135,9 @@ type AssignLayerRoleBindingParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -4896,6 +5172,9 @@ type CreateNamespaceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -4919,6 +5198,9 @@ type DeleteNamespaceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4956,6 +5238,9 @@ type PatchNamespaceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -4979,6 +5264,9 @@ type UpdateNamespaceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5034,6 +5322,9 @@ type CreatePlatformComponentParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -5057,6 +5348,9 @@ type DeletePlatformComponentParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5094,6 +5388,9 @@ type PatchPlatformComponentParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -5117,6 +5414,9 @@ type UpdatePlatformComponentParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5184,6 +5484,9 @@ type CreateResourceTypeParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -5207,6 +5510,9 @@ type DeleteResourceTypeParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5244,6 +5550,9 @@ type PatchResourceTypeParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -5267,6 +5576,9 @@ type UpdateResourceTypeParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5313,6 +5625,9 @@ type CreateResourceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -5336,6 +5651,9 @@ type DeleteResourceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5373,6 +5691,9 @@ type PatchResourceParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -5396,6 +5717,9 @@ type UpdateResourceParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5463,6 +5787,9 @@ type RestoreRevisionParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -5483,6 +5810,9 @@ type RevertRevisionParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -5517,6 +5847,9 @@ type CreateRoleBindingParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -5540,6 +5873,9 @@ type DeleteRoleBindingParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5577,6 +5913,9 @@ type PatchRoleBindingParams struct {
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
 
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -5600,6 +5939,9 @@ type UpdateRoleBindingParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -5645,6 +5987,9 @@ type CreateRolloutParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -5696,6 +6041,9 @@ type ChangeRolloutParams struct {
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
 	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -5934,6 +6282,15 @@ type AssignPlatformComponentJSONRequestBody = AssignmentSettings
 
 // AssignResourceJSONRequestBody defines body for AssignResource for application/json ContentType.
 type AssignResourceJSONRequestBody = ResourceSettings
+
+// CreateFreezeJSONRequestBody defines body for CreateFreeze for application/json ContentType.
+type CreateFreezeJSONRequestBody = FreezeCreate
+
+// PatchFreezeJSONRequestBody defines body for PatchFreeze for application/json ContentType.
+type PatchFreezeJSONRequestBody = FreezePatch
+
+// PatchFreezeApplicationMergePatchPlusJSONRequestBody defines body for PatchFreeze for application/merge-patch+json ContentType.
+type PatchFreezeApplicationMergePatchPlusJSONRequestBody = FreezePatch
 
 // CreateLayerJSONRequestBody defines body for CreateLayer for application/json ContentType.
 type CreateLayerJSONRequestBody = LayerCreate

@@ -114,6 +114,21 @@ type ServerInterface interface {
 	// GetClusterStatus Status of a cluster
 	// (GET /clusters/{id}/status)
 	GetClusterStatus(ctx echo.Context, id ID, params GetClusterStatusParams) error
+	// ListFreezes List freezes
+	// (GET /freezes)
+	ListFreezes(ctx echo.Context, params ListFreezesParams) error
+	// CreateFreeze Freeze clusters
+	// (POST /freezes)
+	CreateFreeze(ctx echo.Context, params CreateFreezeParams) error
+	// DeleteFreeze End a freeze
+	// (DELETE /freezes/{id})
+	DeleteFreeze(ctx echo.Context, id ID, params DeleteFreezeParams) error
+	// GetFreeze Get a freeze
+	// (GET /freezes/{id})
+	GetFreeze(ctx echo.Context, id ID, params GetFreezeParams) error
+	// PatchFreeze Change a freeze
+	// (PATCH /freezes/{id})
+	PatchFreeze(ctx echo.Context, id ID, params PatchFreezeParams) error
 	// GetHealth Liveness
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
@@ -807,6 +822,21 @@ func (w *ServerInterfaceWrapper) ApplyBatch(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
 		var XFleetMinRevision MinRevision
@@ -962,6 +992,21 @@ func (w *ServerInterfaceWrapper) CreateCluster(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -1062,6 +1107,21 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -1250,6 +1310,21 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -1365,6 +1440,21 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -1637,6 +1727,21 @@ func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -1753,6 +1858,21 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -1884,6 +2004,21 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2075,6 +2210,21 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2206,6 +2356,21 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2323,6 +2488,21 @@ func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) err
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2439,6 +2619,21 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2565,6 +2760,21 @@ func (w *ServerInterfaceWrapper) UnassignResource(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2690,6 +2900,21 @@ func (w *ServerInterfaceWrapper) AssignResource(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2806,6 +3031,21 @@ func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2924,6 +3164,21 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3008,6 +3263,338 @@ func (w *ServerInterfaceWrapper) GetClusterStatus(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetClusterStatus(ctx, id, params)
+	return err
+}
+
+// ListFreezes converts echo context to params.
+func (w *ServerInterfaceWrapper) ListFreezes(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFreezesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListFreezes(ctx, params)
+	return err
+}
+
+// CreateFreeze converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateFreeze(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateFreezeParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateFreeze(ctx, params)
+	return err
+}
+
+// DeleteFreeze converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteFreeze(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteFreezeParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteFreeze(ctx, id, params)
+	return err
+}
+
+// GetFreeze converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFreeze(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetFreezeParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFreeze(ctx, id, params)
+	return err
+}
+
+// PatchFreeze converts echo context to params.
+func (w *ServerInterfaceWrapper) PatchFreeze(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchFreezeParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PatchFreeze(ctx, id, params)
 	return err
 }
 
@@ -3097,6 +3684,21 @@ func (w *ServerInterfaceWrapper) CreateLayer(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -3191,6 +3793,21 @@ func (w *ServerInterfaceWrapper) DeleteLayer(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -3365,6 +3982,21 @@ func (w *ServerInterfaceWrapper) PatchLayer(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -3473,6 +4105,21 @@ func (w *ServerInterfaceWrapper) UpdateLayer(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -3638,6 +4285,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerNamespace(ctx echo.Context) error 
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3754,6 +4416,21 @@ func (w *ServerInterfaceWrapper) AssignLayerNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -3872,6 +4549,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerPlatformComponent(ctx echo.Context
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3988,6 +4680,21 @@ func (w *ServerInterfaceWrapper) AssignLayerPlatformComponent(ctx echo.Context) 
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -4114,6 +4821,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerResource(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4239,6 +4961,21 @@ func (w *ServerInterfaceWrapper) AssignLayerResource(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4356,6 +5093,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerRoleBinding(ctx echo.Context) erro
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4472,6 +5224,21 @@ func (w *ServerInterfaceWrapper) AssignLayerRoleBinding(ctx echo.Context) error 
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -4611,6 +5378,21 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4711,6 +5493,21 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -4878,6 +5675,21 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4986,6 +5798,21 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -5217,6 +6044,21 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5317,6 +6159,21 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -5484,6 +6341,21 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5592,6 +6464,21 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -5866,6 +6753,21 @@ func (w *ServerInterfaceWrapper) CreateResourceType(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5966,6 +6868,21 @@ func (w *ServerInterfaceWrapper) DeleteResourceType(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -6133,6 +7050,21 @@ func (w *ServerInterfaceWrapper) PatchResourceType(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -6241,6 +7173,21 @@ func (w *ServerInterfaceWrapper) UpdateResourceType(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -6432,6 +7379,21 @@ func (w *ServerInterfaceWrapper) CreateResource(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6540,6 +7502,21 @@ func (w *ServerInterfaceWrapper) DeleteResource(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -6723,6 +7700,21 @@ func (w *ServerInterfaceWrapper) PatchResource(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -6839,6 +7831,21 @@ func (w *ServerInterfaceWrapper) UpdateResource(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -7081,6 +8088,21 @@ func (w *ServerInterfaceWrapper) RestoreRevision(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -7174,6 +8196,21 @@ func (w *ServerInterfaceWrapper) RevertRevision(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -7304,6 +8341,21 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -7404,6 +8456,21 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -7571,6 +8638,21 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -7679,6 +8761,21 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -7855,6 +8952,21 @@ func (w *ServerInterfaceWrapper) CreateRollout(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -8102,6 +9214,21 @@ func (w *ServerInterfaceWrapper) ChangeRollout(ctx echo.Context) error {
 		}
 
 		params.XFleetRemovesFrom = &XFleetRemovesFrom
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Freeze" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Freeze")]; found {
+		var XFleetOverrideFreeze OverrideFreeze
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Freeze, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Freeze", valueList[0], &XFleetOverrideFreeze, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Freeze: %s", err))
+		}
+
+		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -9095,6 +10222,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/strategies/:id", wrapper.DeleteStrategy, options.OperationMiddlewares["DeleteStrategy"]...)
 	router.GET(options.BaseURL+"/strategies/:id", wrapper.GetStrategy, options.OperationMiddlewares["GetStrategy"]...)
 	router.PUT(options.BaseURL+"/strategies/:id", wrapper.UpdateStrategy, options.OperationMiddlewares["UpdateStrategy"]...)
+	router.GET(options.BaseURL+"/freezes", wrapper.ListFreezes, options.OperationMiddlewares["ListFreezes"]...)
+	router.POST(options.BaseURL+"/freezes", wrapper.CreateFreeze, options.OperationMiddlewares["CreateFreeze"]...)
+	router.DELETE(options.BaseURL+"/freezes/:id", wrapper.DeleteFreeze, options.OperationMiddlewares["DeleteFreeze"]...)
+	router.GET(options.BaseURL+"/freezes/:id", wrapper.GetFreeze, options.OperationMiddlewares["GetFreeze"]...)
+	router.PATCH(options.BaseURL+"/freezes/:id", wrapper.PatchFreeze, options.OperationMiddlewares["PatchFreeze"]...)
 	router.POST(options.BaseURL+"/plan", wrapper.Plan, options.OperationMiddlewares["Plan"]...)
 	router.POST(options.BaseURL+"/batch", wrapper.ApplyBatch, options.OperationMiddlewares["ApplyBatch"]...)
 	router.POST(options.BaseURL+"/revisions/:revision/restore", wrapper.RestoreRevision, options.OperationMiddlewares["RestoreRevision"]...)
@@ -9134,714 +10266,743 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P2Ld9u2li+O/ytYujOr7R1ZluRHYnl1/W6aJqed0ya5SXo6v2lyLYiEJIwpQocg7Wg6/t+/C3sDIEiC",
-	"FCnLidtqrbNOY/GFx8Z+78/+vReI1VrELE5lb/J7j32iq3XE4N/PpOSLeMXi9B1LUx4v4NcbGmUMbo3p",
-	"LGJhb5ImGev3RMCvUrroTXo3o8FwMDwa9e7u+r3vaPiW/TNjMn2TiFnEVoV3hCylPOpNemOyxsvykqRL",
-	"RuY8kemEHK8jms5FsrrKh3k8PObhRN2VMMIliQUxdxF7F/nQWyR0HtMPvV6/x5JEJGpkNOIhTbmIr/An",
-	"fUn2Jr85g+ny6rXgccrUy2vH2rvrOy9fZTIlM0ZoSlZCpuT8hARLmtAgZYksvjCiMxbJ45TRVe/uY7/H",
-	"Y5nSOGDqWhBlUj1xHLKVONJ/HQ1HvX5vxaSkC/bgqypTmmayNzkdDvu9lKeR+uR3NCR6w3v9XrpZqx/p",
-	"TGTpZBbR+FoTRRoszV0uPYg1S2B/cEfsh6942Jv01iLk8Vz0+s6FG5ZILuLepHc+uBgMe/2eWPcmPcnS",
-	"fHJqrCxiQQpEwOIbngig629DdgMrmzAq4SXPf/jb0Wh8cjoh+mMEXkt4TODefPAyi4pjD5Y0XjAcOA1S",
-	"HFS2DmnKev0eTKC6V9c8Vhf0bzCWdUTjqyWVy95ErXICX9LroTe9Nxn1e6EIshWe25F31jixG47rc3rS",
-	"793SJMZz/NtHNZXn+rOFaeBvV6Hag/KIB9dP5UDziEEgVmor9P0xXTHvFIOE0ZSFVzRVFDkcnx8NR0fD",
-	"8fvhyWR4OhmeDc6fPL0Yjv6z1++FLGJwOteJSJlewzmNJOu72wafualfVDw3ajIJW+A+sKx31++pMco1",
-	"DfQuFYgKll5tLTI/8zO8ZB3xgD4XGXx63Ov3Mj4IRATk9L/G86dnZxRIw3Ou4EMlVln5rrNL434vERGb",
-	"8TjUO/W7mebNUcJoqLZfPYOU1WJZnY1+DlvxsNv9l93DFrvmbMVPvMD6fjscvD/fwfuYb/cbNcHCwWs1",
-	"5ROcspXocRZFd3cOGb3TMth5MV3gTs2j7NMRClSRHN8MB2dPByOHblrTmVB/KLaBixioscEnAxHPebJS",
-	"6zvq9+aUw1KP7vw0w270tnyspR8er7O0LPpzCX9yqhRL9SrPtqYJZXN+ragQjpaliSOHJlw1NaIpKikJ",
-	"Cxhfq0dmY3oxG86eBCez4fx8fqYUB44KV2mjR3qj/1PrQeqWfDmUwtekopTGr1YuS3DzPEQ1dr6V63Y/",
-	"sGhFsvUioSEjuPZkLhKSsIhRyYz+cpwrTWL2XyxI9aNv8bZjoBK5kSlbWbXwKH/GKka/4Jde4ia7J8fO",
-	"SrIblvB0o049aNd3pRN3n60Zzmfuzozrt2bs2RpNm6hEpyy5odGVZIGIQ9mbnA9xYEh4jUOs+eTQ88mQ",
-	"RfyGJfqrkrG4kWP4Rpsf819QjSyaX+4R+yft7cYFnWUH5oIyyjzvYS+ODjpuyxxK3KE0AH0+KiruuFnP",
-	"b/WpCk2VJvgLnib//Pq9kEu9dMPqsGnCaVzUzK+4IqjfKqztY7/43nxea5out5o29jwUxuNQgERj+qZm",
-	"0v2euGFJwpVkg0dR+MAa6fWAFQTTS9llPGHhFnsdjNFIcZ10qQQmuRVZFCrLNmErcaO4USJWZEzMxImY",
-	"gxGqVQwWEmcC5ENvnYjwQ69Pbpc8WMKdaFGRUDBlj6ZEaRETEglxraxnnpJbni7Jm9fv3oNJG/cJjUMi",
-	"WRwSnkpiDak+EQn5j6OXEWPp0VsYnTx6mYjVRA0mdBwEgbMOV4leiF7R8vYZz8oqpjEtGd9/qiXKrf2L",
-	"3NpXdBPxoMHUf0GTaPMW2XgjRanZaHZPbinOJmGBSEIW9smMBTSTDOeMq2Xvkiy5wTWWBDQImIy6qq/Q",
-	"WKRLlhARM0LJSsBq0oWYmIUgdEF5rIz801MiHXpgavRXRgoV6YCu+fHNGARorTemrE4d61fJY498cUR1",
-	"TkU7TViKFQOSIyyS5Tk3LfRl7Yrsuv2flGDduvFmhh/KnPNDjzB4BaGRUsI3pcOqv+7zjNUuY6uP7Dxf",
-	"daQoGlBVqbJN6+2iLsG79WOxTBkNr8TceJ9ggSQD5tXC/it9V3ulqpyu5PBEE+a4YLS4quGob1agN0Y7",
-	"L38Yh19+VlIeXs02oAqbWaQ05cHRbcLBkdZ6NokIj1iWzyaiG5b4J2B05dqJKOvQzORE6bX6j5O7j2pa",
-	"8GoQ/OarIFVfchaFhmYaz0DhyxPyoWAHfugRLom4jVlIZhvyobdc0w895OyKruF15OyS0EXCmPmdpmRF",
-	"Y7pgCXCHlF4z526lD+Cdc5EE7FulvTlHa65GfuUcMJ+bfKdRFjegsOBtXdzlbSsc9MeykjvyDxDAjVo3",
-	"2Ma7WeA1VvdOtsnHHXX/VKQ0Uso9zjb79NzOzJmu6wjYt1vs/v4s1JnV4F/cwFsKI78R0Q0LX2tj+3fD",
-	"fhyju4cOMZez56RsXWXGhYPGuWI69zH+VyylIU0pbo9h5y7ThzX3Wdp3DW6Ais2viH3FZEpXaz9B/WfP",
-	"LN4rxyno33saxyI18aDfe+rgJs6qqZEFeQijLYX4CKCGWu5c16iIeLBBy57lMR1HWltqoeu162h0/RgX",
-	"Z7NgzE5P5hdD+mTEgl5OTK8E6Gz+xbB3vdGTf16I2zacnIdbGnPUWHxzZX0M2mu8s4XL1iwOWRxw11ec",
-	"O/c031yyCGOieL+8Um/5zd73sb/F6eF4X1t6md1NPDmZPRkOnzw5OZ9fjM+ejkBXgJNn2E7+JcmChKVX",
-	"CZtjPE+KLAkw2Okx0wN+lSVKuC7TdC0nx8cyZXMaK7WCxoMFT5fZbMDzg604Kk0WLL1y+Ub+dXe5cpWx",
-	"POmxmjJyhqpvHR+6UqYq0KGlxLcM5/LlCFCz7TnNovQoZPEG2NgiYVL7md1FSRldHUkahzPxqehaPD1l",
-	"9JyNR+OT8CR4MnKO5FsRse9sRODLzjKPQhQGHwwpfTp7Gpw9pU9O6WkPwxi9Se+Gs1tFbxlIIs1Q1/xv",
-	"icgUd0pmNBjQLF2KhP838FgYKHf0f7zVGdrNEeQiFNdVLRcumEhmPAxZvNXcS8U1i5UuFURc2aUBS1I+",
-	"5wFNIfcA0jTILEtzv8aaJSuegsk7IZlkYMuD1kXJki+UdQ/TdlRYM5reDokTDz3IXDs8ybXDl86Ia9TD",
-	"H0MWpyBu3YCPNpRgwJOAk6/PZqP5MLigbByePHl6ev5NOeyjzkaQMHgbjcyzavU+rXnCpFUHn4D0Hr0f",
-	"DsHLPbTmVfkTavnoBkwgEUUYOVAKApptH/u9lQghSJJkYU5SAc/pFe+EWca/SLaViLzpKZrzoaKfSdTz",
-	"R8b0n5DSpl+SLKaQ5kR4iukxoOOjiLf+s4DKgIYVK4nHVxloc9vcg3WOnS83hR3Nkx+V4RbTqHFzuL6J",
-	"wDqhwykSC+PcBB9VQpZUojcP/HpZHKrTgSlBhIfkZD4KBoNBYbXxtTZ1q/OppjEpjo2IIMiShIWX/k+b",
-	"VTpzM5zMGpB3OJEXRu+tWTIpMxa+h/PlS7yoMT06Be9lkPC1zjjisesk/UqSd6CA3PNsW7Umio6qg62G",
-	"0fW9Vv/RorL9pOY8XrBknXAQkU/nY3o6Cp6Ayoe8atKbJ/IK96lTLsxP4AcqbMWua/0mEWEG2RKEx+RF",
-	"log1q/qftiU/6NgM6FF3/baJAU1pD01hs2ruRcIFmnBjRea7pETUZNepJeij5fwtrET3ffJkLP0FtmCP",
-	"i25X0pNwdCD7x0b2H81u7ZgvdFqbLwRv9eZxt0pUwRfp13iyEXZLwII38hVPX3wKGAu3xJxdjckJhSi9",
-	"oim0Y4OuF+NR/8lwSGablMlLouw78lrnRxEaBGydSrjpfDh09I5IDfCK6RHuak18xoFb3W48zrWWX+J1",
-	"IgI1pFnEyHMRpxjOqdFafmbJggER/sP6DOyOtEpSU+9IlyJ8JdJnUSRut24ul0Y15JKoY3Yk4mijY7Q6",
-	"uZqkAowqcMonWSxRuX325sern19//+JbbV2YrVvBCK5ikV5RHMNu27fHoeWK91m+ObhS5JVIyTM7zpqd",
-	"eZWb3q4N2MJTuks6qN/nWXKl5I5PcA9MeubSXZmvdlIA7Ew9SkCL+e5tEoWxVMXon27pP7rzrQqi8ifV",
-	"cVekrKPbN6UF8wiL2kF7XiPSlyKLtwoGW7RSx1DHhUIgxRHm6r3t+MG4zM5bfi4/7Kf5YVen/KX+dt0Z",
-	"F+lbyEMo1pew4BpWzcTixDV8QyRGyMC/c38UjeUtgzRMM5BeFtMbyiMlBOBLr7M0ECv2S3wdi9vtjjv9",
-	"AR7C+3WYD+1NsVrx1KQmreiGLOkNI0u6XrOYhTonaS4SfSc5n4+CC3o2Pno6G4VHp8HwydFFOGZHJ/R0",
-	"dhach0/Y0znRxuySqw9vyIzN1fc3IiMJWzOaOjlQzu4KnNRVhrMq7fEMKLosn4szk3RDbpcMsoacNKtb",
-	"KvXw052nRFciXugkHDyf0sxLiRMeL2z6TcED4TgK37HkhgeM/OJsZi0tvb6NWfgmVx7txuqYNgZseW/y",
-	"W4+v6IINUrrofbxzgwX577lmWImawHGt0xiqb4C7I1r0icyoZFdFtrWvqip/Zp+JVi0Ska3LCajeNE42",
-	"n+u4ri8rR0mmUGmJ6GGFsYfwWsio0NOYY/aDWUrcfTcM5GRIVLXzu4+VaBakE9JITwcLGyDBEAOHYG0p",
-	"sSSXfI1Dc4vMLubjYMTuXWoGkX13CYbOCoxKCbB6xBLusoMd3lVr1CrxTq8XbZ8hyE7Suib6WJdjfY9Q",
-	"n2si3zUEHIvnpxx+7BAt7KSsVbapodZs//Hix7UDO6+5dyHrK8UORP8lif6jb7Oq6nKTe8Xx6eQpB9pn",
-	"43m5R5Wufzu8QURRY8jQiWlWQoRb49jlGGLxZW2iDW7EMA8RWgO7V4wlwIxMZnyjqtrkVVlSSTzljpck",
-	"iBhNbAxtQt48e//8B1LrIiC/f/CVTX7oTQhKYUchtfn8u7gfHstkdgwZdjZkxHXBYhHmNXnizC6BG1+q",
-	"SIlprFmAqR1tEkju7IRjlt6K5PoIDHbOZFfJaWbmEZi+QZth1o/Mfem9vP6PdM0+OvOr8tvqkH7vrUWS",
-	"9iZPh0+Hdx8Ly+N1iLuBiepkaHGB38OE9hFMfIVr8gb8PkTorB29C54F08ME62/ymzPQj45BkHuPShsX",
-	"LNmKamWdqxFAUH+tWLiauNYm1s5PzpL+bqhCV/OmbCU7vgu35HdDEMreWShTDYS8sc5+w9s+WrrRJaw5",
-	"IdEkoZtChbnzUpkmPF5U3llYqeqL2UpZdgw1h51OsqKJrYHLB97uwwa32eDyru0xSHo4zn/o4/yxRBke",
-	"QWPXvLgUrLqqesn04GZCRIzGSo6U6c+j4dfSRZ7q+tF9jecV20Rif7syoXQzH2BTSwccvOSGJWmraihD",
-	"22Q0JE3ltlXn2KTgkL8BP/yEcEk+9EZPBuOB0pljcetW0NqPLamJ5em6XDqTLE5JKszTw0IMIYEJbSuS",
-	"2u+3bRoChCRKq1zwG+ZIWsfDbmtYqcOyfurj0fAYZ10wUB73du1stqh5+kjecYb+9nsXXK+EzRmGJxJp",
-	"vgFz+V4Ti8dA7178iCndkO0Y/59SaRQs11WAPvvRNue69lN/1mBrKQKYO8c/c8jX/4De1Zxb6jK4FdcI",
-	"dWfzUTCms4uj8/mQHZ2q/7ugpydHp3QYnNPZKBiGajArkbArF+tu2C9D39l4gRnlx5ZD0v55cC3VYdvJ",
-	"gEYMIleQm0uzGCJiOgcWp/I0PJkPgxE7Gs4u6NEpPXt69HT+lB2NwnFwMjulZ/PzYVUPyVYrmqiFN0fT",
-	"DuzYHfiE6Fn1e+rbcGtxQdzzIUsB90dwNh6SOh71hqFilJfF3NMfUyxq8WQRf8Yqlq7WXr4I9a6bwvw+",
-	"f11OcZj7cAb9UTesRLZVdV4Pn4U8LW+vR6X23B2JrKgo0PBGq1A0S8VKMatea5nbPpfVlZGNIZ7yY61B",
-	"H/zF3rrE+6oQyt3ZXDa8rjTOo/PBhRJp8ZUFSeutKVbd1ErMyip8iyv3sRPQRUmMrhMeB3wNVnhJ8pRY",
-	"akrN/hZC3gtNQ05xfG80HP4rLAUNIx4DTgakptBPZr64rFLQ696kdzJcGePY1g2uE2ENTgrJCTrePmNL",
-	"mN2wX0SnKozAk+Nw16+BFVBKynyO4xz2e2sWWzwpk2kDEfyEUQ0u1Yi7CyuVtCQWEynQjyDCnl3dYV6g",
-	"kojwaASxNZYEkC0wGjZmajsvNzNSL6dRZEnd850Ej1TlyY92Vjh9fT3J4lhd78Cx+r1bylMtYUu5SoJe",
-	"EzEnQGloOmG1WCxSwKNwlQggHU2VlmiyOEUYr8IATkx9fs7Qtroxt5zb4hHd7fTpOOm2cOfHwtErnJEm",
-	"9Of+7/egHSti1Vp5UkMPEuAgAQ4S4CAB/nASANVlNfZD6WqdpXTeqnR1NArO2DC8QIJtvzTlKeMHTz5v",
-	"rey7lEbsXuh9SyqNm3YCkJMv3tMFUuot+dA7PTka0tFsHJyEBee6VB/etdZqj+Ox3uORU0v1JgHoYIiN",
-	"EQuFVONI9oB5lXNb3qUJTdlis588gpDdmIRyzd3gZNzSGyabRNXn0pg6kyAuzlZNdMu8v5BuaIa/x8jy",
-	"n2mDPzpL5Itc7jB6WPaD0Nof3kKn4woL35D7XbP8bdZqy5qUMkVhIPW50wcyeDgy+GiWHzXISjpDRAEb",
-	"8HSpN0r8RJPFdjVjJsKNUnrPxqfji+EZlkMr0R2pxxOSLmlMTsnP/Dvy9eno4vRkeIr3fNOHvYF2W1Ce",
-	"K2JmAV9WdAOFVxOlOwNm8m2uIuR4yDwma5qksk+UbUOoKQkTc9AisMzMaC+pEFcwqFalZ49/XrkWdFKI",
-	"oacsTsl7IchPerI1OtB7IX6m8UZH07fAQQtBVjTemIlIjO5DETYNQ2XoQmW1yFJCNQoXIl8RZS4B9lGG",
-	"oNdQ4BbmQF7UA+VlcgtowsB4gmp/FpY2Uw3oygxoJ7X0scwqBwdw0iHUFqoNMp3bZP1W/hKb4M2WHHxK",
-	"ZowminxhoFA4j0lbum7+mRsEmpDv4O5+DsabMKpn6WxG5nx+JwiovY4qzy0ZuUgLhSHWr6Op3WxZdcsl",
-	"cap3JyRNNrZMNDebRMKuskJd6E4m1PZP3r8y9ZeYH7CxvqSupqu+Yf23S9/SudEOvwkIEUluExEv+iBj",
-	"EnYjrlkIPGvGIhEvABzDdGFAJI09numHGd29zrbM1muRpCz8mYWcQv5o0/oC56FrqKhWpHr8X1Igb3d+",
-	"W7FkwY7AHf1v6nphBe0Hr1bqi1cwsh3WcteR5BrCmbtadlgEFoK8x2HVrNs/TMTCWaOFcAIZCzEajM8h",
-	"AlKEkzS1Q/KfETrk82duxtA0DIJaS526MPm992zhcSG8w5ZQBNo8kZwPRlRatANovKGRBxBg4SuZZyXe",
-	"alTDmN0ymSqZwsjPz/7j6t37Zz+9ePXi3TtANMTMI/Tr2yziFY/5KlvBr540agCGqQ75vVIAAT5Gojax",
-	"pkpS0WsmC5/q/e3F+z5584v6v2fvn//QJ9+/+OnF+xeFUoFqorVW8r7nC50GWVqwH54djc/ODbTj7VJE",
-	"jMx5xMjXb18+JxdnJ8NvisOQS6qe+HZy+uT7F/93/V9Pf/juHf234/c/rn79t7N/f86y/8veXq/OXv28",
-	"/vdf//NvJ8t32ctfvp20HaVcC8lN843iUJ9BZpPNoVKDLI6MpikNlisWp5dwVd3+7YfeHFriKFY6HAEj",
-	"HZ4Oz/7zKDkdD8IZ+ggbRvbiPV1Ux6IJ3SybySjNtfIZDa4JleTH+dHP6pgVR/qhdzo+MslkW4cALQXe",
-	"WinkIyBLvnpAMGckJ0XQSOY6z7YwlGLtwVwkKxA8PE7PT3teMv6Jx9fVQUwTFn37oRezT+mH3pTcLlms",
-	"WxErDXalziCL04SXifpDNhyeBJa1/f9Az/32bKh+H5+L+Vwy8+cJuyTuV7as2k8ioH5CeqMOmF6omN3a",
-	"3SuOrIndNn33LUuTzTMTA/azJwgRm5xokWtlhRGMPN9xN+K9SGmk4TsqtUnZasYSNUm96tbfSBc8XhS/",
-	"Mx5u+dKvv/6qtGoWp1gb7CVBeANT08lk6WCiDr5l3X5F2AjPuQ9BIwWezQ0uDsK/9sFgRqEA5u+ETMcX",
-	"F+SIfOilSIrFkZiLDlzvhw+mAl79k+jaeCJiuKRMsiMNtKL+NnaZGQjg9oIxh6dNk8kW6gS0xISumOmb",
-	"8QyyCN5AwX95/r+CsBIkFCVGnNIEWydhkHuZa7I6KcEts8E4aD4kFitJ9Zt9S0I5RORNZD5hMltBHdo1",
-	"X/f6PcXQen0l8eF2m0uQl+zo2fV7n44W4qi6wc/Q31ue3us42rhIOhttU6u7KxN2Q/Yw739mLNkUJi62",
-	"Edoz+XruJ2HDCBTj5thbi2ouagZYYZ6+UViLoZG3WnVh5OWzzxHv2TNS074mZHMeYwxLzOeE3bBkY0Nn",
-	"cFwyydRM+gaGSSoBignNhYno8ibfXDTsdGEqW8ui+r3n4IR6ptO1fYuNerjhw+i06hM+1wq/Ol2AHCWi",
-	"kNnbtEdF6QB68NhujyVKy1U/3y7FilCy5msW8ZgBkN+A/J2tU9cFoKUlVQeW8pWyJozzZp0IMS8pFpVk",
-	"c1gp5Dv5Uv3HEc76SE+7oBvSTz+xeKHO9/jsvO9TgeDZtzrmX2UCm0ty7Z1FcaxbU86bh66/XzP00XB8",
-	"6h07Et33r975Wdj3r96h8mZ2G+8HuqTxhgS0LDK2t2DwsD0X/qKJ9xU24wROop1h8/T+LxwOPw8rNPrD",
-	"TeKSmKnvNL3yWSzMr1Gfxjv/wZnH4pgiBBa/YdOJBnTHIvrS9qCHk6eSYHs06Dyp/jR8UnvVpnh5OiDq",
-	"XJtwfIoqIE1LtoXSTLGJpTri6CjlcY2ibEdasyImV70i1vIH2wso08hqh1UD1/uuy/YFZ+xCcnlI2rY1",
-	"hX1Umnyu8ICpWml/UJyM25vKQ85Opl794WwYteNu8AzeaL75WdQ+heIY89zKpiFaH8aWc5cl0ifwfgVT",
-	"CDvDshsuMmXmL5RNBM1RLcVMlXVVoojTcd3g8GM1i3fu5dTfQzldWB2h4pETItTChQxUBKnmy0JLBEb1",
-	"lSmPIm1Sgia+WqcbEnHZWqcI9SA66hTfJ5u3mWe3/6F4CE0ZHLSEpVkSawEpsyh1ojLdNJ8w2VwlWdx1",
-	"lC/c1kDNpwoYI5duj+CymLip2Xu3AdEW7wFnUfgzWjB+TQwKMQ2XRtDI/MBLll7qLUamTmgs4s1KkbC2",
-	"i4pjho4wviFjS0r9jH9Ve5g4a4Xx+KmPhl8KDSPk0YuhmaPSCvQU0CdskDLVVNtuPzSD7Lr5PyDOaQsJ",
-	"QiMpSiCiMGBTxWcbrYTYIVhdTkS2WOop2SJmHfcFLgcsBL/yJcXKj99XJ/9jWHaWNWpEfgWPh3vV6378",
-	"vkafGwwGjtjg4SWJGQslmV7zOJy2GnhpfXm45Zj+OP/Z1EiUsup1OF9xDl5cQc2Kl1SCHwTXV6IKJiE+",
-	"Mv3f022eR689YLSxrYN+JWJWM/CT4an1A+ZD9g9210Gqz7cbqTpDfuMkp0w4aI0aTIkc1f1XeybKv/M4",
-	"bDIzavgFzZfYiBVFrJdWBadKHgLAiGLkU/PH8fv//5sXJSLJ8Sh8pAwFF+4M1zRNWaLu/H9f60f/p1qO",
-	"8T+29vN/nOYc/wNK8P+Y0UDYy/51/Bs9+u/h0cXRx39Tz0QiS/9H6lzD/wFXwDf/0vOtITS5qGHCRvpO",
-	"J7kpzcOy7SPzGBGMkKwQ6bFi47hmzVdo9aB1sxACW7rGosa4cfqcd2LJ9rn2HBl6dHhcq6nJPeISs1u0",
-	"0nxptSaujLUoKoz8bOgfMTjvy/qo9nENh8PhVp/XT1zWHNJnoGBqx5yyPEQUsXDi68rRzyvgZZ+4jWD6",
-	"mG1jz4EaQem4exu1e44+NHbf57H/mcf1IZ5fKU9JtiapIGMitU/H8Ur2CYskI2fDkwnmt2xElihlh4Cz",
-	"VCJFzjIehUQAQ171rT5hAucaEHxAhpiVpleln8PR39KS9jysdSdBzOroZx4fve3mDPXHTn8WPk/oNIsh",
-	"Ph5F0wk2VUEgakluIViQEn2ZhQMyFcl6SWNz5zVja0VMxf23L6w5kxC09quu7qPmpLq/4ec7nFm3g0Oj",
-	"2LLk7niEi9Mq4Vx46Nm+Y9/i7DWE8DyhsGu+rvIdL3WV9gCDgv5dGG6lpDcRjX8A2HSfKTS1sOpTlJnq",
-	"7wnkTmxQBbtdcu10Rs1YMSNUw2wC59enozFq6bdcslL4HLHasZLHN7sc173OB6uMom2r7oM1bqShgKY0",
-	"EgvYh00HFSh3kOyZbt4gElaTJqRNVbXqmAl0iwT17+9evyIaSQvTGM4vhqNvdBCEJz497xhfdlzoilCz",
-	"Qxqjq2Z2p8MLr3//LbKml9CFuSLeIjV6U4aL/iDXTUCJRSB2vQXk6+mbt6/fv3j+/sX3Vy9e/ePHt69f",
-	"/fzi1ft302+swYDyEubOsfkFPZJsTZUaFYJU7ZNpLGI2BbliHToiZpfkdHhBpt7OC9OcwgfkV1dZiEPT",
-	"MlfR8ldSqfzLvjtsadNaAUmYhSWC0zUxTZJFr+YRLGdjtGIboTlAtI0nxGgNZeuv1Lu6ckKsarvnA1LC",
-	"Nmw1do/G4wGy9ExCZ6Ptc/Qp5R5N5ydGb5jriOKxIqOA9UkWi9u4RCsN/psEv9DRgWO0ldYKszXHijkV",
-	"w9Yqsh0UPFNQmLfqy2a0/v3Pk0Bqw4U2gl2mWauz1W9514B2EbynmV6VSaW19lqlpghl5JtFrvrv/fBh",
-	"Mbg3N+xXCO5YwTjVXnXLzjFKjXCIHMpEeCpJShd9TH5gK8miG1Date2pQ7haRncIX5gGDt3iK3pytdGV",
-	"3SaoAyg7TdKiZnQO0Wyf7TtbidgiBAZegAn5ezZjScxSJhFVjZhyRiI3cUo/oRu6mKmO8Gt9so4ySaaO",
-	"NJyCyJzysmOxVBepG5Iqhvg1y76pWQ1bV9lRO3nHY59PveRxQlULs9dgb1NejmzblPVS6r1vrPBNL0sJ",
-	"acqO1Mu97p13KV2wGs0QiBOSmvoEcpr6RCpTAwxgGlzr2C3ALuRpwNgLd5VhlnDAkvgy12+UFtQ2LoMY",
-	"DXUhuRacBavNW4sfQ56XGDqckGIeZsRoKDE5jRH1o1Lr5I7OHFdSlUXVdlmFdaXas1iTQaFuycNiem67",
-	"uNud+pNmvzCM6hU8VJvUgTUJeTygms5RG/OC/zSP4BfE8diWFofpm/WH7knLQ4ewIZ0PHWDCyLWIJWJk",
-	"f0dDB1o30N1oJ7/33DKDNZZMYInB5HczYIOlwEM0KXQRxO+9f8F+P//r2IEeNs8c5180lRhqUPk0fA/j",
-	"VXmcP3HX92ZPY8WlTjuDoV2SKaJBT8FGkjq9Tk9p0MOkdcQg3m0FahrabVmG585Tb/VDdnoI+2PG1Pie",
-	"F5+4U8h519fh2dbPQ1i5DAZ+p2juKpNs6+M/xr9I5jyWN9jZ9mSlgRA2Si0geW97hx/KfC/0NDWDmELp",
-	"EoNlJjRSmupmQKa4PtNJrlig9yiTjPB0QKZ2JaYTqAx1Eso8DX7yHtM6qUIJ6EhIRqRYMSgbHpBpcW/V",
-	"i+NCYJyIWyXd0eYakGlpPWEkcE2JErzoFiNj8joW3QzIFLH73afTW+Go8VIPemUSWSEtFZ9CZ4fh/LBc",
-	"OvIDg9D/zls2m6dhhoM6X4UuDdVtvNG/lvv34DC/oEm0ecsCxte7HmimXnGV5O9oPoDOB/dLgYVx6GQ1",
-	"S0cUeZxOLUAFPV5nWKCsruorlnwwtMBjmTIakohJqevZz4g05QwLgXEx/U37lYQFIgndanWkFNQgp1Aq",
-	"cQS1EqD7OtVdzqW6pdB3HzsFF3c6PWTGwxArUnfYxrn7fDMPNHfuXSLZ2vBqZbiSUpg1OcvSPDazZsmK",
-	"o2Y4IM8gPqbfsmCpc1B03hZkUINEQ0ZgM3JN09ycd0EIM4VD8mOcsiSm0Y4ry/XjLSW++dpeV/edpetb",
-	"tbBQV0qWLGFIwQEFRixNxnwkFiSLQ23NWUUhhOUALf3Fp4CxEAXXDmsCavYVc17SuCaFT+6d7EyX5Jw9",
-	"KzbgGLGaelxcC4imvQYcR2UbBgFbpxKWB5vivxKpaYm/2wphceRVLNIrmr+ocZXKX97zQpkiTXv4dJWs",
-	"tsvg45eKglYiRMAB6IZIYoHP6duVxIX4bIn32ULRJq6HNxVarO+4vnkr9W3LWu7lvi+6s83YZRYsnTRp",
-	"I7QEpvQBUQGg3Y4zlebZxlkWIPP2drRsdo5T2yJiDN6GZLaxOSLk6+mL93QxhUwpEN1ZkkBaT8y+6Rs3",
-	"WR589L7Majkl0jLVrE2UBffcucA+Oy53DqKzbcnLCEJ7W3VA5vEB8QAtlVBt7jHNIrxMi+n60HT2M+sK",
-	"To0XlYYEoDWXIWz6RAp0R6MrxsbpxGpNE6Yje9Nnv7z/4er967+/eKWdl8/f/vL9lfsruBmKGt5lEfkG",
-	"6yIcxcZYQrciuR6Q19rDmDeoxQNRmR6PicHPJV8rupd9MsNkrW/2p1QWcCN2o5Os9IpGEvGh9Nw5IL1b",
-	"H68Cg+yFvF4J3L2+VguB7ZjSXBT+LER9qrj2v/7661G5iLhpA8o1x3clzJ0dN0FkaSBW7KrtQr7G+/V6",
-	"OjtRBeppsaVlwKC98Tms99fSIBI0ZCHZsNSKC0TBsPoKqnFoLqdQg6LMRHO0AhEbmYMVE/LSqdG0xh1e",
-	"SzG3qris6LrA21d0o0ah/qOeWtIbRmZMcSDnef3clXF4mhIrGPYSPlio2ozZrfrP1JdoNr0EDrbEVHwN",
-	"GQMx5FBnJyAoc74cSxat98kqquAxO7MMLyzMdkqrh6/Zu2gFN4oaFvJri+ieL29Kr9nA+TAqucVmYP5O",
-	"lRV/eXkgTiDO6S7WJ1QHSsZn5+Tv/DuoMy0lsfobkFXaTz6Dgjelubmthhsba5YxH/IyQcUsqX3hgDzD",
-	"jnciBuFHN30SZ1GEvb/VjIjpZDzolft15mHPtQ6m+zK21OuQOWHEu7Kcnm4Dv3sCr1vfw2J1OSw8XbjV",
-	"Jln0bVS68KWb0WA4GB6N2nwMU0Ou5jqVyrY7baLmf8Azb9mcJSwOmHrNin76ER89Gdd+VTc09ZHGd0rL",
-	"cKIgHbqtun0PWk7gtXmkOPQ8+GZ+KA293/t0JJJQUfroru/kFxaWH9MSPeVXTfFKJ3X1SF7z9ZFY4/yP",
-	"bB9LXEs7gpO7HNbeW+JeKkQHJDCp9M4li3WDyLp6d031BGhWnXiM0m4pX+8+h3G5f62zmR/ryURC6LQT",
-	"ldg+I+WlegGeO2tSuoUgkFfahp4M3sC80r23MNcSxZSClHPHGO3jJmngDK2fY0BCfT5Ly3l+luaqO6I/",
-	"f4phxyxKpS9CiugGUP5m96D1/O150lvTsApItXXJ+XoRUJ25JLYdIi5HLPJ90hecHEldY1rMyTrpbwVi",
-	"Kh3qW8TOKTKTCtusm95ZmaCd9C9Dgvk+9AspyvbLPsrPSawb3ZueOuWVRoTFPkGMREVYGPQq5fCbRjy1",
-	"ZHWiO+f83phXUPu4OhTYdaYyQONFr5Y/OVUphaKUPqY/9UmhBAoU90KJVl2FVu0oR+Vd1XVbkBKhV9i7",
-	"aXUpGs+MPw7bLuR6jOxbPQWN+rWulaoqLQ6ARS1IiDpC/J8Z66P6D+gQkbhlCcKEEKiLKAS1sKSFzKPs",
-	"E2FxCIxbdgXcaKQWM/DYmykyIqkg5yfqfCc0wHQcnSxjk294uC2PpZHeXHDR333pVn6cUV9qR8Jo+DqO",
-	"Nn71yqWgM9OR1364gmoQV6KLRfSAS9PVGXLLScRvwFNZkzP2EJN4UmgrbAPndQgI7nQCsCmc4HofKN+i",
-	"2ejrBrsIMU2whEJdUw9iQVJoEB58ycslBdkd+xA060Y8AYupk3LMUtRl4wmBbP94zheZddx9PS0WCfiy",
-	"2hqFMfsURFnItgrXF+a+FuqVXgb7nQvLnSv84Wg0Gp8Qmc1CsaIc0A6NpVc6fjFTS6Cl184nT8nW66F0",
-	"baPimF6KBGvtlOap0w4gG7b4yZvR4GQ0GP/b9VAi9ul2ndSMQHGfvM1105r/ZBoyO4JdPbvRLo2qCa/x",
-	"afLMVijgmG1IwiWPF2SdcJHwdHOpS58UCd1wdvutBQUoTPM37DbCMujSVquG1BzdXC3pqI4P75y+su3t",
-	"KVtet0UFVvwjFqHtLL0bCZyU8yWbK9VcCgCrTe3OFTgsGt0ldb+3VAp9Vm6J4cAQ1MHTQh7oJYdTVDxQ",
-	"JxVdAnZuDqP5Ow/vjh3VwPHEGIeFUhG4IiS+ogs2SOmi9/GunmT0ILvTzOipWdPtrOyNvq3EoaoanueQ",
-	"/YjiER5T/9poSJXkpouhZn7KXVFN9HqONhNoju1oounjpsqo4dsVGnlmMKLsMCDnH9Ra7q4Ij22dQGFp",
-	"rNLgwMiCb7ukOPxerV6yTUoLhVnQ0OS+RHPRaAW+LSHwIuI0yJ9KxU3Fuquhbx83AJPYqWlvv5N5+c0W",
-	"jqcOhwtD/9n0TUW6N6srOPw7y9pslsVpdjQ+HQxPu4naimMHTKWC6t8vYfAVYZgiI4F9zKEgpEp7mDMj",
-	"v67aL5jkuSlQ2KcGYy5v59TBcd3Z3psoWwdHNyBvbdYLNnWF480XsbLoIMqMCFOOcwQVZjj3MxpcH6zH",
-	"TtZjs9P84azJ8nfvY11+oYE8eguxZm//cBZjB+bzQoM36i5WrqXirr95O2ihEZfphPAQEmBzlZRLEnIJ",
-	"4SnFDHRTLMST0WnNZa3CsSZ+s8qp0iHKO1FkUDVWSEXnrkRvmmNPXfW5+3+v5nouV2o1kPt+u0lP6016",
-	"K7r+Dd/9kcab3l/ca9Ca55e8CPcPtptiVruOp6UjlDK6KoXWm4mq1m3R1b3QUg5UQ1178iM00vdn9yvU",
-	"jOZ+fgZ8VQf7veWeVEmhbKjXUe5WAx7D/1Waxt+LPgwegqD+gUUrXfWE2ccdSPiLewgA77ALOT6028AO",
-	"aFffwT0s/07b9kAmfssj8MAmf1tq2LMLYHfd/LO4BNrL0WYXQdUn0GCTvzGoqQ9rkkOrN/zzL2eUt97X",
-	"g5F+MNL/5EZ6a9I7GO0Ho/0PZbQDas+M2SI4HWIyOvte+PEf1qTfmkt9MPEPJv7jMvGj6PUcrLmmLflZ",
-	"qbUmNH/38WCa78M03yZh2prql1jGYsC4aRTlVUIHM/5gxj8OM77OMH+nO6F3S1lfeBX590tGfpEsOXq2",
-	"AK02BWAWrMkuTk5ZukdCw2gc3wwHZ08HjVGGJ3f9svG9l4D1+M7p7lqZEEx+oru/JSJgUur6zJRsWIrd",
-	"B4BtzhSnxLIYc9IAaqZoxW+zlc5gNFmcbj0luG3P8d4SM7hnEvPEFMozRZZo2yCsV8IQLRutxqlMacqm",
-	"RC7FrXSRdJZQEBMwjphLbGVL//acFt2sLpZsztZxXHj2xi8l3xsOeiuSUBI6E1mqsbycLmKxQJSpr2Tf",
-	"6a5P5jzBrnGt+OBLyqMsYU2pS6Px/Uo7RoBgt87S9twZpKfmGU0jw1en6lBEVxo5q7qc37H0limCvBWa",
-	"VYDkRJh2KsmcJtAERRIomL4kw4k5ewXiOc9zSmOAgS6LBSDg1pP8ics2c1T6tWQsrj9oPEVqwf4tJtFv",
-	"gpHXhyP/c6jYr+1dfisSmRq3hW639rWGkmNhn4RMnVBwkhqsCSjdmbElj8M+0eXrfTKnPGLhN30ieWQT",
-	"GDUDUOwEjn/CmPmWuI2JIQpsT4MhaPc5/AUXrCQz4GvbMjBg3h5S09wKWRe+isyY5CEjlMA1PL+IBrVU",
-	"v/PUxSSEqzkAmYCukBts9r+iGyz1ty+ei6ScLo6LpDYTJ9Jo9N0zTXx02tF1bwjGkYZ9LeY9B9lKKXOy",
-	"LB+xrLMhFvAuW60oohnfX+dw9A1NZcBI8rO2na5a6yLd9uD83sL87B5STImGuRYhre1MK3M+9v1lnyDC",
-	"kGfggUBaHpBnZMWkpAs46ysE76UxORkOHe+VYuR5py3FI8Iw0j5oiD9HYqHF6FxAjxCOAjVi85QI7GJS",
-	"UAnvKfweJfc+dbl3F/Z3sm/29wUZ2FMv/6rjWNkWjvMLFsk+ePhRxxkBNhYwWA5ByEMQ8hCEPAQhD0HI",
-	"QxDyEIT8awQhD0HHQ9DxkFd8yCs+5BUfApKHgGSHgKSn8r+zxe429tUmO0Awu21WnuVIkzmYLwaoVozG",
-	"0u3M95XUbWJaQFKWDArrIii+rvhcXfPh+zofT+vQLrsOUj/q71B431GeFbE0vcHXQqdzDT1nQMagm52l",
-	"FgAV7RZwHddowx1bRTcqsQ4AaLvF1w9U1FiDGLoPWMoSqGhxYLnM1s2ZTYRTxIVedX3bHNEdPvQexAZu",
-	"Dv7JfmBL7+lVPK/xKiIFfmzHlFAG348zKYYEL2zNmjRYrkh0w+p7caru4LltWEtXIN0mRqB7L5Z05PbH",
-	"+T6ndAeY3ubT9Rkge7cQeSNp75QCZICOPNxD3CKyOkRES5670bhJSTt5VNk443sH8E53p0d9rtqrqbqB",
-	"8fa8hTN/aDgP+9qtdcK8djiNlGTA36sE4TojQ7aOxKYkzCeEgq34lkWMSoA7peTvmUzFiv+3xbplsbLI",
-	"f+stWbTq9XvX+jpTw8qXWF+tlZMFT4cd/C9Sa8f7PQW286EySa1GWjoWp83nQlGi8c36XNdkab6G1L4i",
-	"vODPLTs7mk/grhRLE07jDmk2duX/gU82EW1jPgMACZnlcQbSSKvmo90E+a9KKLttwiRJslj3cTSvrg/Z",
-	"8bAmqQwD66PhsE8ktDK4dHuOY75dRehO1XeP807kPA4rwP+/VXyw3cK2jk3vEntOucNGPL+istCkfzRH",
-	"CtvpG4306R4g+2jj4Ev5F228vrYHdL+OH5gTOtsQ590lv0zIblBWrhMR9iYnT5/eNThcntbpL7ZdfmPU",
-	"U2uc6ko9GzPDBqHu9Gro65Q9p6s9hw6reXAberBEkW1jWrKsEoA0hzzR9prCufVohm0HrY0RSELlae24",
-	"i3y5kT6elJmSrzu/2ZjKOahjX8525HMsEWK/wFF8fO57Hbh9IyIebLwZLpCvC/mpOVa3YjTQKRO7RkIc",
-	"sA+iRDfcNbl6XBYjtLTQwFyLaXxIzSlZL2lclNL2Yjs5/b1OkOgOsL49ScjxZY3PTlqCoZtJ5ujkVV+1",
-	"i4NXhMHr5Y5ibHOT/93TgZvicjWBoFfWq8T6Uq9e9itPl0TNhkzNp6eY62L+rLqMqx7jNqvX1T9Ri+Xu",
-	"o/QXAM/7t0Rk671pb++XjoAHg2NJ12umLG5R8Ga0FqBqGxBIeNcIzAudk4PzrUqY7zY2bWdiIfmP8hc5",
-	"mPyyAMov8diDC7iw82Au1UodyDAUyUKkKfO4Ft+YfO7UXcsFS8np8LRQYnCJPr5rxtZS82FFYpGgoWwJ",
-	"IX5PAnMYsd4jL6EVN6Bj+moY+kTVr0sRMZ2E3bfJkbgIxl6aRQLTwCzVNQUUm9IC/kuKePCW3v6MuZrb",
-	"6FV38OhWHIBtMLa1WdGyw+d5lbsdMGxbAn/4jaRo4wQJNV3q7HcfBtq+iK1iuSAl5KubL4aX6P4oeUFN",
-	"KT5u9oHJEup3SYa5bzr8A+QGNUdgv9s0CFFv3LUYcd0HhPOJJ+JZsAtvjhLdA/Cz7oY//Pfi0zqiPGZh",
-	"O/96s4rXwqwc67IgT+sXqRVcX7WAR7Bud4xA1kRbLmoXAjzCzSyvxFpgPrrpjf7qx6alxi90XGo88ldi",
-	"7lebtPkSsliHkDBMt+SLZfciOBjgO9SKG71D/Z6lNo+lk9gUNSxd+Prty+fk/GI4KuVtHuOIjxMGHSvB",
-	"obu1hoDy8Gq26TITX7TAv5iYwoILqevMb2E6xnJ1A6M6YifmOtFbxCWRdlINIjRpB01d4Mxqm9Hn69B3",
-	"KaSW+mJqUom7CDVoBIfJRDpt3ggyLvVaoS6buj3I4VbJUqm9rl4j4HMWUZZY3RalZh89TXbpXFKvvvm1",
-	"554dql0Q3/a/dIqSugRQdTETgfoy7XA1YVO1FCn7BEw7i9NE/RxeQmUylBBJuFrd+z0k5TQWYXYRS13r",
-	"Y+qkF1j1Ux5O+w7DK9ZqFdtN2JXlpqCZxhAt02H/3eRft+k8UWqGZjuFFYNUhGy9SGhoqyvn0C0Ow0R6",
-	"RY9b+pE1GVYW7e9Q2GqVVixIoKuS78OJTx1D1aDcyJStju2atBjFaaEnaP7uX3COL7dWeY0bs+vUSbCt",
-	"o7Gii0oyY4oZQB9mdS4wg8Dx5OmK3rZJPo57XLIbphhMcTIsSUS3dn32PXZ1coLo5yqw0xiipgfES86i",
-	"UNugHS30ub8RYPm0qA+oRVtUIAzq0h62Cdnuaj3m13QYbMxui2O1oYGHHey4STP793evXxF9lfDY1HQp",
-	"jlXSy3yO9fbEZQZQSy+m+Xc3gglZSnlUpHynfY/1wTm29IfeIqHzmH7obTvivqy0aaJOSXoViHge8SDV",
-	"feONovOV3KnvYvfEQn870JrRgYNZu1uKKpniTKZ7LF1QHmPjfUsQWq8xCRymgy1qeOCJKNwAtI4+NMiy",
-	"0u4PxC5RzDyEJGhwrfGSZ7GNd73D8WxH8bkVkhO/biQM/eYNo55jeAp70FNJKLldiqjEe449ifLHw2Me",
-	"7nRS+oa4vUcmYmy3pCEaRVdYRXwleRywBnwaSAvHnZWO/xhN8j7hcwgpwv5DdM8p7+8DnohIoA69j6UA",
-	"8FFdo0gzCUc04tdMOwVpGCZMane1tiV4wPKe9epc33L5gJg1Z6UIe7sUiiKiwhYT+fGkVo3unVqljlkq",
-	"Uhq1Tb2Bz5W8OduybjzhXROzhE87CVJ26/wnJvvkdBruImP2jHV1H1AkU6a9o5lcWkzdYawdirizgC/i",
-	"tDN2yEMgh/kK2HdueLzrtpzeHwNj93ar++kft2W7ZWf3ZCdXTIWw7jyVtoVZNng2ouzT92zN4pDFweae",
-	"Huw0oWzOr7ftnonst8qze495BvUMLtcW6ub34sZbPf8s1n4ZKjGYK1kcgr+NvNSYGDk4WkrQhZkDYVQ9",
-	"Mzy+EdENC19bg7143SZh+IzzLhkdIy9j81j0rd944lbAljBccqdBt6wTf0IEjPtjU+HnZ3CrnME3UhrS",
-	"lHYqi3bCYXm+jOsj4xgI6g3ns9lw9iQ4mQ3n5/Ozca8pF+68pX+l9eKflrwcRcJXQ+0T8HdAFlkCoC/P",
-	"jAMtBkXzmq3hZKCzRSmUusc0PseVSq+dcEX9cqsfRckOpVjKlK7W1dG9yqIIFR9JqG4pS77b6BCwCK5L",
-	"+Rl93aGWSzJjEWc3miyoJJGIF2B8mJOe0msGOCw0Scq9sX2KceuyxoaDVeHFBSbR93iR6vjYK/eAdrFg",
-	"4likqP5uY7vPnFv9ekMH4VQ+cTkui83va3pTKRtwPyUKu2oO6MEMGF+n2yug8batNVy2GS0trHp5mfKl",
-	"30oYn0HxyInwnlrHGy2unud8dBf9eEd6hPJio+mx+ObKqeRqkU5TgMt76Ezx7RnRp3C6tBbHvVhqeFle",
-	"iXia6zW2tANSaHEFygWT7cFfi6rklvbV+XhKKR5GidwpzvekWJP3OYrwujSp11gUZZCn3RkL4F1pBchj",
-	"0bWZwhh0hSBh6VWCacr5840PgpKByQEtKKOaRqBEQkqTBUuvalTPNsM/ua9BcVHIdmnKUvSkOtBVnqNP",
-	"JehOMZOAHaYGFfrCkb/3Cqkak3G/l3HUKCORqPGP50/PzmgNYJIL2tJYEf3aLYBmRUzYpYhcmBM5KVbl",
-	"9jHN1XnsK3lJFB/CDA1yy7VL20xe3LDE1PG05hae8tHa1M6zxjJoX6GCJ/xic9V9nL/Ak0r8VA/M7QJ/",
-	"Y85y4fh5SLpwvIp7tl20V6TkZxDxVcl8T1FvMGG6HbA8H0CjUGq9X65Z0CdTvXIaHnSqeeh00Kv38Pjt",
-	"zsZUY3f4n2Hp7Urdd8Vz/JfPqlb5fXt5zuYWWbq7IDzTeaOlWnjObreZojJDPtlpn95ldrlbJzoCJcIY",
-	"nY9u5wDOVn4OAnQI5540+G7LmfcO+T4lgQG/ypJSbHuZpms5OT6WKZvTeJ2IkMaDBU+X2WzAW/mKKkEA",
-	"8528TK52BTLrCexirq+5LQzKJ5LMaDCgWboUiaktv34qB7w2MQu1wd6zNz/i22ri4Y1xLBz/39Fzt8X9",
-	"qI45YP9t2aYaXa/XxYni+hKL1Wp28er2pKxzdNubqgv3Hcj2Xmdv7SKhcxrTIxqueLyVtHUAv5t1eppr",
-	"iNfM4wd8sVqnm4nWAAcbuipWYd9nS5zPOqP37cmPIYtT7abskFuJicaxLouhNgcB0ixSSdYs0c1hpCeF",
-	"MkhF4s2hN7la0mbkRmKB8L8l9INeKq5ZPAk4+fpsNpoPgwvKxuHJk6en599so4ZGMOxnJFAjnfOAphqh",
-	"GAjcRq7jaOPW+VGnadFcJJeERVL3vClm0O5sUOdlu77RQlcJXIzK+KrDe+hUn3NExAaiqouzOyjJ17G4",
-	"ldA0YwpTmJKvVzSmC+gQMnU2YtpHdA+4y3qgNcAysOMJNhfiASg7037hz6O1oiyRSef324TDewt/5zd6",
-	"qG1rRPbTmidMNjVRAl++4lhqOs78iEzFGlzjtyK5LnSisP1D8PUVp/kTcJqP3g+HE/hf9zSSp3W5Y7gn",
-	"WN9bThMrn7o95YmtqIdTvsm5iXWPIQVNyFTR9hTo4WUBhr6vjBIaTjVCPWPIndYRjftkirufX+uTKYiC",
-	"KZKYHJAfY7ISIYM8FkTjx1iM/qAG4O2TGcPsIGGqBYvDAEcfpPhhqhrUwIm5k2iyEvECMQdkytVhxijJ",
-	"kkHBrZmFIv+ZuCl3iFGDwdCFYv8wq93ROtR8PY6MeWnF7YrAqKZBkoWl46J+auTCQ0coNxBdNZ864HvC",
-	"EDTWSpMC9l4N5S2aDPWiF8VZge9ZQ6OYzLCCJYdV9spipxa2m16EFnp7S8NJeN5SSbKjVxZqjHwCAA5H",
-	"FvNYplTJJMX7jedbnaQVIzhDDbABfrw+cZ08fVL28ah71zRdmtRQ+7C2FVBHschPeXLtpdFenLLLPqE6",
-	"B9q0u9IqknopVodIkrLVWplFRjfQvr6vwW83xe2YQo+nmVYGvmlZKdyYZ2GWtW92vJaMdgNoa4H+qdar",
-	"mqWss4qZVMMl+uk+kSzVCbQO/mMBQMU4PY3IIzzG5EBMwn0YDNGnEPTRzct0IV4lXgMNzTbTCbF3qqmo",
-	"zTfXCI1EzHIJUIHBICtg5bEg2rMia7JDc+wTeHEF9AR/bQ3j0bHSebhj1Oak2C+qTZeoLb2YOtbg3qvE",
-	"th5jtQ2Jp3Sxd/Ju8LN029GLoi/P25bLTAS8SJ76Hl1GauAlKoUrlQybbfkwDcnbXCf25/0EMb8I+Li6",
-	"goOxi3jrPBSL9It0RbSDLXaxgfFRc96tAbak0tRSEfaJBinoihzt3LnIwGwGVXPTJyIOWJ9kccSksyhX",
-	"ivuopUgv83aLE7MMert4euk2YJzkKqcVjcayjtkn3ZOQo30hblgSZuxSN21s/ax9DjcNhoTLYPN+9Cro",
-	"rDGaFtbg0tSSmSfDAssEIjCJ5Zitj+UNQkCGUdeOj2dNFfB5MCqxTm4kAK+klTJjIWiJPtMcjVUoLlGi",
-	"AQ0/J19KLsWttmbUljdBAO6crnu63xZVrfHjL8rwFu6HeSm2SdzKSPi3Rd5gKdnu4jurGN97tpB9hbmt",
-	"DODmjFERRUcds77dMs7mvgft+xw8vZ85ZAKs7e0PeJHe1i3Or9R/uND/qF4wAY6hS7anz1wP/YR8x2jC",
-	"kqnVunhMKAmTDUmyUuXqPJFXg8FgD8IXMgP22MKhfcuGoddm0C7hkkHKMeCer2m+i4WSWYd3FGblY4c/",
-	"fc4+Rwlb4EMsU5tW7XrkGd7GV1/3bkmVHiRZmvJ4gViPAD1Z8PEiUgK6LiOmLH6PXzvyGLwIQOECHe4b",
-	"LapcBdYIS4eCeIVpFDqlGCTUDWe335ob7wMHu7XtU8dq4OEXkmCj0869DN2qQ5owoh9SmlPCFjQJI1sw",
-	"yHhiS1vlJdHFdLHQOCxoQ+jnwRm4cprJijQ3PbhG6upWSzduEs9vEhFmMFfFMF9kish93Vs6FyPbhnFw",
-	"ui91g2UfkpqFG2khVO/ZNqxJ+tierbsCMALPMU07qgzvnWE6pTZYJV7ndvmqumi0W6Q5XW3YPlUSxvzG",
-	"JlqV+pS16a313kVpl9WS3L6BVkJgPR5rnXjXNlww4vp0qTIGsAa48TQGh/a32iOPwDSXORIV1mbc8rhI",
-	"qmPo/FZsBVfqBdeMnf6Qzb+29/16D6xon02/7otB94C9wDr0/jrZX++vpjxso034PCPqSJgjMyFl5cgq",
-	"Ipj8aRSmqVMxqUHgeTgdkBcc3E4cIo9TGkWlkI3z2LeK+fZRwfoWeLDD+k+HF+f7CfV9ER3Zn8daVIQt",
-	"g/Czu4LUKRGJKzLcbNWdNeoCY7tnAyGEP0PVAksPIOJslT5jJTldxwuqBss1jV26BT1Yf7LP3GRM3ash",
-	"9dBVqhfpMXcR+1xNwR5ty67tp2sfPbrAdtQnrNCvq3zGdGsuqPtBwJaHOXOPqUNX6Wy078R+aNHVmahB",
-	"xnQk5l0dIRMgcPjigLy12TIOReuS/by9B81hnXTrfhA8M4qg5ftwq7Qnr7O6PjUdHR/36n+9Rw/H7j1f",
-	"//Aej/abvh8PSGv28YfyiHRppL5fD4kFt31YN0nrttRlt0ndBNs3V7hHH/S+RXWzR87pR5TDmhV65GkE",
-	"6KXtGVtGfEY3R/1KFosleycdF/AP4jPaqWv7X8mR1LKL/P69SX/wFvInX6aF/B/UrdTJXHkUbfL9/iTL",
-	"GWo1dBsT6KijG0lY7B7ZUjJw6H+eiGyxJDTeOH3Q/yI+nb+0R6SZEHdxf9yXGv9y3pA/mTvCT1EQOvxs",
-	"vocVSxYaBOTgfTh4Hw7eh4f2PrT+6mP1RjSypfLXtomZ5tWoEyNbn3IExdZ7P78cuLtrBnJZ0fVvOL6P",
-	"NN78yfw5zR87+HcO/p3d/Ts1o/uS/p5mRnDw/xz8Pwf/T4MddIgbGLnS72V8YJHF1ds7qBEufKdZX6NF",
-	"3MNpofg0Zm7kK5KX6MZMEpnSjV6LLIaGkIDUwOOH9kbsywNxnxyMe3ssHol2aijmF+AYn801oX0QqSDq",
-	"MADK+8FBcXBQHBwUBwfFIV3ikC5xMKf/gub0wXw+mM8H83mb+czlbgBWewEGakaqkSTIkkSJHYBGuaWS",
-	"zHkiU4ehPgwWzUk9Fk0tHIxFcLGdpGJx+wURYkB/mxhAHAfQxbyojE+q59Xr0ulM47nUw7b8zJIFcz0K",
-	"nXDxcw2kpHBo3QEw2pisICa1c4m09oj8bw9afj6xRxjeKC0PxUuI6xpFpRSSrz6bZ8m3joVOX+WKnxx1",
-	"MGRzHsNCeqzy/TT9+gK4B+cP0yqsybDLYZaNfmEXuQTDy+jqSNI4nIlPD9tq7AuXH599ofrYJ/frlLZj",
-	"mas9bzvVLfmP5INXJRUP+P0Rb5wX5rA347Nz8nf+HQAXRVGJJ3pAb1qr+yePxKlWw21K3ALNmgmBO8uQ",
-	"mdhdWyTrJY17fTWSMnwm3rFdO/aCaT4mTvYZcJXuQ1Tjx2hDnj0SW+dJywJOywx3yaOs44UPniXZjhtu",
-	"jRYduOOBO1a5YyeP/nZuuTsVHrjnF+We9bzyLbbO7Nw83we+QWtNvO0VMF15/E4R6Tom/5nizQfF98Da",
-	"HytrP7DyPyorf71m2MipIzN8HTMizLPIvmeo5k7xmE/7ZIrTVv8CFVhHYPCATKHhDple8xjaRvHQXNY8",
-	"Ebvc4IOXH+JpwmQqEv2cJFOz0aYVKrzIxnggCi1iZlnsJTzBknSKrZ1SIfSD64TNAa34/ZJhlwAJ7aCI",
-	"iD/EecjJYKerl4q57cR6xUNsb6UDUOrfFDoVqXdjVHVKJN1IDAUPPsSPBcEW8gZoFInbK6j/87ldbVwt",
-	"T7fC1hoGeV/HKGhMWJKIBxootI+jMqAha9kMcIf+afl+3iffKs+YG+nQ+D2LSJ8WUhLrAZmcsOT47GQP",
-	"gNrj1m3+20uTsweo8ByBTNfHvFtQCVkVHFXkVbrbiH5Zn1BJ3rx+9x7uePPLe+RZvNzZPBeQWnoZQbst",
-	"IFIOguxWyb1LExkI8YNyeoWt/5LiLkDDLzezbPx0DySlaHkukuBhTvHowtuHuQz0v++DcuL0lTVqYmCb",
-	"RFfTikq9W508i16eDXOlO6+bvyEcsMGGyc4u2c88SIui8UPY9ZKlV/jSybbIbcrVKHohu+k9+EEa42Q3",
-	"dWjuUqedS8JjmTIaut0EB+SlMOCeV32SxfafoL9c6XQ2xUXU9C0pmK4kkOE+tVmK03JlPwhfm/me96bE",
-	"zwwIDcU6nRBcR8yG1rmIaGi6edNONp5cgl0apyJ/+aUj3L+S2KdI+tTk32zuZ0t5ON6DMDwZ1vZLRLVS",
-	"r5yjNekTaZvf5bZb4Si51x/kMD1x014rcrxkn+2bR0E2995gECAlW6wLDA9DiMbUMSi8JlypWZlS4DFe",
-	"yRJ1hPUxcVlj4Xyo98Wem9xTBe2v19Em/zNhEY//mXHp3oIvcRmvfXOhkzb+VGTK9s7iz+bHnEXnN+a/",
-	"5fxOPaIOapHwyhPu5iYYtctu9ik/paHmjixgGQnLm+Vh91c3z1VnlQQRowmmxZeTJfNcDqRt2s6S3ytL",
-	"vzB50d0WBh6ZKJPm7cvn5MnJxXkhkNN76HGfQdauMkqrXA6PzgSSVaMbcKikeW6+cW1IujI51AMyFZky",
-	"Qa8ZW+NW9ckUCh/klOgzWUi6nrG5wOa5tjH4pW1Ih1hGOpmZQpu0iAdpn5wOL4yFfWV+nRr5hu06oYTL",
-	"uBU131BjUwsK4ykeDHPpIZgxyBGra1V1Rief9wGYMXR+YinlsW+DS8xrAjvnbFDfbgaNibiNH8g7MD5t",
-	"9KZpyoF8D9dmIqCp8Lyp/IAYmoWUf5dQ3bu2euC2APJ1nFwpw9lDAjfQwpwl8iEoYNSY7Xyv7OZLsspk",
-	"CurhzNcRv5DcHLIbndtMeEy+Ztk3D9F24MJq75XsXp4uiTKeFO/A06j9efNcobbNXcFOjytyCzmV0wC2",
-	"ON9K3v4D7OcTW3K5g6ixB/3GZnXWJLYSV9OZgF5vTQNsnqyNeXJL41RuS4R9cKNq9KRaiupVQnJTp2Ij",
-	"ta6V2RvI1rgC+i3W3niidZ6/ZTKL0q5tn2ubh73KVjOWFNrV6wRz08w0FYW9HY2bIhBjxz/W+DV7k/pc",
-	"KrJgWcqsb/7OSW4VdNBurSJbXXOnAtadgXcrbmMWbs3B9u6DPjLt6o+aG/v7KovgLEvCaLC0p1PcxrrU",
-	"isYi3qxEBuebcFTEEI2v0oX/917AIbq9ogs2UJbcx7st0bCcJzWdnEKZf2kbrAVll6lu+RO55OuWffTL",
-	"YQbMV/d5PW5FFoVYMogdnNWyWD4n89IHe1SwRwj23JNECk8sfZ76dOv3RnOG67c0Ccsd+WgcN3s76liK",
-	"UulRr/acv8KELkkMdXdLFmObwCqVKOopO6F/U7Sx09BOG/sYPjdhnvBe3QnrPj5qGdxoLGGuhibyE9JY",
-	"2VMidYfZFMakv2B3sK8JyHcQ8qPkjabBIPokBpbbJ1o772M1j9Lv4EUDYm4FjrBZsxDarC5ZtCJHR5Kl",
-	"U30uoN09L7fi3iLHC8PcuSTameld62Id8vU044NARBgoXQqZyt+GHwfqUKsfYhGyd6bT57VVgz98GHBx",
-	"LOT0m2aVZoxFKfB+Ne7x/OnZGfW2JW1Rr9OaZe5endO63KZuZt6pRTTuKANnVLKr9k2OG0pH1YFGG8+T",
-	"u2L1C4e1567lVloeCpgtLd4wzAgd3EE/u0oYlaKmoTFeQ6ta2xIrcUMjmdvZZB1RbCluEWhkSpYiK5re",
-	"vfMh0V5kKK4DDzzOcqZfy0KiFGFy4pSMK7pYocuFxuRsCNlXMbyexAy0PfW8bUm/j27Jw+oKGUZYYVvK",
-	"5lC8CAx2NSDUUtSaXC2pXLZ0Pzha4iIR2bpe2kgCN7DQwA+DVGbzueKNbQnlBdz+N/Wiba0phdFeqiPS",
-	"R/l2KSQrqR4F+u0riQ36iUjA9nYcaqFoPeiyHrWlUardgqL4u5iPgxHbKjYNKor/WNjLxHEYSKReHbUS",
-	"KwZEXqHxCZGMkf84ehkxlh69RQv26GUiVq1X4o35/E9CSu867JBDkoCd1r6cvWzgbekqmYqUbq99U+z5",
-	"Pd551+/d0iSulNi31p8uyjpMkZG7FFJ33u2wc8ZtD6h7NPLVcwb9sUb8vGX/zJjsCmyuy/JtXpmEKlWS",
-	"iCgSmQcsn9YAAYFXaaofm14S7c8lU5nSJJ26/mf4Rc2NcolRq0zqYFUG+XaKupTqR4NrpfjNBNyuthXC",
-	"WsVQjn7Zw7iswbo2K9OdhD3JSeBUNT/c/4SVGVI5/XKeSWYlB+FzU5BOY7TsKrIkZ2TlTJQVj+3f95eG",
-	"59g/3ashPJMgjjG78dJ1vefyKB/w8x/+djQan5xOiFblCKQzqVeE7KZdN+/uwSJN6dXBq6OohooHBcN4",
-	"XLoHqmJsHZ0PLjwe0v0u+BhBFRZs29lF5y7cmns69WzAzR2IOGBJXAYwKC31+ck+embU6drvLdvvoHHT",
-	"MPRJ3h8x3wKuFiY13Obh01gQta/U1zv687Z6BoxutBZR5M0Taf4G5JczeqP2pPKJH8St0rY2JqxpFXOa",
-	"sBIQoEzpxmAvzZXWAVq1ejMjlMx5lLKEhdrOnpce5lIDYiAsgl/1MQCVE3DQtNibXXgQzs+TDAy8ht/k",
-	"azDRvgI9hZdR9kmrYTaTZUCe2TRduAmWQ+Zr1N++NPBelCEiwU1uWiQSKHtVEqr9mXOlCy+1I8MOjIWK",
-	"FZXcFsNtSfRat6wlcH29/UtPGxxAeDzzU5V/3tmmGu0H8v0K7aMb29dOCk5Pa4VqpUUS5iaCkwXDuI43",
-	"lnDF4pur2g7K73MvKaHrNYtDCcg67v7paG7FN7HVrDv1ZguXWMaSJilYUUBD4BByjOrXz38kNEn5nAZp",
-	"587L47rM4uIQphFNmUynZMVorLFweByXEYTwrm24QF8CJ0TDYcLuXflm+DyHp8OcfSUmZ4wsGY3S5QZh",
-	"k0q+3DShbM6vd/PhPmlVqQTOfV30c3aiBEVCA51K1AAveY9+w9v38Fw/miWe+gvw1CVsLSRPRbIhXy/T",
-	"dC0nx8ffKNpVtJqwBZepuiQCri4Ux27ulymb03idiJDGgwVPl9lswMVxi6mdFXEd2/ojK/ByEVNWoTp3",
-	"tdOEWy5zpqP5QAm9stV+DB8Dkgvkt0sWJCy9SrBKtaQaZ1FE8Aad3mZ446XphgWenJKo7zVOXTGhlCYL",
-	"ljpJhXXlhfda5JGTUtHoLjU/vcd88oK/4ktA3UAJSGNKQO4i194mo+gUt6lvEtX0CdlfnsB97eBzL5pP",
-	"STj6pFXfK8dzHpUzuoII0CPOeUXpzHtosnA2dgYQqug6OwIJ3VMdemjMoc+lXLXHif6TKlud+vA9Imzy",
-	"L6CMdUG/ftTKWes9/4Mpa58tpD7odYYbfgh9sH3xyPDRQh4/kL7Yfmn2rT+2//KoNkVXf01R3lSfv+mE",
-	"XGcyFSv+3wwL7eFI9QmLpOJt0WpAnjm3AOuLBUkwKgROf2icwAKxYhKeQElPyS9vf7JOOQC/hVe7IRt1",
-	"d6/fs6/3YHDoW+6HwPH08aA1P3aNua00aqsaGz7fSuncDbDt3jrnQ2O7/WW1zk7tSw5a6F9CCzUjhtYa",
-	"MTORngpN7yT7/nQ6aqfm6K7OGkWv59DWokkaVHDc7z4eNNCDBnrQQA8a6B9FA92uVO6IEHlvrfLzgEke",
-	"dMuDbnnQLQ+65efULQ/+0IM2etBGD9roQRvdro0mYhYxz8TevnxOLk7PnpA13kFCllIeaUgYQolM1WdJ",
-	"IEJEy0AVE6Eh9DNVbRBfUsIjgyJqXoB6/VCq+R1/aMyGAWjKJPEBnLzDYa5osOQxA6AVO+7i2b2hEQ+x",
-	"YgXftUVCwk2eBNpnUWQWQFpVnCckEgG8fUC+YxsRh2TUHw6H/ZzVYp96dUIBXdtiJYgVT1NIZO1AOC/V",
-	"RpjdvX9NE6g+sUypt3PiG6Uf28xp4DTFtT02+a7HpX3dFua0Td/qK+glmSJZlTpr7oGuznVHxqyI03s6",
-	"HG5LZk95GhWhR3vf0ZCYYqUt5oARB/nDdCaydDKLaHzdCdpCp+vgcOxk+uYgOptqTlC+5h/9/MKpldsX",
-	"CsnzQiJ4JCTLK/6KLYG3lSY4FmOpwD8R4bb0gfqkeFseUKm5VRZyodwWEOrI65j5E+FLaet4R+m4nDdT",
-	"V2mL3SkXYEwak8eVqc9j1n0Tlyy4vg9C/wsaLAm8ZUKm4noKBvbtcqNUjgGZ/jNjGZNTjU+SMESmuF3y",
-	"iJH/EjMNKgp39YnMgqVayXVEY9knC6HELiAmIHLcrXpBoMg7YuXm6LrTak9cw7kAvAz1xzack5wflOxz",
-	"cY048llMbygHoVziSKLb2bWHVa+5fxsDxtepH+pDkltTyATgqoANP9EQTolMyeicLNknGrKAr2hEQr7g",
-	"2Gr83Q/PjsZn5wgCZp//SqrFFDEPaET+/d3rV+Tra7aRRIokZWGfxOJDjK32v7HVa1AFBlrBgPyYWlA2",
-	"AB3JBxYKpqvT7QUH9R1xPRHVQHsqCF1QHpMsht7nqfwQf//qHThsJoSSiMeMzJl+pChNzctclFrUkpU0",
-	"mYsoErfwCEwwXbJ4QN4xRqZvRBTp5Z4OyE9snhKRpR9iAwKjG+XaAuVIWRMJagA8xYr7Yo2LUkYkovTn",
-	"RDKcz2bD2ZPgZDacn8/PxphsmbJE7er/+214dEGP5h9/H53f/cte6z+BmDSUqKeOJG9DAyoJdibYiCwp",
-	"4qH5Cka+ROnCuJWrpjHnrATN2Ciwv3wSOsD8rVmwTS98p+4pKyte6xN7JSmGoK5fQofpOn+VB/iuUdJ+",
-	"kXTwkxrlCBJDJK7LjunJ5uQ8A4y55u4ANf78tgesr7EKEayjAEDdvv9V8WNY7lpBM2x7AO4BDPwSwwya",
-	"ztQe4GBCPp8rdq2riK0VDdBmVBJKbpciYghsBshEiveimgVtRhxzaStUcMs+0ntACW7ZPKxKTVB3+GAk",
-	"BYQE3yqSFHltdjVHagagSJFoxxv8oh1vPup7YGLaAwr0jluzY/mBsyMPXEjwGAI6fw4hfA/PtiuU2zPF",
-	"H1OtMQOvtyzuK0lQiBsX0coJEiiKmXMwTHm8jevZnjEdu+o9iJ7QKcD1KJzCJx15xW5Zo5+zue+flFt0",
-	"CsEfuMeBe3w27lHLK97pbjod2YV5zOh51GqOBksE1GHALrkkVr/S3kvI/gkdvbrv7blR5BmfS0lrXK73",
-	"Xpp6RgKIUCLcuyIvgO3QCD94CjTR5Vz2MXkuCtPx+WLs3xADXjOxjkrG2ys8K2+g76yJSrZDhXKY4j2y",
-	"XfqAZZklNELCSrJIA+gD/1zTJDUMFdKrivA4A/Kqns139TbwkMUp93WdfOn0oQlZypIVj1ne3NYMsIB/",
-	"AxyVrdYRTdXhiUPo2ZlTjs0Yk9Y/PdVgu4A9C05iY2K5fRUG6B5EB6WElhvwmAMJ2c+b7vY1dSeErvk/",
-	"MGvMLBeoAVT/5dh+2FlHh6vzQAQ1UD858FDIEu6GNMiKpTSkKTXc2azApRv47VtE7Dz0ZpdKJITb3AJw",
-	"3MpUCHQLQ2IUuE9tfwHPan8l82FkkskBeaGs0EmOXl3Kx/jN4ThuBlgXyLEyll0zLqPmisjOKmFSSyM4",
-	"N+uCXtENZGXYNkitZrGlIWgzDndSFziYKnteo6HZvVtBI1zII4HHNIXF2n2fk5JFjq068m8h9SRRVMXT",
-	"HEwdoxxELsWtXpav7UuuZptvcpr0jMi2g9IJKmrsRaBE+OUB+6zpk+NBl7OYVtBDD7MmSkcaV49bQKk+",
-	"oUEgkhAgcEVhwpO8m/HXWm/7xneETffcDeL5Ip7wJZleM7ae2nZ+uPzgTdMD0pwuX98MsoVumEaFNx3c",
-	"yXQeZZ+CcBCIOE1EpF7PIG8vyWI2ISGXkOQ7nRCavy3v6YSznWdSB+TKzc7VOHv+LufdcojOHo9bHjSO",
-	"blo8BJ/eoaoyHo6HR6Nx2XP7FTpM3Qbn5O/8u4lLZYBw6PvqhIAeOdUuVS29NsSYtRCUxUQfTW0DMv2X",
-	"hM2nOiCbJ0Pj9EpWQ4eIciHdrsTTSoZ2gQ9WlMKuDWZc20QTah1sN2qb8r2VZWorHJ0dT51WBvK4phyQ",
-	"v7N1Ckqa0jZ19gAcJGPISp3cTr0NuHsldMmzs5PzLQkrjyO2AkEVdyntOSgKyZyDOrtw7ziMsgt2dNEW",
-	"XON/FS/t5zQ4OnllDgbIwQA5GCAlA6Rtzu+jM0jaDvxPbqBUs+a1lXK/rPmDOfJA5kh1v+z1++3Y2eON",
-	"OxxsloPNslebpVP14aON89qTsc362C3oWzA+/kJx34P9cV/7o1Mg9GCPHOyRgz1ysEcO9sjBHjnYIwd7",
-	"JFdht2d0HeyTP0YmmTJCdoSWKlkhnwko6mCLHGyRgy1ysEUOtsjBFjnYIgdb5GCLHGyRgy3yp7BFdrRD",
-	"3BK4ihFySSgWjOdlK4fauENt3KE27s9YG5eKhBnstG7SqIpD4OK/jTz95/fRcV5Zf/BdrTPpDyrmouG/",
-	"ryw2i1oxp1tiIiI243GIHzei6UpjlZi/e/1eRDcsKabK5595kHqHeqRSaKUPJu/UjHA6Acot+JK2kuy+",
-	"96KOoG5Yku5GT0ZySC8vZEma27sG68ra9vbZS0KjqI9WFurZVBdpamCN1jCP3+tXvmXzVhVA3Td8nbA5",
-	"8wBrvhQJUbpSUponojKiG2NCpiJL5JQoUwE5a59MAQ5TThVpqHONfFj7PTRMKgJJomhxbQ/1NkXd8IYi",
-	"7ZtLD0H44zoyggE+h/l3pCMaGAdjPgXkwdtagQO+XTe5p0uArVVv1R9l1mtAtEGvu4bdbRWVRYf7u8fR",
-	"a/WsJJgV169I5Ied3alV0ZqETaOaZaVGK4ZeBxsIb9GoVprKPjZQ7/cWkrcb9SLYbj5UmdKUB0e3CW8m",
-	"YbVOe1Aymo9Ili7L46Nx/H/0X4NArLYBzyJTuwK3TeFFoya99Kl9EpWPNiy8xEYa2t9fYKeIFU+vypR2",
-	"Nh8FYzq7ODqfD9nRqfq/C3p6cnRKh8E5nY2CYcjcpcwyHm4jx5VI2JUAsEIu4iZUVHUngm1q9N/SgWyE",
-	"ywXjpukz75fOe0l+50SjWOpuCtoBuaQhoTFh8zkLUkBXRq4B7lqZe1fAuaKd1GDAG3mjIUbB25kYOLIQ",
-	"HONKjIEUIxuWtpbRZoNfm5E37fEIgWipLAuH5z/87Wg0PjmdEBnQCMHf0eLK4mC5DcVYr1+Fbp6GJ/Nh",
-	"MGJHw9kFPTqlZ0+Pns6fsqNROA5OZqf0bH4+bHr3k5J12GzwNRCBsuey1YomnkDQO7wwcfGlC5Tg2fmi",
-	"qolnMswDNMeucJig+dxcxjNURlKsX9R4LF5ZrFHvWI2D1T/U4dZWCVkciphdzTb+kxKzWyZTS83Gc6VU",
-	"U0QtBuDhfsFgHw2HOsih10mHpDjYy+qMWdXV4omAOI7VjWEpsHN60m3rT8sSzC3+s+wOpEZfSx7L4u1Z",
-	"ycmnwEyqXKxmFwtHpMT+c57eJEjz49093l4hk76x9NVCqq04ntE0WF4iGyOJyFIL3xKohQzNAxJhbJPV",
-	"gOjGJTQO8/3TkH2Kl63TD/GSJeySTPX8ptYBgqi0JaEfFZH79Ww8nZa6aU4gNKkMaMge5P0gNnUbKh7W",
-	"CBgkczwUKydUqkGkFeMohy/L2l1juO+eltj5Xb8BPz3nOEEBSZ2jjkzX64gDXiiEv23o1kEjVLe5MObF",
-	"Az3y4653V//B+Xa1ojFdsJJ+FvDe/e19YJDo4WvaZjeGzS3X060t5FIkqbZHL9Wa6p4dcI5QUDhJCOYd",
-	"kpVbT1V6en17PrgYDB+UTHxGSFND+a7elNxGKS7t63nRMjOrAmvU145Ly2VKPXN8HrF9OOHAQZZr8DW6",
-	"K9wlq0elMMjRHugfmsng17azIDMs/zEuUdo6EeERyx6UsqA720qUWHRPJOslMOV7n9whWAGejCugHUq0",
-	"/JtKxsIpBsVBBRbXLJZkin6AaZ9ME5Gqf8EdJhBfpDjJ0i3E5vV/tfc1tZ1zc2xF+8dgIqjAbQ+p3J9K",
-	"QRNnEata+E461Lchu9nDAjxxdeqGM6rPhBFufXM6ROIoNv6jQmiUMBpuwDoo2g+BiFMHIW9SbSF2OrzY",
-	"x5JWWtGLdaMm+S43hHbxyVQbQdiUEXVYSmfhUbptilP4jyP0jRw9gxtAngQR5SsWmg5wxpWuNl9pt2pD",
-	"ixO9p/+nTuHK6U+TcQu54XcW1QmE8dD/kVa+B1w4HR1o9CvVKpev42iDLpFSh9npDWe336INy2/YdEJE",
-	"TJbmzDqaaO7LtwYmZkusM+f0idhzAPeieYJW+BkdZ7gku7aifBGHMJEX+JZKA53XJl/HswHVsJPZh6/0",
-	"emMGrLlmvm6uQv8cQP40nHa20UnAkAF6aQJVcN5spCtPp9DkSV4X6cU43UZDDe2f34wWqXr5lhhEFwH2",
-	"h3OgsSSt9Xwat6S229CBY106RYcMd3w9ldP02+nIVRG3KQ97UBrHn9E96GTjd/MUkmc6kKntNEjJzKR2",
-	"GZNbkYSVXBrdQ8gQuOla2ydiPifj4ZA4fbiafIp79nzt7MMSEftOJx344HR1FnAiIkZ0coLjPXgcyLln",
-	"NTlSrgKkG8050y1v7A20iNy2cY8BWxASwYUvdb1mxqV2l5zdbhNkMtOlK21jWe+yMrJFRdk4+UIQdede",
-	"NAdYQGeiuyPP5SS1I/DclkM2+Qtg0f05jvDuaY2P+EhjB6LPd653pqF253zLEd4NvWXrCf4r4Lns/wx3",
-	"ymP9k57pTuna9z7jbWvRHtWZbzrPb9Xcd8gb9nfPa1CD28mhtg2E8gnsWEGxlSP9dWq7D3zpwJceDV+K",
-	"xA7tHHXFuE7ooRCTtl5WmdIFI7MN/mNCUqhaFXP1N3iD4Hc8zLqQl0rC54SjO2TGWExWNGR9cABitpy+",
-	"JRZp9UzT8Ab6xldrkFc0zmgEVaVrlkgR4xgklibCOAZkSrNUrGjKA8+NeYdquBvbfOqEPPdd8ywBF42I",
-	"WZ4evNAFfLo+Wa0KJpUvqSRrKiUU78bovcFqfvAW4a642eY4EXS54FiLKef5z12LW8ExVuv7hxbplr3q",
-	"0asR29bmmhYgEmInrmdQTovecxLqOfrSYeV8pdQMdgS9y5lJODIPXGKZ6gTdmOtEBExKW+pMrmPde1vX",
-	"lStp63ijyYbpcuiQBdC/KhbQhr/AmgpncvesoRFm25pidttM38O/8YoZrT5ocEyxAX1eVo8VuOuIxldL",
-	"Kpdb965dWiAEkvYnYptzIEvwKFX/+jYLdGEUmSh6Pe9NfttCmLgwf1MP3X3sV/NO8iW/tPXRwJkmJGcx",
-	"g0oWZU2WzNH54GJre9r4ak55lCV++o8xHdrtL081I1KPYSN4nkpkVNCtWA7IVGlOOoKDN0dCatZkD7tG",
-	"XTDEoo4QLZfnwy+9fk+9r8iuzJWOrOp0x/Rsk/ZDC5U8+8+YfnLXx6mFVzMWwBw927JxZQjeTnhaiYUv",
-	"GAnZzYSMrOqs9oyF+8j2OIdsEh4HfO1DoVDrCD5+crs0nj6lcGv5DRnqMlvBuEFJHJD3FbGomQ/W9C95",
-	"xAyn1Z8lK7rpmADQcZZPHk7ZreeAilfj1NuXXeAheqeeegfiponIzvADaieasgFc3g+IHM7ugSxQi7hm",
-	"4aWuCKS61k2nfpU7lo+2KfBq83wqmFLVhARoj1hofqLUHz2cAZniEZhOCnyqpCuacocCA7LvU2YfPFDg",
-	"PvrDvX4vyeIYaQi/1cv1BohpzQSsZoFF5c90Y1KYF3/DEj7nvh16pseM6p9Sk5WsIzTCVPhEHYtJzpTV",
-	"Uk2t2J6Q4b8WM8j2lZk8erpfQ6WeiSu5dUt5qgN8nWTvr/q5qvh9JWKmlo1okSsNjohkgYhDzDXQoFJ6",
-	"awuSeKwUilseh+JW1shSTYoAuqSIDWhwxkhCudpJK+JpFG0uIeQ9ITS6pRvZXtroacI4ilW04z3U0J61",
-	"aY2UYuGnYTGWm+VWQqmswaOZtopd9a3hVlBkPtbbqbuGs9pbqwfjcj/GZfeSgjbKfIuOsd1zs7+4EfBk",
-	"G6KKzGahWFEeN6KqFM2GLtB1f02jontl0DbTw/GE5HnirXl/wcIooyeseGz+bvY15qpnKWCgS0/VnWp0",
-	"t0seLLGqCDUnV4OnYSidnZomTKZTpGY3+Rk5qtXCMFW7s7ADtbc455PxXspPZJrQlC1qqhPNVY2qp6U7",
-	"T0kg1gDPyWMCcQhF4VO8XMrev6U3XqyQbYete7XSn1wzufAqJs55a1AKXua8qoNWAEnN+KTOKNZGNk1z",
-	"PEpbnmY4ksN4S2ElW9S3M+yCYr0O320njszklSgqYoS4q+mMLv9Gw5L+rbuWBXRIi2abo4loxi/oteLq",
-	"4oYlfcJikS2WpriXQgYkC3PuAlZr7rEEpBWbOYz2X0pSITDJG+5GD8mAvJ7PIx47nMqUmoIjGAVKaQPN",
-	"d/zMwoUlro4U0TMt9mXTmGlKIkbRwrbQXmQ6GirDjkyH/1qQkbB4smwkeuTkNDc5SzxKvRkM3zRliZrO",
-	"//tteHTx8fdR/+TuX/9lT/VtIaOhWnCP3HEV1KUuidC2rxQkEvFCxxJ4qp0CBOB8ZIrsq+9XCZy1Gy+n",
-	"OZbC9Ml4qP5WL0bMhNiSXnFhxssi53aEzs5rcYqM0ehPHn79s9KdkExdG0Ss3WnmkxuWXe8r+omvlCak",
-	"9AKjGuAvjY550A0Eva6RhUuRpEymSGYzlt4ybWXoHbE6HtrRqSzskCHImH1KsaSfSvI3QcCTJwklYZZo",
-	"JEq7ayfDVWXbiht0Mlztf4dGTXHQN4lYJEzKjrzvuUcVdqB6pU+EQDlDMb7EPtEgxTIG+6jHHtXcx+NZ",
-	"iiAjQn0X8yI0z9Mx1lzTJhuWXuZIJDY6FoYkWyOEsPuSoh9wvC05fsaW3sLc94ZA1iKKjBQIM9Y+uHRa",
-	"rZ6vq2ppWXx69/+x9zbMbdvY/vBXwWjuTNq9jOw4btrI03nGTZxt7ubt2mm7O1XHhERIwjUFaAnQijZP",
-	"vvt/cA5AghIlUbLlV8zszDYyQYIgcF5/53eipbVOzzzkPHwdoD12/Gm4ZBFREDk035InbfJBamM1plxp",
-	"NUcDZWP3dbX6365eafKTnyCs2xlpuRXrTRqbG7W3OCJTW8KIlfjKfK8VnNyg6LE2B0LpXGmPvbm6gVZ+",
-	"4gNrBLGkOdPRi9JwUkvrwYsCtjnZu/jRNjGHC/PrGizgqCXRaqmpPnV6E5d4IDPy8c2bd28/nJwfv/l8",
-	"cnoEf51SrvGvzY8UZKzYkmqLD4xb+eA+vJCZO7aOd6jZN8Ko+IWQ05pMzBkTSYUVvvn8FyKahXj0D0T5",
-	"joV4KqdTbLjyA6wwjdFb3TQCaZEwsSe94ojErrgZez3QNI2dEw0qtix9c2epgNIwmqUco4S1/oglSJkD",
-	"c0AHBndmnfNeuZXvxF97jgELd89lbTj114VqTQ8f5OmuQvbY+UKYFE2QUZUEjOsRSu0YzJT4yBNJFlqE",
-	"HCvEikQbCHEZGq4KB9o1MtkHA6m6Ogf7q82y6yBs+HFR8zVkf1lNY3r9PJ2AJqqvVP6INZpcEVFkKYvG",
-	"C+5tnu98LV9cc8z3rRcmUlwM06IxifUX/UC9F32vKG9Bx2wdp3ZEcsH/nTNHr+RH8n1c6ByP+2bB3wnL",
-	"+mz11/N84XFUcWjd2T3yLcj/k0a7QlUjwHf908sF9AeQ2QJo+dncobrmTfDDHLVE9V3/kfdYJiBlgs2M",
-	"3KWg/CzzTkRivysPknzwefd7kanC+zaH+y9fXBOz8Hwvg7U6zAINttJkKFt9FdW+MYquOSVSFcNX3hcv",
-	"txa0181yc7AVzZY9Ydxo9ukGjttPvtj2hfGdE7fGQyt4BkC2dipZ0Eq8yJKMsaLTyAKG0AneeQnaVEiu",
-	"82s2F0sTPwixyYIV0YuavKQlzpATJtzaqOpiQJMbMHcs/KMmvmtZTaxVBMCvakjtOnEih25CS+he5UDP",
-	"T6mB37AVawDtj1aDrXxRWB7EReO14aG8wzxJz0v02W5hQs9XYMrsBCyv/2qHoU2OIbxMBQGcV2R8HucD",
-	"cVVJLRdOogd+QZRcNdNc/nnT1l91mrrE3BTyfoXy/sODTm2SnplVoj4Fzt2CE9zOrOrwsaUgr7JrS3pR",
-	"AAzJGml5UGFAqfuMcQfiGQ4a0yax7JmPiIm/uENyoQFV4KH0jeOuVqDz2yQe5jRLXC4Fs9rYQEyVkWql",
-	"2cT//jCflo2TF/GDAueEOdhW1PIn2IpadDLJoJtb1BpkjP3HfEl4/NymwbtuCHl2Kf1lOWzqgE1V6D6S",
-	"GqH6kx42cq2W21wawPdZrjCYA9/ZORpPQGmXhXalFmKVInluJMnmIqSGzNeylLh9veqY4cfe1DyG/Ik1",
-	"R6aMXZRQi9U5+sWzl9BZLQOWvR3XpMeGXKgypYINNpM5VPWfrTG8s87NYk1Rao2qDI0FEKz2SrOtuTkW",
-	"gNlTuU/iv2obV4ILP15LB5BBJsdVabT/U2d/v5rf/O7P/Wd/QZLz/z/4c//p87++7/y5//QH/Om/1kkr",
-	"LeuPGhMJhlkxWxmbqSDPWCFP5pe+9ezFNU4OmjP9p2ZyZsv9p+zcSt4efzgmCdW0R5WXY/7t86vq7E5y",
-	"s+H2fmFZysVc0ODwOnKhc8cPPh4scN25O9u4hdbnkR9p8fsXFi21bC8tr3VVSSs916ZDWKP7z6+ticx0",
-	"q/PT/k/7xpJe1Vlrkz4e5h2b+dxVQaCKQR7r58XaQm47rHap4U+vIIW1Kom2SMK1JGSLfXyt7+nQr5q1",
-	"iXkSK3BiUCBHOKLjMkZSNtBkPoJVgWI8e1amg559q32VEuK1gaA+Q2Fsi+DMF26T4zIlBgAwDA17jZG8",
-	"Yrid1ZSvrBlfCpFN2KUD/04ymey27K0Gt7qIiLuNAvS19Snb1uTcINfMhlwyC9B9hOdvSRzlDlNDmP2c",
-	"vdJ8c955GPcfYGK5OImRB7MS/Vqm3Gq4zq+E4N4WTjrvK2y/y6sQ3Iag47qNaeexapc15BG5O7vs2fWJ",
-	"zuc3+6muo8Wc49PbkAl6wv+eybyGTP110dUU7IEy5dIhWY/228gtyf8Dbnb74ifV5hIiBb8piOYkBG4c",
-	"WdZl85czll3yPjvuQyS7eraW3nOZF4yB4dbxp7f4AttlKlyPggbUIv9AWEJluy1Gp12LgqfGFF2n6Cv9",
-	"rxeZVeBPaDuvWrrWDlJUtjPc0kxVhW5l51uu+VZp1Eh+futssQ+2+PbX9r0Haf7lqZopzcZr33jL7/qP",
-	"uaa05ky3opY7adXZVcNo7ppmAYjP8oKJuiLcHqMZsz0bygDaIGUMe6t5oBsAJrN+xvQ63P+cMStTRuKJ",
-	"TFNHh+2y46XIcj2U0sUe2Y0LBw6vl3OjMaXQy1UuCRdzlN/ertqD/y5a3TNNzmB51/k/7MuEZ0zV5qcc",
-	"dTv3Ytt4/UJk8UdYkGef9/c78L9tjPF6e+89TViB64Wgc/XhP/SeDfb7Lyk7SJ7/+NPhi3WOUj0q5DdE",
-	"gdCxFEPbdATRvKkc2lZAEB1UPMGS/rmmaC2zJZ9u2BD01jmGf/JIwlZJUTjxp8ixWbW3YI+pla3qACV6",
-	"5CinlOZpSqYyu7BBP0qgo8sm/CEwHbu91zCH3AYV8SLvNy/kd0FVWikfmnM57aJu7XPC+mxZ122Fd8FF",
-	"vK10RvSgayGQsYq0XieWG9POPV8UlwsZk4zZWFMO1dsDW2vh77ori9jGEz5cI3JdhkdpOQHeRnNSXFuG",
-	"Djq62wvfxtP8YT18rnC/CwidLzyvJhyfXUUuHSxJCMMNlx6X01quRN/SeJPmXwiz3TsgPO6h89okNvIh",
-	"7tiMkfkHHoFJSoVqkxjqdoq/W+yCFe9oIlFFpixN2ySmyZgL81jsfuX+4KfVZZpamdSKWo7dB8bNFXDj",
-	"hRtYdqdSby44fpVTYBmFsYSWrYiqwmPt1i/aGFVPADQtJEJOiRTlaaCur9vCifjp2k8EdDG+ZFlKJ0tw",
-	"1nl/VFbIMWvdKpy5jaKYV1laxzVfuHVE4n0VQ663QFRL0Z+3vQ4bldwt6ybuXmnpubAibvNC4ElZ4wa3",
-	"sA28FFEjm5q++YD/wRrp+xvAIopmUzK7UJXdhpWValmzrWKqz6+nYdaAm900yXgddrisqvqJjNgXmrA+",
-	"H9OUJHzIdYGTxrV/osjZr8dPD3540SE8YULzgU3G2MMG3yll9IIlnlvmtcEZHNDDZ/0fN+pU70+/YsDU",
-	"bTZoZnsGmnVjm6Xal1KZU0exw2dZRpnKPpwyRHLWQGsbtlezdcnGKanhl7tOqrUfi5ZsNblpmBLVFe69",
-	"XSVJGnduW5hVVIpo19Ft865tm1ftLZA/2gaaayRDfe9Tq+BtU8KILPYzjcq+4xGEHSwTd0ScrXhunhtZ",
-	"jj/4Ze/zvz6dVNcC7r8WJetee4mhK6oNu747ffOKvHi5/+z76rP2bNNb19hoL2OTlPfpK9tMaKVYWu62",
-	"+g2tisOIMDM4jvPzK5pbIVrNoirw0GKL5lgxfY7aM4ZC9Ywt9P7bTafMH9AGdVTONS9qM9teZ3UUqfiq",
-	"2H+Mq4qFiEsDb6JHTpgs+vg1lS3NqUy3aMxaLvLiq37CFfe4bGs+sHtpv8/0d7++Pfv88fRf56cnn08+",
-	"fH778cP3aEjLNFlsYc8VtCxHypzyZub21niar3k92N/FZ3/5LWrB4+s/Os5MY191YzzafUpRPJAR8BYX",
-	"CwJ6OJVT5BlTkddfr3BLqQ+k98sE5m3TVUCYa4AS2TAzBCTcoKWaWp0yaPO3ubYWBG9lZEEhN303e66z",
-	"oWXblGmiyK8sHbuFpYr86/j9uzZ5C9lk6PXqEsFyzBQxS7yo5y/mouSFC/9KigEfvkdbuDxtK6Ko6zCm",
-	"i8mGYUYHVNCn6KdFawoJ570P+0XreKiUpmYrFsF1H2IDjC5uMXZSOoRf5PyC1bBC/YPN0OQ6sh+uPaNj",
-	"a2PjYZhrPFBe1GiBdpwz+x17Bm6YLhtK1xR+7vvLZ+2DF+39dZaIa8Q9F4zIXOsOrG3uZ/l8ZZz5aZ36",
-	"hq7Tdcjxf6ccW2xPpNLDjCl8zJiNZTab77ENF6/LoNQuwuVBe3/1Eix4Eu4+kb+ydpncC634eltBBP06",
-	"sYYFX7YPLVqF9TvgRfvlune3RWPru2f4iMO5hZd9fq7psPpsRImv3nvzJFcLb1Pe2yutKKa8+BEwSZBn",
-	"XM/OzMQdAeiYiyV5xPjV6W+vz49/+/zr+eeP/zj5ECPSvfRUoduNjZGZXQkLAlIM8o/lC460hkTxRKbp",
-	"0qTl3G1t8NpCkCvhPnCrp6I06I6J44ci/ZRDrxyzfwa8TzVboPZ7osjrD2eg80DtKzKUMomsLeDVVIyo",
-	"Au40uOOr40avaETDsvVcu5QQuYxciBJ5E5qvLoy62rfc5sFmZxk7uN5OS5gyexgxsxjewCCrHHgYBY8N",
-	"wtU4yTLWi+SR0logWS6U2RYeZ8243RVd8be/Oa6iv/0NeXjMHf5mLJq/eRuo2A5mte0CGD9nyDSJv3Zb",
-	"yCXTbXXIn+12+69vgIM3O1Db3rfwYID7dkWRXC/31qn1LM+YNja4SGCHCpsXB/YYzdJU4btBRyhjp2M8",
-	"2qKIjVEGpoRtBYUGBCRxSh8AGj+PuQa2NnRXHKGNx/9gl+YTNOzFQDifsJQLZpapYA92sW89yoC4riRQ",
-	"qlk52CY28EYKCmKuuuKSphxSYgTOznQkUxYROqTmfVzI3dWnaaJlbrxfdDSdL1a+FS1aMNskbIZFCtq8",
-	"IL4YOckyacvjYjoB59lsv71JJnspG/+3MdBj9L9fHv7w4/dtEjMzJEaTX2lj2ZO+TNiR/YuKkS/HTtfe",
-	"iAxkLpKoKwhuAAuv/p+zjx+ItXIIF3bb2j4NpCeTWRtmieUrLhwAkkWQ+OQzHcZt8gdWnJv3jd8Onr6n",
-	"ug+0b+XKYqALNgAfVEMLjneuaPkuCo6z7w6fHeBXnHLFzKu/HTz9IAWzj4A25HgOqFBTlinyfP8QJhz/",
-	"8+kbsyGenha+sr1YTaRQzH4t79tY/kC4T0Ti4yGLXeRTikQRxUXfildjJ1g322MTRE6mKXVFbFOmNLZJ",
-	"U64v/mRWOKlaSuPAwof/Yf85TjrJZudZLn421qadMO5VgE14J6wHSHizz3DgHzQTXAw75ODly5iMsPcY",
-	"6dMsmxGaXPI+Kx4MO1AQ2Cow+Lj43GM6s2Pifz49xR+fvk3iI3uAUzkcmhNtHGxPLXkMwWVzt65R8Snv",
-	"M4GNNhzuakL7I/b0AIyXPEutGFadvb3pdNqm8Oe2zIZ7dqzae/f21cmHsxMY8y1qaa5LJJSXRG15ZmIL",
-	"TUOkBRZ0wlud1vP2fvs51vuMwHbYoxO+d3kA2dg930obsppIzRtg/xd0yLCZXaWgeJJJt40AndAmZxXu",
-	"sWNhNxahPSMrX+7vk3/wX8h3tGf8rBfRvkdo9r1Z6sODg05XCJplcgrbCo/rgKfGYoDFLRhY3yatTuuT",
-	"TNNXpR01oRkdM3yjJUDY8pK9k7IUufUtWnv5matnbnDt24E5sHBem1z+ngt3YgGV684rfJiD/X1bg6Jt",
-	"hb8vMf+v2srfgkkgIrLMBHaX7hldVqwe2JpgHK8zneeGfVss7bdcgaXiTfllBb5gz6p50vFwaaLaXrV3",
-	"jPhiI3fXXQrXfIta84Jw3Ti4uvwG5qWe7x8usY6cEOcOkAN6VzCwTmH7VyR220zoEL9i3RyKr733C02s",
-	"AMIhz9YP+U04XChLcNDz9YPeyKzHk4QBsffhwcH6Ee/4mOuTL33GEvucg5frR32W8j0VM/tO0EPmhybr",
-	"8NYoZkFTHPC80SpcUo7xPtjItuk/Eg2WdirAbI2laOxhOlSQaEvzL62/zKha2bj31WF2EqG+7bFLZr1L",
-	"4+fXbBB6gUpLIKrXHJYnoH/Qs+FSPDVHOZNpyjKjOlyC+rtPRp4mloVqNmEkHjLBMt6PjREwZpomVNPY",
-	"AuoARgenzKhZ0RXwzA6JiwWKLdQOL8CLIxLD/8eI4kF2u4jExnaKS6ZE1HxcRCQuIL7lwsdegKwrXM3c",
-	"kccJx8YuPNuzP9i4ZZt8BPsUPIsxLlLPQVplxoe2EM+2VO0gbjCVYqicd2E/R1fYdIhRbRj4BuMElqGg",
-	"x8QVAjCVjZtipDyyusViBg5AMVkv1dZit439ZybIvkxSyi2XtGZdgS0swAYqmuyRY3urF/vu61dJvDNG",
-	"aL/PJhrZ26ToM4fyYkgPh2WKYHjV6bozJhKY0caKzgrr1x/OPlE9shoGjuQvMpntULngdDfTLG5MJZZi",
-	"TMNvC3rxoP74ibsucFGxrB7xQeo3xneBAc+eN5K172iGmvLw2Q9NXkTlkwlYbO9Zwunn2YQ9WH1gg2i2",
-	"mLoIaP35l7HOvPDPn3+Z01Gqj1NmVghcBydXPNza1lqkSN0sN70BA1xkeMpKcqNVFB+KMtzi7Kol9vGH",
-	"8llXFRwPyfD1lmUzAVUZWEvX7Nj1ud/hxGgD+HBjm7UJNvB9FslBSJZCsjwR1yUfa4zOlYKyTzVN5ZCM",
-	"WTZ0rYSrAV55ybIM4AUQTUUAT5sck4RBSEmZTV+ycJMh4OD8ALCx1oilaDYv2RWHEHarFbqf7Au8Kucf",
-	"hG8pfGuWZzMhXHuDIIyDMH70wtidDFI+5rqksiPD3/tq5OG3va9wts558m2pcD4tel/3Zp43bHsAKwJC",
-	"xXjENj7RqWRiuFYsHZRZC2OLt8kfNqaPaTpzaywspA4cFaGLblZNIYoQcjDSpTJsKMB/fhlNsUkts8Kz",
-	"yDyTUSC/t4mlkcwzjDbY2DZXtnEZBmE8dQG1C8iN5piGxnQGDGt25kDxg4vqgjRJJWXhErFzoC7zTHi6",
-	"WbmUX9iYBHSSZX0j4pI2Odx/WSkbgyRNpfsKVy4oZHN0A5mRwx/mkj82vWNHKTlm+C4sVawruFCaUezZ",
-	"XLyLe5KbjOv6CU1dPHAVJE4gz4h03G1yareYzanMyARToN/Bi8jxmIqkK1IOHX1IL5NTxbLvMbpSrMj8",
-	"UizR0fZZN6CY33GlGytx80WKi5fosyeKxHax56BF+4Neb7/3Y/95b3/wYvDDQStqcTP03znLZg6r1cF8",
-	"eWs+xOJr4Ln2XPTp4K+vz158+686mq+H5BbiSd3QHHHwgVor5IP0WicFQ+M+Gxr7DUyGE5qlMydbgnUy",
-	"H08rtJ10acLt7ZGyWmS1ewg4KXvlVUJppzJlv7gHBn+ulJqVhdlQdFaHBh8u+HBBSnry6tq8t6/GbPu2",
-	"Uk76ohGyl7mC4Blko4smAkuEZseD2HGtoPNMZDvdOUpcIC6asH4RoeuKmhAduguuNVlsvKRyBh6XDmSq",
-	"FTncPwS8JfwZ8JlAl1Q0DBxRdUQsG3HRZLx4sIXiCYQV+wG/5X6DM/Z2rwLcsz7PJuwBqg3PbL42czso",
-	"jKAwHp9ZbQ8Eim2Qlk3URo/2L5CXcKlOADS4Rf8Wsn3EzQ9Qm2aeMeAAGLdhMHL2v+8AvmsJ3zsoieMF",
-	"AiB8elyQeYikKxavyhg8PIaQnGqTt7qAVmNUaTyhmZ/0wbnautcS3my7E0ROBwBQy4a6ugJrqFOaDeEQ",
-	"GZ3jenuM4UrznkYBQkOFDhJzSJGUsUpFDg9eArIea0+q2gqiNZeMPCPvHdKIcNEVz/eLcBtXJOGqL4WA",
-	"fqFt8gpfzerQ1K5//AqF8VOs7bNt3tyPr/mQKR3X6a6/M/0Lfu9N9dYVVMSlSNpY7va8Wk9lNwnWIJPn",
-	"LV/+F4XJPS4ohK3mQ05L2iSnbE6uV5dlnfy1V9uLv0XecDWRiusGMry4RzniejTBg5Ld90YK+7V281L3",
-	"M71ghFox5glY+4MTscYOW4oXPfaavkIUXrDIidWCnoR8wnKWoq1QcbCxhgYzI2CRD5kesSzybHEwC9z1",
-	"TxThImFfQPYYSW6rYLyKICQWRCE5RhFKBYnfH//z/PTk/cffj9+dxVhJpciUZaygLDBP48LY0COZZwUa",
-	"lAKGVJyPqBphbSBN08L8VsWcLW8F1VCFjgQOuWYREYwhRta/ESo68++CrAfIZoqFOTIuAYhfs5RY8gWC",
-	"nHZFiauCFUpYysyY84lMeX9GYviBmWcMvCXwCctqxOvxZJLOfoGvval8fZ3NTnPRxFhHxphTbBvU+Hok",
-	"mGnmb0At2ptMjrfzHXYNK4UFLkRcY69hblgDcOn+bl9AmWs3nr8dtaD9jjGNCYk83NJYU2WzcsryY3iK",
-	"0dZOrdND7rKgwhZSAQ0gtu+ZHsnkg9THaSqnrHkO4ZUUg5RjGf7hswaOzpmmKQtY4WtX/3559rz6B4FP",
-	"lFFXtKKSrfrGUkXPLrA0R9YwWFt8V62m+8Oq0zg1y+nXaijwgYzGOnIeWkTid1xcdEjG0p+7LcG+6G4r",
-	"JimUZdqwHTQIm0ChQ/zPp5+lpulT4EOIu8IiLmxXdNfFgg65GNapvndc6a3L8Mqg2P9CjrqB2tlh5V4B",
-	"KGukLXNhpKOjOWk+AuND6+0CsEOSRvO2y/87Z9NmkASzNxtc+HEwUEzf4UCifXOzB+cUaiM6bDt8gQp7",
-	"iY/ptxffKn5ozuW6S+Gaq6tccwPvXK8bDZfilcHhvJ1qRbOJiUcMU2iOog0vELKgI1mVwchY/qqI9u3K",
-	"A/mUUvErVaMdeBO7dm5u3luxn8OyyTc39+fH3aK/UsjHTSdfJ0FfZzOS5aJTJcMA53wq8xTaz3pNDW/b",
-	"XzlAcXbXV/VV7Yptkqh6Z/l91yomd923KHiQ98iDDD7hDfmEeBRLpHu9Dvfdv72vFj+PQccabmLn+I1l",
-	"wmLyHbAKyoT9nAvLNxV/X8F5p4xeOuIcdBEB067VfBMGx85SobkC1LoeMdEVUgCuAkY5kioHqiiortp2",
-	"NjKbjKiIiwv9GUmRzjoWjz9kmhzuH8KcFsAaqisy9JCOEJ9OUyULEn87Tcd6VKmvRx1C1Xw9F/qubRvT",
-	"hSBvJjXra2BHsg34u6In9ahNwF4BbHtJOmRR644NqxoHr3OG0Wnb1hDboXn19nUz9Ehz5IhMWCM39s6E",
-	"t2/XRb0ebV8Bf1SaeITw7sMP7z5m5fraE+1EZmQgM6NN1ijbyEVXF9AQ28roY/VxsIHAnUvVOBKYHuvT",
-	"XDGborF84E+UhY8oqBVTDDS35fS3hgAbDFjfVsrxZL4lyZImYZdLCoGYF0r1hdPmNT52NZsGIO8HSvHa",
-	"JXcgQQsRxZuMKP69iYCcOIzKXPHum1fkx+cvX3SwV0PBU4uAbuQivmCzyBbUIhYFKRgiy8aasUlK+6wW",
-	"Sm0euq0IfiOzPrvlcOW129N32U6+oUjpJ1yrTaVtOcyfD2zFp7C5//v25/ZQYrhV/2OgLVir7K+7ZQwy",
-	"uCwBkRKij1dykN6XAq+B0q9rzfUGS7Vs3UxPJjOnwktoPVBWFq0dkW7B2Ae2zEtpOmuTd6D+zd/GdFLY",
-	"ARWCefbFeEIQueuKap0YBfPhibIE/kXVFs6oANUbEWR8wQvGJubPPHONC3uWfTi2/TYsSr7syDGhGkCk",
-	"XUGJ14sOn4SY2pRRxRIk+ygE3jhXtvSszqb5DVpLB6MmGDW+3sVdsbn2LcYF0yGYDsF0CKbDDk0HlDUb",
-	"Jy73LDn2UhDrCe2PXEdKV41S03GYa0vx5PrFUtcxVqKMKEvTv3dNn6AxXrS8qyY0tnFdjF3esigyhwo/",
-	"oIFMXHtVLBXBf5SGSp2eP8G33lbRN1Oyn7A0pzEq9pZCpLAWwsJCGmuJ6qhaTcHKS7YOlwbN8DjCnGcj",
-	"ObVigZUSx0cIPHGtH2yD00GGHbM3EHIb8B4+aLH31rI27ULobU+VF6RpkKZBmu5WmhacbVXw1eYS1RJI",
-	"LJWff8jsQrnG9hW5yRUZQpG0ltI24YsvOZv+jGlxfsli6MqXKmlzUL6kVH7DeSseq01lCqbT3oxM6Qze",
-	"GsqT3TQU+Q5ktIp8vqSIOM4KYN9Q30fzdEg4v7hNznIIz03oEFqkqq5AV/gZNEQrZwp1zVKVikOBWnj2",
-	"wlFI6BEbQ4ecMZ2REb1kZMCmLKu+rHAVYxG0sLAV5kY30K6AKrF4sSKsnj3Cmru/2m+3GwVg794URuBk",
-	"ReN6pld5pmR2kyLdTVFtU57kBp/Zw9mwTKnYAvehTilI+VuR8qf1MpGW1ii28yQDnindVLKXrW32vhb/",
-	"fb4G4/xBWlTTfOt9xzVXG2wX+Nei/cSOJFJx/+YEbDuIjj+ouqt7jd0KkesQuQ443RWxZMuLVLLsyMFg",
-	"y3x0rWIoCEhpCm0aatl4gmoIqiGohqAaQlLzETP0gBKoqCItN89x2m5xe19L+NAaf+Z3muZMlRR4AkNI",
-	"cipsK2DLmWcJe+KMacrFzzrLGTD7zABFFZFcmCG13s8pS7n4d87V6BNOb1dZyPlOa01VHUDJ3lNBh6wh",
-	"9ZxZg6BE740S/Wi2ptt8zTXp3LBadWpPXFCnQZ0GT2uFgvs7v2Qkn/j16pSMUeYabaM2LYm8o7rkfhQL",
-	"7l4g3vuyQa+DYagavLupAbsbbZbXjQXuZg+rIhILuge7Vm1YXXjGbG52yC+ZMDt8pI6qlYaOiJ8CgoaW",
-	"hjTuFl/QoSFNScIHUEqtS3TL4f7LroihuOC8b/VMTHKRMqVIPJBZn8VHXvsAOnZomJ7UI3N3wvXSCsYH",
-	"Yn03rj0IxvdtVxVAlQ9sO3QzN1A1tUN3UTJ5vXO8xfqH4OQEJyfEDB+RS3XGsKQRbRCiuBim1h5QG6Wu",
-	"PrtyRUum7Ui6AacL6C1oYwQauk2MXrdADK7BoHKNrEkqhbFyEMzmlyZG3kQTSJBBHaXFgglJvKjj0o4V",
-	"wX4J9svN2i/bmQXBIggWQbAIgkVwW30+irjqE0UGeZo6Nb7KMqhJJVp9eO5NsXlacT1MkrzVqhAjQ1n2",
-	"A7GMDhDcwMYkqyCVC2r77gWEgxYPOJqgAUPi71FDLJ068WP0W2MtkbscndWyUTaRGcmBHEARrjtG7Wno",
-	"/TjJGPD/+FxBxjtVTEcYxu+njGbQVN2Vn0aONEgKZpmCuuJYyzHvd0hfin6eQezedsoiiQT1ZobDamBN",
-	"Fbi1y0GfQXkFF3SN3joutveZ3c4bqLDawd++BaUblG5wO4Pbee3g1Rolvw2Kteipv/dVzybs295X98tO",
-	"q/NO7UN2pITd7c2Waap/3Zigr4OzGfRe0HvB2WzkbBYEF7t2MQuyoiU8tBK7ZmTM+JtVX1OP2LjaLYN2",
-	"BQwvqira5LodzqDigkt6DSwh+MW2cEhrhgZ3NKjl4I4Gd3QH7mjJc7WNEypT1uMiMWJq76v3r936oDJl",
-	"v+BzdqWjyycElRu8yqC+gvoKXmUzr1KmjFglcHtEMUFDBA0RNETQEMHBCQ5ORSNt4+QoTXWulnIbv5EZ",
-	"hhWBSbljFBbUafgd86e04CHmOiIjqgiIM/tvmZEB5anRbJpw3SYVvuRqB/yiXldLuZrY9wznvRv9d7vC",
-	"277axiK8GFcryPFDb12UH0TwvSRHh49eIUD3BIM9+ygWRoymerRUEEDJRyb7TClChZqyTGG3OWiz5wIc",
-	"/RHrX9THN/7O9K/4iBs7TxsfpNUnyL2+MdZTfsnaW3zRqpCvyPR3/JIJpnx4vpGqvM/sF0Im96Vf6Ax0",
-	"JOnNCE+QbF7m2hGqg8BOuQJXw1X3HZWQeyBX75CMpT93W4J90d1WTFJGE7VIuE7ifz79LDVNn76SudAx",
-	"ENHDJfm4xzLSYwOzJSZ0yMWwbiu840q/w5fZVH43pk7/OBgopu+wsIcFMCuxDdM6DG7Kr4775j6Qq5sb",
-	"eDtr3Wi4FK8MCuZ2FIzZwHaDeXLL/gABEKlq2Jswt467eFMREHK6u5NH+F020JjVUbdY6Wol4mYTr5OY",
-	"r7MZyXLRqWmDNZV5mpAeI3144WROpN5KXOMABdhdXtFXtau1ScToncT3WauG3HUhynSvokwhbnRDcSM8",
-	"iq5zX53GLh0NiA+tSnOfCJ1x5jqy2KgS8nlIkc6IHmUyH46QPATu6dMJQwsu2xZqmNMsYQlJ+QUjVMzw",
-	"GppGREkySSnkSKCzS5078Rrmt50xEbqT36PkxrVppGpvb2htOaXqLqjzoEBCInuXCgBl5SoFsJxvdzsJ",
-	"e6w+Dq5PXMIcmvbbux9MvNcq1eAz3nvm3UI2B+rdOx39+TvTq0XJEjrd0zevyI/PX77oVCl0KQHiWwKZ",
-	"wQs2i4js/R/rWyY5oPtMIsstZyss2uSzBHYbikwyREu4Z0SmI94fkRGUZpSdpiEXYjRNRlxj1Fwx8um3",
-	"z0tJc4Nh+eDDXp9wpTYTweWgXZDSXn1eDyEYVzXUAwQp2PYBgnRHPIn3paBbYwPUQWCBMnVZzaQFFSTA",
-	"vHPkaHiAYdaYCwMci/WR75BpViRkTCeFWWCcekqmI5myiLAvfTbBED5wzrobACrCWBNPFGFCZzNrMxQz",
-	"SiRDWIMRP1wKcsHYxLYRAGsCERCFgBrnShP2hdeHqX6DqtFgTTx4awI/9KbqrxgV9HbQ20FvB729I72N",
-	"cmaDFNDeiBt1PFsKPKvgeSsJc67IUAq2Cs4LIuRX+4RdcRLgaW6MHXuVZ8pomJuLAbopqm3AYG7wmf3G",
-	"DWFhmXvmfUCGBXjXrQT4in1pk7ygvxMnPCIi2JQpm5ptIkqK3rZq72vx3zstpwb5Elqrh2q5m0m9BGM3",
-	"GLshAb2+krpsco5l1JvGj65YQh20QtAKQSsErRBCII+6errUQlA63Tgicq2dcXQhJYp8AyoyKJYuZMgT",
-	"5XFNUpEUnXOUprMIwi8FBhecNQDico2EkFOu2Fo3KTQjCAoyKMigIIPbdO966GzqPz2U/jlBb4Xq1sYq",
-	"awu64vlx374FLRu0bHBDgxt6A01zGvujt9QuByROaCgQ3Mqg8ILCC27lg+mWsxtn8r51ygnaLTifj7xd",
-	"TtDIQSMHF/TxNcpp7njeSosc1MyhC0LwJIPeCnoreJJ3u0PObUA7g3IIyiEoh6AcglMTmuP4zXFWOjZj",
-	"pjPeX95g4YMk2jwRXBVYNGyzAO4TTewfixAmoamSxN4UIZmCjou2OapTwj/fpPkXIgcYlkyp0mQi05Ql",
-	"QJ3aFbbxRJscY5+dDPs2vD/5fPr21dn58evXp9B1R4/YGJ8f4RUau1b0LGLU/POSZebcYzTVNvIgh/uH",
-	"xAxbUqP73i7MWhGt2Re9N0kp94Vzq9MaGJFz7gpOyeFByxe+tlhV6QwkWr2gtevY3l723MzmXtHgwy6j",
-	"C39/yuSY6RHLFTHrRgYyG1O9tPtHWTr5QDqAfChf6PF2ASkWYdtOIGURU8Oy73IfhY4goWR8Rx1BhH+2",
-	"nTzzflzXGWT70ryQwtqtnNq4Q8jiyFskOPKk5eYvELqF3OTKhq4hwf0OXUPuVtcQ4anlWq1edVTWdhA5",
-	"JgkbcMGBXLHaRgRpv3MFrSUzNsgVQ/QPOdx/WXiz4M/IgQUI5SJlSpG4T1WfJuxno1tioukFIJAwHJ2m",
-	"RA6ABnLsHDEFXrkcj/mK9iLbWyT3ibvxFa5c6EZyGxovdCUJycNH3pVkrYJZ3p1kewF9vR1K7kfTkZ0I",
-	"r+JLhQYkIdh0gw1IGkiN3TciWdY+5HEYjo+Z9Nvn+dqoXUfNwF20Erm++T2kyF2gKA8GegBw3IPWIk20",
-	"e2gx4rUYCRbHo7E4Nm41sjgy6PSg04NODzr9ptqObJND2m0LkkKkhDYkoQ1JaENyn9qQFHJiaSuSBdEi",
-	"J0zQCW+7c7Isn/BxwsTxp7f/c/bxQ+sqB9De3Dyz1Wk9b++3n7cqh4smCSTAafopM7PQ3DzFWGLFAcLo",
-	"47ITZGdaCL729cKWP4+4quQl7ZLUw5Td8s7oOG2wvP86fv9us+V1Ny7R5faRHYKLuzG0/KbXz75z/fpN",
-	"Ugq7x6Ej50BRltBESD3iYtgmx4jgR/5ndsmymYNQYMbCLbuycDQt8/7INcfmYpJrcFK5VlByoErUGk0S",
-	"lkTurHXFdxgS783Qt/0eHGIMmCdHJW6jqDsAVIUt5KMZI8NM5hOWtElsXvF8RNUoxvMLVQ720g6hpIeN",
-	"vK32No55V1iYuvlBinRGYEewxLxIymD69lGVhI2Zg63RiDOZpjLXMeGCoAMvByQuFyiO7P2haCKlAnAi",
-	"VBDaB8dc2ooSc5OIxErTTMcF5AQvci9ExVJuGeNib2xg3LyH+Yv5BoUGa+ydmbcrR92iawnLvNm8l4kH",
-	"sxcCCCP4g8Ef3MhmM0fKCXNP21lKrlLbzTdSeCDVTQtc0ZtXORVDf8eavSY+48OpjFpYwG0rpBbZwRt6",
-	"pou0rKFkKri3uyqZqtltntisE5TriqiuTosfiqluRrRtXFS1/A63a3PPC9rtXygUW93mSofiq+BWheKr",
-	"u1V8tWggrLUPlrhYD6ku6+pGTqjPepj1WTtXkqFeK9RrPfJ6rS100vIKrquL8sdYyXUjYm7xO4cSrxAc",
-	"u8ESr60Eze0VfT0uq/QxQ7HreoJuVGS14ga7KAbb3XwfcuQxAMuDdxCABPegWGw7OyGUj3nlY8F2ebS2",
-	"y8blZMvvEKyBYA0EayBYA7dVZnbN2bLrqkCzYPRLzqY/I2KdX7KYcI3dAjC6oP2yqGrJC8gZN7UnqisA",
-	"ww/gdFFC/3szMqUzYz4ADr2YkCLfYceDqEjoRdVb2sdxTRI2YcLYIOL7CBsTWDCl6ooYpx6DVSMFGckp",
-	"GZsJxO62cZuc5WiR0SEjcCeUlM+i/f197/UgSyhVKVFVRJ69IO/5L2UCUWZd8Wx/H0baogU3zRFFvCfN",
-	"WNIxP4zpjIzoJSMDNmVZdR2Fg4tGhF0yQQR8F+iEgAjReBENWl8zuKAndls7aO/+O2fTUGoYSg1DuPnm",
-	"Sw0XFcrSmsMt1IvSVOfLse9vtSIJU8aadh1crOQeSzMB8BWEnQlKtEImF9ANkIp9KQY8G7MEZHpT6XaG",
-	"09uNcLulxNn8yzV3EhZH1oob/KZby5ogP+6j/MAtgZGblTaoPfFr5EKuKG6YWrHwyh1tkFVZ7uGmaGbO",
-	"ei60MRrlkBk70JMYANsCadEhimljMVInKSLXKMsYXoSl2Jef9KmmqRw2FRm/wcwfpsTAd9tCYLiBtfIC",
-	"vnUQF49KXPwB8dxCRZsjXG9qUG1jv1b9NzI3oFXqUulxsL9PpLDxbGjRZnzVVNKEJeQ7LshYJoz0szzp",
-	"FMBOCHu7vnFelznrHntV29klS77H8DOEql2pN+uKAeUpS0h/xPoXR7Z73lMo67bt7dD0kkJzkTOsKZe5",
-	"hjJvnABgT2kys0XoE5lZl9A52AOZ/QwF7bGNqmPBOMTzi9cCl7xjpJ2kCenRlIo+y6C3HwTVlZYTohj2",
-	"D8Ty+B7r01y5WJ8i5lWWSMRTWPwFAVjnluD+q/i0WpIesy85kJnLMXQAKWsvVPgqsGhgZ5ScCDDbVtTi",
-	"5iH/zhl4puYTtDqtgcwqJAlM5GPYRzDmr2iONSFqfXk6lE/nqRRu0lU0C9lc2prruWCq1jCDm0EzSNjD",
-	"26J67LHfBSma1Nf6wh+kxm10hOfcO3uuaaT5u5KivZLGonzIMuqKjCmZZ312brbKQ6njPbUv9Rne6fE2",
-	"KvTXYdtKXP8ezWM2OIbApgr1t8EI21H9bXWjeUJuTqytq7qtbPJQcHsnEt3+N9m41rZ28C2mt6tSdKvX",
-	"CMW1N7++oaQ2QApCSe3dKqmt6PxVKn/RvWlQQ2uuQ8/FDVV1RbPL6mPxxrarf0m2Z38YZHIMsYAidoRI",
-	"xa7wy2bJJ4haAMMfhIQP9w9xqB4xQaTokDdp/gVgg4pMy/jD8oLbK9k3odb2Ydba7khnhgrbUGH7yCts",
-	"G6uo5XW1V5LYj7GkdofSrPI5Qw1tCHDdYA3tBqLk9ipnH415+ZgLT/yPvGn9af3YXZTKXvcsH17MMBTC",
-	"BJM+FMLcg7LYTVR/KIb1imGDOfLIzJGNS2BrBwdVH1R9UPVB1d9szetV01m7bbPoS5jQaTGUP4Z6hPtU",
-	"/liRLUsrH1dKGrX31fz87YEhgzdHBc8Fh0aPq7GPe/uroog3RRBbD/JKiZcAIw6ysxmM2NttNfKxOYz4",
-	"RoRLgB3vVNJtDTm+S3DjLaYfYMY3t64BXhyiNwFefDfhxUsMgDrf6CG15rlREyYgix82svia1GRAFAdE",
-	"cUAUr9JK63HENyLPHzPu+BplnfuyAWocgmC3ADVeHvq6dYBxsEoDAmhB8m4L870ZIPJVZ/dwoogBjRQs",
-	"/4BGukfA4+WGQIAb18CNg3ESjJMF3bk1NPkuwZKDARAMgGAAPCo48qbpr5uBIW8LQd5G0wbYcoAth6jj",
-	"bcKW1yKWS4nkdvgy6RP34djFPkH5iGXomkzMeJmrou0VS47qocl9mmVASK6XA4zdVDaVUf/gIvlfIP1u",
-	"JJwaX3rc182M5DMu+o3y278JzdMgHINwDMJx17hku1GWSkJndc3Jwb2v7j+XF26cXLJs5qXoCgkcuVIK",
-	"6LFn3LQ2eWVbJ1CssHAYJVfmYa6MJRQxxB3bLdA1gKBl/z5zGXT464pS+pZ9Ds3NU2PLH7nGfpVSkIzV",
-	"R2H+7m3XzQ1DHLizio6bl2SvmaZGPG/gss8NXCm0QhlGEHfXL+4+inKHFT1LXcOWjeSdeZyWGexKV6tR",
-	"3c3vAShJjUide2ZVHAHekisiBTtCmtWEY48ZCAgjGytXlvM1IblIbEQry1OsJXl98u7k80m7K+ILLhIr",
-	"J3kSz0XJlc54H0SwlgCPcJNok08pFQB4M/OjghSij8T2RWPzoHhvklIR14nHU7zsxkRkqEvZVSwWP6OV",
-	"OZtEZKsDv91cAPkXC94w1zafcXVUTTcgzCVBpzs4F0k2O3eN9DIYF8ChIUIcIsTXGSH+BB3LS9UEp4+m",
-	"aUR6tH9hFNdITs0JnJEpy/z4sdPiK3X2Jcv0hiob+2fCSOUlkiqKGzQuEqWnVLPMXdMxF0GDdN8B4uYZ",
-	"epQx9nRKZ10BWKDI4th6M/yPyGaWezP7H3JgUWy9mc0k80ShswMZdabM/4/Mn83/t8lxZS62rgPLMyAH",
-	"DZXtFLr+mmMRQSlIjG967n617pSQ7jZckTFNWFkeMsnYgGUxhNPSS4xakXmvr2zE3hWFDWTbFeIK+43t",
-	"yTSTmpX+4QyrVlAet8nrwnZaHGnrA8HJq1hMmMCfM5mO7BK5BYTEfrGh50oP3e3Mrctls+vKM69tPvqp",
-	"eabirsBdUWmk3yaw+dETFWa97f4yL/dZ2n8QZf6Ppl6beqqhKWMEjQdLG025rxYTLbsi3uuZ14kjy2xQ",
-	"evRzdp7K+yP/LlSvNvDMI4J9d9/tO/yKm5t31XH337rDAxesu2DdBevupqw7PHWQeyvUyBL7Taasx6G9",
-	"7oNpFypT9ot7pUfcLbRchq1pfspbNE6GyZQRt6FCcDkEl3eVS/P3mY8l8OXZWoIfb3+HNqF3w24uP8nm",
-	"lD01Y28TbutLz21eInD33PTqBgaf4PAEBp87xuDjafrlin7el3lQJD5XMFMCJ88D5eTZhfoLzDyBmeex",
-	"M/M00jYrCHquIKsfJd/OruSY/yED804ITd0k805DGXKLBDyPxKJ81CXr5TfemLSmbuhOWHWudY4PLdYX",
-	"CuyDBR8S7PeBYaepwg9EOz7RTjBCHpMRsjl1Ts3YoOKDig8qPqj4G+XQ2T4BtWManVK2hGaegfghED/c",
-	"K1YcT6osZ8aplTGpzPUDAuvi6zxqoK5ZgiuAdM3wDQC6sOABmxvE3e6wue5Me4IMf/IhuXNpj1yg+PAq",
-	"5RzpDCJkNBdDzz3C+j+IjwBUAQId9kEFvkYbGy6eZHIiFUviDhGSUKGmZe1oV+RC85RQc/EQhmRaYTzD",
-	"m8qYzlxp5iSleiCzcVlpqCJIxKkJ7TMVVcHJkdeP1Ew4pTNXvNgVgnE9MnNBtJOQmS1/LIkrjog0l0y5",
-	"YuTw4IDEQupzmKpZ/xgfXOW6aBPg9MISK7cgpbxPiMy6gvYkFmZxrVwcqE+FkLooQRWECng4mdJZB+tW",
-	"uTi3t4zbJJ6kVJyPqBrFhFsVJwck/vTx7DPBEkcwbh3UqSvKFe0AR5EUA56Nla0GG8tLmmI4Kk3xe6g6",
-	"zVHAt0HyBej2XYn1mM+xDWy7Mu52YzyoSzed/FqotjuGjxOpfX2LGhDaIZwWENp3DqFt9XCNuef7rGtB",
-	"2R9FOgNYkwuB+SYLsRbLUUluqEpzDg02G28jJRuEfXZ7ObZ6KxviUWWJ7p/uhbyK5RHxdkCAMYcMSVAA",
-	"uwBNL1cA0ZLMh2MnMi56rgoCJ3D6IiRo9A3nKQU/VWZRUYFTEi5VqJ/aS3IlO5TzD0Vk1ovKO4uXDgG+",
-	"20M4b2Dx7X2lfe3Iq+uDfzFE3WL0lYtCPEulBikHDM7RjBHFskvmS4A2iTPKFYs7REm4pBgVU30uRZ/F",
-	"CzdNqdIY62MJ3rzdFfGE5nAfIe0D+1TgVQSjhHHGVD5mcZvE6oJPcMZd4U1xyDSYpe6BR0SPpHImrSaK",
-	"pQVq20YpvdFwlbtEj9i4TeIe7V/UL01XLL4GSfFp1TDpXCgQ3jNpkxhs6rgD8bbi5nN3aJPY2eFxh4zp",
-	"BVOIHqsy3nkRyzJ6h0iwEb1kbpaR+Uj1FvyxILhTSsI5DOA6+FlXUGNImDeAYGTBnmcZ12hxA+Qz9+KQ",
-	"tWFEtKR3qhqOYT5N2djOzKI1bxuxC/fiQcU877Ua9gBhuKsDICy4O8HduS1358zorwhVJyT18jGLiLEC",
-	"IOOXAnNuhFEqIrMidrXcSkLXZymS41c5JWMqZqVitjaDc5Q0i5C23jcNjH4tESAl72Jsfv4ZRsXmb3k2",
-	"ZKI/65AB5SmoZZ4yoaOu6LERF0lEcnEh5FREyJ0akUkmhxlTChArCUv5JQPebpvEA3vC3j9l9JIpz1zJ",
-	"EbXelzm0BrEVjIqOWZscd4W9sIj74VywwwhMz6FJOCDle1LbBbAssBAqzIV5bftnhL6g5QJ7IMZ846WZ",
-	"DphOxeTgoWCiIEbHjXCWk41DIletFOnsyLvtuWXXdV1T+vxc02Fsbbiq0TY1hmBXJEzxjCUFLy9kTpHg",
-	"eAnS7ww3yqYWyom45JkUxihrZHzAlJup2lfu10ZmQi6MVvkd33eDEai86ipi3V4s2KEdGK8DX2huzQkX",
-	"k1yrSlccPcpkPhwB7XHJgg1Ha+rHJpx9W97FPMBs9XzCMmWEXNyx/MYlhXAB9ALSD7DkCR1SLtrkVWXf",
-	"TZnHoKy46KOTk7KBNqfmCEgcIS9u9klcHLuYUE16TOnIjhJSj7gYlil1rtvkcP+QTJ2EcMFxIUkqxZBl",
-	"ZERVhdbZGBjWrGl1Dg+iFjfr/W+wR6OWoGPW6lgCyeScm61a2jsDmY2pbnVaXOgXh62oNeaCj/Nxq/Os",
-	"QCZxodmQZUbu1ob+i6/GBaQBipV3Z10xs0msdOvL8Ziqo8qXMIs0kBmJy1nGlbdqWXGHEqZV/4rwuMrb",
-	"jemXd0wM9ajVOdjfL15I6czWA8y/zy+F9O3NcProwY2l0ih7HVl0ZXbuybWzkpmuTKowUFs8MXcRZrX/",
-	"xH/gjf6qnel6J0Tn6uEA7MAytSK0uY1eHVVrp6P+Dki6EGi7/kDbWREWhzo98zk9Q9Jajs6MNCJxyNly",
-	"U/ID0ERgSCayxX3OGCV9OZkVWmIG6scBU0gFTVyL4D0rn/54Mbx2EWbbgnjd+KYo3vKTB+kTpM+OcLzK",
-	"P9krkbx16MxiS+8OnvnwMJRu0TYGUS4MvEUUZSnMNp7+Whyl3ZOzxwikvOZ1DVDKEIgOUMq7BaVUpdJc",
-	"GjN2SnktmtLV1hVkHS4n67KrM4x69uWEs2QZQnJrPR4gkndcAfggSbfxAkoypA2DbN8JSnK1bF9OKbtz",
-	"AXwfeGJ3IPqWiLzADhuCKrvETq4TA7UkcVc15ZDMJphydynGszEh2sLAhxPj8eVx4EEL9muwX+8eD9r6",
-	"2ISGdtuNmIksqKyA2vCMKNbPmFbXz1lk4fkTxPjXJjGxUfhdSGDCTD7QMWt8scUT3WHjHaa5bWoUt2XD",
-	"vCjuwJATDeb7TuQkTcZcLJGTkDLVTo44CWl/WE57ZHatJSRyaDwUhA6mwZUVlWokpwJBhJ0SFGJL3blW",
-	"5OzX46cHP7yw+MRjnAyRA+Aj6op4ItM0JhlKxhEjb9L8C2EimUguNEBNzF1iC8I75wliWqfAUUkVgAYJ",
-	"VZVuaWZ6OH2WRISmSoJg7go2nuiZbUeBBh12k3IRxyMSvz55d/L5hOw51B8EtP+/sUzYzzKbjKiIzewA",
-	"yLiUAwg/RkgxbyiMN84vV0fdouPxm+BK5SyxaqHxC7ytjLpKX9WooCWj9qg+7LTz212st00+H3kCz2L7",
-	"YxBbcUhLB0cxpKVv16Qp0tLaatkFq6b0+tZmo99qv51qb4ZlG5NM9plShGoiRd8WK/dmWDehR1DBwfWI",
-	"CxS2UiTGsjGWTFEr5G5pa4782h7bxJLXkgieskt5saUBEXLbOzFLNjVIVrqBoYNp6GD6eGQ1SrNVsnoJ",
-	"Ec+HMg5n3D9r0dbXIe5WWN6HPPT1i6l7n35GYRtyz/dZemBquqmZt5dJqC5cSudTE9QSbNogsNUmnzJ2",
-	"yWXuBJGC8BOWdMpLlqV0Etvq1Ygo2RU2GMXNSgBbT4+RsbzElmleKhGMSZs1iPdVHNmuK9b3hNukjF5g",
-	"aTCbESYSZ5XWWo+wBMF6vBvxLPwam8rlYtStUk6bOVx3eKWQy0dzh68aZIlILlLjfoEvNgUG/QQjYSHp",
-	"HuzrkHS/NX3MLwtbnlDv/C7TzpZLxMu9Lxjvjn7jxkRbwffRWKqVI+oRQiy7ZNkT5ZhT2lt8uepXqCy6",
-	"fbqrucan+UXXLLvkfWZXfDqSdMyXgh2AjVqmCcvc/Ww6LrPWCumzTPOBWeiCQs9qS+zJwb5MeDZDehut",
-	"yIRlY66QXQQY8ozFDVMsExIQ+7IeHMHeco4tZywThtQYxuaakUua8oT0M5YwoTlNj8jh/jOPEMQYCGQ6",
-	"Qjpujs1fYUydMfTHSB6P325sB92SD/cWXllDsfVEpunaAZ9kmpaDmuvockjtdu7TNGXZ1v5fUJr31BEz",
-	"e66U+9HXVsZoskQRuD3kJATumXqhNP+cxduCuMCjmWdpq9Pag3Nn7zUvwk4KaAB4R0CNZAPrTxSiBz6C",
-	"GJAZROQV+e7Utjo6Y/qtmOT6UyYveWJElJ5NGDn5gut4hpP+vl2S2wzS/MsSrqd56lbAPXQIVYoPgdxK",
-	"RcT4hhlPbI8laMzNVJsAqxAXIP1IP8sT74nutsueSjVN5dA8tPzEFexD4W/iTFiy+nmubdR5ebuaR39w",
-	"faRIwgZccO01D3SPzdjAeLXSNflb9dSyL1XNwyx0rNqw6goPq/QrrHlcrrQckwsusOc48ml1jBcOItP1",
-	"iuKZ//JrHml33LnZYMu+pb+UckBmMs+KrlywMxs+pO7+ZyOasYQoBv3JbDNXn00XlnNsW8Ury7G2+nnY",
-	"I6zmYZ9SKlREeri/YW8ijS4QEmIrNHMAMqPk9boDgEOXrFnJy+7epIOnPCKgiIFqD/jQHEtfnq1bR0tb",
-	"U7MzLBkwrFXmSxplWY2RRWvI1m5ABKTWvBOYy/B5FBfD1GdMnDA5SRmKDj5hKRdmRXtM8QSJkPVUFhJY",
-	"igEf5mj9rJ6NtdAX51J0Be3Y7Y7qUkVE8zF+TGN/4dLaz7T6Ua7RcP23hPb/2CoPurqRAU/XrGSP9i/y",
-	"Sd0WzGTPTHHMdMb7quRILEn0SnwMrEDJQM1rtZm/Qaw2M1rpy1OWZRKtIoTewH8GRz+AJm7BgkNYQ9iB",
-	"IZW77Q4C4O1D2z93esWhrCUc2RAdvg8C4tu3/xcAAP//",
+	"7P2Lc9tGsi8A/ytTvOerJPeQFEk9bFGV+q7j2JucTWxfW9mc78S+4hAYkliBGC4GkMx49b9/Nd0zgwEw",
+	"eFGUrSSs2tpYxGse3T39/PWnnsfXGx6xKBG96ace+0jXm5DBv58JESyjNYuSdyxJgmgJv97QMGVwa0Tn",
+	"IfN70yROWb/HveAqocvetHczHo6Go8G4d3fX731H/bfsXykTyZuYz0O2zr3DZwkNwt60NyEbvCwuSLJi",
+	"ZBHEIpmSo01IkwWP11fZMI9GR4E/lXfFjASCRJzou4i5i7zvLWO6iOj7Xq/fY3HMYzkyGgY+TQIeXeFP",
+	"6pLoTX+zBtPl1RseRAmTL68ca++ub718nYqEzBmhCVlzkZCzY+KtaEy9hMUi/8KQzlkojhJG1727D/1e",
+	"EImERh6T17wwFfKJI5+t+UD9NRiNe/3emglBl+zBV1UkNElFb3oyGvV7SZCE8pPfUZ+oDe/1e8l2I3+k",
+	"c54m03lIo2tFFIm30nfZ9MA3LIb9wR0xH74K/N60t+F+EC14r29duGGxCHjUm/bOhufDUa/f45vetCdY",
+	"kk1OjpWFzEuACFh0E8Qc6Ppbn93AysaMCnjJ8x/+NhhPjk+mRH2MwGtJEBG4Nxu8SMP82L0VjZYMB069",
+	"BAeVbnyasF6/BxMo79V1EMkL6jcYyyak0dWKilVvKlc5hi+p9VCb3puO+z2fe+ka+XbsnDVO7CbA9Tk5",
+	"7vduaRwhH//2QU7lufpsbhr425Uv96A44uH1UzFUMmLo8bXcCnV/RNfMOUUvZjRh/hVNJEWOJmeD0Xgw",
+	"mlyOjqejk+nodHj25On5aPw/vX7PZyED7tzEPGFqDRc0FKxvbxt85qZ6UZFv5GRitsR9YGnvrt+TYxQb",
+	"6qldyhEVLL3cWhR++md4ySYMPPqcp/DpSa/fS4Ohx0Mgp/81WTw9PaVAGg6+gg8VRGXpu9YuTfq9mIds",
+	"HkS+2qlPepo3g5hRX26/fAYpq8WyWhv9HLbiYbf7L7uHLXbN2oqfgpzo++3AeH8+xvuQbfcbOcEc47Wa",
+	"8jFO2ZzoURqGd3cWGb1TZ7D1YrrEnVqE6ccBHqg8ProZDU+fDscW3bSmMy7/kGIDF9GTY4NPejxaBPFa",
+	"ru+431vQAJZ6fOemGXajtuVDJf0E0SZNikd/dsIfn0jFUr7Ksa1JTNkiuJZUCKxlaGJg0YStpoY0QSUl",
+	"Zh4LNvKR+YSez0fzJ97xfLQ4W5xKxSFAhauw0WO10f+j9CB5S7YcUuGrU1EK45crl8a4eQ6imljfynS7",
+	"H1i4JulmGVOfEVx7suAxiVnIqGBafznKlCY+/yfzEvXoW7ztCKhEbEXC1kYtHGTPGMXoF/zSS9xkm3PM",
+	"rAS7YXGQbCXXg3Z9V+C4+2zNaDG3d2ZSvTUTx9Yo2kQlOmHxDQ2vBPN45Ive9GyEA0PCqx1ixSdHjk/6",
+	"LAxuWKy+KhiLaiWGa7QZm/+CamTe/LJZ7F+0t5sUtJYdhAueUfp5h3ixdNBJW+FQkA6FASj+KKm4k3o9",
+	"v9WnSjRVmOAvyE3u+fV7fiDU0o3Kw6ZxQKO8Zn4VSIL6rSTaPvTz783mtaHJqtG0MfyQG49FAQKN6ZuK",
+	"Sfd7/IbFcSBPNngUDx9YI7UesIJgekm7LIiZ32CvgzEaSqmTrOSBSW55GvrSso3Zmt9IaRTzNZkQPXHC",
+	"F2CEKhWD+cSaAHnf28Tcf9/rk9tV4K3gTrSoiM+ZtEcTIrWIKQk5v5bWc5CQ2yBZkTev312CSRv1CY18",
+	"IljkkyARxBhSfcJj8t+DlyFjyeAtjE4MXsZ8PZWD8S0HgWetw1WsFqKXt7xdxrO0imlEC8b3n2qJMmv/",
+	"PLP2Jd2EgVdj6r+gcbh9i2K8lqLkbJS4J7cUZxMzj8c+8/tkzjyaCoZzxtUydwkW3+AaCwIaBExGXlVX",
+	"aMSTFYsJjxihZM1hNemST/VCELqkQSSN/JMTIix6YHL0V/oUytMB3QRHNxM4QCu9MUV16ki9Shw5zhfr",
+	"qM6oaKcJC75mQHKEhaI457qFvqhckV23/6M8WBs3Xs/wfVFyvu8RBq8gNJRK+LbArOrrLs9Y5TK2+sjO",
+	"85UsRdGAKp8qTVpvF3UJ3q0ei0TCqH/FF9r7BAskGAivFvZf4bvKK1WWdAWHJ5owRzmjxVYNx329Ar0J",
+	"2nnZwzj84rOCBv7VfAuqsJ5FQpPAG9zGATjSWs8m5v6ApdlsQrplsXsCWleunIi0DvVMjqVeq/44vvsg",
+	"pwWvhoNffxVO1ZcBC31NM7U8kPvylLzP2YHveyQQhN9GzCfzLXnfW23o+x5KdknX8DpyekHoMmZM/04T",
+	"sqYRXbIYpENCr5l1t9QH8M4Fjz32rdTeLNZayJFfWQzmcpPvNMr8BuQWvK2Lu7htOUZ/LCu5o/yAA7hW",
+	"6wbbeDcLvMLq3sk2+bCj7p/whIZSucfZph+fm5lZ07UdAft2i93fn4U6sxz8ixt4S27kNzy8Yf5rZWx/",
+	"0uLHMrp76BCzJXtGysZVpl04aJxLoXMf43/NEurThOL2aHFuC31Yc5elfVfjBijZ/JLY10wkdL1xE9T/",
+	"9PTivbKcgu69p1HEEx0P+tSTjBtbqyZH5mUhjLYU4iKACmq5s12jPAy8LVr2LIvpWKe1oRa62diORtuP",
+	"cX469ybs5HhxPqJPxszrZcT0ioPO5l4Mc9cbNfnnubhtDec83NJoVmPRzZXxMSiv8c4WLtuwyGeRF9i+",
+	"4sy5p+TmioUYE8X7xZV8y2/mvg/9BqeH5X1t6WW2N/H4eP5kNHry5PhscT45fToGXQE4T4ud7EuCeTFL",
+	"rmK2wHie4GnsYbDTYaZ7wVUay8N1lSQbMT06Eglb0EiqFTQaLoNklc6HQcbYUqLSeMmSK1tuZF+3lytT",
+	"GYuTnsgpo2Qo+9bxoStpqgIdGkp8y3AuX44Aldhe0DRMBj6LtiDGljETys9sL0rC6HogaOTP+ce8a/Hk",
+	"hNEzNhlPjv1j78nYYsm3PGTfmYjAl51lFoXIDd4bUfp0/tQ7fUqfnNCTHoYxetPeTcBuJb2lcBIpgboJ",
+	"/hbzVEqneE69IU2TFY+D30HGwkADS//HW62h3QwgFyG/rnK5cMF4PA98n0WN5l7Cr1kkdSkvDKRd6rE4",
+	"CRaBRxPIPYA0DTJPk8yvsWHxOkjA5J2SVDCw5UHromQVLKV1D9O2VFg9mt4OiRMPPchMOzzOtMOX1oir",
+	"1MOYsd9ZnT+2fcwPGRpvGk8Gk9HlaASu7JGxobaMxgMW+b1ChoR8Zkr0VbLAURUNpoqcC8ufBFP0kuBG",
+	"PpxGCboWR5MnMOqTy9FZNqBO8W5cJ0e4+wEmXT/N2lllQ60MBx/2NRdOxdUqR1NLHzktLTP/vYVkopG4",
+	"ZbEgCSfjzO8Gblt0tWrnK64NeW/W8n2PfF25ht8QFEeCwECJay2mpCCRLuQo1traVJ5eGobwp6Br1kdv",
+	"nXbbvkYfPxvgIlmDoHDXc3jD4C3uuCUpYWkqjPxAELyOBnM229Y5TbbBX7LxXc70KjfoX2lvdnQf/Oiz",
+	"KAFzzE4IUMwKB9rUC8jXp/PxYuSdUzbxj588PTn7ppgWIHUnL2bwNhrqZyWJfNwEMROGW3GlxmURU/yE",
+	"3E26BRcZD0MUPFJcoFvvQ7+35j4E0ePUz1QOL8j0GbwTZhn9IlgjKzvTFxVtoSMoFegHMtTk2OY0opAG",
+	"S4IE0yfBB4QmoImveFR41C950YLoKgVrf1eK/3JT2JX+JJ9HNKzdnEDdRGCdMCAR8qUOfkEMIyYrKpC3",
+	"IO6TRr7UnjBllAQ+OV6MveFwmFttfK1J7e2s9dGI5MdGuOelccz8C/en9Sqd2hmweg3IO5zIC+0XqVgy",
+	"IVLmXwJ/uRLzKoRsp+Qu4cXBRmWkBpEdRPtKkHdgoN6Tt43ZG4aD8mDLaVbqXmMfK1Oqg5YTREsWb+IA",
+	"TKiniwk9GXtP4HxBWSXPNXGF+9RJd/wJ4gS5rdh1rd/E3E8hm44EEXmRxnzDyvGJpuQ4FbsHO/uu3zZx",
+	"rC4tri6topybFwccXXwTSea7pMzVaIx99Kx+CyvRfZ8cKv5fYAv2uOhmJR0WyIHsHxvZf9C7tWM+6Ull",
+	"Pim81Vnn0yqREV+kXuPIVtstQRfeGKyD5MVHjzG/ISfJ1pisULnUK+pC/yYp53wy7j8Zjch8mzBxQV6G",
+	"6UfyWuXPEup5bJMIuOlsNLL0jlAO8IqpEe7qbfqMAze63WSSaS2/RJuYe3JI85CR5zxKMNxfobX8zOIl",
+	"muH/MD5lsyOtkpjlO5IV91/x5FkY8tvGzQ2EVg0DQSSbDXgUblUOjyq+kVYZjxgGbeM0EqjcPnvz49XP",
+	"r79/8a2yLvTWrWEEVxFPriiOYbft2+PQMsX7NNscXCnyiifkmRlnxc68ylyztg3YIpK2S7mAOyZWcLVn",
+	"gTFwH097+tJdUa52UgDMTB1KQIv57m0SubGUj9E/3dJ/sOdbPoiKn5TsLklZZT/dFBbMcVhUDtrxGp68",
+	"5GnUeDCYosYqgTrJFYpKibCQ720nDyZFcd7ycxmzn2TMLrn8pfp2FY/z5C3kqeXrD5l3DaumXbD8Gr7B",
+	"Y33IwL+zeAU61CQp6IH00oje0CCUhwB86XWaeHzNfomuI37b7D5VHwh8eL9KA0F7k6/XQaI9dGu6JSt6",
+	"w8iKbjYsYr7KWV3wWN1JzhZj75yeTgZP52N/cOKNngzO/QkbHNOT+al35j9hTxdEGbOrQH54S+ZsIb+/",
+	"5SmJ2YbRxPLOWbvLcVJXKc6qsMdzoOji+ZyfmaBbcrtikFVqOQBvqVDDT3aeEl3zaKmSNJE/hZ6XPE6C",
+	"aGnSM3MeCCuQ9I7FN4HHyC/WZlbS0uvbiPlvMuXRbKzKecKEnqA3/a0XrOmSDRO67H24s4PJ2e+ZZliK",
+	"qgO7VmkM5TfA3SHN+0TmVLCrvNjaV9WtO/NbZzMsY55uigUKzjR/tliovB9X1qY8mXypJaKHFcbuw2sh",
+	"405NY4HOcr2UuPt2moCVQVfWzu8+lLIdIN2chmo6WPgGCeiYWALWljyWxCrY4NDsIuTzxcQbs3uXIkPm",
+	"l70EI2sFxoUCCTViAXeZwY7uyjXMpXwYpxdtnykqnU7riuyUqhqce6SC2CbyXU1CSjGYl09P6ZBN0klZ",
+	"K21TTS3y/vOJHtcO7LzmzoWsriQ+EP2XJPoPrs0qq8t17hXLp5OlpCmfjePlDlW6+u3wBh6GtSFDK+el",
+	"FCJszHMqxhDzL2sTbbAjhlmI0BjYvXwsAWakK6dqVdU6r8qKCuIoh78gXshobGJoU/Lm2eXzH0ili4B8",
+	"eu8qq3/fmxI8hS2F1NR77eJ+eCyT2TFk2NmQ4dc5i4Xr12SJlbsEblyphAWhsWEepv61STC8MxOOWHLL",
+	"4+sBGOwBE11PTj0zx4HpGrQeZvXI7Jfey+v/SNfsgzW/srwtD+lTb8PjpDd9Ono6uvuQWx6nQ9wOTJQn",
+	"Q/MLfAkT2kcw8RWuyRvw+xCusjrVLjgWTA0TrL/pb9ZAP1gGQeY9Kmyct2JrqpT1QI4AgvobKcLlxJU2",
+	"sbF+spb0k6YKhfaQsLXo+C7ckk+aIKS9s5SmGhzy2jr7DW/7YOhGQRxkhETjmG5zCCTWS0USB9Gy9M7c",
+	"SpVfzNbSsmOoOezEyZImGgOXD7zdhw1us8HFXdtjkPTAzn9odv5QoAzHQWPWPL8UrLyqasnU4Oach4xG",
+	"8hwp0p9Dw6+ki6wU4oP9Gscrmo7EfrMyIXUzF6BfSwccvOSGxUmrallN22Q8InVwDGXn2DTnkL8BP/yU",
+	"BIK8742fDCdDqTNH/NZGWDAfW1Edy1O4DXQuWJSQhOunR7kYQgwTaiqi3e+3TRoChCRqEnGPMqTFo1G3",
+	"NSzl8Bo/9dF4dISzzhkoj3u7djZb5DxdJG85Q3/71AX3MWYLhuGJWOhvwFy+V8TiMNC7F8djyQ9kO0b/",
+	"p1A6C8t15aHPftzkXFd+6s8abC1EADPn+GcO+bofULuaSUtVJr0OFILp6WLsTej8fHC2GLHBify/c3py",
+	"PDihI++MzsfeyJeDWfOYXdlYqKN+ERrVxAv0KD+0HJLyz4NrqQr7VHg0ZBC5gtxcmkYQEVM5sDiVp/7x",
+	"YuSN2WA0P6eDE3r6dPB08ZQNxv7EO56f0NPF2aish6TrNY3lwmvWNAM7sgc+JWpW/Z78NtyaXxCbP0Qh",
+	"4P4IeOMhqeNRbxgqRlnZ5D39MfmiR0cW8Wescuxq7WWLUO26yc3v89dt5oe5D2fQH3XDCmRbVufV8Jkf",
+	"JMXtdajUjrtDnuYVBerfKBWKpglfS2HVa33mts9ltc/I2hBP8bHWoEBuMBAFAXKVC+XubC5rWVcY5+Bs",
+	"eC6PtOjKgGj2NhSrbipPzNIqfIsr96ETEFLhGN3EQeQFG7DCCydPQaQmVO9vLuS9VDRkgaf0xqPR/weW",
+	"gvphEAGOEqSm0I96vrisgtPr3rR3PFpr49jUlW9ibgxOCskJKt4+ZyuY3aifRy/MjcCR43DXr4CdkUrK",
+	"YoHjHPV7GxYZvEGdaQMR/JhRBT5Yi8sOKxW3JBYdKVCPIAKrWd1RVqASc38whtgaiz3IFhiP2pa06hnJ",
+	"l9MwNKTu+E6MLFV68oOZFU5fXY/TKJLXO0isfu+WBok6YQu5SpxeE74gQGloOmG1WMQTwCuylQggHUWV",
+	"hmisclprAMcavyUTaI1uzAa+zbPobtyn4qRN4c4POdbL8Uhdd4D+p3vQjjli5Vo5UkMPJ8DhBDicAIcT",
+	"4A93AqC6LMd+KF2tspTOWpWujsfeKRv550iw7ZemOGX84PHnrZV9l9CQ3QvddUWFdtNOAZL4xSVdIqXe",
+	"kve9k+PBiI7nE+/YzznXhfzwrrVWexyP8R6PrVqqNzFAy0NsjBiovApHsgPssZjb8i6JacKW2/3kEfjs",
+	"RieUK+kGnHFLb5ioO6o+l8bUmQRxcRo10YZ5fyHdUA9/j5HlP9MGf7CWyBW53GH0sOyHQ2t/eAud2BUW",
+	"vib3u2L526xVw5oUMkVhINW50wcyeDgy+KCXHzXIUjpDSAE79mSlNor/RONls5ox5/5WKr2nk5PJ+egU",
+	"y6Hl0R3Kx2OSrGhETsjPwXfk65Px+cnx6ATv+aYPewPtGKE8l0fMAL6s6RYKr6ZSdwZM/dtMRcjw8oOI",
+	"bGiciD6Rtg2huiSML0CLwDIzrb0knF/BoFqVnj3+eWVa0HEuhp6wKCGXnJOf1GQrdKBLzn+m0VZF0xva",
+	"BXBO1jTa6okIjO5DETb1fWnoQmU1TxNCFUojIl8RaS4B9lGKTRGgwM3PgB6pA+pR5xbQmIHxBNX+zC9s",
+	"phzQlR7QTmrpY5lVBg5gpUPILZQbpDt7iuqt/CXSwZuGHHxK5ozGknxhoFA4j0lbqm7+mR0EmpLv4O5+",
+	"BtYeM6pmaW1Gan1+JwiovY4qyy0Z20gLuSFWr6Ou3WxZdRsIYlXvTkkSb02ZaGY28Zhdpbm60J1MqOZP",
+	"3r8y9ZcoOGBjfUldTVV9w/o3n74FvlEOvykcIoLcxjxa9uGMidkNv2Y+yKw5C3m0BHAM3aUHkTT2yNMP",
+	"M7p78bZINxseJ8z/mfkBhfzRuvUFyUM3UFEtSfXon4KjbLd+W7N4yQbgjv7Pf+YRPtPsg1dr+cUrGNkO",
+	"a7nrSDIN4dReLTMsAgtBLnFYFev2Dx2xsNZoya1AxpKPh5MziIDk4SR17ZD4V4gO+eyZmwk0lYSg1kql",
+	"Lkw/9Z4tHS6Ed9gykEAbQJLJwZAKg3YAjZkU8gACLHwlsqzEW4VqGLFbJhJ5pjDy87P/vnp3+eynF69e",
+	"vHsHiIaYeYR+fZNFvA6iYJ2u4VdHGjUAw5SHfCkVQICPEahNbKg8qeg1E7lP9f724rJP3vwi/+/Z5fMf",
+	"+uT7Fz+9uHyRKxUoJ1orJe/7YKnSIAsL9sOzweT0TEM73q54yMgiCBn5+u3L5+T89Hj0TX4YYkXlE99O",
+	"T558/+L/bv759Ifv3tH/PLr8cf3rf57+13OW/l/29np9+urnzX/9+j9/O169S1/+8u207SjFhotAN2fK",
+	"D/UZZDaZHCo5yPzIaJJQb7VmUXIBV+Xt377vLQDfVYrS0RgE6ehkdPo/g/hkMvTn6COsGdmLS7osj0UR",
+	"ul42nVGaaeVz6l0TKsiPi8HPks3yI33fO5kMdDJZ4xAAoPatOYVcBGTIVw0I5ozkJAkayVzl2eaGkq89",
+	"WPB4DQdPECVnJz0nGf8URNflQcxiFn77vhexj8n73ozcrlikWtVLDXYteZBFSRwUifp9Ohode0a0/X9B",
+	"z/32dCR/n5zxxUIw/ecxuyD2VxpW7SfuUTchvZEMphYqYrdm9/IjqxO3dd99y5J4+0zHgN3iCULEOiea",
+	"Z1pZbgRjx3fsjbjkCQ0VfEepNildz1ksJ6lW3fgb6TKIlvnvTEYNX/r111+lVs2iBGuDnSQIb2ByOqko",
+	"MCbq4A3r9ivCRjj43geNFGR2oHFxEP61DwYzHgpg/k7JbHJ+TgbkfS9BUsyPRF+04Hrfv9cV8PKfRNXG",
+	"Ex7BJWmSDRTQivxb22V6IIDbC8YccpsikwbqBLTEmK6Z7qv0DLII3kDBf3H+v8JhxYnPC4I4oTG21sMg",
+	"9yrTZFVSgl1mg3HQbEgskifVb+YtMQ0gIq8j8zET6Rrq0K6DTa/fkwKt15cnPtxucgmykh01u37v42DJ",
+	"B+UNfob+3uL0Xkfh1kbS2SqbWt5dmrAdsod5/ytl8TY3cd5EaM/E64WbhLUgkII7wN6LVElRPcCS8HSN",
+	"wlgMtbLVqAtjp5x9jnjPjpFqUHOfLYIIY1h8sSDshsVbEzoDdkkFkzPpaxgmIQ9QTGjOTUSVN7nmomCn",
+	"c1NpLIvq9xAu/ZlK13YtNurhWg5rfPhgoRR+yV2AHMVDn5nblEdF6gBq8NiOlcVSy5U/3674mlCyCTYs",
+	"DCIGQH5D8ne2SWwXgDotqWRYGqylNaGdN5uY80VBsSglm8NKodzJlsqAxKtp53RD+vEnFi0lf09Oz/ou",
+	"FQieVfjyDiGwvSDXzlnkx9qYcl4/9Azf3jX08Why4hw7Et33r965Rdj3r96h8qZ3G+8HuqTRlni0eGQ0",
+	"t+hxiD0b/qJO9uU24xg40cywfnr/F5jDLcNyjWBxkwJB9NR3ml6RF3Pzq9Wn8c5/BMxhccwQAiu4YbOp",
+	"AnTHIvrC9qCHM0gEwfaZ0AlB/qnlpPKqzfDybEgkX+twfIIqIE0KtoXUTLHJsWRxdJQGUYWibEZasSI6",
+	"V710rGUPtj+gdKPDHVYNXO+7LtsXnLENyeUgadP2GvZRavKZwgOmaqn9QX4ydu9CBzlbmXrVzFkzasvd",
+	"4Bi81nwzXlQ+hfwYs9zKuiEaH0YD36WxcB14v4IphJ3D2U3AU2nmL6VNBM2zDcXMpHVVoIiTSdXg8GMV",
+	"i3fmlNTfQzmdXx6hlJFTwuXC+QxUBCHny3xDBFr1FUkQhsqkBE18vUm2JAxEa53CV4PoqFN8H2/fpo7d",
+	"/oeUITRhwGgxS9I4UgekSMPEisp003z8eHsVp1HXUb6wW8fVcxUIxkDYPeSLx8RNxd7bDeoavAcBC/2f",
+	"0YJxa2JQiKmlNIJGZgwvWHKhthiFOqERj7ZrScLKLsqPGTrCuIaMLYvVM+5V7WHirDmMJ09dNPySKxgh",
+	"h14MzX6lVqCmgD5hjZQpp9p2+6FZcNfN/wFxTlucIDQUvAAiCgPWVXym0YqPHeTl5Ziny5WakiliVnFf",
+	"kHIgQvArX/JY+fH78uR/9IvOslqNyK3gBf5e9bofv6/Q54bDoXVsBP4FiRjzBZldB5E/azXwwvoGfgOb",
+	"/rj4WddIFLLqVThfSo4gv4JKFK+oAD8Irq9AFUxAfGT2v2dNnkenPaC1scZBv+IRqxj48ejE+AGzIbsH",
+	"u+sg5efbjVTykNs4ySgTGK1WgymQo7z/as9E+fcg8uvMjAp5QbMl1seKJNYLo4JTeR4CwIgU5DP9x9Hl",
+	"/+/NiwKRZHgULlKGggt7hhuaJCyWd/6/r9Wj/y6XY/zb1H7+22rO8W9Qgv+tRwNhL/PX0W908PtocD74",
+	"8J/ymZCnyb+FyjX8N7gCvvmPnmsNoclFhRDWp+9smpnSgV+0fUQWI4IRkjUiPZZsHNus+QqtHrRulpxj",
+	"y++IVxg3piiho0g2z7WXyNCjw+FaTXTuUSAwu0UpzRdGawqksRaGuZGfjtwjBud9UR9VPq7RaDRq9Hn9",
+	"FIgKJn0GCqZyzEnLg4ch86eurhz9rAJe9IndCKaP2TaGD+QICuzugIR2sr4czV7Z/ucgqg7x/EqDhKQb",
+	"knAyIUL5dCyvZJ+wUDByOjqeYn7LlqexVHYIOEsFUuQ8DUKfcBDI677RJ3TgXAGCD8kIs9LUqvQzOPpb",
+	"WtCeR5XuJGyq+HMQDd52c4a6Y6c/c5cndJZGEB8Pw9kUm6ogELUgtxAsSIi6zPwhmfF4s6KRvvOasY0k",
+	"pvz+mxdW8CQErd2qq/2o5lT7N/x8B561OzjUHluG3C2PcH5aBZwLBz2bd+z7OHsNITxHKOw62JTljpO6",
+	"CnuAQUH3LowaKUn3+cwaNefH9XOpZaiUg8uV0lawI6lkKLAm6UCwDZUnko8Cii/kYdJXHUslfZEfE52i",
+	"JkD4UCEZNoiKTUWJ8tSqBEPkWWByj8c+2AF2L4Uh+dUW0VbaZ6EVK9X9YbV/KhDkZHROZvhz4ey3Og/X",
+	"snahX2qVF+JkdH7WTCRvQhr9AFj2Lvt0ZrDuZ6jIyL+nkNCyRb34dhWoSACaK3KKqBubrNqvT8YTNJ1u",
+	"A8EKOQ0IoI/lVS6Sy8D2qxzj0lJtMcsS1nQtY3s0oSFfAnNsO+ilmddqz8z8BuHJ6tRT5T+Qq47pWbfI",
+	"5f/17vUrouDNMLfk7Hw0/kYRdRC7lO8jfNlRrlVFxQ4p4LRaMnQF6+G8eAkduUs6RyhHr2uj0Uln+24o",
+	"MbDQtguHfD178/b15Yvnly++v3rx6h8/vn396ucXry7fzb4xVhwqMTD3QDglSZ/MIh6xGRz2xsvGI3aB",
+	"zOtshzHLKLwgHiJf97mXtPyVkHbYqm8PW5hcY4B3Zn6B4FShUp1MUKs5gOWsDSE1EZqFDlzLIVqVK5rk",
+	"OcRjB4cYe2PPDFIAnGw1doca6kAXdUxCpQjuc/QJDRzq50+M3jDbOxhEkow81idpxG+jAq3UONVi/EJH",
+	"r5pWIVtbMcZGzie6jFrbLWZQ8EzOimk0YvRo3fufZeZUxnBNWkGRZo0iXb3lXbMM8ohK9fQq7VxlSlVq",
+	"mnl8KdcsMnts78yHFfrOhL1fIeJmDsaZCnUYcY6pA4hRGUDtTpAIktBlHzNS2Fqw8AYVP3QIKG1NndEd",
+	"Ykq6q0a3oJeaXGXIa7cJqqjWTpM0UCad42bNs31nykNbxCXBNTMlf0/nLI5YwgRC3RFdY0rENkroR4wN",
+	"5MsHEBOvTzZhKsjMOg1ncGTOgqK3t1CsqrrESoH4NUu/qVgNU+zaUTt5F0SuQEfBDYiqFqYUwt4mQTHd",
+	"wNQRFOohXGOFbzpFik8TNpAvd/rc3iV0ySo0QyBOyDTrE0g06xMh7T/wSlDvWgXUAQsjy83GBsXrFFO3",
+	"PRZHF5l+I7WgtsEyBM6oipO2kCwIAdD6+NHkeYHx3CnJJ8eGjPoCMwYZkT9KtU7s6GGzT6riUdV8VmGx",
+	"r3L3VqS1yFuyWKWa2y4xEKsoqN5ZD6N6BQ9VZtpgoUgWpCnn2FQGIuE/9SP4BcFVmnIVMae2mumetGQ6",
+	"xHLpzHQA1CM2PBIIXP4d9S28Y0+1CJ5+6tm1HxusY8G6j+knPWANcBH4aFKoypRPvf/AJkz/68jCg9bP",
+	"HGVf1OUxclDZNFwP41VxlD1x13emtGMZrMoFhKFdkBlCdM/ARhIq51FNadjDSgIEht5tBSq6DDYsw3Pr",
+	"qbfqITM9xGLSY6p9z4uPgVVde9dXMfPWz0Osv4jQLl8Dnp7mx+E267kgukoFa3zux+gXwazHsm5JTU+W",
+	"ukFh19scLHvTO9y49Huhw5kexAzq0BhsD6Gh1HC3QzLD9ZlNM4UEvU6pYOD6m5mVmE2hzNfKDnR0a8oa",
+	"hqsMGXmwh1wwIviaQQ34kMzyNCFfHOWyHAi/lVoB2mpDMiusJ4wErskjCC/aleVYiYAVVEMyw0YM9tPJ",
+	"LbfUf6EGvdZ+U8gxxqfQSaJPDFguFcaDQah/Z/239dMww6FxUE7BhcnY70y5VQUurtsFosqAVct2dNtl",
+	"bkOQES9oHG7fMo8Fm13lBJOvuIqzd9TztfXB/RJobhwqMdGQGUXRqdJIUO+PNikWo8ur6oqhLgwjBZFI",
+	"GPVJyIRQ2AWnROjSlSXHGKj6pvmKdlNnNVBISKiYzqAsZgB1MaBSW5V81qWqpVB3H1nFNXcqFWge+D7K",
+	"th22cWE/Xy8b9Z17P+gMDkAZBUAefpghO0+TLA63YfE6QIVzSJ5BLFS9ZckSi49Ujh5ky8NBiXLCZF/r",
+	"BsmZaINwdQJM8mOUsDii4Y4rG6jHWyoS+mt7Xd13hq5v5cJCDTFZsZghBXsU5LTQgZWQL0ka+SwXhiGB",
+	"D8sByv+Ljx5jPp5rO6wJaO9XzHpJ7ZrkPrl3stMdsTPpLcWAZRsr6rExTCBy+howO6XJ6XlskwhYnp+h",
+	"gvUVT8BpvvMKYSHsVcSTK5q9qHaVil/e80LpglzDfKoiWpl78PELSUFr7iO4BHS+JBHH59Tt8kCGWHxB",
+	"9pmi4Dqphzfl2unvuL5Z2/ymZS327d8X3ZnG+yL1VlZKvD60OKZvAlEBeOGOMxX62dpZ5uAR98ZaJhPL",
+	"qmPiEQbqfTLfmnwg8vXsxSVdziArDo7uNI4hhSti3/S19y2LaTpfZrScAmnpyuU6yoJ77mwQpx2XOwNM",
+	"alryIlrU3lYdUJhcoEtASwUEo3tMMw8l1GK6LuSk/cy6hEnkRCAiHijVRbiiPhEcvdzo4THhP77e0Jip",
+	"gOHs2S+XP1xdvv77i1fKJ/r87S/fX9m/gvcir+Fd5FGOsAbGUmy0oXTL4+shea0cl1kzYmSI0vSCiGis",
+	"ZPK1pHvRJ3NMzPtmf0plDiNkNzpJC6+oJREXItOdBcjc+HgZBGYv5PWK4+71lVoIYkeXYePhz3zUp/Jr",
+	"/+uvvw6KBeN1G1CsL78r4CvtuAk8TTy+ZldtF/I13q/W09qJMihTiy0tgkPtTc4htoM6DUJOfeaTLUvM",
+	"cYGIJ0ZfQTUOzeUE6o2kmahZy+ORPnOwOkZc2NlP2rjDawnm0eWXFT0bePuabuUo5H/kUyt6w8icSQlk",
+	"Pa+eu9J+VF1OB8NewQdzFboRu5X/mbmSCmcXIMFUSpSCB4LQtK+SHhCAO1uOFQs3+xQVZaCgnUWGEwKo",
+	"mdKqoYr2frSCG0UOC+W1Qe/Pljeh12xofRiV3HzjN3dX0pIbvjgQK75ndZLrE6riL5PTM/L34DuoKS4k",
+	"LLubzZVajT6D4kapudltpWubqBbxPbKSUCksqXnhkDzD7oY8gsOPbvskSsMQ+7zLGRHdtXrYK/ZmzaKp",
+	"GxWjdyWCydehcMJAemk5HZ0lPjniuY3vYZG87Oeezt1qcjf6Jtid+9LNeDgajgbjNh/DjJOrhcrQMq1t",
+	"66j5H/DMW7ZgMYs8Jl+zph9/xEePJ5VfVc1rXaTxndQyrOBKh866do+LlhN4rR/JDz2L6ekfCkPv9z4O",
+	"eOxLSh/f9a20xdzyY7ajo9SuLgxqpSkPxHWwGfANzn9gepbiWpoRHN9lLQyccAbF/NdAkFRIvXPFItUM",
+	"tArbQFE9AZqVHI/B3waogu5zmBR7FVub+aGaTAREZDtRiekpU1yqF+C5MyalXfQD6apt6EljSyxKnZpz",
+	"cy1QTCH2ubCM0T5ukgJJUfo5xivk59OkmD5oaK68I+rzJxjNTMNEuAKviGQBpY5mD1rP3/CT2pqaVUCq",
+	"rSrEUIuA6swFMa0vcTkinu2TumClXqp64nyq13G/EXSrwNS3iJOUFyYlsVk1vdMiQVtZZZoEs33o5zKf",
+	"zZddlJ+RWDe61/2TiiuNaJp9gniYkrAwJlao19BNlyrJ6lh1SfpUm65Q+bhkCuwwVBqg9qKXS92sCqRc",
+	"AVIfs6r6JFfuBop7rhyvqhqvcpTj4q6qGj3ItFAr7Ny0qsyPZ9ofhy02Mj1G9I2egkb9RtXFlZUWC6yk",
+	"EhBGslDwr5T1Uf2HGoeQ37IYIWEI1MDkglpYvkQWYfqRsMgHwS26gqvUUoseeORMQBmThJOzY8nfMfUw",
+	"y0fl4JicnsBvSo+ppTcbSPaTK4vLjSnryhiJGfVfR+HWrV7ZFHSquy+bD5cQLKJSdDGPFHGhO3hDyjoJ",
+	"gxvwVFakoj3EJJ7kWkibuHoV2oU9HQ9sCiv23gfKN8hF6rrGqUL8GqzMkNfkg1h85ms0D1dOdEFBtsc+",
+	"As26FjvCVPckASY/KogAKOmBaPgyNY67r2f52gNXslztYcw+emHqs8bD9YW+r4V6pZbBfOfcSOeSfBiM",
+	"x5NjItK5z9c0AGRLbekV2C9icgnU6bUz58mz9XokbNsoP6aXPMa6Sql5qrQDSLLNf/JmPDweDyf/eT0S",
+	"iHPbrJPqEUjpk7U0r1vzn3Tzbetgl89ulUujbMIrLKIsYRbqQuZbEgciiJZkEwc8DpLthaqokiR0E7Db",
+	"bw0ARG6av2FnGZZCR75KNaSCdTO1pKM6Prqzegi3t6dMKWWDCizlR8R900V8NxI4LqZh1lcl2hQAVpvc",
+	"nStwWNS6S6p+b6kUuqzcgsCBIUjGU4c80EsGnSlloMo5ugCc5Awy9VPg3x1ZqoHlidEOC6kiBJKQgjVd",
+	"smFCl70Pd9UkowbZnWbGT/WaNouyN+q2goQqa3gOJvsRj0d4TP5rq+Bz4psuhpr+KXNF1dHrGdpMoDm2",
+	"o4m6j+vipZpvl2jkmcYDM8OAUgJQawN7RYLIlB/klsYoDRZkMPi2C4rDp3JRlGlIm6v3guY19yWa81or",
+	"8G0BbRnRxeH8KRXylKy7Cvp2SQMwiS38gvY7mVX1NEg8yRx2y4HPpm9K0r1ZXwHz73zWpvM0StLB5GQ4",
+	"Oul21JYcO2Aq5VT/fgFvMQ+5FeoT2CUccodUYQ8zYeTWVfs5kzwzBXL7VGPMZa27OjiuO9t7U2nr4OiG",
+	"5K3JesEGvsDewTKSFh1EmRFNzHKOoMIMfD+n3vXBeuxkPdY7zR/Omix+9z7W5RcayKO3ECv29g9nMXYQ",
+	"Pi8UUKfqWGZbKvb667eDFhoGIpmSwIcE2EwlDQTxAwHhKSkMVAM0hOZQac1FrcKyJn4zyqnUIYo7kRdQ",
+	"FVZISecuRW/qY09d9bn7f6/ienauVGog9/12nZ7Wm/bWdPMbvvsDjba9v7jXoLXML3gR7h9s1zWyZh1P",
+	"CiyUMLouhNbriarSbdHVvdDyHCiHuvbkR6il78/uV6gYzf38DPiqDvZ7yz0pk0LRUK+i3EYDHsP/ZZrG",
+	"3/M+jMCHg/oHFq5VURRmH3cg4S/uIQBsyy7k+NBuAzOgXX0H97D8O23bA5n4LVnggU3+ttSwZxfA7rr5",
+	"Z3EJtD9H610EZZ9AjU3+RiPkPqxJDm398M+/nFHeel8PRvrBSP+TG+mtSe9gtB+M9j+U0Q5gQHNmiuBU",
+	"iEnr7HuRx39Yk74xl/pg4h9M/Mdl4ofh6wVYc3Vb8rNUa3Vo/u7DwTTfh2nedMK0NdUvsIxFA6/TMMyq",
+	"hA5m/MGMfxxmfJVh/k51ve+Wsr50KvKXK0Z+ESwePFuCVpsAMAvWZOcnJy3dAVcwGkc3o+Hp02FtlOHJ",
+	"Xb9ofO8lYD25szr5liYEk5+qTn8x95gQqj4zIVuWYKcJEJtzKSmxLEZzGkDN5K34JlvpFEaTRkkjl+C2",
+	"Pcd7C8LgnknMU10ozyRZom2DqF8xQxButBpnIqEJmxGx4rfCRtJZQUGMxwLEXGJrU/q357ToenWxYHO2",
+	"juPCszfuU/JSS9BbHvuC0DlPEwX1ZXWMiziiTH0l+rrFOhMJWQQxdghsJQdf0iBMY1aXujSe3K+0YwwA",
+	"d5s0aS+d4fRUMqNuZPjqRDJFeKWQs8rL+R1LbpkkyFuuRAWcnIj+TgVZ0Bga3ggCBdMXZDTVvJcjnrMs",
+	"pzQCdOnisQAE3HqSPwWizRylfi0Yi6oZLUiQWrBXj070m2Lk9eHI/wwq9iv71N/yWPXpSIRurfe1gpJj",
+	"fp/4THIoOEk11gSU7szZKoj8PlHl632yoEHI/G/6RAShSWBUAkCKE2D/mDH9LX4bEU0U2IoIQ9D2c/gL",
+	"LljhzICvNWVgwLwdpKakFYoufBWZMxH4jFAC15B/EQ1qJX8PEhuyEK5mAGQcOoBuyZrHWPUPpf7mxQse",
+	"F9PFcZHkZuJEao2+e6aJj086uu41wVinYV8d8w5GNqeU5iwjR4zorIkFvEvXa4ogyffXOSx9Q1EZCJKM",
+	"15rpqrUu0m0Pzu59mJ/e4xSTR8NCHSGt7Uxz5nzou8s+4QhDmYEMgbQ8JM/ImglBsf3OGjGBaUSORyPL",
+	"eyUFedZVTcoI3w+VDxrizyFfqmN0waH1SIAHasgWCeHYHCWnEt7z8HuU0vvElt5dxN/xvsXfFxRgT53y",
+	"q0pipQ0S5xcskn3w8KOKMwKqLGCwHIKQhyDkIQh5CEIegpCHIOQhCPnXCEIego6HoOMhr/iQV3zIKz4E",
+	"JA8ByQ4BSUflf2eL3e4XrEx2gGC2u7A8y5AmMzBfDFCtGY2E3fDvK6G6yLSApCwYFMZFkH9d/rmqnsb3",
+	"dT6eVKFddh2ketTd+PC+ozzNY2k6g6+5rvYKek6DjEGTPEMtACraLeA6qdCGO3agrlViLQDQdouvHiip",
+	"sRoxdB+wlAVQ0fzAsjNb9XzWEU4e5Vrg9U3PRXv40NIQ+8JZ+Cf7gS29p1fxrMKriBT4oZ1QwjP4fpJJ",
+	"CiR4YWvRpMByeaz6YN9LUnUHz20jWroC6dYJAtXSsaAjt2fn+3DpDjC99dz1GSB7G4i8lrR3SgHSQEcO",
+	"6cFvEVkdIqIFz914UqekHT+qbJzJvQN4J7vTo+Kr9mqq6ovcnLdw6g4NZ2Ffs7VWmNcMp5aSNPh7mSBs",
+	"Z6TPNiHfFg7zKaFgK75lIaMC4E4p+XsqEr4OfjdYtyySFvlvvRUL171+71pdZ3JY2RKrq5XnZM7TYQb/",
+	"i1Da8X65wDRGlCap0UgLbHFSzxeSErVv1uW6Jiv9NaT2NQly/tyis6OeA3elWBoHNOqQZmNW/h/4ZB3R",
+	"1uYzAJCQXh5rILW0qj/a7SD/VR7KdpswQeI0Um0e9aurQ3aBX5FUhoH18WjUJwJaGVzYrcwx36506M7k",
+	"d4+yBudB5JeA/38r+WC7hW0tm94m9oxyR7V4fnlloU7/qI8UttM3aunTZiDzaO3gC/kXbby+prV0v0oe",
+	"aA6db4n17oJfxmc3eFZuYu73psdPn97VOFyeVukvpgt/bdRTaZzySrUY08OGQ93q1dBXKXtWs/wAGrBm",
+	"wW3owRKGpstpwbKKAdIc8kTbawpnxqPptx20MkYgCTVIKsedl8u19PGkKJRcTf/1xpT4oEp8WduRzbFA",
+	"iP2cRHHJue9V4PYNDwNv68xwgXxdyE/NsLqloIFOmdg1EuKAfThKVD9enasXiHyElub6oqtjGh+Sc4o3",
+	"KxrlT2lzsd05/b1KkOgOsN6cJGT5sianxy3B0PUkM3Tysq/axsHLw+D1MkcxtrnJ/u6pwE1+uepA0Evr",
+	"VRB9iVMv+zVIVkTOhsz0p2eY66L/LLuMyx7jNqvX1T9RieXuovQXAM/7t5inm71pb5cr64AHg2NFNxsm",
+	"LW6e82a0PkDlNiCQ8K4RmBcqJwfnWz5hvtuatJ2pgeQfZC+yMPlFDpRfINuDCzi382AuVZ46kGHI4yVP",
+	"EuZwLb7R+dyJvZZLlpCT0UmuxOACfXzXjG2EksOSxEJOfdESQvyeBGYJYrVHTkLLb0DH9FXfdx1Vv654",
+	"yFQSdt8kR+IiaHtpHnJMAzNUVxdQrEsL+Kfg0fAtvf0ZczWb6FV18OhWHIBtMJrarKizw+V5FbsxGLYt",
+	"gT/cRlK4tYKEii5V9rsLA21fxFayXJASstXNFsNJdH+UvKC6FB87+0BnCfW7JMPcNx3+AXKD6iOw321r",
+	"DlFn3DUfcd0HhPOxI+KZswtvBrHqAfhZd8Md/nvxcRPSIGJ+O/96vYrXwqycqLIgR+sXoRRcV7WA42Bt",
+	"doxA1kRbKWoWAjzC9SKvIFpgPqrpjfrqh7qlxi90XGpk+Su+cKtNynzxWaRCSBimWwXLVfciOBjgO9SK",
+	"a71D/Z6hNoelE5sUNSxd+Prty+fk7Hw0LuRtHuGIj2IGHSvBodtYQ0AD/2q+7TITV7TAvZiYwoILqerM",
+	"b2E62nK1A6MqYscXKtGbR4Uj7bgcRKjTDuq6wOnV1qPP1qFvU0gl9UVUpxJ3OdSgERwmE6m0eX2QBUKt",
+	"Feqyid2DHG4VLBHK6+o0Aj5nEWVB1DUoNfvoabJL55Jq9c2tPffMUM2CuLb/pVWU1CWAqoqZCNSXKYer",
+	"DpvKpUjYRxDaaZTE8mf/AiqToYRIwNXy3u8hKae2CLPLsdS1Pqbq9AKrfhb4s74l8PK1Wvl2E2ZlA13Q",
+	"TCOIlqmw/27nX7fpPJFqhhI7uRWDVIR0s4ypb6orF9AtDsNEakWPWvqRFRmWFu3vUNhqlFYsSKDrgu/D",
+	"ik8dQdWg2IqErY/MmrQYxUmuJ2j27l9wji8bq7wmtdl1khNM62is6KKCzJkUBtCHWfIFZhBYnjxV0ds2",
+	"ycdyjwt2w6SAyU+GxTHv1q7PvMesTkYQ/UwFthpDVPSAeBmw0Fc2aEcLfeFuBFjkFvkBuWjLEoRBVdpD",
+	"0yHbXa3H/JoOg43YbX6sJjTwsIOd1Glm//Xu9SuirpIg0jVdUmIV9DKXY709cekBVNKLbv7djWB8ltAg",
+	"zFO+1b7H+OAsW/p9bxnTRUTf95pY3JWVNosllyRXHo8WYeAlqm+8VnS+EiTwh2S2iPnvTDeVxz/0UfnV",
+	"Djjv3RMP3e1Cs3HN1BdnQ1IxJfBKKx9NXo+T4ky3nKVLGkTYrd9QkVKGdNaHbnuLaiG4L3I3AIOg4w1S",
+	"s5TPBAFP5AngQ+Y0+OOCgjuyjUu+A0+3Y5PMdMk4RnUfhib1WrovMKaFjeupIJTcrnhYEFhHjuz6o9FR",
+	"4O/EXn3NEU4+CxnbLdOIhuEVlh5fiSDyWA2oDeSS484Ky+mMdnyfBAuIQ8L+Q0jQwgToAwgJj6F4vY/1",
+	"A/BRVdhIUwF8HQbXTHkSqe/HTCgftzJAAo9lje6lMLgNxAMC3ZwWwvLt8i7yMAwNdvXjycca3zsfS7JZ",
+	"whMats3Xgc8VXEBNqTqOmLAOdMKnrawqs3Vujkk/Wu2JuxxMewbIug+Skq7t3tG2LiymakvWDnrcWsAX",
+	"UdIZcOQh4MZcVe87d0nedVtO7g+csXuP1v00nWvYbtHZp9nJf1MirDtHeW5uljXukDD9+D3bsMhnkbe9",
+	"p9s7iSlbBNdNu6fTAVol511ickK1gMu0har5vbhxltw/i5QzhwqMAAsW+eCkIy8VkEaGqJYQ9Htm6Bll",
+	"d04Q3fDwhvmvjZWfv24yN1wWfZc0kLFTsDncAK3feGyXzRaAXzJPQ7dUFXcWBYz7Q1216GfwxZzCNxLq",
+	"04R2qqW2YmhZko3tWAswetQbLebz0fyJdzwfLc4Wp5NeXQLdWUunTOvFPym4RvKEL4faJ+AkgdSzGJBi",
+	"nmmvWwSK5jXbAGegh0YqlKoxNT4XSJVeee7y+mWj80WeHVKxFAldb8qje5WGISo+glDVh5Z8t1VxY+5d",
+	"F5I6+qqtbSDInIUBu1FkQQUJebQE40NzekKvGYC30DguNtR2KcatayFrGKski3NCou9wPVXJsVc2g3ax",
+	"YKKIJ6j+NondZ9atbr2hw+FU5LgMzMUkBda9qZBCuJ+6hl01B3R7eizYJM1l03hbY+GX6WBLc6teXKZs",
+	"6RsJ4zMoHhkR3lPreKOOq+eZHN1FP96RHqEmWWt6LLq5ssq/WuTg5DD2Hjq9vDmN+gS4S2lxgROADS+L",
+	"Kx7NMr3G1INA3i2uQLHKsj1ibF6VbOh5nY2nkBeilcidgoNP8oV8n6Nyr0tnewVgUUSG2l2wAEiWUoAc",
+	"Fl2bKUxAV/BillzFmNucPV/7ICgZmFHQgjLKuQfySEhovGTJVYXq2Wb4x/c1KM5zKTJ1qY2O/Ai6zhL7",
+	"qQDdKWICAMfkoHxXDPNTL5ffMZ30e2mAGmXIYzn+yeLp6SmtQFmykV5qy6hf21XTLA8ku+KhjY0ipvlS",
+	"3j7mxlqPfSUuiJRDmNZBbgPl0taT5zcs1sU/raWFo+a0Mh/0tLZ22lXd4IjZmAR3l+TPyaSCPFUDs1vH",
+	"32hezrGfg6Rz7JXfs+ajvXRKfoYjvnwy3/Oo10Ay3RgsSyJQ0JVK7xcb5vWzII5Cg1cydDbsVXt43HZn",
+	"bX6yPfzPsPRmpe674hlozGdVq9y+vSzRs+Es3f0gPFXJpoUC+oDdNpmiIkU52Wmf3qVmuVtnRwIlwhit",
+	"jzZLAGsrPwcBWoRzTxp818DzziHfp47QC67SuBAQXyXJRkyPjkTCFjTaxNyn0XAZJKt0Pgxa+YpKQQD9",
+	"nay2rnIFUuMJ7GKubwJTTZRNJJ5Tb0jTZMVjXZB+/VQMg8psLtQGe8/e/IhvqwiS18axcPx/R89dg/tR",
+	"sjkABjZsU4Wu1+viRLF9ifkSN7N4VXtS1Dm67U3ZhfsOzvZeZ2/tMqYLGtEB9ddB1EjaKoDfzTo9yTTE",
+	"a+bwA75Yb5LtVGmAwy1d50u377Ml1met0Tv3JGbs967pmC95PA98USzppZG4hXxUnq+Rd2Rehm3Xsnsi",
+	"RXVZ3ytoDiJHaxX3UehUJFgIynrEbztEe5/uFzS6moSlleq2Mp4pVHrIjZAzgQwZHJPDvzqeDCajy9Fo",
+	"Cv/bDZ2+qGBsGY0HLPKbtYuyi/35D38byIFNiX4LWSBFNuTWPhDCYPVen4OdLqmEF7LFrRDlt1Cwf/+E",
+	"oEl1C5dniUKpXhvE6piJDY9UookqS5bGE36beklww+CSj1Vm2dDNtW5FxU/u+r00SoKwmh7hssYhweLx",
+	"Ejk+Af44uRyd7UqOp/uFWKwm37Fbm9S5qqYXQVZJauWqWiIiN9xqefwcnuieKeXYjzDMyeEHEblu0aS7",
+	"aMzZMojEBaEJ4ZHH+lYTkAeVUE0I1xeqK4yr/NMWasWw3zqIDPRla5FXXJoAQS90GHBBAAYjZotUMF8N",
+	"CTtzFAZWJzFLoJwth3pWkG2uwWoi6hMaArQHF6oM5588iNA5BV27VKkVFIhaR+2QvPhIvSTcgpeOL8hM",
+	"f1Hh29AwnBVCmWXBas3wZHR+1jzD7nK3QrBpamaRLy4sEu7bmfRa0pHveLICGa0TydYbaroHlEKpqtEA",
+	"rCb04ksEoa4za19Ss0aYVQslcKHvJpN2b90wscTLbpKiE3RfVx2lM8d1R0htrXQ08EYn6H3DBLuRXgc0",
+	"yTsnvfHfWdQ6m6tgnORS3gW5BUmlbRPNVqrVUcZjtYhd+8bTOgGq1pZXFfgs3lF5Ln0eZXtyf2pob8Wa",
+	"4RjNqgno6EefRYlKs+lAJFhdGyksCGpy6KFMIBFkw2LVEdVlvbrPyWfC1F4JU4Ya8iX2vCkqOwm/ZtHU",
+	"C8jXp/PxYuSdUzbxj588PTn7pmlvaztAPSOeHOki8Gii2vKAg8ZkXkfhtmz/YvvNBY8vCAuFavSaLxvd",
+	"OSCcbaFrtNBKERejNL7y8B66fuUMLXogqqo8cevEvo74rYBOkTOYwox8vaYRXUJbzJm1EbM+QlrCXSaD",
+	"SnUVAnfiFDvqBh4462f93J+DjaQsngrr99s4gPfm/s5udFBbY0bxx00QM1HXORhy0byYJXI61vyISPgG",
+	"PD+3PL7OtV80TTPx9RX6zPgeKv/TqoIp3BMEtSr2City3Z6Kn9bU4el7k0kTk96BFDQlM0nbM6CHl7ne",
+	"a30yA0pQbdkYQ+m0CWnUJzPc/exan8zAlTlDEhND8mNE1txnUIeBLehQR1UfVF1n+mTOsLqFa4ic/DBA",
+	"f4W6tgunXk/omkdLBNoTSSCZGbP8VgxQpvQsJPnP+U2xLaocDMp7eaTBrHaHqJTzdQTiF4UVNysCo5p5",
+	"ceoX2EX+1OiQc/etyxFduYjYC/YEnK+jbXUBhEs5lLcY8qo+dPE4y8k9EyjLJ+OvYclhlZ1nsQUA1c1M",
+	"wAhz+0iZVeXbAJ+wY1YRAGu4DgBgjjQKIpFQeSZJ2a8ztyQnrRnBGSpUSchD6RM7SaFPijkK8t4NTVa6",
+	"tNE8rGJdqKMYuOOsovRCay8W1lCfUFX4q3s8KxVJvhQhEQRJ2HojTXatG6hcla8h72SG2zGDxsZzpQx8",
+	"09J7VFsnoJe1r3e8kox2QyVv0fJCrle5NFeV0jIhh0vU030iWKIKQK2mBznUUJ20o488EkRY3IZFpA/T",
+	"OAPiDrpjt0KfKeUbQhfv7WxKzJ1yKnLz9TVCQx6x7AQoYT+SNYjyiBOVGSAqqhszwE94cQnpE39t7Wbu",
+	"CO812jHr8DjfJLlNa+SGBsQdgafuhStV3VikDYkndLl38q7JE+i2o+f5XBRnL2o9EciCcIBaKOwk7agr",
+	"oTWUKkSa6jlqio912C1roo/1MSDH5RUcjFnEW+uhiCcPVyB8Vh1HMoPNt26F8VHN78YAW1GhAUQIU35c",
+	"UKqgoTRPwWwGVXPbV17+NAqZsBblSkofuRTJhZZA8uNqGdR2BckF2cR8GTMhgmg5zVROczRqyzpiH1Uj",
+	"/gDtC37DYj9lF2TOVkHkt37WPIebNsV4sFwGU7eiVkFVPdEktwYXGkBFP+nnRCYQgS6MxmpzLM/nHCpk",
+	"Cu3oGxFgTutg37JkytgkaSEBOE9aIVLmg5boMs3RWAWXtTwa0PCz6n3Eit8qa0ZueZ0Xbedy05P9hthb",
+	"N007L2I62h8OCrm5xIYDgn8buEmWkOYUldOS8b1nC9mFRtXKAK6veORhOOhYtWzH7etD8e2b+z29nzmk",
+	"E4Tb2x/wIrWtDc6vxM1c6H+UL5iCxFA4ZbNndobZlHzHaAxAKc/M6UuJH29JnBbgmhaxuBoOh3s4fCGz",
+	"fY9B9fZ9CkdOm0GlNBUM0gATxrM1zXZx59j7T5+zuW/MlvgQS+WmlVv9Ooa3deHDvFtBZFGwJAmiJTY4",
+	"oFbU34YHRNclxpMqs7JcqIs2uv++MwhOa5O2CljseBCvsQxAlcTCCXUTsNtvnZkOHWM2jb2OO4aUR1/o",
+	"BBufdG7gb6Pm0JgR9ZDUnGK2pLEfGsAbFsQGmklcEAUGE3EFPoo2hHoenIHrzCksFSFjegQKnrobFsyk",
+	"7nh+E3M/hblKgfkilUTuitV2RuAyOSTA3bX5Ixpjs8Whes9e2XWnj27TsnPfZ5A5ulNlWeC900Kn0Pu5",
+	"IOvs1tZlF41yi9SXW43al/rBmN+YQqFCc+42DaUv7dZkogwp1ddJLogmH0RKJ9619zSMuLrcp9j4RqG6",
+	"lsf9SxT8K2XKI49orBcZ/DJiC9wGUZ5UJ9DuPN//vNAAvb5h2EN2vG5udn0Jomifna7vC7z+gA2wOzS8",
+	"Pt5fw+u6OuK2aWNTUlSOjCKCxYtaYZpZmS0qMyzwZ0PyIgC3UwCRxxbJYn1UsL4FGVxKjdlHqO+L6Mju",
+	"3K28ImwEhFvc5U6dApHYR4ZdbbmzRp0TbPfsmouY36haYOk8RJyzDENlJal6RY0cZHk5jaaxS4vcB2vK",
+	"/Zk7a8t7FY48ukrVIj3m1tmfqxP2o+1T3cxd+2hMDbaj4rBck+oij6l+1IBbgYCjD8Nzj6ktdYE3uuWw",
+	"HvpSdyLqdvUP+3GETIHA4YtD8tZky1gUrSDnsp6WNIMl9mhE5gwDBnOKnbr24VZpT16nVc1ZOzo+il9s",
+	"dIQ8kIej5Tj+jB6P9pu+Hw9Ia/Hxh/KItBVJ+/eQmI4uD+smqZhgs9ukaoLtOwqW5oYHRHFmoBlkADeQ",
+	"3dQ3qOSG5awmvBksd64xvGp7tJJb5GxzhG6O6pXMg/30jjsu4B/EZ2QIr/1x/NdyJLl7LX0Gb1JrUntA",
+	"t1HLE/WB3UhtSfMP7FbqZK7s0X+0u8rk9icZyVCpoZuYQEcdXZ+E2MHLnBjtToYg6ZNkFfN0uSI02ir7",
+	"VDfQ/wv4dP7SHpF6QtzF/XFfavzLeUP+ZO4IN0W1q3Pel+9hzeKlArE8eB8O3oeD9+GhvQ+d6uAfozei",
+	"ViwVv9Z0zNSvRtUx0viUdVA03vv5z4G7u3og0jXd/Ibj+0Cj7Z/Mn1P/sYN/5+Df2d2/UzG6L+nvqRcE",
+	"B//Pwf9z8P/U2EGHuIE+V/q9NBiazljy7R3UCLv9hF5frUXcw2kh5TRmbmQrkpXoRkwQkdCtWos0EkzZ",
+	"Bgak7eG8EfvyQNwnB+PeHotHop1qivkFJMZnc00oH0TCiWQG6FJ2cFAcHBQHB8XBQXFIlzikSxzM6b+g",
+	"OX0wnw/m88F8bjKfA7EbgNVegIHqkWoE8dI4lscOQKPcUkEWQSwSS6A+DBbNcTUWTSUcjEFwMZ2QI377",
+	"BRFiQH+bakAcC9BFv6iIT6rm1evSqVvhuVTDtvzM4iWzPQqd+rplGkhB4VC6A2C0MVFCTGrnEmntEfnf",
+	"jm5v2cQeYXijsDwULyGuaxgWUki++myeJdc65jpVFyt+MtRBny2CCBbSYZXvp2n1F8A9OHuYVtd1hl0G",
+	"s6z1C7PIBRheRtcDQSN/zj8+bKvsL1x+fPqF6mOf3K/T945lrobfdqpbcrPkg1cl5Rn8/og31gsz2JvJ",
+	"6Rn5e/AdABeFYUEmOkBvWqv7x4/EqVYhbQrSAs2aqeoPUoDMZNA6iMebFY16fTmSInwm3tGsHdf1bHoU",
+	"kuwz4Crdh6gmj9GGPH0kts6TlgWcRhjukkdZJQsfPEuynTRsjBYdpONBOpalYyePfrO03J0KD9Lzi0rP",
+	"aln5Vmr43ZpLV4Jv0EoTr7kCpquM3ykiXSXkP1O8+aD4HkT7YxXtB1H+RxXlrzcMGzl1FIavI0a4fhbF",
+	"9xzV3Bmy+axPZjht+S9QgVUEBhlkBg13yOw6iKBtVODry0omYpcbfPDifTSLmUh4rJ4TZKY3eobeb3yR",
+	"ifFAFJpHzIjYC3iCxckMWzslnKsHNzFbAFrx5YphlwAB7aAIj95HWciJFfqAWi3eoJ2Vbgvax4ASvhuj",
+	"qjMi6FZgKHj4PnosCLaQN0DDkN9eQf2fy+1q4mpZuhW21tDI+ypGQSPsCfswA4X2cVR41GcP0oD97K6/",
+	"r96JWcbcWIXG71lE+jSXklgNyFTs93tvQO1J7sN7KfAcnz5AhecYznTF5t2CSiiqgFVRVqluI+pl0Bj4",
+	"zet3l3DHm18uUWYVeiJ+sg5IdXrpg7YpIFIMguxWyb1LExkI8YNyeoWt/wqNWqHhl51ZNnm6B5KStLzg",
+	"sfcwXDw+dyCWlYH+980ociXl4QPfVWqi+qATytJGsswDWfaybJgrGFX2N4QDtizO9yjKPvMgLYomD2HX",
+	"C5Zc4UunTZHbJJCj6PnspvfgjDTByW6r0NyFSjsXJIhEwqif7xL+kmtwz6s+SSPzT9BfrlQ6m5QicvqG",
+	"FHRXEshwn5ksxVmxsh8OX5P5nvWmxM8MCfX5JpkSXEfMhla5iGho2nnTVjaeWIFdGiU8e/mFdbh/JbBP",
+	"kXCpyb+Z3M+W5+FkD4fh8aiyXyKqlWrlLK1JcaRpfpfZbjlWsq8/CDM9sdNeS+d4wT7bt4yCbO69wSBA",
+	"Sjbf5AQehhC1qaNReHW4UokyqcBjvJLFkoUVm9iiMccf8n2R4yabq+RrNptwm/0ZszCI/pUGwr4FX2IL",
+	"XvNm+0f1U14omzvzP+sfMxGd3Zj9lsk7+Yhk1DzhFSfczU0wbpfd7FJ+CkPNHFkgMmKWNcvD7q92nqvK",
+	"KvFCRmNMiy8mS2a5HEjbtJ0lv1eRfq7zorstDDwylSbN25fPyZPj87NcIKf30OM+haxdaZSWpRyyzhSS",
+	"VcMbcKgkWW6+dm0IutY51EMy46k0Qa8Z2+BW9ckMCh/EjCiezCVdz9mCY/Nc0xj8wjSkQywjlcxMoU1a",
+	"GHhJn5yMzrWFfaV/nenzDdt1QgmXdisquSHHJhcUxpNnDH3pIYQxnCNG1yrrjFY+7wMIY+j8xBIaRK4N",
+	"LgivKeyctUF9sxk0Ivw2eiDvwOSk1pumKAfyPWybiYCmEmRN5YdE0yyk/NuEat/V6IFrAOTrOLlChrOD",
+	"BG6ghTmLxUNQwLg22/le2c0XZJ2KBNTDuasjfi652Wc3KreZBBH5mqXfPETbgXOjvZeye4NkRaTxJGUH",
+	"cqPy5y0yhdo0dwU7PSqdWyiprAaw+fmW8vYfYD+fmJLLHY4aw+g3JquzIrGV2JrOFPR6Yxpg82RlzJNb",
+	"GiWiKRH2wY2q8ZNyKapTCclMnZKN1LpWZm8gW5MS6DffOOOJxnn+lok0TLq2fa5sHvYqXc9ZnGtXrxLM",
+	"dTPThOf2djypi0BMLP9Y7dfMTfJzCU+9VSGzvv47x5lV0EG7NYpsec2tClh7Bs6tuI2Y35iD7dwHxTLt",
+	"6o/qG/u7KouAlwVh1FsZ7uS3kSq1ohGPtmueAn+TABUxROMrdeH/1PMCiG6v6ZINpSX34a4hGpbJpDrO",
+	"yZX5F7bBWFBmmaqWPxarYNOyj34xzID56i6vxy1PQx9LBrGDs1wWI+dEVvpgWAV7hGDPPUEEd8TSF4lL",
+	"t77UmjNcv6WxX+zIR6Oo3ttRJVKkSo96tYP/chO6IBHU3a1YhG0Cy1QiqafohP5N0sZOQzup7WP4XId5",
+	"/Ht1J6z6+LhlcKO2hLkcmsg4pLayp0DqlrDJjUl9wexgXxGQixEyVnJG02AQfRKByO0TpZ33sZpH6nfw",
+	"oiHRt4JE2G6YD21WVyxck8FAsGSm+ALa3QfFVtwN53humDuXRFszvWtdrEO+nqXB0OMhBkpXXCTit9GH",
+	"oWRq+UPEffZOd/q8Nmrw+/fDgB9xMfumXqWZYFEKvF+Oe7J4enpKnW1JW9TrtBaZu1fntC63qZqZc2oh",
+	"jTqegXMq2FX7Jsc1paOSodHGc+SuGP3CEu2Za7mVlocHTEOLNwwzQgd30M+uYkYFr2hojNfQqla2xJrf",
+	"0FBkdjbZhBRbihsEGpGQFU/zpnfvbESUFxmK68ADj7Ocq9cyn0hFmBxbJeOSLtbocqEROR1B9lUErycR",
+	"A21PPm9a0u+jW/KovEJaEJbElrQ5pCwCg10OCLUUuSZXKypWLd0Plpa4iPnvVf2lqZcEN4wsYsZ+Z4pS",
+	"FjyeB77lQJiivwnfMzMb9d+DlyFjyUAjNQxewltaE9dLeN9zfQ7c3TteAUH0ZczTTfXZKgjcwHwNtgw6",
+	"CFss5EnQduQv4Pa/yRc1NeLkWlcrj0gJrtsVF6ygaOW4tS/1E9DGeAyeBst96PPWgy5qjQ1tYQ3B5Q/7",
+	"88XEG7NGJUFjwLipzlwmlntEIK+qGB1fM2DpEkdPiWDM0N5btNcHL2O+br0Sb/Tnf+JiL3Q3Rv9mGnbo",
+	"D180Zxt6aCY8oc2VfvIwusQ77/q9WxpHJUCB1trieVFjyx9bNoVUSTcz7OyYMgxqs0a2etagP1Qctm/Z",
+	"v1ImusK4KxACk0UnoCaXxDwMeepoDUArYI/AhzZTj80uiPJek5lIaJzMbG87/CLnRgOBMbpUqNBcCtmF",
+	"krqkoku9a6nmzjncLrcVgnj5wJV62cM46MGXoFemOwk7UrHAhax/uD+HFQVSMdl0kQpmzkkSLHT5PY3Q",
+	"ji2dnJkgK+bdrIPI/H3/s/8Mu8U79aFnApQPzOW8sAMN2XmUDfj5D38bjCfHJ1OiFFcCyVvyFT67ade7",
+	"vHtoTFF6efCSFeVQkVEwaBkIm6FKpuXgbHju8Afvd8EnCCGxZE28i65suDXz66rZgFPf45HH4qgI11BY",
+	"6rPjfXQIqbIsLo3Y72BfUN93nbw/YnYJXM1NatTkz1TIF5WvVNc7ei8b/SBaN9rwMHRmxdR/A7LpGb2R",
+	"e1L6xA/8VmpbWx3ENWYIjVkB9lAkdKuRphZS6wAbQr6ZEUoWQZiwmPnKq7AoPBwIBf+BIBBu1UfDcU7B",
+	"HdVib3aRQTg/R+ozyBppBeh7psozoqbwMkw/KjXM5O0MyTOTlAw3wXKIbI36zUsD78UzhMe4yXWLRDxp",
+	"nQtClfd2IXXhlXLbmIExX4qigpNm1FQyoHTLSgJX19u/9KTG3YXsmXFV9nlrmyq0H8huzDXLrm3WO825",
+	"eI3NrZQWQZid9k6WDKNYzsjJFYturir7RV9mPmFCNxsW+QJwhOz9U7Hrkiem0Yg9ceZGF0TGisYJWFFA",
+	"Q+D+slwIr5//SGicBAvqJZ37TE+q8qjzQ5iFNGEimZE1o5FC/gmiqIiXhHc1oSB9CVQUBf4Ju3flmuHz",
+	"DIwPKxTkMTlnZMVomKy2CBJV8FwnMWWL4Ho3j/WTVnVZEMpQJU6nx/KgiKmnEqdqwDTv0V25eQ/P1KNp",
+	"7Kg2Ab9kzDZcBAmPt+TrVZJsxPTo6BtJu5JWY7YMRCIvcS+QF/Jj1/eLhC1otIm5T6PhMkhW6XwY8KMW",
+	"UzvNo1i29b6WwPRCJq1CyXeV04RbLjKho+RAAauz1X6MHgNuDWTzC+bFLLmKsSa3oBqnYUjwBpXMp2Xj",
+	"he79BZ6cwlHfq526FEIJjZcssVIoq4op77XIYyuBpNY5rH+6xOz5nL/iSwD7QMFLbQJEFhBQ3iat6OS3",
+	"qa/T8hSH7C8r4r528JkTu6hwOLpOq77zHM9kVCbockeAGnEmKwo876DJHG/sDJdU0nV2hE26pzr00AhL",
+	"n0u5ao+K/SdVtjp1HXxESOxfQBnrgvX9qJWz1nv+B1PWPlsCwbDXGVz5IfTB9qUyo0cL8PxA+mL7pdm3",
+	"/tj+y+PKhGT1NUl5M8V/sym5TkXC18HvDGEFgKX6hIVCyrZwPSTPrFtA9EWcxBgVAqc/tIlgHl8zAU/g",
+	"SU/JL29/Mk45gPqFV9shG3l3r98zr3cgjqhb7oc38vTxYFM/do257WnUVjXWcr6V0rkbPN29dc6HRrL7",
+	"y2qdnZq1HLTQv4QWqkcMjUQipiM9JZre6ez70+monVrB2zprGL5eQBOPutOghFp/9+GggR400IMGetBA",
+	"/ygaaLNSuSMe5r21ys8DnXnQLQ+65UG3POiWn1O3PPhDD9roQRs9aKMHbbRZG435PGSOib19+Zycn5w+",
+	"IRu8g/gsoUGoAHAIJSKRnyUe9xEbBFVMBMJQz5S1QXxJAX0NSsaDHLDt+0KF8+R9bTYMAHHGsQvO5R0O",
+	"c029VRAxgJUx487z7g0NAx8rVvBdDSck3ORIoH0WhnoBhFHFg5iE3IO3D8l3bMsjn4z7o9Gon4la7Mov",
+	"ORSwxA0yBF8HSQKJrB0I56XcCL27969pAtUnEgl19ol8I/VjkzkNkia/tkc63/WosK9NYU7T4q4aL0CQ",
+	"GZJVoY/oHujqTPWfTPOoxCejUVMyexIkYR5otfcd9YkuVmowB/RxkD1M5zxNpvOQRtedgDxUug4Ox0ym",
+	"rxnR2lTNQdmaf3DLC6tWbl+YK89zieAhFyyr+Ms3QG4qTbAsxgKcQcz9pvSB6qR4Ux5QqjCWFnKuuBjw",
+	"+MjriLkT4Qtp63hHgV3O6qmrsMX2lHOgLbXJ49LUDyLWfRNXzLu+Tz+CF9RbEXjLlMz49QwM7NvVVqoc",
+	"QzL7V8pSJmYKjSVmiMNxuwpCRv7J5wpCFe7qE5F6K7mSm5BGok+WXB67gA+BOHm38gWeJO+QFVvBq76y",
+	"PX4NfAHoIPKPJlSXTB4U7HN+jaj5aURvaACHckEi8W68a5hVrbl7Gz0WbBI3sIkgt7qQCaBkAQl/qgCr",
+	"YpGQ8RlZsY/UZ16wpiHxg2WAjdXf/fBsMDk9Q8gz8/xXQi4mjwKPhuS/3r1+Rb6+ZltBBI8T5vdJxN9H",
+	"oDiLb0z1GlSBgVYwJD8mBoIOIFaygfmcqVp8c8HCuEcUU8RwUJ4KQpc0iEgaQaf3RLyPvn/1Dhw2U0JJ",
+	"GESMLJh6JH+a6pfZmLyoJcvTZMHDkN/CIzDBZMWiIXnHGJm94WGolns2JD+xRUJ4mryPNOSNagtsCpRD",
+	"aU3EqAEECeIL5GtcpDIisCdBRiSjxXw+mj/xjuejxdnidILJlgmL5a7+v99Gg3M6WHz4ND67+4+91n8C",
+	"MSngVEcdSdZ0B1QS7MOw5WmcR39zFYx8idKFSStXTW3OWQGIsvbA/vJJ6ABquGFek174Tt5TVFac1id2",
+	"hpICQV6/gH7aVf4qB8xf7Un7RdLBjyuUI0gMEbguO6Yna855Boh69b0QKvz5bRmsr5AZEZokB7fdvttX",
+	"/mNY7lrCbmzLAPeAQX6JYQZFZ3IPcDB+sFhIca2qiI0VDUBuVBBKblc8ZAjjBjhMUvaimgVNVSxzqREY",
+	"uWXX7D1gIrdslVamJqg7fDCSAkKCb+VJimgoFwuXGmAxeawcb/CLcry5qO+BiWkPmNc7bs2O5QfWjjxw",
+	"IcFjCOj8OQ7he3i27UO5vVD8MVEaM8h6I+K+EgQPce0iWltBAkkxiwAM0yBqknqmQ07HHoIPoid0CnA9",
+	"CqfwcUdZsVvW6OdsZfwnlRadQvAH6XGQHp9NelTKineqd1BHcaEf03oeNZqjxhIBdRiwSy6I0a+U9xKy",
+	"f3xLr+47O4zkZcbnUtJql+vSSVPPiAcRSgS3l+QFsB0K4Qe5QBFdJmUfk+ciNx2XL8b8DTHgDeObsGC8",
+	"vUJeeQNddnVUsh0qlCUU75Ht0gfkzjSmIRJWnIaqXQDIzw2NEy1QIb0qD48zJK+qxXxXb0PgsygJXD02",
+	"X1pdd3yWsHgdRCxr5asHmMO/AYnK1puQJpJ5Ih86lGaUYzLGhPFPzxS0MCDtgpNYm1h2F4khugfRQSmg",
+	"wQg8ZkFC9rMWw31F3TGhm+AfmDWmlwvUAKr+smw/7COkwtVZIIJqqJ8MeMhncWCHNMiaJdSnCdXSWa/A",
+	"hR347Rv87yz0ZpaKxyQwuQXguBUJ5+gWhsQocJ+abgqO1f5KZMNIBRND8kJaodMMq7uQj/GbJXHsDLAu",
+	"kGNFLLt6XEYlFVGclcKkhkZwbsYFvaZbyMowTZ9azaKh/Wk96nhcFTiYSXteoaGZvVtD21/II4HHFIVF",
+	"yn2fkZLByS078m8h9SSWVBUkGXQ8RjmIWPFbtSxfm5dczbffZDTpGJFpfqUSVOTY80CJ8MsDdpVTnONA",
+	"lzOYVtAxELMmCiyNqxcYQKk+oZ7HYx8Af3luwtOsd/PXSm/7xsXCulfwFtGLET35gsyuGdvMTPNCXH7w",
+	"pqkBKUmXrW8K2UI3TGHg6371ZLYI04+eP/R4lMQ8lK9nkLcXpxGbEj8QkOQ7mxKavS3rYIWzXaRCBeSK",
+	"rd3lOHvunu7dcohOH49bHjSOblo8BJ/eoaoyGU1Gg/Gk6Ln9Ch2mdjt38vfgu6lNZYBw6PrqlIAeOVMu",
+	"VXV6bYk2ayEoi4k+itqGZPYfMVvMVEA2S4bG6RWshg4R5Vy6XUGmFQztnBwsKYVd2+nYtoki1CqQctQ2",
+	"xaU5y+RWWDo7cp1SBrK4phiSv7MNQGiDtqmyB4CRtCErVHI7dbYb7xXQJU9Pj88aElYeR2wFgir2Uho+",
+	"yB+SmQS1duHecRhpF+zoos25xv8qXtrPaXB08socDJCDAXIwQAoGSNuc30dnkLQd+J/cQClnzSsr5X5Z",
+	"8wdz5IHMkfJ+mev327HTxxt3ONgsB5tlrzZLp+rDRxvnNZzRZH3sFvTNGR9/objvwf64r/3RKRB6sEcO",
+	"9sjBHjnYIwd75GCPHOyRgz2SqbDNGV0H++SPkUkmjZAdoaUKVshnAoo62CIHW+RgixxskYMtcrBFDrbI",
+	"wRY52CIHW+Rgi/wpbJEd7RC7BK5khFwQigXjWdnKoTbuUBt3qI37M9bGJTxmGjut22lUxiGw8d/Gjv7z",
+	"++g4L60/+K7SmdQHpXBR8N9XBptFrpjVLTHmIZsHkY8f10fTlcIq0X/3+r2QblmcT5XPPvMg9Q7VSKXQ",
+	"Sh9M3pke4WwKlJvzJTWS7L73ooqgblic7EZP+uQQTlnI4iSzdzXWlbHtzbMXhIZhH60s1LOpKtJUwBqt",
+	"YR6/V698yxatKoC6b/gmZgvmANZ8yWMidaW4ME9EZUQ3xpTMeBqLGZGmAkrWPpkBHKaYSdKQfI1yWPk9",
+	"FEwqAkni0WLbHvJtkrrhDXna15cegvAnVWQEA3wO8+9IR9TTDsZsCiiDm1qBA75dt3NPlQAbq96oP9Ks",
+	"V4Bow153DbvbKkqLDvd3j6NX6lnhYJZSv3QiP+zsToyKVnfY1KpZ5tRoJdCrYAPhLQrVSlHZhxrq/d5A",
+	"8najXgTbzYYqEpoE3uA2DupJWK7THpSMehZJk1VxfDSK/o/6a+jxdRPwLAq1K3Db5F40rtNLn5onUflo",
+	"I8ILYqSm/f05dopYB8lVkdJOF2NvQufng7PFiA1O5P+d05PjwQkdeWd0PvZGPrOXMk0Dv4kc1zxmVxzA",
+	"CgMe1aGiyjsRbFOh/xYYshYuF4ybus9crqz3kuzOqUKxVN0UlANyRX1CI8IWC+YlgK6MUgPctSLzroBz",
+	"RTmpwYDX542CGAVvZ6zhyHxwjMtjDE4xsmVJ6zNab/BrPfK6PR4jEC0VxcPh+Q9/G4wnxydTIjwaIvg7",
+	"Wlxp5K2aUIzV+pXo5ql/vBh5YzYYzc/p4ISePh08XTxlg7E/8Y7nJ/R0cTaqe/eTgnVYb/DVEIG059L1",
+	"msaOQNA7vDC18aVzlODY+byqiTzpZwGaI/twmKL5XF/GM5JGUqReVMsWrwzWqHOs2sHqHuqosVVCGvk8",
+	"YlfzrZtTInbLRGKoWXuupGqKqMUAPNzPGezj0UgFOdQ6qZBUAPay5DGjuho8ETiOI3mjXwjsnBx32/qT",
+	"4glmF/8ZcQenRl+dPEbEG17JyCcnTMpSrGIXcyxSEP+ZTK87SDP27h5vL5FJX1v6ciHlVhzNaeKtLlCM",
+	"kZiniYFv8eRC+voBgTC28XpIVOMSGvnZ/inIPinLNsn7aMVidkFman4z4wBBVNrCoR/mkfvVbBydlrpp",
+	"TnBoUuFRnz3I++HYVG2oAr/igEEyR6ZYW6FSBSItBUcxfFnU7mrDffe0xM7u+jX46ZnE8XJI6gHqyHSz",
+	"CQPAC4XwtwndWmiE8jYbxjzP0GM37np39R+cb1drGtElK+hnXtC7v70PAhI9fHXbbMewAyP1VGsLseJx",
+	"ouzRC7mmqmcH8BEeFFYSgn6HYMXWU6WeXt+eDc+HowclE5cRUtdQvqs3JbNR8kv7epG3zPSqwBr1lePS",
+	"SJlCzxyXR2wfTjhwkGUafIXuCneJMqvkBjneA/1DMxn8WrMI0sNys3GB0jYx9wcsfVDKgu5sa14Q0T0e",
+	"b1YglO/NuSOwAhwZV0A7lKjzbyYY82cYFAcVmF+zSJAZ+gFmfTKLeSL/BXfoQHye4gRLGojN6f9q72tq",
+	"O+f62Iryj8FEUIFrDqncn0pBE2chK1v4VjrUtz672cMCPLF16hoeVTyhD7e+5g4eW4qNm1UIDWNG/S1Y",
+	"B3n7weNRYiHkTcstxE5G5/tY0lIrer6p1STfZYbQLj6ZciMIkzIimaXAC4/SbZOfwn8P0DcyeAY3wHni",
+	"hTRYM193gNOudLn5UruVG5qf6D39P1UKV0Z/ioxbnBtuZ1HVgTAZuT/SyveAC6eiA7V+pUrl8nUUbtEl",
+	"UugwO7sJ2O23aMMGN2w2JTwiK82zliaa+fKNgYnZEpvU4j4eORhwL5onaIWf0XGGS7JrK8oXkQ8TeYFv",
+	"KTXQea3zdRwbUA476X34Sq03ZsDqa/rr+ir0zwHkTy1p51uVBAwZoBc6UAX8ZiJdWTqFIk/yOk8v2uk2",
+	"Hilo/+xmtEjlyxtiEF0OsD+cA43FSaXnU7slld2GDhzj0sk7ZALL11Pipt9OxraK2KQ87EFpnHxG96CV",
+	"jd/NU0ieqUCmstMgJTMVymVMbnnsl3JpVA8hTeC6a22f8MWCTEYjYvXhqvMp7tnztbMPi4fsO5V04ILT",
+	"VVnAMQ8ZUckJlvfgcSDnnlbkSNkKkGo0Z023uLE30CKyaeMeA7YgJIJzV+p6xYwL7S4Ddtt0kIlUla60",
+	"jWW9S4vIFiVl4/gLQdSdOdEcYAGtie6OPJeR1I7Acw1MNv0LYNH9OVh497TGR8zS2IHo8/H1zjTUjs8b",
+	"WHg39JZGDv4r4Lnsn4c75bH+SXm6U7r2vXm8bS3ao+L5On5+K+e+Q96wu3tejRrc7hxq20Aom8COFRSN",
+	"EumvU9t9kEsHufRo5FLId2jnqCrGVUIPhZi08bKKhC4ZmW/xH1OSQNUqX8i/wRsEvyMzq0JeKkiwIAG6",
+	"Q+aMRWRNfdYHByBmy6lbIp6UeZr6N9A3vlyDvKZRSkOoKt2wWPAIxyCwNBHGMSQzmiZ8TZPAc9yYdaiG",
+	"u7HNp0rIs9+1SGNw0fCIZenBS1XAp+qT5apgUvmKCrKhQkDxboTeG6zmB28R7oqdbY4TQZcLjjWfcp79",
+	"3LW4FRxjlb5/aJFuxKsavRyxaW2uaAEiIWbiagbFtOg9J6GeoS8dVs5VSs1gR9C7nOqEI/3ABZapTtGN",
+	"uYm5x4Qwpc7kOlK9t1VduTxtLW802TJVDu0zD/pXRRza8OdEU44nd88aGmO2rS5mN830HfIbr+jRKkYD",
+	"NsUG9FlZPVbgbkIaXa2oWDXuXbu0QAgk7e+Irc+BLMCjlP3rTRboUisyYfh60Zv+1kCYuDB/kw/dfeiX",
+	"806yJb8w9dEgmaYkEzHDUhZlRZbM4Gx43tieNrpa0CBMYzf9R5gObfeXp0oQycewEXyQCBRU0K1YDMlM",
+	"ak4qgoM3h1wo0WSYXaEuaGKRLESL5fnwS6/fk+/Liyt9paOoOtkxPVun/dBcJc/+M6af3PVxav7VnHkw",
+	"R8e2bO0zBG8nQVKKhS8Z8dnNlIyN6iz3jPn7yPY4g2ySIPKCjQuFQq4j+PjJ7Up7+qTCrc5vyFAX6RrG",
+	"DUrikFyWjkUlfLCmfxWETEta9VmyptuOCQAdZ/nk4ZTdagkoZTVOvX3ZBTLRO/nUOzhu6ojsFD8gd6Iu",
+	"G8CW/YDIYe0enAVyETfMv1AVgVTVuqnUr2LH8nGTAi83z6WCSVWNC4D2iLiSJ1L9UcMZkhmywGyak1MF",
+	"XVGXO+QEkHmfNPvggZz0+f+z9y1MbttYun8FpdqtJLO0+uGOE6srdavjR+Idv9btJDMV5TYhEZKwTQEa",
+	"AmpZ4+v/fgvnACQoURIpS/1E1VRNrCZIEATO8zvfsQ9uRa1sKgTuIXxWq7AbIKfVk7CaJRFVjGkmpBAX",
+	"f8UyPuBVX+jMzhnNP2MmG11HaIpQ+Mwci04hlM1Sxbna7pDD/ywjyHaFTD76cbeOymohbvTWjHJtE3yN",
+	"dO8fdtyy+n0rBTPLRqzKVY5HRLG+FAliDSyplP20JU18bAyKGReJnKkVutRuRSBdMpsN9mCPkYxy8yVz",
+	"FU/TdH4KKe8OoemMzlV9bWNfE+ZRrqI93kEN7fd1WiNpLPx0IiaXZoWXsFDWUGGZ1spdRbnjVjJk/lrt",
+	"p26bzqrvrQbncjfOZfOSgjrGfI2Osc2x2TfuBPywiVFFTXuJHFMu1rKqlN2GJtR1D9OpaF4ZtMn18CIh",
+	"BU68tuwveRiL7AljLty/18caC9NzIWFgS0/NlWZ2sxHvj7CqCC0n34KnSaK8LxVnTOkYd7MPfkaJmlth",
+	"CNVurOzA7C2/8+PjnZSfKJ1RzYYrqhPdXy2rntXuXJO+nAA9JxcE8hBmh8f45wX0/oxeVXKFbDpszauV",
+	"7rll8rTSMPHO2xqj4GUhqxpYBQBqxpEWUWydbKoLPsq8PM1JJE/wLqSV8qK+rWkXjOj15G49deRe3qii",
+	"MkeIv5re7IpnrFnSX5pbWbAPadlt8ywRK/glvTRSXV6xLCJMyOlw5Ip7KSAgWVJIF/Bai4glMK3kyGH0",
+	"/zTRUiLIG67GCEmbvBsMUi48SeVKTSEQjApl4QO651QLC5+WeHmmyJ6Zc1+umzPVJGUUPeyc2ovER4fG",
+	"sSPx4X+WdCQsnlp0Eiv0ZFy4nAsyytwZHF+tWWZe5//+efjo6V+fj6LHX/7zP3ZU35YwmpgFr9A7voE6",
+	"siUR1vdVkqRSDG0ugWsbFCBA56M0iq+o2iTw1u54FBdcCvEPx4fm3+bGyJkg8q1XXpjjUVlye0pn67U4",
+	"QcHo7KcKef3G2E64TX0fRE781yxe7nAx9D6mn/jYWELGLnCmAf6yNjAPtoGklyt04UhmmimN26zH9IxZ",
+	"L8N+kdzGQz9aq9IXchtSsE8aS/qpIr9IApE8RShJppllosy/2uPD8dJnK3+gx4fj3X+ho3V50PeZHGZM",
+	"qYay71mFKexR9aoqFQLlDOX8EvtE+xrLGPKhFf6olT4VkaUUEBHmuYiLsDLP5lgLS5vMmT4tmEjy7FiS",
+	"kOkEKYT9m5TjgMebwPE9NqoszP3oNshEpqnTAsmU1U8unSxXz6+qaqlZfPolWlnrdOQh5+HrAO2x40/D",
+	"JYuIgsih+ZY8aZO3UhurMeVKqwUaKBu7r6rV//L1lSY/+gnCqp2RFlux2qSxuVF7i1MysyWMWImvzPda",
+	"w8kNih5rcyCUzpX22JvLG2jtJz62RhBL6jMdPSkMJ7WyHjwvYFuQvcsfrYk5nJtfO7CAo5ZEq6Wi+tTp",
+	"TVzigczIu5cvX796++Li7OXHFx9O4a8zyjX+tf6RgowVW1Ft8ZZxKx/chxcyc8fW8Q7V+0YYFb8UclaR",
+	"iTlnIimxwtef/1JEMxeP/oEo3jEXT8V08g1XfIA1pjF6q00jkBYJE3vSK45I7IqbsdcDTdPYOdGgYovS",
+	"N3eWcigNo1nKMUpY6Y9YgpQFMAd0YHBn1jnvpVv5TvzOcwxYuHshK8Opvy5Va3r4IE935bLHzhfCpGiC",
+	"jMokYFyPUGrHYKbEp55IstAi5FghViTaQIjL0HCVO9CukckhGEjl1Tk+XG+W7YKw4YdlzVeT/WU9jenu",
+	"eToBTVRdqfwOazS5IiLPUuaNF9zbPN77Wj7Zccz3lRcmUlwM07wxifUX/UC9F30vKW9Bx2wTp3ZEpoL/",
+	"a8ocvZIfyfdxoQs87s2CvxOW9dn6r+f5wuOo5NC6s3vqW5D/K412hapGgO/6p5cL6A8gsyXQ8tHCodrx",
+	"Jvh+gVqi/K5/n/ZYJiBlgs2M3KWg/CzzTkRivysPknzwRfd7manC+zYnh0+f7IhZeLGXwUYdZoEGW2ky",
+	"lK2+impfG0XXghIpi+Gv3hdPtxa0u2a5Od6KZsueMG40+6yB4/ajL7Z9YXzrxK3x0HKeAZCtnVIWtBQv",
+	"siRjLO80soQhdIJ3UYLWFZKb/JrmYmniByGaLFgevajIS1riDDlhwq2NKi8GNLkBc8fCPyriu5bVxFpF",
+	"APwqh9R2iRM5cRNaQfcqB3pxSjX8hq1YA2h/tB5s5YvC4iAuG681D+Ut5kl6XKDP9gsTerwGU2YnYHn9",
+	"1zsMbXIG4WUqCOC8IuPzOB+Iq1JqOXcSPfALouTKmebiz01bf1Vp6gJzk8v7Ncr7Dw861SQ9My9FfXKc",
+	"uwUnuJ1Z1uFjS0FeZteW9DIHGJIN0vK4xIBS9RnjDsQzHDSmTWLZMx8RE39xh0yFBlSBh9I3jrtag85v",
+	"k3g4pVnicimY1cYGYqqIVCvNJv73h/m0bJw8jx/kOCfMwbailj/BVtSik0kG3dyi1iBj7N/mS8LjFzYN",
+	"3rUh5Nml9FflsKkDNpWh+0hqhOpPetjIjVquuTSA77NaYTAHvrNzNJ6A0i4L7UotxDpF8thIkuYipILM",
+	"17KUuH297pjhx25qHkP+xJojM8YuC6jF+hz98tlL6LySAcvejmvSY0MuVJFSwQabyQKq+s/WGN5ZT81i",
+	"zVBqjcoMjTkQrPJKs625ORaA2VNTn8R/3TYuBRd+2EkHkEEmx2VpdPhj5/CwnN/89s/Do78gyfn/jv88",
+	"fPT4r+86fx4++h5/+o9N0krL6qPGRIJhVsxWxmYqyDOWy5PFpW8dPdnh5KA5078rJme23L+Lzq3k1dnb",
+	"M5JQTXtUeTnm3z4+K8/uxdRsuIOfWZZysRA0ONlFLnTh+MHHgwWuOnfnjVtofRz5kRa/f2HeUsv20vJa",
+	"VxW00gttOoQ1uv/83JrITLc6Px7+eGgs6XWdtZr08TDvWM/nLgsClQ/yWD8vNxZy22GVSw1/egYprHVJ",
+	"tGUSrhUhW+zja31Ph37VrE3Mk1iOE4MCOcIRHZcxkrKBJosRrBIU4+ioSAcdfal8lQLi1UBQn6MwtkVw",
+	"5gu3yVmREgMAGIaGvcZIXjHc3mrK19aMr4TIJuzKgX8nmUz2W/ZWgVtdRsTdRAH6xvqUbWtyrpFrpiGX",
+	"zBJ0H+H5WxJHucNUE2a/YK/U35y3Hsb9B5hYLk5i5MG8QL8WKbcKrvOvQnBvCydd9BW23+VlCG5N0HHV",
+	"xrTzWLfLavKI3J5ddrQ70fn4ej/VLlrMOT69hkzQE/5LJqcVZOrP866mYA8UKZcOyXq030ZuSf5vcLPb",
+	"lz+qNpcQKfhNQTQnIXDjyLIum7+cs+yK99lZHyLZ5bO18p6rvGAMDLfO3r/CF9guU+F6FNSgFvk7whJK",
+	"2205Ou1aFDwypugmRV/qf73MrAJ/Qtt53dK19pCisp3hVmaqSnQre99y9bdKrUbyi1tni32wxbff2fce",
+	"pNNPj9RcaTbe+MZbfte/LzSlNWe6FbXcSSvPrhxGc9fUC0B8lJdMVBXh9hjNmO3ZUATQBilj2FvNA90A",
+	"MJn1M6Y34f4XjFmZMhJPZJo6OmyXHS9EluuhlC73yK5dOHCyW86N2pRCT9e5JFwsUH57u+oA/jtvdc80",
+	"OYfl3eT/sE8TnjFVmZ9y1O3ci23j9UuRxR9gQY4+Hh524H/bGOPV9t4bmrAc1wtB5/LDv+8dDQ77Tyk7",
+	"Th7/8OPJk02OUjUq5DdEgdCxFEPbdATRvKkc2lZAEB1UPMGS/oWmaC2zJR81bAh64xzDP3okYeukKJz4",
+	"D8ixWba3YI+pta3qACV66iinlOZpSmYyu7RBP0qgo0sT/hCYjt3eG5hDboKKeJn3m+fyO6cqLZUPLbic",
+	"dlG39jlhfbas67bCO+ci3lY6I3rQtRDIWElabxLLtWnnHi+Ly6WMScZsrGkK1dsDW2vh77qvFrG1J3yy",
+	"QeS6DI/ScgK8jeakuLYMHXR0txe+taf5/Wb4XO5+5xA6X3h+nXA8+hq5dLwiIQw3XHlcPlRyJfqWxst0",
+	"+okw270DwuMeOq9NYiMf4o7NGJl/4BGYpFSoNomhbif/u8UuWPGOJhJVZMbStE1imoy5MI/F7lfuD35a",
+	"XaaplUmtqOXYfWDcQgE3XtjAsvsgdXPB8aucAcsojCW0aEVUFh4bt37exqh8AqBpIRFyRqQoTgN1fd2W",
+	"TsSPOz8R0MX4imUpnazAWU/7o6JCjlnrVuHMbRTFvMrKOq7Fwq1TEh+qGHK9OaJaiv6i7XVSq+RuVTdx",
+	"90orz4UVcc0LgSdFjRvcwjbwUkSNbGr6+gP+xxuk728Ai8ibTcnsUpV2G1ZWqlXNtvKpPt5Nw6wBN7tp",
+	"kvEq7HBRVfUjGbFPNGF9PqYpSfiQ6xwnjWv/jSLnv549Ov7+SYfwhAnNBzYZYw8bfKeU0UuWeG6Z1wZn",
+	"cExPjvo/NOpU70+/ZMBUbTZoZnsOmrWxzVLuS6nMqaPY4bMoo0xlH04ZIjkroLU126vZumTjlFTwy+2S",
+	"au2HvCVbRW4apkR1iXtvX0mS2p3blmYVFSLadXRr3rWtedXeEvmjbaC5QTJU9z61Ct42JYzIcj/TqOg7",
+	"HkHYwTJxR8TZihfmuZHl+INfDj7+8/2L8lrA/TeiZN1rrzB0Rblh17cfXj4jT54eHn1XftaBbXrrGhsd",
+	"ZGyS8j59ZpsJrRVLq91Wv6FVfhgRZgbHcXF+eXMrRKtZVAUeWmzRHCumL1B7xlConrGl3n/76ZT5Pdqg",
+	"jsq54kVtZtvrrI4iFV8V+49xVbIQcWngTfTICZNlH7+isqU+lekWjVmLRV5+1fe44h6XbcUHdi/t95n+",
+	"9tdX5x/fffjnxYcXH1+8/fjq3dvv0JCWabLcwp4raFmOlDnFzcztrfG0WPN6fLiPz/70S9SCx1d/dJyZ",
+	"xr7qxni0+5SieCAj4C3OFwT0cCpnyDOmIq+/Xu6WUh9I75cJLNqm64AwO4AS2TAzBCTcoJWaWn1g0Oav",
+	"ubYWBG9lZEEuN303e6GzoWXblGmiyK8sHbuFpYr88+zN6zZ5Bdlk6PXqEsFyzBQxS7ys5y8XouS5C/9M",
+	"igEfvkFbuDhta6KomzCmy8mGYUYHVNBH6KdFGwoJF70P+0WreKiUpmYr5sF1H2IDjC5uMfZSOoRf5OKS",
+	"VbBC/Z3N0eQ6tR+uPadja2PjYVhoPFBcVGuB9pwz+x17BjZMlw2lawq/8P3lUfv4SftwkyXiGnEvBCMy",
+	"17oDa5v72XSxMs78tEl9Q9fpKuT4v1KOLbYnUulhxhQ+ZszGMpsv9tiGizdlUCoX4eq4fbh+CZY8CXef",
+	"yF9Zu0zuhdZ8va0ggn6dWM2CL9uHFq3C6h3wpP1007vborHN3TN8xOHCwss+v9B0WH42osTX771Fkqul",
+	"tynu7ZVW5FNe/giYJJhmXM/PzcQdAeiYixV5xPjZh9+eX5z99vHXi4/v/v7ibYxI98JThW43NkZmdiUs",
+	"CEgxyD8WLzjSGhLFE5mmK5OWC7e1wWsLQS6F+8CtnonCoDsjjh+K9FMOvXLM/hnwPtVsidrvG0Wevz0H",
+	"nQdqX5GhlElkbQGvpmJEFXCnwR2fndV6RSMaVq3nxqWEyGXkQpTIm1B/dWHU133LbR5sdpaxg6vttIQp",
+	"s4cRM4vhDQyyyoGHUfDYIFyNkyxivUgeKa0Fkk2FMtvC46wZt7uiK/72N8dV9Le/IQ+PucPfjEXzN28D",
+	"5dvBrLZdAOPnDJkm8eduC7lkuq0O+bPdbv/1BXDwZgdq2/sWHgxw367Ik+vF3vpgPctzpo0NLhLYocLm",
+	"xYE9RrM0Vfhu0BHK2OkYj7YoYmOUgSlhW0GhAQFJnMIHgMbPY66BrQ3dFUdo4/E/2KV5Dw17MRDOJyzl",
+	"gpllytmDXexbjzIgrisIlCpWDraJDbyRnIKYq664oimHlBiBszMbyZRFhA6peR8Xcnf1aZpoOTXeLzqa",
+	"zhcr3ormLZhtEjbDIgVtXhBfjLzIMmnL42I6AefZbL+DSSZ7KRv/lzHQY/S/n558/8N3bRIzMyRGk19p",
+	"Y9mTvkzYqf2LipEvx07X3ogM5FQkUVcQ3AAWXv3f5+/eEmvlEC7strV9GkhPJvM2zBLLV1w4ACSLIPGL",
+	"j3QYt8kfWHFu3jd+NXj0huo+0L4VK4uBLtgAfFAOLTjeubzlu8g5zr49OTrGrzjjiplXfzV49FYKZh8B",
+	"bcjxHFChZixT5PHhCUw4/sejl2ZDPPqQ+8r2YjWRQjH7tbxvY/kD4T4Ric+GLHaRTykSRRQXfStejZ1g",
+	"3WyPTRA5mWbUFbHNmNLYJk25vviTee6kaimNAwsf/vvDxzjpJJtfZFPxk7E27YRxrwJswjthPUDCm32G",
+	"A/+gmeBi2CHHT5/GZIS9x0ifZtmc0OSK91n+YNiBgsBWgcFn+ece07kdE//j0Qf88dGrJD61BziVw6E5",
+	"0cbB9tSSxxBcNHfrGhWf8j4T2GjD4a4mtD9ij47BeJlmqRXDqnNwMJvN2hT+3JbZ8MCOVQevXz178fb8",
+	"BYz5ErU01wUSykuitjwzsYWmIdICCzrhrU7rcfuw/RjrfUZgOxzQCT+4OoZs7IFvpQ1ZRaTmJbD/Czpk",
+	"2MyuVFA8yaTbRoBOaJPzEvfYmbAbi9CekZVPDw/J3/nP5FvaM37Wk+jQIzT7ziz1yfFxpysEzTI5g22F",
+	"x3XAU2MxwOLmDKyvklan9V6m6bPCjprQjI4ZvtEKIGxxycGLohS59SXaePm5q2euce2rgTmwcF7rXP6G",
+	"C3diAZXrzit8mOPDQ1uDom2Fvy8x/7fcyt+CSSAissoEdpceGF2Wrx7YmmAcbzKdF4Z9WS7tt1yBheJN",
+	"+VUJvmDPqnnS2XBlotpedXCG+GIjdzddCtd8iVqLgnDTOLi6+AbmpR4fnqywjpwQ5w6QA3pXMLBOYfuX",
+	"JHbbTOgEv2LVHPKvffAzTawAwiFHm4f8JhwulCU46PHmQS9l1uNJwoDY++T4ePOI13zM9YtPfcYS+5zj",
+	"p5tHfZTyDRVz+07QQ+b7OuvwyihmQVMc8LjWKlxRjvE+2Mi26T8SDRZ2KsBsjaVo7GE6VJBoS6efWn+Z",
+	"UZWy8eCzw+wkQn05YFfMepfGz6/YIPQSlZZAVK85LN+A/kHPhkvxyBzlTKYpy4zqcAnqb98beZpYFqr5",
+	"hJF4yATLeD82RsCYaZpQTWMLqAMYHZwyo2ZFV8AzOyTOFyi2UDu8AC+OSAz/HyOKB9ntIhIb2ykumBJR",
+	"83ERkTiH+BYLH3sBsq5wNXOnHiccG7vwbM/+YOOWbfIO7FPwLMa4SD0HaZUZH9pCPNtStYO4wVSKoXLe",
+	"hf0cXWHTIUa1YeAbjBNYhpweE1cIwFQ2boqR8sjqFosZOAbFZL1UW4vdNvafmSD7NEkpt1zSmnUFtrAA",
+	"GyhvskfO7K2eHLqvXybxzhih/T6baGRvk6LPHMqLIT0climC4VWl686ZSGBGjRWdFdbP356/p3pkNQwc",
+	"yZ9lMt+jcsHpNtMsbkwplmJMwy9LevG4+viJ2y5wUbGsH/FW6pfGd4EBR49rydrXNENNeXL0fZ0XUdPJ",
+	"BCy2Nyzh9ON8wu6tPrBBNFtMnQe0/vzLWGde+OfPv8zpKNTHB2ZWCFwHJ1c83NrWWiRP3aw2vQEDnGd4",
+	"ikpyo1UUH4oi3OLsqhX28dviWV8rOO6T4estSzMBVRpYSdfs2PW53+HEaAP4cGObtQk28F0WyUFIFkKy",
+	"OBG7ko8VRudaQdmnmqZySMYsG7pWwuUAr7xiWQbwAoimIoCnTc5IwiCkpMymL1i4yRBwcH4A2FhrxFI0",
+	"m5fsihMIu1UK3ff2BZ4V8w/CtxC+FcvTTAhX3iAI4yCMH7wwdieDFI/ZlVR2ZPgHn408/HLwGc7WBU++",
+	"rBTOH/Le17255w3bHsCKgFAxHrGNT3RKmRiuFUsHRdbC2OJt8oeN6WOaztwaCwupA0dF6KKbVVOIIoQc",
+	"jHSpDBsK8J9fRFNsUsus8Dwyz2QUyO9tYmkkpxlGG2xsmyvbuAyDMJ66gNoF5EZzTENjOgeGNTtzoPjB",
+	"RXVBmqSUsnCJ2AVQl3kmPN2sXMovbUwCOsmyvhFxSZucHD4tlY1BkqbUfYUrFxSyObqBzMjJ9wvJH5ve",
+	"saOUHDN8F5Yq1hVcKM0o9mzO38U9yU3Gdf2Epi4euAoSJ5BnRDruNvlgt5jNqczJBFOg38KLyPGYiqQr",
+	"Ug4dfUgvkzPFsu8wupKvyOJSrNDR9lnXoJhfc6VrK3HzRfKLV+izbxSJ7WIvQIsOB73eYe+H/uPe4eDJ",
+	"4PvjVtTiZui/piybO6xWB/PlrcUQi6+BF9pz0UeDvz4fPfnyH1U0X/fJLcST2tAccfCBSivkrfRaJwVD",
+	"4y4bGoc1TIYXNEvnTrYE62QxnpZrO+nShNvbI0W1yHr3EHBS9sqvCaV9kCn72T0w+HOF1CwtTEPRWR4a",
+	"fLjgwwUp6cmrnXlvn43Z9mWtnPRFI2QvpwqCZ5CNzpsIrBCaHQ9ix7WCzjOR7XTnKHGBuGjC+nmErisq",
+	"QnToLrjWZLHxkooZeFw6kKlW5OTwBPCW8GfAZwJdUt4wcETVKbFsxHmT8fzBFoonEFbsB/xW+w3O2Nu/",
+	"CnDP+jifsHuoNjyzeWfmdlAYQWE8PLPaHggU2yAt66iNHu1fIi/hSp0AaHCL/s1l+4ibH6A2zTxjwAEw",
+	"bsNg5Px/XgN81xK+d1ASx0sEQPj0OCfzEElXLF+VMXh4DCE51SavdA6txqjSeEIzP+mDc7V1rwW82XYn",
+	"iJwOAKCWDXV1BdZQpzQbwiEyOsf19hjDleY9jQKEhgodJOaQIililYqcHD8FZD3WnpS1FURrrhg5Im8c",
+	"0ohw0RWPD/NwG1ck4aovhYB+oW3yDF/N6tDUrn/8DIXxI6zts23e3I/P+ZApHVfprl+Y/hm/d1O99RUq",
+	"4kokbSx3e1yup7KbBGuQyeOWL//zwuQeFxTCVoshpxVtklO2INfLy7JJ/tqr7cVfIm+4mkjFdQ0Znt+j",
+	"GLEbTXCvZPedkcJ+rd2i1P1ILxmhVox5Atb+4ESsscNW4kXPvKavEIUXLHJiNacnIe+xnCVvK5QfbKyh",
+	"wcwIWORDpkcsizxbHMwCd/03inCRsE8ge4wkt1UwXkUQEguikByjCKWCxG/O/nHx4cWbd7+fvT6PsZJK",
+	"kRnLWE5ZYJ7GhbGhR3Ka5WhQChhScTGiaoS1gTRNc/Nb5XO2vBVUQxU6EjhMNYuIYAwxsv6NUNGZf+dk",
+	"PUA2ky/MqXEJQPyapcSSLxDktCsKXBWsUMJSZsZcTGTK+3MSww/MPGPgLYFPWFYhXs8mk3T+M3ztpvL1",
+	"eTb/MBV1jHVkjPmAbYNqX48EM/X8DahFe5nJcZ3L31mX7SV2mdrK29g3EBU+SS4Ua/sZC8NqwFEP9/sC",
+	"ylzbeP521JK+PMPEJ6T+8BBgFZbN4ynLqOGpUltttUlzucuC0ltKHtQA5b5heiSTt1KfpamcsfpZh2dS",
+	"DFKOhfsnRzVco3NNUxbQxTs3GPyC7kWDAVQEUUbB0ZIStwofixs9S8ISI1lTYmO5Xrn+7g+rgOPULKdf",
+	"3aHAazI67tT5dBGJX3Nx2SEZS3/qtgT7pLutmKRQyGkDfdBSbAKlEfE/Hn2UmqaPgEEh7gqL0bB91F3f",
+	"CzrkYlilLF9zpbcu3CvCaP8DWe0aamePtX45BK2Wfp0KIx0dMUr9ERhR2mxJgOWS1Jq3Xf7fOZvVAzGY",
+	"vVnHKBgMFNO3OPRo39zswQWFWotA2w5fIs9e4ZX6Dcm3ijiac7npUrjm61WuuYF3rjeNhkvxyuCi3kx9",
+	"o9nExKOSyTVH3rgXKFzQ9SzLYOQ4f5bHB/fls7xPqfiVqtGt8D/27UBdv39jP6BlrK/vICyOu0EPJ5eo",
+	"TSdfJXOfZ3OSTUWnTLgBAYCZnKbQ4tZrnHjTHs4xCsDbvqrPKlesSTLsteUQ3qjK3HVfouBz3iGfM3iR",
+	"1+RF4lEs0PTVWt93GA8+W4w+BjYr+I+dqziWCYvJt8BcKBP201RYTqv4uxKWPGX0ypHzoFMJuHmtFhs9",
+	"OAaYEpUWIOP1iImukAKwGzDKEWE54EZOp9W2s5HZZERFnF/oz0iKdN6xmP8h0+Tk8ATmtAQIUV2RoU91",
+	"ihh4miqZNwqw03TMSqUaftQhVC3WjKG327ZxYwgkZ1KzvgYGJtvkvyt6Uo/aBCwcwM8XxEYWGe8Yt8qx",
+	"9ir3Gd28bU23W2WQvXpeD9NSH88ik1oPvj1B95t1g3djH5QgKaXWIiGEfP9DyA9ZHT/3lAGRGRnIzOif",
+	"Deo5chHcJYzGtlL9TL0bNBC4C+kgR03TY306VcymgSxL+TfKgloUVLApBrredhqwpgMbDFjf1u/xZLFR",
+	"yorWZVcrypOYF671hVPzyiO7mnWDnHcDO7lzyR2o2ULU8jqjlr/UEZATh5xZKCl++Yz88Pjpkw52kMjZ",
+	"cxFmjgzJl2we2TJfRMggMURkOWIzNklpn1UCvM1DtxXBL2XWZ3cuJLpzC/w2W9bXFI19j2vVVD4Xw/z5",
+	"wOZ9BMfhv25+bvclTlz2WAbags6KPsFbxjmDkxNwMiHC+VUu1ZtC4NUwE6pajL3EkjNb/9OTydwp/aJE",
+	"AKg38xaVSBthLApbrqY0nbfJazAYzN/GdJJbDiWifPbJ+E4QHeyKcr0bBYPjG2UbEeTVZzijvDjAiCDj",
+	"PV4yNjF/5plrwNizLMqx7Rti0f5FZ5EJ1QCG7QpKvJ56+CTEBqeMKpYgaUku8MZTZUvoqqyg36BFdjCD",
+	"ghn0dZoa91FzfZ2PC8ZGMDaCsRGMjT0aGyhrGqdTDywt+Eow7gvaH7lenK4Op6LXMteW3Mp1yqWuV65E",
+	"GVEU5X/n2l1BS8BodT9RaOnj+je7bGpeXg+1jUCAmbjGslgkg/8oTJsqy+AFvvW2pkE9Jfsei5Jqo3tv",
+	"KAwLayEsWKW2liiPqtQUrLhk65Bs0AwPI5R6PpIzKxZYIXF83MI3rumFbe06yLBXeAMh14Dx8V6LvVeW",
+	"r2ofQm97ksAgTYM0DdJ0v9I0Z6srQ8KaS1RLnbFSfv4hs0vlWvqX5CZXZAjl4VpK234wvuJs9hOm3vkV",
+	"i6EfYaqkzXP5klL5rfateCy308k5XntzMqNzeGsozHbTUORbkNEq8pmiIuLYOoB3RH0XLRJB4fziNjmf",
+	"QkBvQofQHFZ1BbrCR9AKrpgpVHRLVSgOBWrh6Ikjz9AjNobeQGM6JyN6xciAzVhWflnhKt8iaN5ha+uN",
+	"bqBdAdVu8XJlWzVvhjV3f7Xfbj8KwN69LlTByYradVnPppmS2XWKdDdFtU2ZlRt8bg9nzXKrfAvchXqr",
+	"IOVvRMp/qJaJtLBGsZEpGfBM6bqSvWjqc/A5/++LDcjrt9Iip3xebOhWaln2KsPzAv+aN97Yk0TK71+f",
+	"em4P0fEHXj92pxFlIdYdYt0BPbwm+mw5pApGIjkYbJnzrlQlOVkrTaGlRSVzUVAmQZkEZRKUSUichsRp",
+	"AzYjUBsl5aVl8zyq7cV38LkANW3wmX6n6ZSpgmBQYJhKzoRttGwZCS25UZwxTbn4SWdTBixIc8B2RWQq",
+	"zJBKD+sDS7n415Sr0Xuc3r4ynYt97OoqRwC4vaGCDllNYj+zBkHt3mO1+85sZrdd6+vehWGVCtie0aCA",
+	"gwIO3twalfgLv2JkOvFr+ykZo5Q2+kk1LQa9pdrnbpRJ7l8g3vmCSa+jZKiXvL0JC7sbbe7ZjQUubQ9B",
+	"IxJbPACWsGpYV3nObMZ4yK+YMDt8pE7LNZauMQIFXA8tTG/cLb6gQ9ObkoQPoIhcF5ibk8OnXRFDkcRF",
+	"3+qZmExFypQi8UBmfRafeu0c6NhhdHpSj8zdCdcrazfvib1eu4YimOt3rzoC6ptgo6Ir20A5VQ7dR7Ho",
+	"bud4g3UcwS0KblGISz4gJ+ycYTEnWi1EcTFMrQWhGiXUPrpCTUtu7kjTAW8MKDRoRAU6vU2MJWABJVyD",
+	"CeZakZNUCmMXISjPL8qMvIkmkLaDClKLaROSeJHNlT1HgsUTLJ7bbvFsZ0gEGyLYEMGGCDbETXVqyWO3",
+	"3ygymKapU/zrbImKBKfVoBfeFOsnOzcDRMkrrXIxMpRFRxfLfgEBFGwtsw5MuqTob1/QOej9gAcKeKCg",
+	"M0M6shG41CkgP3OwNcoU2efRIS7aqROZkSkQKSjCdccoSg0dQicZA3Yln4nJeMCK6QiTC/2U0Qxa77tS",
+	"3chRMknBLA9TV5xpOeb9DulL0Z9mkFGw3dFIIkEhmuGwGlh/Bq7zarhrUHfBzd25pjvLD8S5PQANlF7l",
+	"4C9fgpoOajq4tsG13Tlst8Is2Aa/66q/1cFnPZ+wLwef3S97rX38YB+yJ7Xtbm+2TF2N7cYEDR8c2qAp",
+	"g6YMDu2eHNqccGTfbmxOHrWCSVhip5SMGZ+27M/qERuXO6TQroDheQVKm+zaqQ1KMSjFG3B73Tfewumt",
+	"GBpc3qDIg8sbXN49uLwFU9k2jq5MWY+LxIipg8/ev/br58qU/YzP2ZdWL54QlHTwXIPCCwoveK778lxl",
+	"yohVGzdH9RN0StApQacEnRKcqOBEbeFE+TpsG0dKaaqnaiUD9kuZYbAT+LY7RsVBFYzHVk1mNGer5joi",
+	"I6oIiDP7b5mRAeWp0YWacN0mJVZtr2E3S4r6aS3levrnc5z3fjTmzQpv+2qNRXg+rlKQ44femiQhiOA7",
+	"SaEPH71Ek+8JBnv2USwMwHRaLQnOQQST3pzwJEJie5dzodrVyGnSY8MptN6HX5hIWNJeOsavudIv7fOa",
+	"nuDaFOvvBgPF9C0+7rgCZi22oWTPTd1aTOz2694FHnZzg49S0/TRMzkVetNouBSvDFLmZqSM2cJuh3ni",
+	"xf0CnrNUVf01RjzFJrB4LXjO0D0jQtom62zYNhOECjVjmTKGDtfKSTRliUxIPMjkv5mII+ioYW5gu27A",
+	"0nRQaGFgWEVdkTFoPQtNM65YZlvLKk2HyO6SyTSVU63a5FzCzNxseq57bNF7JGX0ymaw8VXa5L1MU2Vr",
+	"ivuMT6Dnk9BcTFnUFeZ3l14GCWpzzBRDCQtvq0dMseJ9acbIRCrFeynDXrJu/bRi6SC/sZD2Jm3ySluj",
+	"THWFlnZ17crkLU2wMMmIeXT3jLV2zhhxJ9q52Y9Q+FRZaJjLt8KpqWx/yF1acclw+RrYfgvDbrAu1ymk",
+	"hlOv0ljPzd6cio4vGmCPzuQ0TUiPkT68cLKgz24ksnCM2uN2r+izyvVqErV5LfGNNloB7roQ6blTkZ4Q",
+	"u7mm2A0e0lyZVxpMnkMGYZp1Ge1Xelnfd8q2xYwBz8lgqliCjpmWRoqOacIIHVIuln205/C4LRX5g+rf",
+	"fte0K/Q/h6+bOGP1FqjRILZDgP7+CPkXIiHUnq4VLvEqmuE9i9y7QBa8Y2FXKeTuHj9w3oE0EATf6nDY",
+	"L0xvOvsraH/PyH+fv3tLgDYUWWTItx9ePiM/PH765LuIKGjZqqA9t2YZiadC8zRuV5PvBtPttgR13uNS",
+	"NZRmxah9UMruYmb3I9jkhU8DyCXY0MGGvi02NIr39ar0S9QyByLVo5WJayB2zGSfKeVSKpgzgeyPg//3",
+	"R6x/WY3+/4XpX/ER1ybeGkNA1mM/3OtzRWjKr1h7i69d/nJ/lfN/V0ww5YeyFMuueJ/ZL4Sd6mtBC7CZ",
+	"vpxq1zAexHHKlUtQAevvaUGsB83jOyRj6U/dlmCfdLcVk5TRRC03lCdxKbUcQ6N9uGQ67rGM9NjAbIkJ",
+	"HXIxrNoKr7nSr/FlHi5uARZgW9gCDK6LWsB9E0ALwUvbE2ghdWfZyS37gw9ZqMpv4y7eX3o71Ejv1S2D",
+	"z9c41V4edYPOj5WhzSa+Mc+eh5ceYKZ9Zysa8uzB2Qx59tvhPsJRhGDpvAR7znV84ZpsTLK/EDrjLp2e",
+	"4/AglS5FOid6lMnpcIRtSOCefvNjMsjkGFhoOmQ4pVnCEpLyS0aomOM1NI2IkmSSUqggHPBMVRKEY1Z+",
+	"O/PjVhkVASFwa3VYKddEldmPM6oCRiAUht93lYHSdZ3KWJ22304mn6l3g92JS5jD75zN7g8UYKdSDT5j",
+	"wAGECNM14gDWiJIVKACX8e+UG/5SAm16CdTNXrJ5RGTvf1nfdrGDvHAS2b52lhWxTT5K6JNDLZpAS7hn",
+	"ZOtXRkCnqEesK7CNDpEDYjRNZiNjEZkqRt7/9nFli99gigbEw5K8bgorWBi0D7zD18/rPgT8yqZ9QDsE",
+	"byCgHW6J7/GmEHQbrIYqEipo8LqKGdlCHRLo4XPqGvpAP1xjYAxwLLIgv8a+uCIhYzrJDQlEHc5GMmUR",
+	"YZ/6bIJpAuiQ624ALAPG/vhGESZ05qpk8xklkiHYwogfLgW5ZGxi/swzbOOHuIxcQI2nShP2iVeHwn4D",
+	"buhgfwT7Y0lV4tZoqjDzUUHTB00fNH3Q9HvS9ChnGiSmDkbcKPD5SgBdiVGrlMbnigylYOsItUCE/Gqf",
+	"sK9eBXiaa2Pgnk0zZTTM9cUZ3RTVNqA2N/jcfuOa8LbMPfMuINwCTO1Ggoj5vrSpZ9DfiRMeERFsxpRN",
+	"GNcRJYKOmZpQaBGW//deSdNBvrx1j9qThMnvHxhuQ5q7YUIomMfBPA5p8c186bm6sGTpTWNUX0mUHvRI",
+	"0CNBjwQ9EsIsIczSiCO90FtAkF476uJ6Ml948/qc/3dDn0nnUiLPgqDqA5LNXIZ8o7w+l1QkiNtgmJ2J",
+	"IMSTo48L4mWusRnljCu20RV7b1/rmXuTPanSpecElRpUalCpQaUG12znrplTVSS/+5Y+Wr1WzMo2iCWT",
+	"jAGWwMcd0IyZC8odmKnI9VrkAAhSWL3W7opdN18Omi7UDu9RyW3RXHlx3JcvQS8HvRxc3eDq7tDVrbAD",
+	"mvm8rimzOvis5xP25eCz+2X/OULXfn5vIAS8vdkxdRW0GxMUenBdg4oMKjK4rrvvwmxF7F4d1iKmWo2Q",
+	"xz52LGPGey17rnrExhGEYmeWmI52BQzXIza3qPm9uK9BHwZ9eAMOrvvGW/i4FUODmxt0eHBzg5u7267X",
+	"zmZo6NzKlNle2ergs/eva/BtZcp+xoftS50XTwjaOXirQdMFTRe81d17qzJlxGqNG4TBBnUS1ElQJ0Gd",
+	"BMcpOE6NHCdffW12nsZMZ7y/unHHW0m0eSK4Q7Bo2L4DXDSa2D/mgVVswG9vivBVQcdFK9xOAZV9mU4/",
+	"ETnAYGlKlSYTmaYsAYLdrrANTdrkjCiWXbEM+4G8efHxw6tn5xdnz59/ICOKwVt8foRXaOyG0rPoWvPP",
+	"K5aZc48xXtdz/+TwhJhhK2qm39iF2SiiNfukDyYp5b5wbnVaAyNyLlwBMDk5bvnC1xYPK52BRKsWtHYd",
+	"29vLnuvZ3Gsax9hldEH595kcMz1iU0XMupGBzMZUr+wqU5Sy3pPOMm+LF3q43WXyRdi2w0xRIlazDL/Y",
+	"R6HTTCjh31OnGeGfbSfPvB83dZzZvvAx+Fq3JLGWf8LGnWeWR94gRZUnX5u/QOhCc50rG7rRBIc9dKO5",
+	"Xd1ohKfIK+2AsmuzsTPNGUnYgAsOhJrl9jRIDj9V0OQ0Y4OpYohiIieHT3P/FzwgObBAp6lImVIk7lPV",
+	"pwn7yeiWmGh6CUgqDHmnKZEDoP4cO9dNgR8vx2O+pm3N9jbM/ebrfIZrHbrc3ISODN1uQkrzgXe72aiS",
+	"Vne92V6k77bzzd1oZrMX4ZV/qdDYJgS0rrGxTQ2psf8GN6va0gRTM1DDr5S+TdvAVAzcR4ua3c3vPkUH",
+	"A5F9MOkDrOQOtKypYw+E1jVe65pgowQbZaX6bNzCZnlksAKCFRCsgGAFXFc7m20yW/ttbZOLlNDeJrS3",
+	"Ce1t7lJ7m1xOrGxxsyRa5IQJOuFtd05W5SzeTZg4e//qv8/fvW19zQG0NzfPbHVaj9uH7cet0uGiSQJp",
+	"eZq+z8wsNDdPMZZYfoAwwrnqBNmZ5oKvvVv49ccRV6Xcp12Sari1W945Hac1lvefZ29eN1ted+MCJW8f",
+	"2SG4uI0h8te9fvadq9dvklLYPQ7luQDVsnQxQuoRF8M2OcNKBOT8ZlcsmztgB2ZF3LIrC5LTctofucbu",
+	"XEymGtxarhWUTqgCS0eThCWRO2td8S2G3Xtz9Ia/Axcag/LJaYEmyesnAOthSxhpxsgwk9MJS9okNq94",
+	"MaJqFOP5hWoNe2mHUNLDJvRWextXviss3N78IEU6J7AjWGJeJGUwffuoUlLIzMHWmsSZTFM51THhgqDL",
+	"LwckLhYojuz9ofgjpQLQK1QQ2gdXXtrKGHOTiMRK00zHORAGL3IvRMVK5h7jlDc2MK7fw/zZfINcg9X2",
+	"zszbFaNu0LWEZW4271XiweyFAPQI/mDwBxvZbOZIOWHuaTtLeFZou8XmGfekSmuJ7bt5tVY+9HesPazj",
+	"M96fCq+lBdy20muZ372mZ7pMkxtKv4J7u6/Sr4rd5onNKkG5qRjs6xsbhKKwW2KOL33KxsVhq+9ws1b6",
+	"omje/oVC0dhNrnQoIguOWCgiu11FZMsmxUaLYoVTdp/qy77eLAp1ZqHO7JrUaqg7C3VnD7zubAsttroS",
+	"7euF/0OsSLsWMbf8nUOpWgjAXWOp2laC5uaK14IdGwDitQV202KxNTfYR1Hb/uZ7n6ObAe4e/IkAb7gD",
+	"RW/bWRahDM4rgwvWTrB2aivaxmVxq+8Q7IdgPwT7IdgPN1Uut+Mc3q4q6Syo/oqz2U+IvOdXLCZcY/cG",
+	"jGBov7yrXLoDcsZN7RvVFVCLACB7UZQw9OZkRufG4AA8fT4hRb7FDhRRnmaMyre0j+OaJGzChLFaxHcR",
+	"NoqwoFDVFTFOPQY7SAoykjMyNhOI3W3jNjmfog1Hh4zAnVBSHkWHh4fe60HuUqpCoqqIHD0hb/jPRVpT",
+	"Zl1xdHgII23xhZvmiCJulWYs6ZgfxnRORvSKkQGbsay8jsLBXiPCrpggAr4LdKZApGu8jGqtrn1c0hP7",
+	"rYG0d/+ds1komQwlkyGkff0lk8sKZWXt5BbqRWmqp6sx/K+0IglTxpp2HXWs5B5LMwHwFYSdCUq0XCbn",
+	"gBKQin0pBjwbswRkel3pdo7T249wu6Hk3OLL1XcSlkdWihv8plvLmiA/7qL8wC2BsZ61Nqg98RvkwlRR",
+	"3DCVYuGZO9ogq7Kph+aimTnrU6GN0SiHzNiBnsQAMBlIiw5RTBuLkTpJEbnGZcbwIixVGCPrU01TOawr",
+	"Mn6Dmd9PiYHvtoXAcAMr5QV86yAuHpS4+AMiwLmKNke42tSg2kaLrfqvZW5As9uV0uP48JBIYSPg0DLP",
+	"+KqppAlLyLdckLFMGOln06STw00hUO76+Hld/6x77FWfZ1cs+Q4D1hDcdiXrrCsGlKcsIf0R61+e2m6G",
+	"j6A83bYbRNNLCs3FlGFtvJxqKFfHCQAiliZzW0w/kZl1CZ2DPZDZT1CYH9s4PBa+QwYgfy1wyTtG2kma",
+	"kB5NqeizDHotQhheaTkhimE/Ryzz77E+nSoX61PEvMoKifgBFn9JAFa5Jbj/Sj6tlqTH7EsOZOayEh3A",
+	"79oLFb4KLBrYGQW3A8y2FbW4eci/pgw8U/MJWp3WQGYlsgcmpmPYRzDmr2iB/SFqfXo0lI8WKSGu01U0",
+	"C1lf2prruWCq0jCDm0FzTtjD2yKH7LHfB7mb1Dt94bdS4zY6xXPunT3XxNP8XUnRXkvHUTxkFQVHxpSc",
+	"Zn12YbbKfalH/mBf6iO808NtHOmvw7YVxf496sdscAyBTRXqiIMRtqc64vJG84TcgljbVD1c2uShcPiO",
+	"psb9r9i4Zrhy8A0mxMtyd6vXCEXC17++oTQ4gBBCafDtKg0uWQnrjIRlh6hGLbC5Dn0dN1RVFf+uqvPF",
+	"G4OPM/ZoBu0Pg0yOIXqQR5sQDdkVfvkveQ9xDuA2hCDyyeEJDtUjJogUHfIynX4CaKIisyJisbpw+Kss",
+	"olAzHGqG96plQ6VwqBR+4JXCtZXa6vrgr5LxD7E0eI/SrPQ5Qy1wCKJdYy1wA1FycxXAwSAN5TAbRHLT",
+	"Otrqsfso+d31LO9fXDKU5wQnIJTn3IHy3ibGQijq9Yp6gwETDJgN+rRxKW/l4GAcBOMgGAfBOLje2t2v",
+	"TbLtt+2lL2FC58tQxhnqKu5SGWdJtqys4FwradTBZ/Pzl3uGcG6Obl4IJ40eVqMl9/Zfi4ZuioS2PudX",
+	"JXcCHDrIznpwaG+3VcjH+nDoaxEuAT59yyIRW0OnbxNseovpB7j09a1rgEmHeE+ASd9OmPQKk6HKm7pP",
+	"rZKu1egJCOmAkN6LYg3I6ICMDsjodXpsMx76WjTAQ8ZP71DWuS8bINMh0HYDkOnV4bUbB0oHOzbgknYg",
+	"q7eFK18PoPprZ3d/IpUBIxV8hYCRukMA6tWmQ4BNV8CmgzkTzJkdaNutIda3CV4dTIZgMgST4UHBqpsm",
+	"5a4HTr0tlHob3Rzg1wF+HSKbNwm/3oi8LiSS2+GrpE/ch2MX+4TxI5ahMzMx4+VU5W3IWHJaDbHu0ywD",
+	"gni9GijtptJURv2di+R/gIS9lnCqfelZX9czks+56NdyFH4TmqdBOAbhGITjvvHVdqOslITO6lqQgwef",
+	"3X+uLkB5ccWyuZcGzCVw5EpCoOehcdPa5JltZUGxUsQhp1y5irkyllCMEXds90bXkIMW/RTNZdBxsSsK",
+	"6Vv0nTQ3T40tf+oaLZZKWjJWHbf5xduuzQ1DHLi3ypTrl2TPmaZGPDdw2RcGrhVaoZwkiLvdi7t3othh",
+	"eQ9Z10Cnkbwzj9Myg13pak7Ku/kNwDepEakLzyyLI0CBckWkYKdIYptw7PkDIWTkuuXKMuomZCoSG9HK",
+	"pinWxDx/8frFxxftrogvuUisnORJvBBXVzrjfRDBWgIEw02iTd6nVACozsyPCpKLPhLbF43Ng+KDSUpF",
+	"XCUeP+Bl1yYiQ33N7QlB44e3UqpJDLc88Mv1hZx/tpASc239GZdHVfRzwnwV9CqEk5Rk8wvXCjGDcQGy",
+	"GmLKIaa8y5jye+g5XygzOH00TSPSo/1Lo+pGcmZO4JzMWOZHnJ3eX6vlr1imGyp57IAKI5WXeiqpetDR",
+	"SFyfUs0yd03HXAQt7n2XiZtn6FHG2KMZnXcF4I0ii67rzfE/Ipu97s3tf8iBxdb15jZbzROF7hFk7Zky",
+	"/z8yfzb/3yZnpbnY+hQsM4E8N9T0U+jbbI5FBCUtMb7phfvVOmBCuttwRcY0YUWZyyRjA5bFEIBLrzDO",
+	"RRb9xKKVflfkVpNtOIkrrEe+MZdJzQqPco7VNyiP2+R5bm0tj7R1juAWlmwsBAksGFmndoncAgJ4IN/Q",
+	"CyWU7nbm1sWy2XXlWV40FFnPdpqpuCtwV8C+cfdtE9j86LsKs952f5mX+yjtP4gy/0fTwqEnVENbzQha",
+	"RxZWnXJfLSZadkV80DOvE0eW06GIASxYhmraH/l3oXq9SWgeESzCh2cR4ndvbhCWx919exCPaLAHgz0Y",
+	"7MHrsgfx1EF+L1c8Kyw+mbIeh5bK96ZFrEzZz+6VHnCH2GIZtqZEKm5RO+EmU0bchgoB7BDA3le+zt9n",
+	"Pl7Bl2cbyZC8/R1aw95VS7v4iM3pjSrG3iQI2Je327xE4Dm67tUNbEfBRQpsR7eM7cizDVabBovez70i",
+	"PPoKwybwFwX+oj0qzMBiFFiMHjqLUS39tIbM6Cuk+4PkJtqXHPM/ZGApCuGv62QpqilDbpCsKNigoVh/",
+	"nSxuTPBTNXQvDEQ7neN9iycGaoFg84e0/11gI6prIgRSIp+UKJgtwWxZp0mb0wxVjA1GQTAKglEQjIJr",
+	"5RvaPi22Z8qhQraEBq6BJCOQZNwpBiFPqqxmEaqUMamc6nsEOsbXedCAY7MEXwE2NsMbAI1hwQPGOIi7",
+	"/WGM3Zn2BBn+5EOLF1IrU4Hiw6sRdAQ9iNvRXAw99wgrHyGiAnAICI3YB+WoH21suHiSyYlULIk7REhC",
+	"hZoVVbNdMRWap4Sai4cwJNMKIyDeVMZ07opSJynVA5mNixpLFUGyT01on6moDLKOvB60ZsIpnbuyza4Q",
+	"jOuRmQtisITMbOFnQfJxSqS5ZMYVIyfHxyQWUl/AVM36x/jgMi9ImwD/GZaKuQUp5H1CZNYVtCexwIxr",
+	"5SJHfSqE1HnxrSBUwMPJjM47WLHLxYW9Zdwm8SSl4mJE1Sgm3Ko4OSDx+3fnHwkWd4Jx6wBYXVGsaAf4",
+	"nKQY8GysbFXbWF7RFANYaYrfQ1VpjhyGDpIvQNDvbnTIfMBt4OelcTcbFULt23TyGyHn7uA+TMT57hY1",
+	"IM1DAC4gzW8d0txq7goD0fdyN4LL34l0DmArFzTzjRxibZzTgjpSFQYgmng2QkcK5gz77PZqjPhWVseD",
+	"yivdPd0LmRjLueLtgACuDjmVoAD2AeVerQCiFbkSx+RknPqpysmuwE2MkP7SN5xnFDxbmUV5JVFBTlWi",
+	"yWqvyK7sUc7fF5FZLSpvLYo7hARvDnfdwOI7+Ez72lGDV4cLY4jTxegr5wWFlnYOkhQYzqMZI4plV8yX",
+	"AG0SZ5QrFneIknBJPiqm+kKKPouXbppSpTE6yBK8ebsr4gmdwn2EtA/sU4FXEYwrxhlT0zGL2yRWl3yC",
+	"M+4Kb4pDpsEsdQ88JXoklTNpNVEszbHkNq7pjYar3CV6xMZtEvdo/7J6abpi+TVIik8rB1YXgofwnkmb",
+	"xGBTxx2I0OU3X7hDm8TODo87ZEwvmUKEWpkd0ItxFvE+RJuN6BVzs4zMR6q24M8EwZ1SkPNhyNdB3LqC",
+	"GkPCvAGEL3OmQctOR/MbIFu8F7msDDyiJb1X1XAG86nLXHduFq1+U459uBcPPEp6pxW3BzrDcxBAZ8FB",
+	"Cg7STTlI50bjRahsIXE4HbOIGLsBsoop8BJHGNciMsujXavtKnSWVqJFfpUzMqZiXqhya2U410qzCNsI",
+	"+MaE0cgFyqTgqIzNzz/BqNj8bZoNmejPO2RAeQqKnKdM6KgremzERRKRqbgUciYiZKaNyCSTw4wpBaiY",
+	"hKX8igEruk0UggVi758yesWUZ+BMEUvfl1No1WIrMRUdszY56wp7YR4pxLlgxxeYnkOscMDv96S2C2A5",
+	"diG4OBXmte2fEV6Dtg7sgRhzmldmOmBs5ZODh4JRgzggN8LZWjZyiUzAUqTzU++2F5a72HWx6fMLTYex",
+	"tfrKZt7MmI5dkTDFM5bkrMeQnUX66BVownPcKE1tmhfiimdSGDOulrkCU66nap+5X2sZFlNhtMrv+L4N",
+	"RqDyqqrsdXsx5952gL8OfKGFNSdcTKZalboU6VEmp8MRkEoXHONwtGZ+NMNZxMVdzAPMVp9OWKaMkIs7",
+	"lj26IGjOwWRAdwK2P6FDykWbPCvtuxnz+KkVF310i1I20ObUnALhJeTezT6J82MXE6pJjykd2VFC6hEX",
+	"wyJtz3WbnByekJmTEC6cLiRJpRiyjIyoKpFmGwPDmjWtzslx1OJmvf8FFmzUEnTMWh1LtplccLNVC3tn",
+	"ILMx1a1Oiwv95KQVtcZc8PF03Ooc5egnLjQbsszI3cpkQf7VuIDEQb7y7qwrZjaJlW59OR5TdVr6EmaR",
+	"BjIjcTHLuPRWLSvuUMK0ql8RHld6uzH99JqJoR61OseHh/kLKZ3ZmoPF9/k5l769OU4ffb6xVBplr6Pi",
+	"Ls3OPblyVjLTpUnlBmqLJ+Yuwqz2n/gPvNFflTPd7Lboqbo/ID6wTK0IrW+jl0dV2umovwNaL4Tmdh+a",
+	"O88D6VA9aD6nZ0hay9GZkUYkDjlbbUq+BboLDOJEtuTQGaOkLyfzXEvMQf04KAspIZYrUcLnxdMfLk7Y",
+	"LsJ8W6CwG18XKVx88iB9gvTZE1ZY+Sd7LVq4CgGab+n9QUDvH+rSLVpj2OXSwBvEXRbCrPH0NyIv7Z6c",
+	"P0To5Y7XNYAvQyA6gC9vF/hSFUpzZczYKeWN+EtXv5dTiLgsrsvHzjHq2ZcTzpJVmMqt9XgAVd5yBeDD",
+	"Kt3GC7jKkDYMsn0vuMr1sn01Ne7eBfBd4Lvdg+hbIfICy20IquwTbblJDFRS132tKYeEOcGUu00xnsak",
+	"a0sD70+Mx5fHgWst2K/Bfr19XGubYxMampnXYj+yoLIcasMzolg/Y1rtnhfJAvonWBVQmcTENuy3IYEJ",
+	"M3lLx6z2xRZPdIuNd5jmtqlR3JY186K4A0NONJjve5GTNBlzsUJOQspUOzniJKT9YTW1ktm1lvTIofFQ",
+	"EDqYBldWVKqRnAkEEXYKUIgtjudakfNfzx4df//E4hPPcDJEDoDzqCviiUzTmGQoGUeMvEynnwgTyURy",
+	"oQFqYu4SWxDeBU8Q0zoDHkyqADRIqCr1iTPTw+mzJCI0VRIEc1ew8UTPbVsNNOiwK5aLOJ6S+PmL1y8+",
+	"viAHDvUHAe3/M5YJ+0lmkxEVsZkdABlX8gzhxwgp5obCuHF+uTzqBh2P3wRXasoSqxZqv8Cr0qiv6Sgb",
+	"5dRn1B7V+512frWP9bbJ51NP4FlsfwxiKw5p6eAohrT0zZo0eVpaWy27ZNUUXt/GbPQr7TeS7c2xbGOS",
+	"yT5TilBNpOjb8ubeHOsm9AgqOLgecYHCVorEWDbGkslrhdwtbc2RX9tjm3HySqLCD+xKXm5pQITc9l7M",
+	"kqYGyVo3MHRiDZ1YH46sRmm2TlavoO55W8ThjPtnLdrqOsT9Csu7kIfevZi68+lnFLYh93yXpQempuua",
+	"eQeZhOrClQRAFUEtwWY1Altt8j5jV1xOnSBSEH7Ckk55xbKUTmJbvRoRJbvCBqO4WQng9+kxMpZX2MjN",
+	"SyWCMWmzBvGhiiPb2cX6nnCblNFLLA1mc8JE4qzSSusRliBYj7cjnoVfo6lczkfdKEm1mcOuwyu5XD5d",
+	"OHzlIEtEpiI17hf4YjNg6U8wEhaS7sG+Dkn3G9PH/Cq35Qn1zu8q7Wy5RLzc+5Lx7ug3rk205XwftaVa",
+	"MaIaIcSyK5Z9oxxzSnuLL1f+CqVFt093Ndf4NL/ommVXvM/sis9Gko75SrAD8FfLNGGZu59Nx2XWWiF9",
+	"lmk+MAudk+5ZbYl9P9inCc/mSG+jFZmwbMwVsosAp56xuGGKRUICYl/WgyPYv86x5YxlwpAaw9hcc3JF",
+	"U56QfsYSJjSn6Sk5OTzyCEGMgUBmIyTw5tiSFsZUGUN/jOTZ+FVjO+iGfLhX8Moaiq0nMk03Dngv07QY",
+	"VF9HF0Mqt3OfpinLtvb/gtK8o46Y2XOF3I8+tzJGkxWKwO0hJyFwz1QLpcXnLN8WxAUezWmWtjqtAzh3",
+	"9l6LIuxFDg0A7wiokWxg/RuF6IF3IAZkBhF5Rb79YNspnTP9Skym+n0mr3hiRJSeTxh58QnX8Rwn/V27",
+	"ILcZpNNPK7ieFsleAffQIVQpPgRyKxURackosY8TtAtnqk2AVYgLkH6kn00T74nutqueSjVN5dA8tPjE",
+	"JexD7m/iTFiy/nmuNdVFcbuKR791vapIwgZccO01KHSPzdjAeLXSNRJc99Si91XFwyx0rNwU6yseVuqJ",
+	"WPG4qdJyTC65wE7oyKfVMV44iEzXj4pn/stveKTdcRdmg636lv5SygGZy2mWd/6CnVnzIVX3Px/RjCVE",
+	"MeiBZhvG+vy7sJxj28BeWY619c/DPmQVD3ufUqEi0sP9DXsTiXeBkBDbrZkDkBklrzcdABy6Ys0KJnf3",
+	"Jh085REBRQxUe8CH5lj6ptmmdbS0NRU7w9IHw1plvqRRlgcZWbSGbOMGREBqxTvxMYM8Y9FwH0NUABNV",
+	"cuwJGqA5LrqtrX/mAPhvKx8JFjrsCMXFMPVJGidMTlKG0opPWMqF+Yg9pniCbM16JnOhL8WAD6docK2f",
+	"jHUKlueSNzvt2BOGGlpFRJuFiazJh1/T7oz1j3L9k6u3z2xkZApsSWhWRwY83bCQPdq/nE6qdn0me2aK",
+	"Y6Yz3lcFLWPB21dAcmAFCppsXqlA/T1pFahRhJ8esSyTaIgh2gf+M8QWAk7jBoxGRFKEHRiyx9vuIMD6",
+	"3rf9c6tXHCppwpENAem7ICC+fPn/AQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -467,6 +467,76 @@ type ClientInterface interface {
 	// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
 	GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListFreezes List freezes
+	//
+	// Sorted by id, also those that have not begun or have ended.
+	//
+	// Corresponds with GET /freezes (the `ListFreezes` operationId).
+	ListFreezes(ctx context.Context, params *ListFreezesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateFreezeWithBody Freeze clusters
+	//
+	// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+	// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+	// to every request that is committed after it. See X-Fleet-Override-Freeze.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+	CreateFreezeWithBody(ctx context.Context, params *CreateFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateFreeze Freeze clusters
+	//
+	// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+	// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+	// to every request that is committed after it. See X-Fleet-Override-Freeze.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+	CreateFreeze(ctx context.Context, params *CreateFreezeParams, body CreateFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteFreeze End a freeze
+	//
+	// It changes no answer: changes that were refused have to be made again.
+	//
+	// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
+	DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFreeze Get a freeze
+	//
+	// Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
+	GetFreeze(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchFreezeWithBody Change a freeze
+	//
+	// A JSON merge patch (RFC 7396), such as a later `until`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+	PatchFreezeWithBody(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchFreeze Change a freeze
+	//
+	// A JSON merge patch (RFC 7396), such as a later `until`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+	PatchFreeze(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchFreezeWithApplicationMergePatchPlusJSONBody Change a freeze
+	//
+	// A JSON merge patch (RFC 7396), such as a later `until`.
+	//
+	// Takes a body of the `application/merge-patch+json` content type.
+	//
+	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+	PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetHealth Liveness
 	//
 	// The process answers. The store is not checked.
@@ -2210,6 +2280,156 @@ func (c *Client) AssignRoleBinding(ctx context.Context, id ID, rolebindingID Rol
 // Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
 func (c *Client) GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetClusterStatusRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListFreezes List freezes
+//
+// Sorted by id, also those that have not begun or have ended.
+//
+// Corresponds with GET /freezes (the `ListFreezes` operationId).
+func (c *Client) ListFreezes(ctx context.Context, params *ListFreezesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFreezesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateFreezeWithBody Freeze clusters
+//
+// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+// to every request that is committed after it. See X-Fleet-Override-Freeze.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+func (c *Client) CreateFreezeWithBody(ctx context.Context, params *CreateFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFreezeRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateFreeze Freeze clusters
+//
+// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+// to every request that is committed after it. See X-Fleet-Override-Freeze.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+func (c *Client) CreateFreeze(ctx context.Context, params *CreateFreezeParams, body CreateFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFreezeRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteFreeze End a freeze
+//
+// It changes no answer: changes that were refused have to be made again.
+//
+// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
+func (c *Client) DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteFreezeRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFreeze Get a freeze
+//
+// Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
+func (c *Client) GetFreeze(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFreezeRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchFreezeWithBody Change a freeze
+//
+// A JSON merge patch (RFC 7396), such as a later `until`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+func (c *Client) PatchFreezeWithBody(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchFreezeRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchFreeze Change a freeze
+//
+// A JSON merge patch (RFC 7396), such as a later `until`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+func (c *Client) PatchFreeze(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchFreezeRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchFreezeWithApplicationMergePatchPlusJSONBody Change a freeze
+//
+// A JSON merge patch (RFC 7396), such as a later `until`.
+//
+// Takes a body of the `application/merge-patch+json` content type.
+//
+// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+func (c *Client) PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4942,15 +5162,26 @@ func NewApplyBatchRequestWithBody(server string, params *ApplyBatchParams, conte
 			req.Header.Set("X-Fleet-Removes-From", headerParam2)
 		}
 
-		if params.XFleetMinRevision != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam3)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -5224,37 +5455,48 @@ func NewCreateClusterRequestWithBody(server string, params *CreateClusterParams,
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -5357,48 +5599,59 @@ func NewDeleteClusterRequest(server string, id ID, params *DeleteClusterParams) 
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -5636,48 +5889,59 @@ func NewPatchClusterRequestWithBody(server string, id ID, params *PatchClusterPa
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -5793,48 +6057,59 @@ func NewUpdateClusterRequestWithBody(server string, id ID, params *UpdateCluster
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -6194,37 +6469,48 @@ func NewUnassignNamespaceRequest(server string, id ID, namespaceID NamespacePath
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -6333,37 +6619,48 @@ func NewAssignNamespaceRequest(server string, id ID, namespaceID NamespacePath, 
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -6496,37 +6793,48 @@ func NewRelinquishPatchesRequest(server string, id ID, componentID PlatformCompo
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -6750,37 +7058,48 @@ func NewPatchPatchesRequestWithBody(server string, id ID, componentID PlatformCo
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -6926,37 +7245,48 @@ func NewApplyPatchesRequestWithBody(server string, id ID, componentID PlatformCo
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7065,37 +7395,48 @@ func NewUnassignPlatformComponentRequest(server string, id ID, componentID Platf
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7217,37 +7558,48 @@ func NewAssignPlatformComponentRequestWithBody(server string, id ID, componentID
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7363,37 +7715,48 @@ func NewUnassignResourceRequest(server string, id ID, pType ResourceTypePath, re
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7522,37 +7885,48 @@ func NewAssignResourceRequestWithBody(server string, id ID, pType ResourceTypePa
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7661,37 +8035,48 @@ func NewUnassignRoleBindingRequest(server string, id ID, rolebindingID RoleBindi
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7800,37 +8185,48 @@ func NewAssignRoleBindingRequest(server string, id ID, rolebindingID RoleBinding
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7880,6 +8276,493 @@ func NewGetClusterStatusRequest(server string, id ID, params *GetClusterStatusPa
 			}
 
 			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListFreezesRequest constructs an http.Request for the ListFreezes method
+func NewListFreezesRequest(server string, params *ListFreezesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/freezes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateFreezeRequest calls the generic CreateFreeze builder with application/json body
+func NewCreateFreezeRequest(server string, params *CreateFreezeParams, body CreateFreezeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateFreezeRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateFreezeRequestWithBody constructs an http.Request for the CreateFreeze method, with any body, and a specified content type
+func NewCreateFreezeRequestWithBody(server string, params *CreateFreezeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/freezes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteFreezeRequest constructs an http.Request for the DeleteFreeze method
+func NewDeleteFreezeRequest(server string, id ID, params *DeleteFreezeParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/freezes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetFreezeRequest constructs an http.Request for the GetFreeze method
+func NewGetFreezeRequest(server string, id ID, params *GetFreezeParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/freezes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPatchFreezeRequest calls the generic PatchFreeze builder with application/json body
+func NewPatchFreezeRequest(server string, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchFreezeRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchFreeze builder with application/merge-patch+json body
+func NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchFreezeRequestWithBody(server, id, params, "application/merge-patch+json", bodyReader)
+}
+
+// NewPatchFreezeRequestWithBody constructs an http.Request for the PatchFreeze method, with any body, and a specified content type
+func NewPatchFreezeRequestWithBody(server string, id ID, params *PatchFreezeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/freezes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -8084,37 +8967,48 @@ func NewCreateLayerRequestWithBody(server string, params *CreateLayerParams, con
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -8205,48 +9099,59 @@ func NewDeleteLayerRequest(server string, id ID, params *DeleteLayerParams) (*ht
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -8460,48 +9365,59 @@ func NewPatchLayerRequestWithBody(server string, id ID, params *PatchLayerParams
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -8605,48 +9521,59 @@ func NewUpdateLayerRequestWithBody(server string, id ID, params *UpdateLayerPara
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -8828,37 +9755,48 @@ func NewUnassignLayerNamespaceRequest(server string, id ID, namespaceID Namespac
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -8967,37 +9905,48 @@ func NewAssignLayerNamespaceRequest(server string, id ID, namespaceID NamespaceP
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -9106,37 +10055,48 @@ func NewUnassignLayerPlatformComponentRequest(server string, id ID, componentID 
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -9258,37 +10218,48 @@ func NewAssignLayerPlatformComponentRequestWithBody(server string, id ID, compon
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -9404,37 +10375,48 @@ func NewUnassignLayerResourceRequest(server string, id ID, pType ResourceTypePat
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -9563,37 +10545,48 @@ func NewAssignLayerResourceRequestWithBody(server string, id ID, pType ResourceT
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -9702,37 +10695,48 @@ func NewUnassignLayerRoleBindingRequest(server string, id ID, rolebindingID Role
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -9841,37 +10845,48 @@ func NewAssignLayerRoleBindingRequest(server string, id ID, rolebindingID RoleBi
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -10076,37 +11091,48 @@ func NewCreateNamespaceRequestWithBody(server string, params *CreateNamespacePar
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -10209,48 +11235,59 @@ func NewDeleteNamespaceRequest(server string, id ID, params *DeleteNamespacePara
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -10452,48 +11489,59 @@ func NewPatchNamespaceRequestWithBody(server string, id ID, params *PatchNamespa
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -10597,48 +11645,59 @@ func NewUpdateNamespaceRequestWithBody(server string, id ID, params *UpdateNames
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -11010,37 +12069,48 @@ func NewCreatePlatformComponentRequestWithBody(server string, params *CreatePlat
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -11143,48 +12213,59 @@ func NewDeletePlatformComponentRequest(server string, id ID, params *DeletePlatf
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -11386,48 +12467,59 @@ func NewPatchPlatformComponentRequestWithBody(server string, id ID, params *Patc
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -11531,48 +12623,59 @@ func NewUpdatePlatformComponentRequestWithBody(server string, id ID, params *Upd
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -11987,37 +13090,48 @@ func NewCreateResourceTypeRequestWithBody(server string, params *CreateResourceT
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -12120,48 +13234,59 @@ func NewDeleteResourceTypeRequest(server string, id ID, params *DeleteResourceTy
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -12363,48 +13488,59 @@ func NewPatchResourceTypeRequestWithBody(server string, id ID, params *PatchReso
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -12508,48 +13644,59 @@ func NewUpdateResourceTypeRequestWithBody(server string, id ID, params *UpdateRe
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -12814,37 +13961,48 @@ func NewCreateResourceRequestWithBody(server string, pType ResourceTypePath, par
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -12954,48 +14112,59 @@ func NewDeleteResourceRequest(server string, pType ResourceTypePath, id ID, para
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -13211,48 +14380,59 @@ func NewPatchResourceRequestWithBody(server string, pType ResourceTypePath, id I
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -13363,48 +14543,59 @@ func NewUpdateResourceRequestWithBody(server string, pType ResourceTypePath, id 
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -13787,37 +14978,48 @@ func NewRestoreRevisionRequestWithBody(server string, revision RevisionPath, par
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -13921,37 +15123,48 @@ func NewRevertRevisionRequestWithBody(server string, revision RevisionPath, para
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -14129,37 +15342,48 @@ func NewCreateRoleBindingRequestWithBody(server string, params *CreateRoleBindin
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -14262,48 +15486,59 @@ func NewDeleteRoleBindingRequest(server string, id ID, params *DeleteRoleBinding
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -14505,48 +15740,59 @@ func NewPatchRoleBindingRequestWithBody(server string, id ID, params *PatchRoleB
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -14650,48 +15896,59 @@ func NewUpdateRoleBindingRequestWithBody(server string, id ID, params *UpdateRol
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -14942,37 +16199,48 @@ func NewCreateRolloutRequestWithBody(server string, params *CreateRolloutParams,
 			req.Header.Set("X-Fleet-Removes-From", headerParam0)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -15251,37 +16519,48 @@ func NewChangeRolloutRequest(server string, id ID, action ActionPath, params *Ch
 			req.Header.Set("X-Fleet-Removes-From", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideFreeze != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -16972,6 +18251,82 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
 	GetClusterStatusWithResponse(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*GetClusterStatusResponse, error)
+
+	// ListFreezesWithResponse List freezes
+	//
+	// Sorted by id, also those that have not begun or have ended.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /freezes (the `ListFreezes` operationId).
+	ListFreezesWithResponse(ctx context.Context, params *ListFreezesParams, reqEditors ...RequestEditorFn) (*ListFreezesResponse, error)
+
+	// CreateFreezeWithBodyWithResponse Freeze clusters
+	//
+	// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+	// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+	// to every request that is committed after it. See X-Fleet-Override-Freeze.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+	CreateFreezeWithBodyWithResponse(ctx context.Context, params *CreateFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFreezeResponse, error)
+
+	// CreateFreezeWithResponse Freeze clusters
+	//
+	// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+	// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+	// to every request that is committed after it. See X-Fleet-Override-Freeze.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+	CreateFreezeWithResponse(ctx context.Context, params *CreateFreezeParams, body CreateFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFreezeResponse, error)
+
+	// DeleteFreezeWithResponse End a freeze
+	//
+	// It changes no answer: changes that were refused have to be made again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
+	DeleteFreezeWithResponse(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*DeleteFreezeResponse, error)
+
+	// GetFreezeWithResponse Get a freeze
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
+	GetFreezeWithResponse(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*GetFreezeResponse, error)
+
+	// PatchFreezeWithBodyWithResponse Change a freeze
+	//
+	// A JSON merge patch (RFC 7396), such as a later `until`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+	PatchFreezeWithBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
+
+	// PatchFreezeWithResponse Change a freeze
+	//
+	// A JSON merge patch (RFC 7396), such as a later `until`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+	PatchFreezeWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
+
+	// PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse Change a freeze
+	//
+	// A JSON merge patch (RFC 7396), such as a later `until`.
+	//
+	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+	PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
 
 	// GetHealthWithResponse Liveness
 	//
@@ -19018,6 +20373,177 @@ func (r GetClusterStatusResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r GetClusterStatusResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ListFreezesResponse200Headers the declared response headers of an HTTP 200 response for ListFreezes
+type ListFreezesResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type ListFreezesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Freeze
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListFreezesResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFreezesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFreezesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CreateFreezeResponse200Headers the declared response headers of an HTTP 200 response for CreateFreeze
+type CreateFreezeResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// CreateFreezeResponse201Headers the declared response headers of an HTTP 201 response for CreateFreeze
+type CreateFreezeResponse201Headers struct {
+	ETag           *string
+	Location       *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CreateFreezeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Freeze
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Freeze
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateFreezeResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateFreezeResponse201Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateFreezeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateFreezeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// DeleteFreezeResponse200Headers the declared response headers of an HTTP 200 response for DeleteFreeze
+type DeleteFreezeResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type DeleteFreezeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Freeze
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteFreezeResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteFreezeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteFreezeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetFreezeResponse200Headers the declared response headers of an HTTP 200 response for GetFreeze
+type GetFreezeResponse200Headers struct {
+	Age            *int
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type GetFreezeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Freeze
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetFreezeResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFreezeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFreezeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PatchFreezeResponse200Headers the declared response headers of an HTTP 200 response for PatchFreeze
+type PatchFreezeResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type PatchFreezeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Freeze
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PatchFreezeResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchFreezeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchFreezeResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -22291,6 +23817,130 @@ func (c *ClientWithResponses) GetClusterStatusWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseGetClusterStatusResponse(rsp)
+}
+
+// ListFreezesWithResponse List freezes
+//
+// Sorted by id, also those that have not begun or have ended.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /freezes (the `ListFreezes` operationId).
+func (c *ClientWithResponses) ListFreezesWithResponse(ctx context.Context, params *ListFreezesParams, reqEditors ...RequestEditorFn) (*ListFreezesResponse, error) {
+	rsp, err := c.ListFreezes(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFreezesResponse(rsp)
+}
+
+// CreateFreezeWithBodyWithResponse Freeze clusters
+//
+// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+// to every request that is committed after it. See X-Fleet-Override-Freeze.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+func (c *ClientWithResponses) CreateFreezeWithBodyWithResponse(ctx context.Context, params *CreateFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFreezeResponse, error) {
+	rsp, err := c.CreateFreezeWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateFreezeResponse(rsp)
+}
+
+// CreateFreezeWithResponse Freeze clusters
+//
+// While the freeze is active, every change of the answers to its clusters is 409 `frozen`, whatever the request: also deletes,
+// restores, reverts and stages of rollouts. So is a change by which a cluster leaves the freeze. Polls and receipts continue,
+// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
+// to every request that is committed after it. See X-Fleet-Override-Freeze.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /freezes (the `CreateFreeze` operationId).
+func (c *ClientWithResponses) CreateFreezeWithResponse(ctx context.Context, params *CreateFreezeParams, body CreateFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFreezeResponse, error) {
+	rsp, err := c.CreateFreeze(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateFreezeResponse(rsp)
+}
+
+// DeleteFreezeWithResponse End a freeze
+//
+// It changes no answer: changes that were refused have to be made again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
+func (c *ClientWithResponses) DeleteFreezeWithResponse(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*DeleteFreezeResponse, error) {
+	rsp, err := c.DeleteFreeze(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteFreezeResponse(rsp)
+}
+
+// GetFreezeWithResponse Get a freeze
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
+func (c *ClientWithResponses) GetFreezeWithResponse(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*GetFreezeResponse, error) {
+	rsp, err := c.GetFreeze(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFreezeResponse(rsp)
+}
+
+// PatchFreezeWithBodyWithResponse Change a freeze
+//
+// A JSON merge patch (RFC 7396), such as a later `until`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+func (c *ClientWithResponses) PatchFreezeWithBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
+	rsp, err := c.PatchFreezeWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchFreezeResponse(rsp)
+}
+
+// PatchFreezeWithResponse Change a freeze
+//
+// A JSON merge patch (RFC 7396), such as a later `until`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+func (c *ClientWithResponses) PatchFreezeWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
+	rsp, err := c.PatchFreeze(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchFreezeResponse(rsp)
+}
+
+// PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse Change a freeze
+//
+// A JSON merge patch (RFC 7396), such as a later `until`.
+//
+// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
+func (c *ClientWithResponses) PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
+	rsp, err := c.PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchFreezeResponse(rsp)
 }
 
 // GetHealthWithResponse Liveness
@@ -25662,6 +27312,305 @@ func ParseGetClusterStatusResponse(rsp *http.Response) (*GetClusterStatusRespons
 				return nil, err
 			}
 			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListFreezesResponse parses an HTTP response from a ListFreezesWithResponse call
+func ParseListFreezesResponse(rsp *http.Response) (*ListFreezesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFreezesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Freeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListFreezesResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateFreezeResponse parses an HTTP response from a CreateFreezeWithResponse call
+func ParseCreateFreezeResponse(rsp *http.Response) (*CreateFreezeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateFreezeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Freeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Freeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateFreezeResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers CreateFreezeResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteFreezeResponse parses an HTTP response from a DeleteFreezeWithResponse call
+func ParseDeleteFreezeResponse(rsp *http.Response) (*DeleteFreezeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteFreezeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Freeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteFreezeResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetFreezeResponse parses an HTTP response from a GetFreezeWithResponse call
+func ParseGetFreezeResponse(rsp *http.Response) (*GetFreezeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFreezeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Freeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetFreezeResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchFreezeResponse parses an HTTP response from a PatchFreezeWithResponse call
+func ParsePatchFreezeResponse(rsp *http.Response) (*PatchFreezeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchFreezeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Freeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PatchFreezeResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

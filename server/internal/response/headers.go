@@ -19,15 +19,16 @@ import (
 
 // Headers of this API.
 const (
-	HeaderRevision     = "X-Fleet-Revision"
-	HeaderAge          = "Age"
-	HeaderTotalCount   = "X-Total-Count"
-	HeaderChangeReason = "X-Change-Reason"
-	HeaderChangeAuthor = "X-Change-Author"
-	HeaderRemovesFrom  = "X-Fleet-Removes-From"
-	HeaderETag         = "Etag" // the spelling of net/http
-	HeaderIfNoneMatch  = "If-None-Match"
-	HeaderMinRevision  = "X-Fleet-Min-Revision"
+	HeaderRevision       = "X-Fleet-Revision"
+	HeaderAge            = "Age"
+	HeaderTotalCount     = "X-Total-Count"
+	HeaderChangeReason   = "X-Change-Reason"
+	HeaderChangeAuthor   = "X-Change-Author"
+	HeaderOverrideFreeze = "X-Fleet-Override-Freeze"
+	HeaderRemovesFrom    = "X-Fleet-Removes-From"
+	HeaderETag           = "Etag" // the spelling of net/http
+	HeaderIfNoneMatch    = "If-None-Match"
+	HeaderMinRevision    = "X-Fleet-Min-Revision"
 
 	HeaderVary            = echo.HeaderVary
 	HeaderContentType     = echo.HeaderContentType

@@ -1,0 +1,120 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused. Creating,
+// changing and deleting one changes no answer. The kind is not in [Kinds]: restores and reverts leave freezes as they are.
+const KindFreeze Kind = "freeze"
+
+// maxFreezes limits the number of freezes: each is matched with each cluster that a change affects.
+const maxFreezes = 100
+
+var freezeKind = kindRules{
+	name:       KindFreeze,
+	noun:       "freeze",
+	collection: "freezes",
+	empty:      func() any { return new(freeze) },
+	normalize:  func(map[string]any) {},
+	complete:   func(value any, _ json.RawMessage) error { return value.(*freeze).parse() },
+	check:      func(c *checker, d *Document) { checkFreeze(c, d.freeze()) },
+	bound:      func(any) int { return 0 },
+	view:       func(d *Document) any { return d.freeze().view(d) },
+}
+
+func (d *Document) freeze() *freeze { return d.value.(*freeze) }
+
+// parse computes the selector. A freeze with an unreadable one must not be read as one without clusters.
+func (f *freeze) parse() (err error) {
+	if f.Selector == "" {
+		return nil
+	}
+	if f.selector, err = ParseSelector(f.Selector); err != nil {
+		return fmt.Errorf("/selector: %w", err)
+	}
+	return nil
+}
+
+// selects reports whether the freeze is about a cluster, active or not.
+func (f *freeze) selects(c *api.Cluster) bool {
+	return f.All || f.Selector != "" && f.selector.Matches(c)
+}
+
+// phase returns pending, active or ended at a time.
+func (f *freeze) phase(at time.Time) string {
+	switch {
+	case f.From != nil && at.Before(*f.From):
+		return freezePending
+	case f.Until != nil && !at.Before(*f.Until):
+		return freezeEnded
+	}
+	return freezeActive
+}
+
+// The phases of a freeze.
+const (
+	freezePending = "pending"
+	freezeActive  = "active"
+	freezeEnded   = "ended"
+)
+
+// ActiveFreezes returns the freezes that are active for a commit at a time, sorted by id. One whose start the newest known
+// commit has reached has begun, also for a process with a slow clock.
+func (s *State) ActiveFreezes(at time.Time) []*Document {
+	if len(s.docs[KindFreeze]) == 0 {
+		return nil
+	}
+	return s.sorted(KindFreeze, func(d *Document) bool {
+		f := d.freeze()
+		return f.phase(at) == freezeActive || f.phase(at) == freezePending && f.phase(s.newest) != freezePending
+	})
+}
+
+// view returns a freeze as the API shows it, without the values that depend on the clusters and the time.
+func (f *freeze) view(d *Document) *api.Freeze {
+	return &api.Freeze{
+		ID: f.ID, Selector: f.Selector, All: f.All, From: f.From, Until: f.Until, Reason: f.Reason,
+		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+}
+
+// FreezeView returns a freeze as the API shows it, with its state at a time and the number of its clusters.
+func (s *State) FreezeView(d *Document, at time.Time) any {
+	view := d.freeze().view(d)
+	if view.State = d.freeze().phase(at); slices.Contains(s.ActiveFreezes(at), d) {
+		view.State = freezeActive
+	}
+	for _, cluster := range s.docs[KindCluster] {
+		if !cluster.Deleted() && d.freeze().selects(cluster.Cluster()) {
+			view.Clusters++
+		}
+	}
+	return view
+}
+
+// checkFreeze checks a freeze's document.
+func checkFreeze(c *checker, f *freeze) {
+	c.dnsSubdomain("/id", f.ID)
+	c.text("/reason", f.Reason, 1024)
+	if f.Reason == "" {
+		c.problem("/reason", "is required: the error of each refused change states it")
+	}
+	if f.All == (f.Selector != "") {
+		c.problem("/selector", "exactly one of selector (not empty) and all is required")
+	}
+	switch {
+	case f.From != nil && f.Until != nil && !f.From.Before(*f.Until):
+		c.problem("/until", "must be later than from")
+	case f.phase(c.next.At()) == freezeEnded:
+		c.warn("freeze %q has ended already, at %s", f.ID, f.Until.UTC().Format(time.RFC3339))
+	}
+	if n := len(c.next.docs[KindFreeze]); n > maxFreezes {
+		c.problem("", "there would be %d freezes; at most %d are possible: delete those that have ended", n, maxFreezes)
+	}
+}

@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// freezeCheck collects the frozen clusters that a change affects. Freezes, and the clusters that they select, are those
+// before the change: a commit that ends a freeze cannot also use its end.
+type freezeCheck struct {
+	r      Result
+	active []*Document
+	ids    map[string]map[string]bool // by the id of the freeze
+}
+
+// newFreezeCheck returns the check of a change.
+func (r Result) newFreezeCheck() *freezeCheck {
+	return &freezeCheck{r, r.base.ActiveFreezes(r.Commit.At), map[string]map[string]bool{}}
+}
+
+// clusterOf returns the cluster whose answers must not change; nil: none. A cluster that joins has no answer yet that could
+// change, unless it takes over a name with installations.
+func (f *freezeCheck) clusterOf(a affected) *Effective {
+	switch {
+	case a.before != nil && !a.before.Deleted():
+		return a.before
+	case len(f.r.removals.byName[a.name]) > 0:
+		return a.after
+	}
+	return nil
+}
+
+// concerns reports whether an affected cluster is frozen.
+func (f *freezeCheck) concerns(a affected) bool {
+	cluster := f.clusterOf(a)
+	return cluster != nil && slices.ContainsFunc(f.active, func(d *Document) bool { return d.freeze().selects(cluster.cluster) })
+}
+
+// add adds an affected cluster. differs: the effect on its answers is not empty.
+func (f *freezeCheck) add(a affected, differs bool) {
+	if !f.concerns(a) {
+		return
+	}
+	cluster := f.clusterOf(a)
+	differs = differs || len(f.r.removals.byName[a.name]) > 0 || f.createdAgain(cluster.id)
+	for _, d := range f.active {
+		if d.freeze().selects(cluster.cluster) && (differs || f.leaves(d, a)) {
+			if f.ids[d.ID] == nil {
+				f.ids[d.ID] = map[string]bool{}
+			}
+			f.ids[d.ID][cluster.id] = true
+		}
+	}
+}
+
+// createdAgain reports whether the cluster is deleted and created again: then its receipts differ.
+func (f *freezeCheck) createdAgain(id string) bool {
+	was, is := f.r.base.docs[KindCluster][id], f.r.State.docs[KindCluster][id]
+	return was != nil && is != nil && was.incarnation() != is.incarnation()
+}
+
+// leaves reports whether a change of the cluster's labels takes it out of the freeze, so that the next change would be
+// possible.
+func (f *freezeCheck) leaves(d *Document, a affected) bool {
+	return a.after != nil && !d.freeze().selects(a.after.cluster)
+}
+
+// result returns the frozen clusters, by freeze.
+func (f *freezeCheck) result() (out []frozen) {
+	for _, d := range f.active {
+		if ids := f.ids[d.ID]; len(ids) > 0 {
+			out = append(out, frozen{d, sortedKeys(ids)})
+		}
+	}
+	return out
+}
+
+// frozen returns the frozen clusters that the change affects.
+func (r Result) frozen() ([]frozen, error) {
+	check := r.newFreezeCheck()
+	if len(check.active) == 0 {
+		return nil, nil
+	}
+	clusters, err := r.affected(true)
+	if err != nil {
+		return nil, err
+	}
+	effects := &effects{base: r.base, next: r.State, removed: r.removals, now: r.Commit.At}
+	for _, a := range clusters {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
+		if !check.concerns(a) {
+			continue
+		}
+		effect, err := effects.on(a)
+		if err != nil {
+			return nil, err
+		}
+		check.add(a, effect.key != "")
+	}
+	return check.result(), nil
+}
+
+// checkFrozen refuses a change that affects frozen clusters, unless the guard names the freezes and the commit has a reason.
+// It returns the operations that record an override.
+func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
+	if g.Off || g.proposed {
+		return nil, nil
+	}
+	all, err := r.frozen()
+	if err != nil {
+		return nil, err
+	}
+	var overridden []api.RevisionOperation
+	var refused []frozen
+	for _, f := range all {
+		if slices.Contains(g.OverrideFreezes, f.freeze.ID) {
+			overridden = append(overridden, api.RevisionOperation{Op: "override", Kind: string(KindFreeze), ID: f.freeze.ID, Clusters: len(f.clusters)})
+		} else {
+			refused = append(refused, f)
+		}
+	}
+	switch {
+	case len(refused) > 0:
+		return nil, frozenError(refused)
+	case len(overridden) > 0 && r.Commit.Reason == "":
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("a reason is required to override the freeze %q: send X-Change-Reason", overridden[0].ID)}})
+	}
+	return overridden, nil
+}
+
+// frozenError returns the error for frozen clusters, with one problem for each.
+func frozenError(all []frozen) error {
+	var problems []Problem
+	details, ids := make([]string, len(all)), make([]string, len(all))
+	for i, f := range all {
+		details[i] = f.describe()
+		ids[i] = f.freeze.ID
+		for _, id := range f.clusters {
+			problems = append(problems, Problem{Kind: KindCluster, ID: id, Detail: fmt.Sprintf("is frozen by %q", f.freeze.ID)})
+		}
+	}
+	return &Error{Code: CodeFrozen, Problems: problems, Detail: fmt.Sprintf("%s; to make the change all the same, send X-Fleet-Override-Freeze: %s and X-Change-Reason",
+		strings.Join(details, "; and "), strings.Join(ids, ","))}
+}
+
+// describe describes the frozen clusters in a message.
+func (f frozen) describe() string {
+	until := ""
+	if t := f.freeze.freeze().Until; t != nil {
+		until = " until " + t.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("the answers to %s would change, which freeze %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, until, list(f.clusters))
+}
+
+// frozenViews returns the frozen clusters as a plan shows them.
+func frozenViews(all []frozen) []api.FrozenClusters {
+	out := []api.FrozenClusters{}
+	for _, f := range all {
+		out = append(out, api.FrozenClusters{Freeze: f.freeze.ID, Reason: f.freeze.freeze().Reason, Until: f.freeze.freeze().Until, ClusterIds: f.clusters})
+	}
+	return out
+}
