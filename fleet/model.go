@@ -425,6 +425,8 @@ type rollout struct {
 	Operations  json.RawMessage `json:"operations,omitempty"` // the requested operations, as in a commit
 	// ConfirmedRemovals is the number of removals of the whole change that its author confirmed with a plan_hash.
 	ConfirmedRemovals int `json:"confirmed_removals"`
+	// Confirmed identifies these removals; see [removals.digests].
+	Confirmed []byte `json:"confirmed,omitempty"`
 	// Author is the actor that created it, ChangedBy the one that last skipped a stage, which moves its clusters to others.
 	Author    string `json:"author,omitempty"`
 	ChangedBy string `json:"changed_by,omitempty"`

@@ -100,7 +100,7 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	r := n.rollout
 	r.Operations, r.Author, r.Principal = res.Commit.Operations, c.Actor, c.Actor
 	if n.change.guard.PlanHash != "" {
-		r.ConfirmedRemovals = res.removals.count
+		r.ConfirmedRemovals, r.Confirmed = res.removals.count, res.removals.digests()
 	}
 	if r.Changes, err = stageable(tx.base, res); err != nil {
 		return err

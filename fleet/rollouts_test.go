@@ -563,3 +563,30 @@ func TestDeletionPolicyAfterARollout(t *testing.T) {
 		})
 	}
 }
+
+// TestConfirmedRemovalsAreASet: removals from other clusters than those of the confirmed plan are not confirmed, even if
+// they are not more.
+func TestConfirmedRemovalsAreASet(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, `{"id":"apps","priority":10,"selector":"tier=dev","platform_components":[{"id":"grafana"},{"id":"loki"}]}`)
+	w.state.rules.MaxRemovals = 1
+	drop := api.Operation{Op: "unassign_component", Layers: []string{"apps"}, ComponentID: "loki"}
+	w.must(confirmed(w.plan(operations(w, drop)).PlanHash, rollOut(w, "r", devFirst, drop)))
+	require.Equal(t, 2, w.state.docs[KindRollout]["r"].rollout().ConfirmedRemovals)
+
+	// c0 and c1 keep it by their own assignment; c2 and c3 get it from the layer.
+	w.must(both(assign("c0", KindComponent, "loki", ""), assign("c1", KindComponent, "loki", "")))
+	w.must(both(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`), patch(KindCluster, "c3", `{"labels":{"tier":"dev"}}`)))
+	plan := w.plan(act("r", RolloutStart))
+	require.Equal(t, []string{"c2", "c3"}, plan.Groups[0].Clusters)
+	require.Equal(t, 2, plan.Totals.Removals)
+	w.refused(CodeConfirm, act("r", RolloutStart))
+
+	// Fewer removals than were confirmed are confirmed.
+	w.must(withoutGuard(both(patch(KindCluster, "c2", `{"labels":{"tier":"prod"}}`), patch(KindCluster, "c3", `{"labels":{"tier":"prod"}}`))))
+	w.must(func(tx *Tx) error { _, err := tx.Unassign("c1", KindComponent, "loki"); return err })
+	require.Equal(t, 1, w.plan(act("r", RolloutStart)).Totals.Removals)
+	counted := w.state.recentRemovals(w.now)
+	w.must(act("r", RolloutStart))
+	require.Equal(t, counted, w.state.recentRemovals(w.now))
+}
