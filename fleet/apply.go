@@ -41,7 +41,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	s.indexTokens()
-	rolloutsChanged, err := s.reindexRollouts(nil, nil)
+	rolloutsChanged, err := s.reindexRollouts(nil, nil, true)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	if next.shared, next.definitions = s.shared, s.definitions; next.definitionsDiffer(copied) {
 		next.shared, next.definitions = &sharedObjects{}, &definitionsID{}
 	}
-	rolloutsChanged, err := next.reindexRollouts(s, edits)
+	rolloutsChanged, err := next.reindexRollouts(s, edits, committed)
 	if err != nil {
 		return nil, err
 	}

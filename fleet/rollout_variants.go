@@ -15,9 +15,10 @@ import (
 // merged into the stored document. So other fields of the document can change during the rollout.
 
 // reindexRollouts computes the open rollouts after edits of another State. It returns CodeInRollout if a variant cannot be
-// merged: then a write changes a field that a rollout changes, or the store holds content that must not be served. changed:
-// the variants that clusters have may differ from those before.
-func (s *State) reindexRollouts(before *State, edits []edit) (changed bool, err error) {
+// merged: then a write changes a field that a rollout changes. If the edits are committed already, the store holds content
+// that must not be served; the error is logged then, and has no values. changed: the variants that clusters have may differ
+// from those before.
+func (s *State) reindexRollouts(before *State, edits []edit, committed bool) (changed bool, err error) {
 	if before != nil {
 		s.rollouts = before.rollouts
 		if !before.rollouts.affectedBy(edits) {
@@ -46,7 +47,23 @@ func (s *State) reindexRollouts(before *State, edits []edit) (changed bool, err 
 	if err == nil {
 		err = s.checkMergeOrder()
 	}
+	if committed {
+		err = s.unmergeable(err)
+	}
 	return changed, err
+}
+
+// unmergeable replaces an error about the variants by one without values, which may be secrets.
+func (s *State) unmergeable(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || len(e.Problems) == 0 {
+		return err
+	}
+	var fields []string
+	for _, p := range e.Problems {
+		fields = append(fields, fmt.Sprintf("%s of %s %q", p.Pointer, s.kinds.noun(p.Kind), p.ID))
+	}
+	return fmt.Errorf("the changes of the rollouts %s cannot be merged with the stored documents: %s", list(idsOf(s.rollouts.open)), list(fields))
 }
 
 // affectedBy reports whether edits may change variants.
