@@ -85,7 +85,7 @@ func (tx *Tx) restoreOrder(past Documents) []restored {
 			order = append(order, restored{kind, past[kind]})
 		}
 	}
-	return append(order, restored{KindResourceType, went}, restored{KindRollout, past[KindRollout]})
+	return append(order, restored{KindResourceType, went}, restored{KindStrategy, past[KindStrategy]}, restored{KindRollout, past[KindRollout]})
 }
 
 // restore restores one document; a nil body deletes it under the rules of Delete.

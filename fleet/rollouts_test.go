@@ -592,3 +592,19 @@ func TestConfirmedRemovalsAreASet(t *testing.T) {
 	w.must(act("r", RolloutStart))
 	require.Equal(t, counted, w.state.recentRemovals(w.now))
 }
+
+// TestStrategiesAreRestoredAndReverted like other documents.
+func TestStrategiesAreRestoredAndReverted(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(create(KindStrategy, `{"id":"waves","stages":[{"name":"one","selector":"tier=dev"}]}`))
+	at, first := w.state.Revision(), bodies(w.state)
+	changed := w.must(patch(KindStrategy, "waves", `{"stages":[{"name":"two","selector":"tier=dev"}]}`))
+	w.must(revert(w, api.Operation{Revision: int64(changed.Commit.Revision)}))
+	require.Equal(t, first, bodies(w.state))
+	w.must(remove(KindStrategy, "waves", DeleteOptions{}))
+	w.must(create(KindStrategy, `{"id":"more","stages":[{"name":"one","selector":"tier=dev"}]}`))
+	w.log.past = w.pastOf(at)
+	w.must(operations(w, api.Operation{Op: "restore", Revision: int64(at)}))
+	require.Equal(t, first, bodies(w.state))
+}
