@@ -130,22 +130,52 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 
 // pauseRollouts pauses the running rollouts after a restore: none of them advances by itself.
 func (tx *Tx) pauseRollouts() (paused []*Document, err error) {
-	var running []*Document
-	tx.each(KindRollout, func(d *Document) {
-		if d.rollout().State == rolloutRunning {
-			running = append(running, d)
-		}
-	})
-	sortDocuments(running)
-	for _, d := range running {
-		r := *d.rollout()
-		r.State = rolloutPaused
-		doc, err := tx.kinds.newRecord(KindRollout, d.ID, &r)
+	var all []*Document
+	tx.each(KindRollout, func(d *Document) { all = append(all, d) })
+	sortDocuments(all)
+	for _, d := range all {
+		doc, err := tx.kinds.paused(d)
 		if err != nil {
 			return nil, err
 		}
-		tx.record(KindRollout, d.ID, doc)
-		paused = append(paused, doc)
+		if doc != d {
+			tx.record(KindRollout, d.ID, doc)
+			paused = append(paused, doc)
+		}
 	}
 	return paused, nil
+}
+
+// paused returns a rollout as paused if it is running, or else the same document.
+func (ks *kindSet) paused(d *Document) (*Document, error) {
+	if d.rollout().State != rolloutRunning {
+		return d, nil
+	}
+	r := *d.rollout()
+	r.State = rolloutPaused
+	return ks.newRecord(KindRollout, d.ID, &r)
+}
+
+// PauseRollouts returns the changes that pause the running rollouts among the documents of a store. They are made when its
+// content replaces what clusters were served, such as a backup: no rollout advances by itself from there.
+func PauseRollouts(records []Record) ([]Change, error) {
+	ks := compiledIn
+	var changes []Change
+	for _, rec := range records {
+		if rec.Kind != KindRollout {
+			continue
+		}
+		before, err := ks.document(rec)
+		if err != nil {
+			return nil, err
+		}
+		after, err := ks.paused(before)
+		if err != nil {
+			return nil, err
+		}
+		if after != before {
+			changes = append(changes, Change{KindRollout, rec.ID, before.Body, after.Body})
+		}
+	}
+	return changes, nil
 }

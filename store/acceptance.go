@@ -23,15 +23,15 @@ const actorAccept = "system:accept"
 const acceptAny = "any"
 
 // Accept records that processes which still serve another history must serve the one that ends with head. The record is a
-// commit without changes on top of head: every process that can read the log sees it, an earlier backup does not contain it,
-// and it stays in the history.
+// commit on top of head: every process that can read the log sees it, an earlier backup does not contain it, and it stays in
+// the history. changes are part of this commit; only those of [fleet.PauseRollouts] are possible.
 //
 // replaces is the head that such a process serves. The zero Head stands for all processes that have quarantined the history
 // when they see the acceptance. A specific head also reaches processes that have not detected the replacement yet. Accept
 // returns ErrStale if the store's head is no longer head. It retries when servers record a quarantine at the same time.
-func Accept(ctx context.Context, s Store, head, replaces fleet.Head, at time.Time) (fleet.Head, error) {
+func Accept(ctx context.Context, s Store, head, replaces fleet.Head, at time.Time, changes ...fleet.Change) (fleet.Head, error) {
 	c := fleet.Commit{
-		Revision: head.Revision + 1, ID: uuid.New(), At: at.UTC().Truncate(time.Microsecond), Actor: actorAccept, RequestID: acceptAny,
+		Revision: head.Revision + 1, ID: uuid.New(), At: at.UTC().Truncate(time.Microsecond), Actor: actorAccept, RequestID: acceptAny, Changes: changes,
 		Reason: "accepted this history in place of the one that servers held on to",
 	}
 	if replaces != (fleet.Head{}) {
@@ -65,7 +65,7 @@ func endsWith(ctx context.Context, s Store, head fleet.Head) bool {
 // accepts reports whether an acceptance in the log applies to a process that serves ours and quarantined the store's history
 // when it ended with seen.
 func accepts(c fleet.Commit, ours, seen fleet.Head) bool {
-	if c.Actor != actorAccept || len(c.Changes) > 0 {
+	if !IsAcceptance(c) {
 		return false
 	}
 	return c.RequestID == FormatHead(ours) || c.RequestID == acceptAny && c.Revision > seen.Revision

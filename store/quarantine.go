@@ -127,8 +127,10 @@ func (e *QuarantinedError) Error() string { return e.Quarantine.Message(e.Head) 
 // Unwrap returns ErrQuarantined.
 func (e *QuarantinedError) Unwrap() error { return ErrQuarantined }
 
-// IsAcceptance reports whether a commit ends a quarantine.
-func IsAcceptance(c fleet.Commit) bool { return c.Actor == actorAccept && len(c.Changes) == 0 }
+// IsAcceptance reports whether a commit ends a quarantine. Such a commit changes nothing but rollouts.
+func IsAcceptance(c fleet.Commit) bool {
+	return c.Actor == actorAccept && !slices.ContainsFunc(c.Changes, func(ch fleet.Change) bool { return ch.Kind != fleet.KindRollout })
+}
 
 // Removals describes, ordered by id, each cluster that would install fewer inputs after the acceptance, or is unknown
 // then: the number before and after.

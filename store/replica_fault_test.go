@@ -189,11 +189,11 @@ func (w *world) holds(t *testing.T, before *fleet.State) {
 func (w *world) accept(t *testing.T, replaces fleet.Head) {
 	t.Helper()
 	s := open(t, w.path)
-	head, err := s.Head(t.Context())
-	if !errors.Is(err, store.ErrQuarantined) {
-		require.NoError(t, err)
-	}
-	_, err = store.Accept(t.Context(), s, head, replaces, clock)
+	snap, err := s.Load(t.Context())
+	require.NoError(t, err)
+	paused, err := fleet.PauseRollouts(snap.Records)
+	require.NoError(t, err)
+	_, err = store.Accept(t.Context(), s, snap.Head, replaces, clock, paused...)
 	require.NoError(t, err)
 }
 

@@ -62,3 +62,47 @@ func TestRolloutsFollowAndAreKept(t *testing.T) {
 	require.Equal(t, want, answerOf(t, follower.replica.State(), "namespaces"))
 	require.Error(t, attach(t, w.path).replica.Load(t.Context()), "a start does not serve it either")
 }
+
+// TestAcceptedBackupPausesRollouts: clusters are served as at the backup, and no rollout advances by itself.
+func TestAcceptedBackupPausesRollouts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.NoError(t, w.replica.Load(t.Context()))
+	w.update(t, createClusters("a"))
+	w.update(t, createNamespace("n"))
+	w.update(t, func(tx *fleet.Tx) error {
+		_, err := tx.Assign("a", fleet.KindNamespace, "n", nil)
+		return err
+	})
+	create := func(id, field string) {
+		w.update(t, func(tx *fleet.Tx) error {
+			op := api.Operation{Op: "patch", Kind: string(fleet.KindNamespace), ID: "n", Patch: json.RawMessage(`{"` + field + `":{"new":"one"}}`)}
+			_, err := tx.CreateRollout(fleet.NewRollout{ID: id, Stages: []fleet.RolloutStage{{Name: "one", ClusterIDs: []string{"a"}}}, Operations: []api.Operation{op}}, nil)
+			return err
+		})
+	}
+	act := func(id, action string) {
+		w.update(t, func(tx *fleet.Tx) error {
+			_, err := tx.ChangeRollout(id, action, "")
+			return err
+		})
+	}
+	create("labels", "labels")
+	create("annotations", "annotations") // stays proposed
+	act("labels", fleet.RolloutStart)
+	served := answerOf(t, w.replica.State(), "namespaces")
+	data := backup(t, w)
+	act("labels", fleet.RolloutAbort)
+	w.run(t)
+	restore(t, w, data)
+	w.holds(t, w.replica.State())
+	w.accept(t, fleet.Head{})
+	eventually(t, func() bool { return w.replica.Status().Following })
+	require.Equal(t, served, answerOf(t, w.replica.State(), "namespaces"))
+	for id, state := range map[string]string{"labels": "paused", "annotations": "proposed"} {
+		doc, ok := w.replica.State().Record(fleet.KindRollout, id)
+		require.True(t, ok)
+		require.Contains(t, string(doc.Body), `"state":"`+state+`"`)
+	}
+	act("labels", fleet.RolloutResume)
+}

@@ -17,7 +17,7 @@ func acceptCommand() *cli.Command {
 		Name: "accept", Usage: "accept a quarantined store: a replaced history, or a seed", OnUsageError: usageError,
 		Description: "A server whose store has another history than the one it serves, such as a restored backup, an emptied database or the " +
 			"wrong one, goes on with what it has, refuses changes and quarantines the store, so that no other server serves it. One that was empty and filled from SEED_FILE is quarantined as well. Logs and /ready name the reason. This shows what the store has, and with --yes " +
-			"notes in its log that servers shall take it. Clusters then uninstall what it does not name.",
+			"notes in its log that servers shall take it, and pauses its running rollouts. Clusters then uninstall what it does not name.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "replaces", Usage: "only for servers that serve this `REVISION:COMMIT-ID`, as shown by /ready; default: all servers that keep an earlier history"},
 			&cli.BoolFlag{Name: "yes", Usage: "accept; without this flag the store is only described"},
@@ -57,6 +57,13 @@ func acceptHistory(c *cli.Context) (err error) {
 	if err := describeQuarantine(c.App.Writer, snap); err != nil {
 		return err
 	}
+	paused, err := fleet.PauseRollouts(snap.Records)
+	if err != nil {
+		return err
+	}
+	for _, ch := range paused {
+		fmt.Fprintf(c.App.Writer, "rollout %s is paused by the acceptance\n", ch.ID)
+	}
 	switch {
 	case known:
 		return fmt.Errorf("the store's history contains %s: a server that serves it continues without acceptance", c.String("replaces"))
@@ -67,7 +74,7 @@ func acceptHistory(c *cli.Context) (err error) {
 		fmt.Fprintln(c.App.Writer, "nothing was accepted: use --yes to have servers replace the history that they serve with this one")
 		return nil
 	}
-	head, err := store.Accept(c.Context, st, snap.Head, replaces, time.Now())
+	head, err := store.Accept(c.Context, st, snap.Head, replaces, time.Now(), paused...)
 	if err != nil {
 		return err
 	}

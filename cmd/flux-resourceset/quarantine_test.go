@@ -193,3 +193,22 @@ func (p *program) eventuallyLogs(text string) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool { return strings.Contains(p.Log(), text) }, waitFor, tick, text)
 }
+
+// TestAcceptPausesRollouts: clusters of started stages keep the change, and no stage starts by itself in the accepted content.
+func TestAcceptPausesRollouts(t *testing.T) {
+	t.Parallel()
+	url := "sqlite://" + filepath.Join(t.TempDir(), "fleet.db")
+	setting := []string{"API_MODE=crud", "DATABASE_URL=" + url, "SEED_FILE=" + demoSeed}
+	p := start(t, setting...)
+	made := p.send("POST", "/rollouts", `{"id":"r","operations":[{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_version":"6.9.9"}}],"stages":[{"name":"one","selector":"environment=dev"}]}`)
+	require.Equal(t, 201, made.status, made.body)
+	require.Equal(t, 200, p.send("POST", "/rollouts/r/start", "").status)
+	before := p.demo()
+	p.Kill()
+	code, stdout, stderr := invoke(t, "accept", "--yes", "--database-url", url)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "rollout r is paused by the acceptance")
+	p = start(t, setting...)
+	require.Contains(t, p.get("/rollouts/r"), `"state":"paused"`)
+	require.Equal(t, before, p.demo())
+}
