@@ -113,3 +113,13 @@ func checkToken(c *checker, d *Document) {
 		c.warn("token %q may change the fleet and never expires: give it an expires_at", t.Name)
 	}
 }
+
+// ActorRole returns the role of the managed token with this name in the log; empty: there is none, or it has expired.
+func (s *State) ActorRole(actor string, now time.Time) string {
+	for _, h := range s.holders {
+		if h.Actor == actor && !h.Expired(now) {
+			return h.Role
+		}
+	}
+	return ""
+}

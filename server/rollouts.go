@@ -15,7 +15,14 @@ func (s *Server) ListRollouts(c echo.Context, p api.ListRolloutsParams) error {
 	if err != nil {
 		return err
 	}
-	return listViews(c, st.All(fleet.KindRollout), p.Limit, p.Offset, func(d *fleet.Document) any { return st.RolloutView(d) })
+	docs := response.Page(c, st.All(fleet.KindRollout), p.Limit, p.Offset)
+	views := make([]any, len(docs))
+	for i, d := range docs {
+		if views[i], err = s.rolloutView(requestOf(c).job.Context(), st, d, true); err != nil {
+			return err
+		}
+	}
+	return streamList(c, response.List{N: len(views), Item: func(i int) any { return views[i] }})
 }
 
 func (s *Server) GetRollout(c echo.Context, id string, p api.GetRolloutParams) error {
@@ -23,7 +30,7 @@ func (s *Server) GetRollout(c echo.Context, id string, p api.GetRolloutParams) e
 	if err != nil {
 		return err
 	}
-	return answerRollout(c, st, id, http.StatusOK)
+	return s.answerRollout(c, st, id, http.StatusOK)
 }
 
 func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error {
@@ -48,20 +55,24 @@ func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error 
 		return err
 	}
 	if value(p.DryRun) {
-		return answerRollout(c, res.State, req.ID, http.StatusOK)
+		return s.answerRollout(c, res.State, req.ID, http.StatusOK)
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/rollouts/"+req.ID)
-	return answerRollout(c, res.State, req.ID, http.StatusCreated)
+	return s.answerRollout(c, res.State, req.ID, http.StatusCreated)
 }
 
-// answerRollout answers with a rollout and the clusters of its stages.
-func answerRollout(c echo.Context, st *fleet.State, id string, status int) error {
+// answerRollout answers with a rollout and its status.
+func (s *Server) answerRollout(c echo.Context, st *fleet.State, id string, status int) error {
 	doc, err := st.Find(fleet.KindRollout, id)
 	if err != nil {
 		return err
 	}
 	c.Response().Header().Set(response.HeaderETag, doc.ETag())
-	return response.WriteJSON(c, status, st.RolloutView(doc))
+	view, err := s.rolloutView(requestOf(c).job.Context(), st, doc, false)
+	if err != nil {
+		return err
+	}
+	return response.WriteJSON(c, status, view)
 }
 
 // newRollout returns the request as package fleet takes it.
@@ -84,7 +95,7 @@ func (s *Server) ChangeRollout(c echo.Context, id, action string, p api.ChangeRo
 	if err != nil {
 		return err
 	}
-	return answerRollout(c, res.State, id, http.StatusOK)
+	return s.answerRollout(c, res.State, id, http.StatusOK)
 }
 
 func (s *Server) DeleteRollout(c echo.Context, id string, p api.DeleteRolloutParams) error {

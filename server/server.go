@@ -102,6 +102,7 @@ type Server struct {
 	queues     *admission.Queues
 	// changedInputs serves the progress of revisions.
 	changedInputs changedInputsCache
+	rolloutInputs rolloutInputsCache
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }

@@ -101,6 +101,7 @@ func serve(c *cli.Context) error {
 		retention := store.Retention{Store: st, Keep: cfg.retention, Logger: logger, May: func() bool { return replica.Status().Following }}
 		background.Go(func() { retention.Run(ctx) })
 		background.Go(func() { audit.Run(ctx) })
+		background.Go(func() { srv.RunRollouts(ctx) })
 	}
 	handler, err := withPage(cfg, srv, st, logger)
 	if err != nil {

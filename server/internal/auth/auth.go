@@ -325,3 +325,12 @@ func (a *Authenticator) identifyToken(token string, st *fleet.State) (caller Pri
 	}
 	return Principal{Role: tokenRoles[h.Role], Method: ManagedToken, Actor: h.Actor, Cluster: h.ClusterID, Managed: h}, nil
 }
+
+// MayStill reports whether an actor of the log has a role now: a static token that is configured, or a managed token that was
+// neither revoked nor has expired.
+func (a *Authenticator) MayStill(actor string, needs Role, st *fleet.State) bool {
+	if slices.ContainsFunc(a.credentials, func(c credential) bool { return c.Actor == actor && c.Role >= needs }) {
+		return true
+	}
+	return tokenRoles[st.ActorRole(actor, a.cfg.Now())] >= needs
+}

@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// StageCounts are the clusters of a stage whose inputs the rollout changes, by the status of exactly these inputs. All but
+// Affected count only clusters that are served the change.
+type StageCounts struct {
+	Affected, Confirmed, Pending, Behind, Unknown, Failed, Offline int
+}
+
+// reached returns the number of affected clusters that are served the change.
+func (c *StageCounts) reached() int {
+	return c.Confirmed + c.Pending + c.Behind + c.Unknown + c.Failed + c.Offline
+}
+
+// RolloutStep is what a rollout does next.
+type RolloutStep struct {
+	// Action is one of RolloutStart, RolloutRaise, RolloutPause, RolloutBack and RolloutComplete; empty: it waits, for Reason,
+	// or it is not running.
+	Action string
+	Stage  string // that the action or the wait concerns
+	// Reason identifies the cause of a wait: start, soak, confirmations, window or approval.
+	Reason  string
+	Message string    // of a wait, or why the action is pause or back
+	Until   time.Time // the end of the wait; zero: not known
+}
+
+// NextStep returns what a rollout does next. counts are those of its stages. It depends on its arguments only, so that any
+// number of processes may call it.
+func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
+	r := d.rollout()
+	if !r.open() || r.State == rolloutPaused || len(counts) != len(r.Stages) {
+		return RolloutStep{}
+	}
+	if r.State == rolloutProposed || r.Advance != advanceAutomatic {
+		step := RolloutStep{Reason: "start", Message: "a person completes the rollout"}
+		if r.Started < len(r.Stages) {
+			step.Stage, step.Message = r.Stages[r.Started].Name, fmt.Sprintf("a person starts stage %q", r.Stages[r.Started].Name)
+		}
+		return step
+	}
+	for i := range r.Stages[:r.Started] {
+		if step, failed := r.failure(i, &counts[i]); failed {
+			return step
+		}
+	}
+	if step := r.current(&counts[r.Started-1], now); step != (RolloutStep{}) {
+		return step
+	}
+	if r.Started == len(r.Stages) {
+		return RolloutStep{Action: RolloutComplete}
+	}
+	next := r.Stages[r.Started].Name
+	if r.awaitsApproval(r.Started) {
+		return RolloutStep{Reason: "approval", Stage: next, Message: fmt.Sprintf("stage %q needs an approval", next)}
+	}
+	return r.inWindow(RolloutStep{Action: RolloutStart, Stage: next}, now)
+}
+
+// failure returns the reaction to the failed clusters of a started stage, also of one that has passed before.
+func (r *rollout) failure(stage int, c *StageCounts) (RolloutStep, bool) {
+	s := &r.Stages[stage]
+	g := parseGate(r.effectiveGate(&s.RolloutStage))
+	if s.Skipped || c.Failed <= g.maxFailures {
+		return RolloutStep{}, false
+	}
+	step := RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: %s failed, and %d may", s.Name, plural(c.Failed, "cluster"), g.maxFailures)}
+	if r.OnFailure == onFailureBack && stage == r.Started-1 {
+		step.Action = RolloutBack
+	}
+	return step, true
+}
+
+// current returns the step of the last started stage; zero: it has passed.
+func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
+	s := &r.Stages[r.Started-1]
+	g := parseGate(r.effectiveGate(&s.RolloutStage))
+	if s.Skipped || c.Affected == 0 && s.Reached == "" {
+		return RolloutStep{}
+	}
+	pause := func(format string, args ...any) RolloutStep {
+		return RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: "+format, append([]any{s.Name}, args...)...)}
+	}
+	byTime, online := g.confirmed == 0, c.reached()-c.Offline
+	switch {
+	case byTime:
+	case c.Offline > online:
+		return pause("more than half of its clusters are offline, %d of %d", c.Offline, c.reached())
+	case c.Unknown > 0 && c.Unknown == online:
+		return pause("no cluster in this stage sends receipts")
+	}
+	need := max(1, (online*g.confirmed+99)/100)
+	if c.reached() == 0 || byTime {
+		need = 0 // none of the clusters that are served the change is affected, or time alone decides
+	}
+	since := s.since()
+	if deadline := since.Add(g.deadline); c.Confirmed < need {
+		if !now.Before(deadline) {
+			return pause("%d of %d clusters have confirmed within %s, and %d must", c.Confirmed, online, g.deadline, need)
+		}
+		return RolloutStep{Reason: "confirmations", Stage: s.Name, Until: deadline, Message: fmt.Sprintf("stage %q: %d of %d clusters have confirmed, and %d must", s.Name, c.Confirmed, online, need)}
+	}
+	raise := s.Reached != ""
+	if soaked := since.Add(g.soak); now.Before(soaked) && (!raise || byTime) {
+		return RolloutStep{Reason: "soak", Stage: s.Name, Until: soaked, Message: fmt.Sprintf("the soak of stage %q is not over", s.Name)}
+	}
+	if raise {
+		return r.inWindow(RolloutStep{Action: RolloutRaise, Stage: s.Name}, now)
+	}
+	return RolloutStep{}
+}
+
+// inWindow returns a step, or the wait for the next window.
+func (r *rollout) inWindow(step RolloutStep, now time.Time) RolloutStep {
+	opens, ok := nextOpening(r.Windows, now)
+	if ok && !opens.After(now) {
+		return step
+	}
+	return RolloutStep{Reason: "window", Stage: step.Stage, Until: opens, Message: fmt.Sprintf("stage %q waits for the next window", step.Stage)}
+}
+
+// RolloutInputs returns the inputs that an open rollout changes, by the id of the cluster: those that differ between the fleet
+// without it and the fleet with it on all clusters. So an input that a hotfix or a pin keeps as it is does not count.
+func (s *State) RolloutInputs(ctx context.Context, d *Document) (map[string][]ChangedInput, error) {
+	without, with := *d.rollout(), *d.rollout()
+	without.State, without.Started = rolloutProposed, 0
+	with.State, with.Started, with.Stages = rolloutRunning, len(with.Stages), append([]rolloutStage(nil), with.Stages...)
+	for i := range with.Stages {
+		with.Stages[i].Reached = ""
+	}
+	var bodies [2]json.RawMessage
+	for i, r := range []*rollout{&without, &with} {
+		var err error
+		if bodies[i], err = jsontext.Canonical(r); err != nil {
+			return nil, err
+		}
+	}
+	made := Documents{}
+	made.Set(KindRollout, d.ID, bodies[1])
+	return s.InputsChangedBy(ctx, []Change{{Kind: KindRollout, ID: d.ID, Before: bodies[0], After: bodies[1]}}, made)
+}
+
+// RolloutPlace returns the index of the stage of a cluster, and whether the cluster is served the change.
+func RolloutPlace(rollout, cluster *Document) (stage int, reached bool) {
+	r := rollout.rollout()
+	return r.stageOf(cluster.Cluster()), r.delivers() && r.reaches(cluster.Cluster())
+}
+
+// RolloutStages returns the number of stages of a rollout, and whether the rollout is open.
+func RolloutStages(d *Document) (n int, open bool) {
+	return len(d.rollout().Stages), d.rollout().open()
+}
+
+// RolloutPrincipal returns the actor whose permission the rollout needs to advance.
+func RolloutPrincipal(d *Document) string { return d.rollout().Principal }
+
+// StepRollout runs the action of a step, and records why it pauses.
+func (tx *Tx) StepRollout(id string, step RolloutStep) error {
+	stage := step.Stage
+	if step.Action == RolloutPause || step.Action == RolloutComplete {
+		stage = ""
+	}
+	doc, err := tx.ChangeRollout(id, step.Action, stage)
+	if err != nil || step.Action != RolloutPause && step.Action != RolloutBack {
+		return err
+	}
+	r := *doc.rollout()
+	r.PausedBecause = step.Message
+	stored, err := tx.kinds.newRecord(KindRollout, id, &r)
+	if err != nil {
+		return err
+	}
+	tx.record(KindRollout, id, stored)
+	tx.beforeFinish = nil // neither has a time
+	return nil
+}
+
+// Advances reports whether a rollout advances automatically now.
+func Advances(d *Document) bool {
+	r := d.rollout()
+	return r.State == rolloutRunning && r.Advance == advanceAutomatic
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// rolloutInterval is the time between two evaluations of the rollouts.
+const rolloutInterval = 10 * time.Second
+
+// RunRollouts advances automatic rollouts until ctx ends. Any number of processes may run it: each step is decided again on
+// the State that its commit is based on, so the process whose commit is late finds nothing to do.
+func (s *Server) RunRollouts(ctx context.Context) {
+	tick := time.NewTicker(rolloutInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.AdvanceRollouts(ctx)
+		}
+	}
+}
+
+// AdvanceRollouts makes at most one step of each automatic rollout. It decides nothing while this process does not know the
+// status of all clusters, or does not follow the store.
+func (s *Server) AdvanceRollouts(ctx context.Context) {
+	st, _, unfit := s.cfg.Replica.StateForReads()
+	if st == nil || unfit != nil || !s.tracker.Stats().Complete {
+		return
+	}
+	for _, d := range st.All(fleet.KindRollout) {
+		if err := s.advanceRollout(ctx, st, d.ID); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a rollout cannot advance", slog.String("rollout", d.ID), slog.Any("error", err))
+		}
+	}
+}
+
+// errNoStep ends an update that has nothing to do.
+var errNoStep = errors.New("the rollout has no step to make")
+
+// advanceRollout makes the next step of a rollout, if it has one. A step that the guard refuses, since it removes more than
+// was confirmed, pauses the rollout.
+func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string) error {
+	step, err := s.rolloutStep(ctx, st, id)
+	if err != nil || step.Action == "" {
+		return err
+	}
+	err = s.commitStep(ctx, id, "")
+	if refused, ok := errors.AsType[*fleet.Error](err); ok && refused.Code == fleet.CodeConfirm {
+		return s.commitStep(ctx, id, "the next step removes more than was confirmed: "+refused.Detail)
+	}
+	return err
+}
+
+// commitStep decides on the State that the commit is based on, and commits the step. pauseBecause replaces a step by a pause.
+func (s *Server) commitStep(ctx context.Context, id, pauseBecause string) error {
+	meta := store.Meta{Actor: fleet.RolloutRunner}
+	res, err := s.cfg.Replica.Update(ctx, meta, func(tx *fleet.Tx) error {
+		step, err := s.rolloutStep(ctx, tx.Base(), id)
+		if err != nil {
+			return err
+		}
+		if step.Action == "" || !s.tracker.Stats().Complete {
+			return errNoStep
+		}
+		if pauseBecause != "" {
+			step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: pauseBecause}
+		}
+		tx.UseContext(ctx)
+		tx.ClusterFilters(s.tracker.Filters())
+		return tx.StepRollout(id, step)
+	})
+	switch {
+	case errors.Is(err, errNoStep):
+		return nil
+	case err == nil:
+		s.metrics.committed(res.Commit.Changes)
+	}
+	return err
+}
+
+// rolloutStep returns the next step of a rollout in a State. Every step but a pause needs a principal that may make it.
+func (s *Server) rolloutStep(ctx context.Context, st *fleet.State, id string) (fleet.RolloutStep, error) {
+	d, ok := st.Get(fleet.KindRollout, id)
+	if !ok {
+		return fleet.RolloutStep{}, nil
+	}
+	if !fleet.Advances(d) {
+		return fleet.RolloutStep{}, nil
+	}
+	progress, err := s.rolloutProgress(ctx, st, d)
+	if err != nil {
+		return fleet.RolloutStep{}, err
+	}
+	step := fleet.NextStep(d, stageCounts(progress), s.cfg.Now())
+	if principal := fleet.RolloutPrincipal(d); step.Action != "" && step.Action != fleet.RolloutPause && !s.auth.MayStill(principal, auth.Write, st) {
+		step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: "no authorized principal: " + principal + " may not change the fleet any more"}
+	}
+	return step, nil
+}

@@ -1,0 +1,145 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+const autoPath = "/rollouts/auto"
+
+// autoRollout creates and starts a rollout that advances automatically, and returns n processes that run it.
+func autoRollout(t *testing.T, n int, settings string) (*world, []*server.Server) {
+	t.Helper()
+	var cfg server.Config
+	w := setupWith(t, options{configure: func(c *server.Config) {
+		c.ClusterStatus = clusterstatus.NewTracker(clusterstatus.Config{})
+		cfg = *c
+	}})
+	for _, id := range []string{"wave-1", "wave-2"} {
+		w.create("/clusters", fmt.Sprintf(`{"id":%q,"cluster_dns":"%s.example.com","environment":"dev","platform_components":[{"id":"podinfo"}]}`, id, id))
+	}
+	runners := make([]*server.Server, n)
+	for i := range runners {
+		var err error
+		runners[i], err = server.New(cfg)
+		require.NoError(t, err)
+	}
+	w.confirmAll()
+	w.create("/rollouts", `{"id":"auto","advance":"automatic"`+settings+`,"operations":[`+bump+`],"stages":[{"name":"one","cluster_ids":["wave-1"]}]}`)
+	require.Equal(t, "start", at(w.get(autoPath).want(200).json(), "waiting", "reason"))
+	return w, runners
+}
+
+func (w *world) confirmAll() {
+	w.t.Helper()
+	for _, dns := range []string{"wave-1.example.com", "wave-2.example.com", demoDNS} {
+		w.confirm(dns)
+	}
+}
+
+// rolloutState returns the state of the rollout and the number of started stages.
+func (w *world) rolloutState() string {
+	w.t.Helper()
+	r := w.get(autoPath).want(200).json()
+	return fmt.Sprint(r["state"], r["started"])
+}
+
+// TestRolloutAdvances: each stage starts when the one before has confirmed exactly the new inputs and its soak is over.
+func TestRolloutAdvances(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	step := func() string { runners[0].AdvanceRollouts(t.Context()); return w.rolloutState() }
+	require.Equal(t, "proposed0", step(), "a person starts the first stage")
+	w.do("POST", autoPath+"/start", "").want(200)
+	require.Equal(t, "running1", step())
+	status := w.get(autoPath).want(200).json()
+	require.Equal(t, "confirmations", at(status, "waiting", "reason"), "the cluster has confirmed the inputs of before only")
+	require.EqualValues(t, 1, at(status, "stages", 0, "progress", "affected"))
+	require.EqualValues(t, 0, at(status, "stages", 0, "progress", "confirmed"))
+	require.EqualValues(t, 2, at(status, "stages", 1, "progress", "affected"))
+
+	w.confirmAll()
+	require.Equal(t, "running1", step())
+	status = w.get(autoPath).want(200).json()
+	require.Equal(t, "soak", at(status, "waiting", "reason"))
+	require.Equal(t, []any{"wave-1"}, at(status, "stages", 0, "progress", "cluster_ids", "confirmed"))
+	require.NotContains(t, at(w.get("/rollouts").want(200).list()[0], "stages", 0, "progress"), "cluster_ids")
+	w.clock.advance(30 * time.Minute)
+	w.confirmAll()
+	require.Equal(t, "running2", step())
+	require.Equal(t, "running2", step())
+	w.confirmAll()
+	w.clock.advance(30 * time.Minute)
+	w.confirmAll()
+	served := w.polls()
+	require.Equal(t, "completed2", step())
+	require.Equal(t, served, w.polls())
+	newest := w.get("/revisions?limit=1").want(200).list()[0]
+	require.Equal(t, "rollout-runner", at(newest, "actor"))
+}
+
+// TestRolloutFailure: a cluster that confirms and then fails stops the rollout, and with on_failure back its stage loses the
+// change.
+func TestRolloutFailure(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string]string{"": "paused1", `,"on_failure":"back"`: "paused0"} {
+		w, runners := autoRollout(t, 1, settings)
+		w.do("POST", autoPath+"/start", "").want(200)
+		w.confirmAll()
+		w.clock.advance(time.Minute)
+		receipt := w.input("wave-1", "platform-components", "podinfo")["receipt"].(string)
+		w.tell(readToken, strings.Replace(demoEvents, demoDNS, "wave-1.example.com", 1), event(`{"component":"podinfo","input":"`+receipt+`"}`, "no such image")).want(202)
+		require.Equal(t, "no such image", at(w.get(autoPath).want(200).json(), "stages", 0, "progress", "failures", 0, "failure", "message"))
+		runners[0].AdvanceRollouts(t.Context())
+		require.Equal(t, want, w.rolloutState())
+		require.Contains(t, w.get(autoPath).want(200).json()["paused_because"], "1 cluster failed")
+		w.clock.advance(time.Hour)
+		runners[0].AdvanceRollouts(t.Context())
+		require.Equal(t, want, w.rolloutState(), "a paused rollout does not advance")
+	}
+}
+
+// TestRolloutPrincipal: a rollout pauses when the token that started it is revoked.
+func TestRolloutPrincipal(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	token := w.issue(`{"name":"deployer","role":"write"}`)
+	w.do("POST", autoPath+"/start", "", "Authorization", "Bearer "+token.secret).want(200)
+	require.Contains(t, w.get(autoPath).want(200).json()["principal"], "deployer")
+	w.confirmAll()
+	w.clock.advance(30 * time.Minute)
+	w.confirmAll()
+	w.delete("/tokens/" + token.id).want(200)
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "paused1", w.rolloutState())
+	require.Contains(t, w.get(autoPath).want(200).json()["paused_because"], "no authorized principal")
+	w.do("POST", autoPath+"/resume", "").want(200)
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "running2", w.rolloutState(), "with the permission of who resumed it")
+}
+
+// TestRolloutRunners: of several processes one makes each step.
+func TestRolloutRunners(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 4, "")
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.confirmAll()
+	w.clock.advance(30 * time.Minute)
+	w.confirmAll()
+	before := w.replica.State().Revision()
+	var all sync.WaitGroup
+	for _, r := range runners {
+		all.Go(func() { r.AdvanceRollouts(t.Context()) })
+	}
+	all.Wait()
+	require.Equal(t, "running2", w.rolloutState())
+	require.Equal(t, before+1, w.replica.State().Revision())
+}

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+)
+
+const (
+	rolloutClusters = 100 // ids of clusters for each count
+	rolloutFailures = 20
+)
+
+// rolloutInputsCache keeps the inputs that open rollouts change: they depend on the State only, and the runner and the page
+// request them again and again.
+type rolloutInputsCache struct {
+	mu    sync.Mutex
+	of    *fleet.State
+	known map[string]map[string][]fleet.ChangedInput // by the id of the rollout
+}
+
+func (c *rolloutInputsCache) get(ctx context.Context, st *fleet.State, d *fleet.Document) (map[string][]fleet.ChangedInput, error) {
+	c.mu.Lock()
+	if c.of == st && c.known[d.ID] != nil {
+		defer c.mu.Unlock()
+		return c.known[d.ID], nil
+	}
+	c.mu.Unlock()
+	inputs, err := st.RolloutInputs(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of != st {
+		c.of, c.known = st, map[string]map[string][]fleet.ChangedInput{}
+	}
+	c.known[d.ID] = inputs
+	return inputs, nil
+}
+
+// rolloutProgress returns the progress of each stage of an open rollout; nil for others.
+func (s *Server) rolloutProgress(ctx context.Context, st *fleet.State, d *fleet.Document) ([]api.RolloutProgress, error) {
+	n, open := fleet.RolloutStages(d)
+	if !open {
+		return nil, nil
+	}
+	inputs, err := s.rolloutInputs.get(ctx, st, d)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.RolloutProgress, n)
+	names := clusterstatus.NameCache{}
+	for _, cluster := range st.All(fleet.KindCluster) {
+		changed := inputs[cluster.ID]
+		stage, reached := fleet.RolloutPlace(d, cluster)
+		if len(changed) == 0 || stage >= n {
+			continue
+		}
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		p := &out[stage]
+		p.Affected++
+		if !reached {
+			continue
+		}
+		yieldToPolls()
+		known, err := s.progressOf(st, cluster, changed, names)
+		if err != nil {
+			return nil, err
+		}
+		addProgress(p, cluster.ID, &known)
+	}
+	return out, nil
+}
+
+// addProgress counts a cluster that is served the change. A cluster that missed polls is behind until it is offline, even if
+// it had confirmed its inputs before.
+func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status) {
+	inputs := 0
+	for _, n := range known.Counts {
+		inputs += n
+	}
+	count, name := &p.Pending, "pending"
+	switch {
+	case known.Failure != nil:
+		if count, name = &p.Failed, "failed"; len(p.Failures) < rolloutFailures {
+			failure := failureOf(known.Failure)
+			failure.List, failure.ID = known.FailedList, known.FailedID
+			failure.Message = summarize.Message(failure.Message, summaryMessage)
+			p.Failures = append(p.Failures, api.RolloutFailure{ClusterID: id, Failure: failure})
+		}
+	case known.Offline:
+		count, name = &p.Offline, "offline"
+	case known.State == clusterstatus.Confirmed, known.State == clusterstatus.Delivered && inputs == 0: // only removals, of lists that were polled since
+		count, name = &p.Confirmed, "confirmed"
+	case known.State == clusterstatus.Unknown:
+		count, name = &p.Unknown, "unknown"
+	case known.State == clusterstatus.Behind, known.State == clusterstatus.Silent:
+		count, name = &p.Behind, "behind"
+	}
+	*count++
+	if p.ClusterIds == nil {
+		p.ClusterIds = map[string][]string{}
+	}
+	if len(p.ClusterIds[name]) < rolloutClusters {
+		p.ClusterIds[name] = append(p.ClusterIds[name], id)
+	}
+}
+
+// stageCounts returns the counts of progress for the decision.
+func stageCounts(progress []api.RolloutProgress) []fleet.StageCounts {
+	out := make([]fleet.StageCounts, len(progress))
+	for i, p := range progress {
+		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline}
+	}
+	return out
+}
+
+// rolloutView returns a rollout with its computed status; short: without the ids of clusters.
+func (s *Server) rolloutView(ctx context.Context, st *fleet.State, d *fleet.Document, short bool) (any, error) {
+	view, ok := st.RolloutView(d).(*api.Rollout)
+	progress, err := s.rolloutProgress(ctx, st, d)
+	if err != nil || !ok || progress == nil {
+		return view, err
+	}
+	step := fleet.NextStep(d, stageCounts(progress), s.cfg.Now())
+	view.Complete = s.tracker.Stats().Complete
+	switch {
+	case !view.Complete && view.State == "running" && view.Advance == "automatic":
+		view.Waiting = &api.RolloutWaiting{Reason: "observations", Message: "the status of all clusters is not known yet"}
+	case step.Reason != "":
+		view.Waiting = &api.RolloutWaiting{Reason: step.Reason, Message: step.Message, Stage: step.Stage, Until: timePointer(step.Until)}
+	}
+	for i := range progress {
+		if short {
+			progress[i].ClusterIds, progress[i].Failures = nil, nil
+		}
+		view.Stages[i].Progress = &progress[i]
+	}
+	return view, nil
+}
