@@ -156,6 +156,8 @@ type change struct {
 	unconfirmedInScripts bool
 	// planRequest is the body of the request for its plan; nil: its operations.
 	planRequest map[string]any
+	// repeated: it creates a rollout whose name exists; the server compares the changes.
+	repeated bool
 	// request sends the change as a request of its own, with the plan's hash if that is not empty; nil: as a batch.
 	request func(conn client, hash string) (answer, error)
 	// show prints the response; nil: as the result of a batch.
@@ -186,8 +188,11 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	if ch.describe == nil {
 		ch.describe = describeOperation
 	}
-	if ch, err = s.inRollout(c, ch); err != nil {
+	if ch, err = s.inRollout(c, conn, ch); err != nil {
 		return err
+	}
+	if ch.repeated {
+		return s.repeatRollout(c, conn, ch)
 	}
 	if c.Bool("plan") {
 		return s.showPlan(c, conn, ch)

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
@@ -216,7 +217,7 @@ func stageOf(text string) (map[string]any, error) {
 }
 
 // inRollout returns the change as one that creates a rollout, if the flags say so.
-func (s *session) inRollout(c *cli.Context, ch change) (change, error) {
+func (s *session) inRollout(c *cli.Context, conn client, ch change) (change, error) {
 	name := c.String("rollout")
 	switch {
 	case ch.planRequest != nil: // an action on a rollout
@@ -249,10 +250,41 @@ func (s *session) inRollout(c *cli.Context, ch change) (change, error) {
 		return a, describeLocations(ops, err, describe)
 	}
 	ch.show = func(_ client, a answer) error {
-		s.note("No cluster is served the change yet: start the first stage with: rollout start %s", name)
+		if a.created || c.Bool("dry-run") {
+			s.note("No cluster is served the change yet: start the first stage with: rollout start %s", name)
+		} else {
+			s.note("Nothing to change: the rollout %s makes this change already.", name)
+		}
 		return s.printChange(c, rollouts.outputOf(a.body, a.body))
 	}
-	return ch, nil
+	if _, err := ch.operations(conn); err != nil { // before a request that they need not
+		return ch, err
+	}
+	_, err := receive(rollouts.api.get(c.Context, conn, name))
+	ch.repeated = err == nil
+	if apiclient.ErrorCode(err) == "not_found" {
+		err = nil
+	}
+	return ch, err
+}
+
+// repeatRollout sends a change whose rollout exists. The server refuses it unless the rollout makes the same change; so there is no
+// plan, and nothing to confirm.
+func (s *session) repeatRollout(c *cli.Context, conn client, ch change) error {
+	if c.Bool("plan") {
+		if err := c.Set("dry-run", "true"); err != nil {
+			return err
+		}
+	}
+	a, err := ch.request(conn, "")
+	if err != nil {
+		return err
+	}
+	if c.Bool("plan") {
+		s.note("Nothing to change: the rollout %s makes this change already.", c.String("rollout"))
+		return nil
+	}
+	return ch.show(conn, a)
 }
 
 // notClusters refuses operations that change clusters, without a request.

@@ -53,6 +53,7 @@ type answer struct {
 	revision string
 	total    int        // X-Total-Count; -1 when absent
 	next     url.Values // the query of the next page; nil: it was the last
+	created  bool       // the status is 201
 }
 
 // decode reads the body into v.
@@ -77,7 +78,7 @@ func receive(rsp *http.Response, err error) (answer, error) {
 	if !json.Valid(body) {
 		return answer{}, fmt.Errorf("%s is not this service: its response is not JSON", rsp.Request.URL.Redacted())
 	}
-	a := answer{body: body, etag: rsp.Header.Get("ETag"), revision: rsp.Header.Get("X-Fleet-Revision"), total: -1}
+	a := answer{body: body, etag: rsp.Header.Get("ETag"), revision: rsp.Header.Get("X-Fleet-Revision"), total: -1, created: rsp.StatusCode == http.StatusCreated}
 	if n, err := strconv.Atoi(rsp.Header.Get("X-Total-Count")); err == nil {
 		a.total = n
 	}

@@ -31,8 +31,8 @@ type rolloutCreation struct {
 // same. Finish validates the whole change, and the guard applies to its removals. The returned batch locates problems in the
 // operations.
 func (tx *Tx) CreateRollout(n NewRollout, past History) (*Batch, error) {
-	if tx.raw(KindRollout, n.ID) != nil {
-		return nil, errorf(CodeConflict, "the rollout %q exists already", n.ID)
+	if doc, err := tx.base.Find(KindRollout, n.ID); err == nil {
+		return tx.repeatRollout(n, doc.rollout(), past)
 	}
 	r, invalid := tx.base.newRollout(n)
 	change := tx.base.Begin()
@@ -47,6 +47,46 @@ func (tx *Tx) CreateRollout(n NewRollout, past History) (*Batch, error) {
 		err = b.Locate(n.Operations, err)
 	}
 	return b, joinErrors(invalid, err)
+}
+
+// repeatRollout accepts the request for a rollout that exists and makes the same change, and changes nothing: a pipeline that
+// applies files runs again while the rollout is open, or after it has completed. Stages and settings are not compared. Any other
+// request is CodeConflict.
+func (tx *Tx) repeatRollout(n NewRollout, r *rollout, past History) (*Batch, error) {
+	change := tx.base.Begin()
+	change.work = tx.work
+	b := NewBatch(change, past)
+	if _, err := b.Run(n.Operations); err != nil {
+		return b, err
+	}
+	wanted := map[docKey]*Document{}
+	for key, doc := range change.edits {
+		if was := tx.base.docs[key.kind][key.id]; !isInternal(key.kind) && !sameDocument(was, doc) {
+			wanted[key] = doc
+		}
+	}
+	same, err := tx.makesChange(r, wanted)
+	if err == nil && !same {
+		err = errorf(CodeConflict, "the rollout %q exists already, and its change is another", n.ID)
+	}
+	return b, err
+}
+
+// makesChange reports whether a rollout changes the stored documents to these, and no others.
+func (tx *Tx) makesChange(r *rollout, wanted map[docKey]*Document) (bool, error) {
+	if !r.open() {
+		return r.State == rolloutCompleted && len(wanted) == 0, nil
+	}
+	if len(wanted) != len(r.Changes) {
+		return false, nil
+	}
+	for _, ch := range r.Changes {
+		made, conflicts, err := tx.kinds.variant(ch, tx.base.docs[ch.Kind][ch.ID])
+		if err != nil || len(conflicts) > 0 || !sameDocument(made, wanted[docKey{ch.Kind, ch.ID}]) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // newRollout returns a rollout without changes, after a check of everything that does not depend on them.

@@ -54,7 +54,7 @@ func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error 
 		}
 		return err
 	}
-	if value(p.DryRun) {
+	if value(p.DryRun) || len(res.Commit.Changes) == 0 { // it existed with this change
 		return s.answerRollout(c, res.State, req.ID, http.StatusOK)
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/rollouts/"+req.ID)
