@@ -31,7 +31,7 @@ func (s *session) waitCommand() *cli.Command {
 		Description: "Of one cluster, or of all that the flags select. Exits with 0 when all are confirmed, 1 when one failed or none is selected, 2 when " +
 			"neither happened in time. A cluster that does not poll is waited for. docs/status.md explains the states.\n\n" +
 			args.ExampleText("wait demo-cluster-01 --component podinfo --within 10m", "wait --changed-in 42", "wait --selector environment=dev --component podinfo",
-				"wait --component podinfo --component-version 6.9.0 --within 1h"),
+				"wait --component podinfo --component-version 6.9.0 --within 1h", "wait --rollout podinfo-6.9 --stage canary"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER`, if it is no argument"},
 			&cli.IntFlag{Name: "changed-in", Usage: "the clusters whose inputs this `REVISION` changed, and only these inputs"},
@@ -39,6 +39,8 @@ func (s *session) waitCommand() *cli.Command {
 			&cli.StringFlag{Name: "component", Usage: "only this `COMPONENT`; without CLUSTER, on the clusters that have it"},
 			&cli.StringFlag{Name: "component-version", Usage: "with --component: the clusters with this desired `VERSION` of it"},
 			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: the clusters with this desired `TAG` of it"},
+			&cli.StringFlag{Name: "rollout", Usage: "the clusters whose inputs this `ROLLOUT` changes, until all of its stages have started"},
+			&cli.StringFlag{Name: "stage", Usage: "with --rollout: only the stages up to this `STAGE`"},
 			&cli.DurationFlag{Name: "within", Usage: "the maximum `TIME` to wait; default: --timeout, which otherwise limits requests", Value: 10 * time.Minute},
 			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "interval between two requests"},
 		},
@@ -63,6 +65,9 @@ func (s *session) waitCommand() *cli.Command {
 			if id != "" {
 				return s.wait(c, func() (progress, error) { return clusterProgress(c, conn, id) })
 			}
+			if c.IsSet("rollout") {
+				return s.wait(c, func() (progress, error) { return rolloutProgress(c, conn) })
+			}
 			return s.wait(c, func() (progress, error) { return fleetProgress(c, conn) })
 		},
 	}
@@ -82,8 +87,15 @@ func checkAwaited(c *cli.Context, id string) error {
 			return args.Errorf("--%s is for --component", name)
 		}
 	}
-	if id == "" && len(given) == 0 {
-		return args.Errorf("%s takes CLUSTER, or flags that select clusters: --changed-in, --selector or --component", c.Command.HelpName)
+	switch {
+	case c.IsSet("stage") && !c.IsSet("rollout"):
+		return args.Errorf("--stage is for --rollout")
+	case c.IsSet("rollout") && (id != "" || len(given) > 0):
+		return args.Errorf("--rollout selects clusters: leave CLUSTER and other flags that select them out")
+	case c.IsSet("rollout"):
+		return args.CheckID("--rollout", c.String("rollout"))
+	case id == "" && len(given) == 0:
+		return args.Errorf("%s takes CLUSTER, or flags that select clusters: --changed-in, --selector, --component or --rollout", c.Command.HelpName)
 	}
 	return nil
 }
@@ -260,4 +272,49 @@ func failuresOf(known api.FleetStatus, n int) error {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Errorf("%d of %s failed:\n  %s", n, summarize.Count(known.Total, "cluster"), strings.Join(lines, "\n  "))
+}
+
+// rolloutProgress returns the progress of the rollout of the flag, up to the stage of the flag. Offline clusters are not waited for.
+func rolloutProgress(c *cli.Context, conn client) (progress, error) {
+	r, err := receiveAs[api.Rollout](rollouts.api.get(c.Context, conn, c.String("rollout")))
+	if err != nil {
+		return progress{}, err
+	}
+	last := len(r.Stages) - 1
+	if name := c.String("stage"); name != "" {
+		if last = slices.IndexFunc(r.Stages, func(s api.RolloutStageStatus) bool { return s.Name == name }); last < 0 {
+			return progress{failed: fmt.Errorf("rollout %q has no stage %q", r.ID, name)}, nil
+		}
+	}
+	switch r.State {
+	case "completed":
+		return progress{text: "completed", done: true}, nil
+	case "aborted":
+		return progress{failed: fmt.Errorf("rollout %q is aborted", r.ID)}, nil
+	}
+	done, affected, confirmed, failed := r.Started > last && r.Complete, 0, 0, 0
+	var failures []api.ClusterSummary
+	for _, stage := range r.Stages[:min(r.Started, last+1)] {
+		p := stage.Progress
+		if p == nil {
+			done = false
+			continue
+		}
+		affected, confirmed, failed = affected+p.Affected, confirmed+p.Confirmed, failed+p.Failed
+		done = done && p.Confirmed+p.Offline == p.Affected && (p.Confirmed > 0 || p.Affected == 0)
+		for _, f := range p.Failures[:min(len(p.Failures), namedFailures)] {
+			failures = append(failures, api.ClusterSummary{ID: f.ClusterID, Failure: &f.Failure})
+		}
+	}
+	text := fmt.Sprintf("%s, %d of %d stages started, %d of %s confirmed", r.State, r.Started, len(r.Stages), confirmed, summarize.Count(affected, "cluster"))
+	if why := r.PausedBecause; why != "" {
+		text += ": " + why
+	} else if r.Waiting != nil && !done {
+		text += ": " + r.Waiting.Message
+	}
+	p := progress{text: text, done: done}
+	if failed > 0 {
+		p.failed = failuresOf(api.FleetStatus{Total: affected, Clusters: failures}, failed)
+	}
+	return p, nil
 }

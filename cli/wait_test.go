@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -55,6 +56,52 @@ func TestWaitForClusters(t *testing.T) {
 		t.Errorf("at a terminal:\n%q, want\n%q", got.stderr, want)
 	}
 	for _, line := range []string{"", "c --changed-in 4", "c --selector a=b", "--selector=", "--component-version 1", "--oci-tag v1 --selector a=b", "--selector a=b --interval 0s"} {
+		if got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": "http://127.0.0.1:1"}, append([]string{"wait"}, strings.Fields(line)...)...); got.code != 2 {
+			t.Errorf("wait %s: exit %d\n%s", line, got.code, got.stderr)
+		}
+	}
+}
+
+// TestWaitForRollout: wait ends when the affected clusters of all stages confirmed, or of those up to a stage; offline ones do not
+// count, and nothing is confirmed while counts are missing or incomplete.
+func TestWaitForRollout(t *testing.T) {
+	t.Parallel()
+	rollout := func(state string, started int, complete bool, progress string) string {
+		return fmt.Sprintf(`200 {"id":"r","state":%q,"started":%d,"complete":%t,"stages":[{"name":"canary","state":"started","clusters":3%s},{"name":"rest","state":"pending","clusters":2}],`+
+			`"changes":[],"waiting":{"reason":"soak","message":"the soak of canary"}}`, state, started, complete, progress)
+	}
+	const (
+		confirmed = `,"progress":{"affected":3,"confirmed":2,"offline":1}`
+		offline   = `,"progress":{"affected":3,"offline":3}`
+		pending   = `,"progress":{"affected":3,"confirmed":2,"pending":1}`
+		failed    = `,"progress":{"affected":3,"confirmed":2,"failed":1,"failures":[{"cluster_id":"c-1","failure":{"severity":"error","reason":"UpgradeFailed","message":"timed out","object":"","revision":"","at":"2026-01-02T03:04:05Z","id":"podinfo"}}]}`
+	)
+	for name, test := range map[string]struct {
+		args    string
+		answers []string
+		code    int
+		stderr  string
+	}{
+		"a stage":                  {"--stage canary", []string{rollout("proposed", 0, true, ""), rollout("running", 1, true, pending), rollout("running", 1, true, confirmed)}, 0, "proposed, 0 of 2 stages started, 0 of 0 clusters confirmed: the soak of canary ...\nrunning, 1 of 2 stages started, 2 of 3 clusters confirmed\n"},
+		"completed":                {"", []string{rollout("running", 1, true, confirmed), rollout("completed", 2, true, "")}, 0, "completed"},
+		"further stages":           {"--within 50ms", []string{rollout("running", 1, true, confirmed)}, 2, "not in time: running, 1 of 2 stages started"},
+		"incomplete":               {"--stage canary --within 50ms", []string{rollout("running", 1, false, confirmed)}, 2, "not in time"},
+		"without counts":           {"--stage canary --within 50ms", []string{rollout("running", 1, true, "")}, 2, "not in time"},
+		"offline is not confirmed": {"--stage canary --within 50ms", []string{rollout("running", 1, true, offline)}, 2, "not in time"},
+		"failed":                   {"--stage canary", []string{rollout("paused", 1, true, failed)}, 1, "1 of 3 clusters failed:\n  c-1: podinfo UpgradeFailed: timed out"},
+		"aborted":                  {"", []string{rollout("aborted", 1, true, "")}, 1, "is aborted"},
+		"no such stage":            {"--stage x", []string{rollout("running", 1, true, confirmed)}, 1, `has no stage "x"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := scripted(t, map[string][]string{"GET /rollouts/r": test.answers})
+			got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, append([]string{"wait", "--rollout", "r", "--interval", "1ms"}, strings.Fields(test.args)...)...)
+			if got.code != test.code || !strings.Contains(got.stderr, test.stderr) || got.stdout != "" {
+				t.Errorf("exit %d, want %d\n%s%s\nwant %s", got.code, test.code, got.stdout, got.stderr, test.stderr)
+			}
+		})
+	}
+	for _, line := range []string{"--rollout r c", "--rollout r --changed-in 4", "--stage x", "--rollout="} {
 		if got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": "http://127.0.0.1:1"}, append([]string{"wait"}, strings.Fields(line)...)...); got.code != 2 {
 			t.Errorf("wait %s: exit %d\n%s", line, got.code, got.stderr)
 		}
