@@ -41,6 +41,11 @@ func TestFirstHour(t *testing.T) {
 	runPage(t, "first-hour", 8)
 }
 
+func TestFirstRollout(t *testing.T) {
+	t.Parallel()
+	runPage(t, "first-rollout", 6)
+}
+
 func TestResourceTypesPage(t *testing.T) {
 	t.Parallel()
 	runPage(t, "resource-types", 8)
