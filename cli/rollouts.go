@@ -99,7 +99,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			"layers creates a rollout of its change with --rollout and --stage.\n\n" +
 			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "rollout create without-41 --revert 41 --strategy waves"),
 		Flags: slices.Concat([]cli.Flag{
-			fileFlag("the rollout"), &cli.Int64Flag{Name: "revert", Usage: "in place of the file: the rollout reverts this `REVISION`"},
+			fileFlag("the rollout"), &cli.IntFlag{Name: "revert", Usage: "in place of the file: the rollout reverts this `REVISION`"},
 			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` whose stages it copies"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"},
@@ -136,7 +136,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 
 // requestedRollout returns the rollout of the file, or of the revision to revert.
 func (s rolloutCommands) requestedRollout(c *cli.Context) (map[string]any, error) {
-	file, revision := c.String("file"), c.Int64("revert")
+	file, revision := c.String("file"), c.Int("revert")
 	switch {
 	case file != "" && c.IsSet("revert"):
 		return nil, args.Errorf("%s takes either -f or --revert", c.Command.HelpName)
