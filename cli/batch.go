@@ -34,6 +34,7 @@ func plannedFlags() []cli.Flag {
 	}, renderedFlags(), []cli.Flag{
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls at most `N` things because of it; this confirms a change for which the server requires confirmation"},
 		&cli.StringSliceFlag{Name: "confirm", Usage: "also remove things from clusters of this protected `ENVIRONMENT`; repeat for more"},
+		&cli.StringSliceFlag{Name: "override-freeze", Usage: "although this `FREEZE` forbids the change; it requires --reason; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
 	}, rolloutFlags()))
 }

@@ -127,7 +127,7 @@ func (s *session) app() *cli.App {
 		Version:  s.env.Version,
 		Flags:    globalFlags(),
 		Commands: append(s.kindCommands(),
-			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(), rolloutCommands{s}.strategyCommand(),
+			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(), rolloutCommands{s}.strategyCommand(), rolloutCommands{s}.freezeCommand(),
 			tokenCommands{s}.tokenCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(), s.backupCommand(),
 			inputCommands{s}.inputsCommand(), s.explainCommand(), s.apiResourcesCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
@@ -181,7 +181,9 @@ func finish(cmd *cli.Command) {
 	cmd.OnUsageError = badFlag
 	name := cmd.HelpName
 	if len(cmd.Subcommands) > 0 {
-		cmd.Action = needsVerb
+		if cmd.Action == nil { // freeze --all needs none
+			cmd.Action = needsVerb
+		}
 		if args.Operand(cmd) != "" {
 			name += " " + cmd.ArgsUsage
 		}

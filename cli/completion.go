@@ -141,6 +141,8 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return nil
 	case "revision", "changed-in", "revert":
 		return s.revisions()
+	case "override-freeze":
+		return s.idsOf(freezes)
 	case "stage":
 		return s.concernedStage(path)
 	case "rollout":
@@ -209,7 +211,7 @@ func (s *completer) contextNames() []string {
 
 // idsOfKindName returns the ids of the documents of a kind, by the kind's name.
 func (s *completer) idsOfKindName(name string) []string {
-	for _, n := range append(documentKinds(), rollouts, strategies) {
+	for _, n := range append(documentKinds(), rollouts, strategies, freezes) {
 		if n.name == name {
 			return s.idsOf(n)
 		}

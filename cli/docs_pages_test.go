@@ -31,6 +31,11 @@ func TestRollouts(t *testing.T) {
 	runPage(t, "rollouts", 20)
 }
 
+func TestFreezePage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "freeze", 7)
+}
+
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	runPage(t, "undo", 7)

@@ -118,6 +118,9 @@ func header(name, value string) edit {
 // writeEdits returns the edits that a command's flags make to its changes.
 func writeEdits(c *cli.Context) []edit {
 	edits := []edit{header("X-Fleet-Removes-From", cmp.Or(strings.Join(c.StringSlice("confirm"), ","), "none"))}
+	if names := c.StringSlice("override-freeze"); len(names) > 0 {
+		edits = append(edits, header("X-Fleet-Override-Freeze", strings.Join(names, ",")))
+	}
 	if c.Bool("dry-run") {
 		edits = append(edits, query(url.Values{"dry_run": {"true"}}))
 	}

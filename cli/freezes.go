@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// freezes are times at which the answers to some clusters must not change.
+var freezes = documentKind{
+	kind: "freeze", schema: "Freeze", name: "freeze", plural: "freezes", title: "freeze",
+	view: render.View{
+		Header: []string{"ID", "STATE", "CLUSTERS", "SELECTOR", "FROM", "UNTIL", "REASON"},
+		Row: render.RowOf(func(d api.Freeze) []string {
+			selector := d.Selector
+			if d.All {
+				selector = "*"
+			}
+			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason}
+		}),
+	},
+	api: calls{path: "/freezes", revisions: "freeze"},
+}
+
+// freezeAll is the name of the freeze that freeze --all creates without a name.
+const freezeAll = "all"
+
+func optionalTime(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return render.Time(*t)
+}
+
+func (s rolloutCommands) freezeCommand() *cli.Command {
+	v := kindCommands{s.session, freezes}
+	get := v.getCommand()
+	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
+	return &cli.Command{
+		Name: "freeze", Aliases: []string{"freezes"}, Usage: "Refuse changes of what some or all clusters are served",
+		Flags: append(freezeFlags(), dryRunFlag()),
+		Description: "--all freezes the whole fleet at once: until the freeze is deleted, every change of what a cluster is served is refused, whoever\n" +
+			"makes it. Clusters keep what they are served. --override-freeze on a change overrides it.\n\n" +
+			args.ExampleText("freeze --all --reason 'outage of the registry'", "freeze delete all", "freeze create year-end --selector environment=prod --from 2026-12-20T00:00:00Z --until 2027-01-04T06:00:00Z --reason CHG-2026"),
+		Action: func(c *cli.Context) error {
+			if _, err := arguments(c); err != nil {
+				return err
+			}
+			if !c.Bool("all") {
+				return args.Errorf("%s needs --all, or a subcommand: create takes a name and a selector", c.Command.HelpName)
+			}
+			return s.createFreeze(c, freezeAll)
+		},
+		Subcommands: []*cli.Command{
+			{
+				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), dryRunFlag()),
+				Description: args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026"),
+				Action: func(c *cli.Context) error {
+					ids, err := arguments(c, "NAME")
+					if err != nil {
+						return err
+					}
+					return s.createFreeze(c, ids[0])
+				},
+			},
+			v.listCommand(), get, v.historyCommand(),
+			{
+				Name: "update", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
+				Description: args.ExampleText("freeze update year-end --until 2027-01-05T06:00:00Z"),
+				Action: func(c *cli.Context) error {
+					ids, err := arguments(c, "NAME")
+					if err != nil {
+						return err
+					}
+					body := freezeBody(c)
+					if c.IsSet("all") {
+						body["selector"] = nil
+					} else if c.IsSet("selector") {
+						body["all"] = nil
+					}
+					return s.sendFreeze(c, body, func(conn client, data []byte) (answer, error) {
+						return receive(freezes.api.patch(c.Context, conn, ids[0], data, writeEdits(c)...))
+					})
+				},
+			},
+			s.deleteUnservedCommand(freezes, "End a freeze; it changes nothing that clusters are served"),
+		},
+	}
+}
+
+func freezeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "all", Usage: "all clusters"},
+		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters with these labels, `SELECTOR` as in cluster list"},
+		&cli.StringFlag{Name: "from", Usage: "begin at this `TIME`, such as 2026-12-20T00:00:00Z; default: at once"},
+		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`; default: when the freeze is deleted"},
+	}
+}
+
+// freezeBody returns the fields that flags set.
+func freezeBody(c *cli.Context) map[string]any {
+	body := map[string]any{}
+	for _, name := range []string{"selector", "from", "until", "reason"} {
+		if c.IsSet(name) {
+			body[name] = c.String(name)
+		}
+	}
+	if c.Bool("all") {
+		body["all"] = true
+	}
+	return body
+}
+
+// createFreeze creates a freeze from the flags.
+func (s rolloutCommands) createFreeze(c *cli.Context, id string) error {
+	if c.String("reason") == "" {
+		return args.Errorf("%s needs --reason: each refused change states it", c.Command.HelpName)
+	}
+	body := freezeBody(c)
+	body["id"] = id
+	return s.sendFreeze(c, body, func(conn client, data []byte) (answer, error) {
+		return receive(freezes.api.create(c.Context, conn, data, writeEdits(c)...))
+	})
+}
+
+// sendFreeze sends a freeze and prints the answer.
+func (s rolloutCommands) sendFreeze(c *cli.Context, body map[string]any, send func(conn client, data []byte) (answer, error)) error {
+	data, err := render.Encode(body)
+	if err != nil {
+		return err
+	}
+	conn, err := s.connect(c)
+	if err != nil {
+		return err
+	}
+	a, err := send(conn, data)
+	if err != nil {
+		return err
+	}
+	return s.printChange(c, freezes.outputOf(a.body, a.body))
+}
