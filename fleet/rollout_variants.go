@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -158,39 +159,74 @@ func inRollout(ks *kindSet, rollout string, ch rolloutChange, conflicts []jsonte
 }
 
 // checkMergeOrder refuses two rollouts whose changes of a document depend on their order, such as two entries added at the
-// same place of a list: completing one of them would change answers.
+// same place of a list: completing one of them would change answers. Only changes of the same list can.
 func (s *State) checkMergeOrder() error {
-	by := map[docKey][]rolloutChange{}
-	owner := map[docKey][]string{}
+	type listChange struct {
+		rollout string
+		change  rolloutChange
+		list    string
+	}
+	by := map[docKey][]listChange{}
 	for _, d := range s.rollouts.open {
 		for _, ch := range d.rollout().Changes {
-			key := docKey{ch.Kind, ch.ID}
-			by[key], owner[key] = append(by[key], ch), append(owner[key], d.ID)
+			key, lists := docKey{ch.Kind, ch.ID}, map[string]bool{}
+			if addChangedLists(lists, "", ch.Before, ch.After); s.docs[key.kind][key.id] == nil {
+				continue
+			}
+			for list := range lists {
+				by[key] = append(by[key], listChange{d.ID, ch, list})
+			}
 		}
 	}
 	for key, changes := range by {
 		now := s.docs[key.kind][key.id]
-		for i := range changes {
-			for j := range i {
-				if now == nil {
+		for i, a := range changes {
+			for _, b := range changes[:i] {
+				if a.list != b.list {
 					continue
 				}
-				one, err := s.kinds.inOrder(now, changes[i], changes[j])
+				one, err := s.kinds.inOrder(now, a.change, b.change)
 				if err != nil {
 					return err
 				}
-				other, err := s.kinds.inOrder(now, changes[j], changes[i])
+				other, err := s.kinds.inOrder(now, b.change, a.change)
 				if err != nil {
 					return err
 				}
 				if !bytes.Equal(one, other) {
 					return errorf(CodeInRollout, "rollouts %q and %q change the order of a list of the %s %q: complete or abort one of them first",
-						owner[key][j], owner[key][i], s.kinds.noun(key.kind), key.id)
+						b.rollout, a.rollout, s.kinds.noun(key.kind), key.id)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// addChangedLists adds the paths of the lists that differ between two JSON values.
+func addChangedLists(lists map[string]bool, at string, before, after json.RawMessage) {
+	if bytes.Equal(before, after) {
+		return
+	}
+	if bytes.HasPrefix(before, []byte("[")) || bytes.HasPrefix(after, []byte("[")) {
+		lists[at] = true
+		return
+	}
+	var was, is map[string]json.RawMessage // nil: no object, which has no lists
+	if json.Unmarshal(before, &was) != nil {
+		was = nil
+	}
+	if json.Unmarshal(after, &is) != nil {
+		is = nil
+	}
+	for key := range was {
+		addChangedLists(lists, at+jsontext.Pointer(key), was[key], is[key])
+	}
+	for key := range is {
+		if _, both := was[key]; !both {
+			addChangedLists(lists, at+jsontext.Pointer(key), nil, is[key])
+		}
+	}
 }
 
 // inOrder returns a document after the changes of two rollouts.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -607,4 +608,23 @@ func TestStrategiesAreRestoredAndReverted(t *testing.T) {
 	w.log.past = w.pastOf(at)
 	w.must(operations(w, api.Operation{Op: "restore", Revision: int64(at)}))
 	require.Equal(t, first, bodies(w.state))
+}
+
+// TestChangedLists: only rollouts that change the same list can depend on their order.
+func TestChangedLists(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		before, after string
+		lists         []string
+	}{
+		{`{"a":1,"b":{"c":"x"}}`, `{"a":2,"b":{"c":"y"}}`, nil},
+		{`{"a":[1],"b":[2]}`, `{"a":[1],"b":[2,3]}`, []string{"/b"}},
+		{`{"a":{"b":[{"c":[1]}]}}`, `{"a":{"b":[{"c":[2]}]}}`, []string{"/a/b"}},
+		{`{}`, `{"a":{"b":[]},"c":{"d":1}}`, []string{"/a/b"}},
+		{`{"a/b":[1],"c":{"d":[2]},"e":[3]}`, `{"c":"x","e":null}`, []string{"/a~1b", "/c/d", "/e"}},
+	} {
+		lists := map[string]bool{}
+		addChangedLists(lists, "", json.RawMessage(tc.before), json.RawMessage(tc.after))
+		require.Equal(t, tc.lists, slices.Sorted(maps.Keys(lists)), "%s to %s", tc.before, tc.after)
+	}
 }
