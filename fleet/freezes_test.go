@@ -34,15 +34,19 @@ func frozenByHand(s *State, now time.Time) map[string][]string {
 	return out
 }
 
-// answersTo returns what polls by a name are answered with receipts; empty: not at all.
+// answersTo returns the answers with inputs to polls by a name, with receipts; empty: none. An empty list of a resource type
+// that is deleted becomes 404, which removes nothing: that is no difference.
 func answersTo(t require.TestingT, s *State, dns string) string {
 	cluster, ok := s.ByDNS(dns)
 	if !ok {
 		return ""
 	}
 	var out strings.Builder
+	fmt.Fprintln(&out, cluster.ID)
 	for _, list := range s.kinds.lists {
-		fmt.Fprintln(&out, list.endpoint, pollSealed(t, s, cluster.Cluster().ClusterDNS, list.kind))
+		if list.count(s.Effective(cluster)) > 0 {
+			fmt.Fprintln(&out, list.endpoint, pollSealed(t, s, cluster.Cluster().ClusterDNS, list.kind))
+		}
 	}
 	return out.String()
 }
