@@ -304,10 +304,6 @@ func (r *rollout) possible(action, stage string) error {
 		return errorf(CodeConflict, "rollout %q "+format, append([]any{r.ID}, args...)...)
 	}
 	last := len(r.Stages) - 1
-	concerned := r.Started // the stage that the action concerns
-	if action == RolloutBack || action == RolloutRaise {
-		concerned--
-	}
 	switch {
 	case !r.open():
 		return refuse("is %s", r.State)
@@ -332,10 +328,34 @@ func (r *rollout) possible(action, stage string) error {
 	case stage == "":
 	case !slices.Contains([]string{RolloutStart, RolloutRaise, RolloutSkip, RolloutBack}, action):
 		return Invalid([]Problem{{Pointer: "/stage", Detail: "is for start, raise, skip and back"}})
-	case r.Stages[concerned].Name != stage:
-		return refuse("would %s its stage %q next, not %q", action, r.Stages[concerned].Name, stage)
+	case r.concerned(action) != stage:
+		return refuse("would %s its stage %q next, not %q", action, r.concerned(action), stage)
 	}
 	return nil
+}
+
+// concerned returns the name of the stage that an action concerns, or "" if it concerns none.
+func (r *rollout) concerned(action string) string {
+	at := -1
+	switch action {
+	case RolloutStart, RolloutSkip:
+		at = r.Started
+	case RolloutBack, RolloutRaise:
+		at = r.Started - 1
+	}
+	if at < 0 || at >= len(r.Stages) {
+		return ""
+	}
+	return r.Stages[at].Name
+}
+
+// RolloutStage returns the name of the stage that an action of ChangeRollout without one concerns, or "" if it concerns none.
+func (tx *Tx) RolloutStage(id, action string) string {
+	doc, err := tx.Get(KindRollout, id)
+	if err != nil {
+		return ""
+	}
+	return doc.rollout().concerned(action)
 }
 
 // completeRollout makes the change of a rollout, which all clusters have then.

@@ -88,8 +88,12 @@ func newRollout(req api.RolloutCreate) fleet.NewRollout {
 }
 
 func (s *Server) ChangeRollout(c echo.Context, id, action string, p api.ChangeRolloutParams) error {
+	stage := value(p.Stage)
 	res, err := s.commit(c, fleet.KindRollout, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
-		_, err := tx.ChangeRollout(id, action, value(p.Stage))
+		if stage == "" { // if another process commits first, this concerns the same stage or nothing
+			stage = tx.RolloutStage(id, action)
+		}
+		_, err := tx.ChangeRollout(id, action, stage)
 		return err
 	})
 	if err != nil {

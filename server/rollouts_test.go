@@ -83,6 +83,17 @@ func TestRolloutRoutes(t *testing.T) {
 }
 
 // TestInvalidRollouts: problems name the operation or the stage, and nothing is stored.
+// TestTwoStartsAtOnce: of two processes that start the next stage at once, one starts it, and neither the stage after it.
+func TestTwoStartsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := rolloutWorld(t)
+	w.post("/rollouts", bumpRollout).want(201)
+	behind := w.another()
+	w.do("POST", "/rollouts/podinfo-6.9.9/start", "").want(200)
+	behind.do("POST", "/rollouts/podinfo-6.9.9/start", "").problem(409, "conflict")
+	require.Equal(t, "pending", at(w.get("/rollouts/podinfo-6.9.9").json(), "stages", 1, "state"))
+}
+
 func TestInvalidRollouts(t *testing.T) {
 	t.Parallel()
 	w := rolloutWorld(t)
