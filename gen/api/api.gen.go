@@ -2649,34 +2649,8 @@ type ResourceCreate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// ResourcePatch A definition: merge patch. Read-only fields are ignored, so that a document can be sent back.
-type ResourcePatch struct {
-	// Type Id of its type; as in the path.
-	//
-	// Example: network-policies
-	Type nullable.Nullable[string] `json:"type,omitempty"`
-
-	// ID DNS-1123 label; never changes.
-	//
-	// Example: default-deny
-	ID nullable.Nullable[string] `json:"id,omitempty"`
-
-	// Spec Its fields, as the type's schema has them; defaults are filled in.
-	//
-	// Example: {"namespace":"team-sandbox"}
-	Spec nullable.Nullable[map[string]interface{}] `json:"spec,omitempty"`
-
-	// Revision Revision of the last change.
-	//
-	// Example: 42
-	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
-
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
-	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
-
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
-	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
-}
+// ResourcePatch A definition: fields to replace, a spec as a whole, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
+type ResourcePatch = ResourceUpdate
 
 // ResourceSettings Settings of one assignment. Absent ones stay; overrides are replaced as a whole, null clears them.
 type ResourceSettings struct {
@@ -2792,61 +2766,10 @@ type ResourceTypeCreate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// ResourceTypePatch A resource type: merge patch. Read-only fields are ignored, so that a document can be sent back.
-type ResourceTypePatch struct {
-	// ID DNS-1123 label of at most 53 characters, a plural as a rule: the last part of the path that is polled. Never changes.
-	//
-	// Example: network-policies
-	ID nullable.Nullable[string] `json:"id,omitempty"`
+// ResourceTypePatch A resource type: fields to replace, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
+type ResourceTypePatch = ResourceTypeUpdate
 
-	// Description A description for people.
-	//
-	// Example: NetworkPolicy objects
-	Description nullable.Nullable[string] `json:"description,omitempty"`
-
-	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
-	//
-	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
-	Schema nullable.Nullable[json.RawMessage] `json:"schema,omitempty"`
-
-	// Overridable Properties that clusters may set otherwise.
-	//
-	// Example: ["namespace"]
-	Overridable nullable.Nullable[[]string] `json:"overridable,omitempty"`
-
-	// Removal What Flux does with an object whose input is removed, according to the template: `delete` (default) counts as a removal that may need a plan; `keep` does not, and each object of the template must have the annotation `fluxcd.controlplane.io/prune: disabled`: a template without it is refused.
-	//
-	// Example: delete
-	Removal nullable.Nullable[string] `json:"removal,omitempty"`
-
-	// Template The resourcesTemplate of a ResourceSet that renders the inputs. Kept for its installation; never sent to a cluster.
-	//
-	// Example:
-	Template nullable.Nullable[string] `json:"template,omitempty"`
-
-	// Receipt `none`: the template makes no receipts, so an input counts as confirmed when the cluster was served it, and the status shows that (confirmed_by). Absent: the template makes them.
-	//
-	// Example: none
-	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
-
-	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
-	//
-	// Example: ["namespace"]
-	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
-
-	// Revision Revision of the last change.
-	//
-	// Example: 42
-	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
-
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
-	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
-
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
-	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
-}
-
-// ResourceTypeUpdate A resource type: fields to replace. Read-only fields are ignored, so that a document can be sent back.
+// ResourceTypeUpdate A resource type: fields to replace, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
 type ResourceTypeUpdate struct {
 	// ID DNS-1123 label of at most 53 characters, a plural as a rule: the last part of the path that is polled. Never changes.
 	//
@@ -2900,7 +2823,7 @@ type ResourceTypeUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// ResourceUpdate A definition: fields to replace; a spec as a whole. Read-only fields are ignored, so that a document can be sent back.
+// ResourceUpdate A definition: fields to replace, a spec as a whole, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
 type ResourceUpdate struct {
 	// Type Id of its type; as in the path.
 	//
@@ -3199,30 +3122,8 @@ type RoleBindingCreate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// RoleBindingPatch A cluster role binding definition: merge patch. Read-only fields are ignored, so that a document can be sent back.
-type RoleBindingPatch struct {
-	// ID Name of the ClusterRoleBinding.
-	//
-	// Example: dev-readers
-	ID nullable.Nullable[string] `json:"id,omitempty"`
-
-	// Role Name of the ClusterRole.
-	//
-	// Example: view
-	Role     nullable.Nullable[string]         `json:"role,omitempty"`
-	Subjects nullable.Nullable[[]SubjectInput] `json:"subjects,omitempty"`
-
-	// Revision Revision of the last change.
-	//
-	// Example: 42
-	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
-
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
-	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
-
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
-	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
-}
+// RoleBindingPatch A cluster role binding definition: fields to replace, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
+type RoleBindingPatch = RoleBindingUpdate
 
 // RoleBindingRef defines model for RoleBindingRef.
 type RoleBindingRef struct {
@@ -3232,7 +3133,7 @@ type RoleBindingRef struct {
 	ID string `json:"id"`
 }
 
-// RoleBindingUpdate A cluster role binding definition: fields to replace. Read-only fields are ignored, so that a document can be sent back.
+// RoleBindingUpdate A cluster role binding definition: fields to replace, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
 type RoleBindingUpdate struct {
 	// ID Name of the ClusterRoleBinding.
 	//
