@@ -3,7 +3,10 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
@@ -26,7 +29,7 @@ type RolloutStep struct {
 	// or it is not running.
 	Action string
 	Stage  string // that the action or the wait concerns
-	// Reason identifies the cause of a wait: start, soak, confirmations, window or approval.
+	// Reason identifies the cause of a wait: start, soak, confirmations, window, approval or freeze.
 	Reason  string
 	Message string    // of a wait, or why the action is pause or back
 	Until   time.Time // the end of the wait; zero: not known
@@ -180,6 +183,48 @@ func (tx *Tx) StepRollout(id string, step RolloutStep) error {
 	tx.record(KindRollout, id, stored)
 	tx.beforeFinish = nil // neither has a time
 	return nil
+}
+
+// WaitForFreezes returns the wait for the freezes that forbid a step at a time, or the step if none does. A stage that should
+// lose the change but is frozen pauses the rollout.
+func (s *State) WaitForFreezes(ctx context.Context, id string, step RolloutStep, now time.Time) (RolloutStep, error) {
+	if !slices.Contains([]string{RolloutStart, RolloutRaise, RolloutBack}, step.Action) || len(s.ActiveFreezes(now)) == 0 {
+		return step, nil
+	}
+	tx := s.Begin()
+	tx.UseContext(ctx)
+	tx.Guard(Guard{Off: true})
+	err := tx.StepRollout(id, step)
+	var res Result
+	if err == nil {
+		res, err = tx.Finish(Commit{At: now, Actor: RolloutRunner})
+	}
+	if _, refused := errors.AsType[*Error](err); refused {
+		return step, nil // the commit of the step reports it
+	}
+	if err != nil {
+		return RolloutStep{}, err
+	}
+	all, err := res.frozen()
+	if err != nil || len(all) == 0 {
+		return step, err
+	}
+	details, until := make([]string, len(all)), all[0].freeze.freeze().Until
+	for i, f := range all {
+		details[i] = f.describe()
+		if end := f.freeze.freeze().Until; end == nil || until != nil && end.After(*until) {
+			until = end
+		}
+	}
+	message := strings.Join(details, "; and ")
+	if step.Action == RolloutBack {
+		return RolloutStep{Action: RolloutPause, Stage: step.Stage, Message: step.Message + "; it keeps the change: " + message}, nil
+	}
+	wait := RolloutStep{Reason: "freeze", Stage: step.Stage, Message: message}
+	if until != nil {
+		wait.Until = *until
+	}
+	return wait, nil
 }
 
 // Advances reports whether a rollout advances automatically now.

@@ -100,7 +100,11 @@ func (s *Server) rolloutStep(ctx context.Context, st *fleet.State, id string) (f
 	if err != nil {
 		return fleet.RolloutStep{}, err
 	}
-	step := fleet.NextStep(d, stageCounts(progress), s.cfg.Now())
+	now := s.cfg.Now()
+	step, err := st.WaitForFreezes(ctx, id, fleet.NextStep(d, stageCounts(progress), now), now)
+	if err != nil {
+		return fleet.RolloutStep{}, err
+	}
 	if principal := fleet.RolloutPrincipal(d); step.Action != "" && step.Action != fleet.RolloutPause && !s.auth.MayStill(principal, auth.Write, st) {
 		step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: "no authorized principal: " + principal + " may not change the fleet any more"}
 	}

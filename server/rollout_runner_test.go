@@ -143,3 +143,53 @@ func TestRolloutRunners(t *testing.T) {
 	require.Equal(t, "running2", w.rolloutState())
 	require.Equal(t, before+1, w.replica.State().Revision())
 }
+
+// pass lets the started stage pass its gate.
+func (w *world) pass() {
+	w.t.Helper()
+	w.confirmAll()
+	w.clock.advance(30 * time.Minute)
+	w.confirmAll()
+}
+
+// TestRolloutFreeze: a rollout waits for the end of a freeze of its next clusters, without a warning.
+func TestRolloutFreeze(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.pass()
+	w.create("/freezes", `{"id":"year-end","selector":"id=wave-2","until":"2999-01-01T00:00:00Z","reason":"CHG-9"}`)
+	w.create("/freezes", `{"id":"passed-stage","selector":"id=wave-1","reason":"CHG-8"}`)
+	for range 2 {
+		w.unchanged(func() { runners[0].AdvanceRollouts(t.Context()) })
+		waiting := w.get(autoPath).want(200).json()["waiting"]
+		require.Equal(t, "freeze", at(waiting, "reason"))
+		require.Equal(t, "rest", at(waiting, "stage"))
+		require.Equal(t, "2999-01-01T00:00:00Z", at(waiting, "until"))
+		require.Contains(t, at(waiting, "message"), `freeze "year-end" (CHG-9)`)
+		require.NotContains(t, at(waiting, "message"), "passed-stage")
+	}
+	require.NotContains(t, w.logs.String(), "cannot advance")
+	w.delete("/freezes/year-end").want(200)
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "running2", w.rolloutState())
+}
+
+// TestRolloutFrozenBack: a failed stage that is frozen keeps the change, and the rollout pauses.
+func TestRolloutFrozenBack(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, `,"on_failure":"back"`)
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.confirmAll()
+	w.clock.advance(time.Minute)
+	receipt := w.input("wave-1", "platform-components", "podinfo")["receipt"].(string)
+	w.tell(readToken, strings.Replace(demoEvents, demoDNS, "wave-1.example.com", 1), event(`{"component":"podinfo","input":"`+receipt+`"}`, "no such image")).want(202)
+	w.create("/freezes", `{"id":"year-end","all":true,"reason":"CHG-9"}`)
+	served := w.polls()
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "paused1", w.rolloutState())
+	require.Equal(t, served, w.polls())
+	because := w.get(autoPath).want(200).json()["paused_because"]
+	require.Contains(t, because, "1 cluster failed")
+	require.Contains(t, because, `freeze "year-end" (CHG-9)`)
+}

@@ -129,7 +129,11 @@ func (s *Server) rolloutView(ctx context.Context, st *fleet.State, d *fleet.Docu
 	if err != nil || !ok || progress == nil {
 		return view, err
 	}
-	step := fleet.NextStep(d, stageCounts(progress), s.cfg.Now())
+	now := s.cfg.Now()
+	step, err := st.WaitForFreezes(ctx, d.ID, fleet.NextStep(d, stageCounts(progress), now), now)
+	if err != nil {
+		return view, err
+	}
 	view.Complete = s.tracker.Stats().Complete
 	switch {
 	case !view.Complete && view.State == "running" && view.Advance == "automatic":
