@@ -193,3 +193,52 @@ func TestRolloutFrozenBack(t *testing.T) {
 	require.Contains(t, because, "1 cluster failed")
 	require.Contains(t, because, `freeze "year-end" (CHG-9)`)
 }
+
+// TestRolloutGuard: the runner confirms no removals: a stage with more of them than the guard allows pauses the rollout, again
+// after each resume.
+func TestRolloutGuard(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	const path = "/rollouts/paths"
+	w.create("/rollouts", `{"id":"paths","advance":"automatic","gate":{"confirmed":"0%"},"operations":[
+		{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_path":"elsewhere"}}],"stages":[{"name":"one","cluster_ids":["wave-1"]}]}`)
+	w.clusters(rules.MaxRemovals+1, "dev") // nobody confirmed their removals
+	w.do("POST", path+"/start", "").want(200)
+	w.clock.advance(30 * time.Minute)
+	served := w.polls()
+	for range 2 {
+		runners[0].AdvanceRollouts(t.Context())
+		paused := w.get(path).want(200).json()
+		require.Equal(t, "paused", paused["state"])
+		require.EqualValues(t, 1, paused["started"])
+		require.Contains(t, paused["paused_because"], "removes more than was confirmed")
+		require.Equal(t, served, w.polls())
+		w.do("POST", path+"/resume", "").want(200)
+	}
+	plan := w.post("/plan", `{"rollout":"paths"}`).want(200).json()
+	w.do("POST", path+"/start?plan_hash="+plan["plan_hash"].(string), "").want(200)
+}
+
+// TestRolloutAbortRace: an abort by another process, between the runner's decision to start a stage and its commit, wins.
+func TestRolloutAbortRace(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.pass()
+	other := w.another()
+	slow := &slowCommit{begun: make(chan struct{}), proceed: make(chan struct{})}
+	w.faults.set(func(f *faultyStore) { f.slow = slow })
+	var run sync.WaitGroup
+	run.Go(func() { runners[0].AdvanceRollouts(t.Context()) })
+	<-slow.begun
+	w.faults.set(func(f *faultyStore) { f.slow = nil })
+	other.do("POST", autoPath+"/abort", "").want(200)
+	served, revision := other.polls(), other.revision()
+	close(slow.proceed)
+	run.Wait()
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "aborted1", w.rolloutState())
+	require.Equal(t, revision, w.revision())
+	require.Equal(t, served, w.polls())
+	require.NotContains(t, w.logs.String(), "cannot advance")
+}
