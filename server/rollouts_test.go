@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,10 @@ func TestRolloutRoutes(t *testing.T) {
 	require.Equal(t, "platform_component", at(made.json(), "changes", 0, "kind"))
 	require.Equal(t, "patch", at(made.json(), "operations", 0, "op"))
 	require.Equal(t, before, w.polls(), "the creation changes no answer")
-	w.post("/rollouts", bumpRollout).problem(409, "conflict")
+	w.unchanged(func() {
+		w.post("/rollouts", bumpRollout).want(200)
+		w.post("/rollouts", strings.Replace(bumpRollout, "6.9.9\"}", "6.9.8\"}", 1)).problem(409, "conflict")
+	})
 	got := w.get("/rollouts/podinfo-6.9.9").want(200)
 	require.Equal(t, made.etag(), got.etag())
 	require.Len(t, w.get("/rollouts").want(200).list(), 1)
