@@ -64,15 +64,15 @@ func (tx *Tx) revertedKind(op api.Operation) (Kind, error) {
 // follow from the change.
 func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]Change, error) {
 	var kept []Change
-	tokens, rollouts, unserved := 0, 0, 0
+	tokens, rollouts, freezes := 0, 0, 0
 	for _, ch := range changes {
 		switch {
 		case ch.Kind == KindToken:
 			tokens++
 		case ch.Kind == KindRollout:
 			rollouts++
-		case ch.Kind == KindStrategy, ch.Kind == KindFreeze:
-			unserved++
+		case ch.Kind == KindFreeze:
+			freezes++
 		case isInternal(ch.Kind), id != "" && (ch.Kind != kind || ch.ID != id):
 		default:
 			kept = append(kept, ch)
@@ -83,8 +83,8 @@ func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]
 		return nil, errorf(CodeNotFound, "revision %d did not change the %s %q", rev, tx.kinds.noun(kind), id)
 	case len(kept) == 0 && rollouts > 0:
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but rollouts, which are never reverted; roll a stage back, or abort the rollout", rev)}})
-	case len(kept) == 0 && unserved > 0:
-		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but strategies and freezes, which are never reverted; change or delete them", rev)}})
+	case len(kept) == 0 && freezes > 0:
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but freezes, which are never reverted; change or delete them", rev)}})
 	case len(kept) == 0 && tokens > 0:
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but tokens, which are never reverted: a secret that was revoked stays so; create, rotate or revoke tokens by themselves", rev)}})
 	case len(kept) == 0:
