@@ -23,8 +23,8 @@ type documentKind struct {
 	fields       []field
 	view         render.View
 	text         func(wide bool) string // shown in place of the table
-	// parts makes the second table of a single document, of its parts.
-	parts   func(document json.RawMessage) (render.Table, error)
+	// parts makes the further tables of a single document, of its parts.
+	parts   func(document json.RawMessage) ([]render.Table, error)
 	labeled bool // documents have labels
 	api     calls
 	filters func() []filter // of its list
@@ -130,7 +130,7 @@ func (n documentKind) outputOf(document json.RawMessage, docs ...json.RawMessage
 				return []render.Table{t}, err
 			}
 			parts, err := n.parts(docs[0])
-			return []render.Table{t, parts}, err
+			return append([]render.Table{t}, parts...), err
 		},
 		Names: func() ([]string, error) { return n.names(docs...) },
 	}

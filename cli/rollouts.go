@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -45,16 +46,34 @@ var rollouts = documentKind{
 			}
 		}),
 	},
-	parts: func(document json.RawMessage) (render.Table, error) {
+	parts: func(document json.RawMessage) ([]render.Table, error) {
 		var d api.Rollout
 		if err := json.Unmarshal(document, &d); err != nil {
-			return render.Table{}, fmt.Errorf("unexpected response of the server: %w", err)
+			return nil, fmt.Errorf("unexpected response of the server: %w", err)
 		}
-		t := render.Table{Header: []string{"STAGE", "STATE", "CLUSTERS", "SELECTION"}}
+		stages := render.Table{Header: []string{"STAGE", "STATE", "CLUSTERS", "SELECTION", "AFFECTED", "CONFIRMED", "FAILED", "OFFLINE", "PENDING", "BEHIND", "UNKNOWN"}, Narrow: 8}
 		for _, s := range d.Stages {
-			t.Rows = append(t.Rows, []string{s.Name, s.State, strconv.Itoa(s.Clusters), summarize.StageSelection(s)})
+			row := []string{s.Name, s.State, strconv.Itoa(s.Clusters), summarize.StageSelection(s)}
+			if p := s.Progress; p != nil {
+				for _, n := range []int{p.Affected, p.Confirmed, p.Failed, p.Offline, p.Pending, p.Behind, p.Unknown} {
+					row = append(row, strconv.Itoa(n))
+				}
+			} else { // the rollout is not open
+				row = append(row, slices.Repeat([]string{"-"}, 7)...)
+			}
+			stages.Rows = append(stages.Rows, row)
 		}
-		return t, nil
+		tables := []render.Table{stages}
+		waits := render.Table{Header: []string{"WAITING", "UNTIL", "MESSAGE"}}
+		if w := d.Waiting; w != nil {
+			waits.Rows = [][]string{{w.Reason, render.TimeOr(w.Until, "-"), w.Message}}
+		} else if d.PausedBecause != "" {
+			waits.Rows = [][]string{{"paused", "-", d.PausedBecause}}
+		}
+		if len(waits.Rows) > 0 {
+			tables = append(tables, waits)
+		}
+		return tables, nil
 	},
 	api: calls{path: "/rollouts", revisions: "rollout"},
 }
@@ -71,6 +90,7 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			s.createCommand(), v.listCommand(), get, v.historyCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
+			s.actionCommand("raise", "Serve the change to further clusters of the started stage, as many as its at_once", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
 			s.actionCommand("resume", "Let stages start again", ""),
 			s.actionCommand("skip", "Leave out the next stage: its clusters are in the next stage that selects them", ""),
@@ -97,13 +117,14 @@ func (s rolloutCommands) createCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: "The file has the operations of a batch, and optionally stages and a description. A command that changes definitions or\n" +
 			"layers creates a rollout of its change with --rollout and --stage.\n\n" +
-			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "rollout create without-41 --revert 41 --strategy waves"),
+			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "rollout create without-41 --revert 41 --strategy waves",
+				"rollout create without-41 --revert 41 --strategy waves --advance automatic --soak 1h --confirmed 95% --max-failures 2 --on-failure back"),
 		Flags: slices.Concat([]cli.Flag{
 			fileFlag("the rollout"), &cli.IntFlag{Name: "revert", Usage: "in place of the file: the rollout reverts this `REVISION`"},
 			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` whose stages it copies"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"},
-		}, []cli.Flag{dryRunFlag(), &cli.StringFlag{Name: "plan-hash", Category: args.ChangeCategory, Usage: "confirm the removals of the plan with this `HASH`"}}),
+		}, advanceFlags(), []cli.Flag{dryRunFlag(), &cli.StringFlag{Name: "plan-hash", Category: args.ChangeCategory, Usage: "confirm the removals of the plan with this `HASH`"}}),
 		Action: func(c *cli.Context) error {
 			ids, err := arguments(c, "NAME")
 			if err != nil {
@@ -125,6 +146,9 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			if c.IsSet("description") {
 				body["description"] = c.String("description")
 			}
+			if err := addSettings(c, body); err != nil {
+				return err
+			}
 			a, err := s.create(c, conn, body, hash)
 			if err != nil {
 				return err
@@ -132,6 +156,49 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			return s.printChange(c, rollouts.outputOf(a.body, a.body))
 		},
 	}
+}
+
+// advanceFlags are the flags for the way in which a rollout advances.
+func advanceFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "advance", Usage: "`MODE` manual: a person starts each stage; automatic: a person starts the first one, and the server does the rest"},
+		&cli.StringFlag{Name: "soak", Usage: "shortest `DURATION` between the start of a stage, or its last raise, and the next one"},
+		&cli.StringFlag{Name: "confirmed", Usage: "`PERCENT` of the affected clusters of a stage that must have confirmed, such as 95%; 0%: it passes by time alone"},
+		&cli.IntFlag{Name: "max-failures", Usage: "`NUMBER` of clusters of a stage that may fail"},
+		&cli.StringFlag{Name: "deadline", Usage: "the rollout pauses this `DURATION` after the start of a stage that has not confirmed"},
+		&cli.StringFlag{Name: "on-failure", Usage: "`ACTION` when more clusters fail: pause, or back to take the change back from the stage before"},
+	}
+}
+
+// addSettings adds the settings of the flags to the body of a request. Fields of the gate without a flag stay.
+func addSettings(c *cli.Context, body map[string]any) error {
+	for flag, field := range map[string]string{"advance": "advance", "on-failure": "on_failure"} {
+		if c.IsSet(flag) {
+			body[field] = c.String(flag)
+		}
+	}
+	set := map[string]any{}
+	for _, field := range []string{"soak", "confirmed", "deadline"} {
+		if c.IsSet(field) {
+			set[field] = c.String(field)
+		}
+	}
+	if c.IsSet("max-failures") {
+		set["max_failures"] = c.Int("max-failures")
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	gate, ok := body["gate"].(map[string]any)
+	if body["gate"] != nil && !ok {
+		return args.Errorf("the gate of the file is not an object")
+	}
+	if gate == nil {
+		gate = map[string]any{}
+	}
+	maps.Copy(gate, set)
+	body["gate"] = gate
+	return nil
 }
 
 // requestedRollout returns the rollout of the file, or of the revision to revert.
@@ -303,7 +370,7 @@ func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Comm
 	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
 		return slices.ContainsFunc([]string{"rollout", "strategy", "stage", "rendered", "templates"}, func(name string) bool { return slices.Contains(f.Names(), name) })
 	})
-	if slices.Contains([]string{"start", "skip", "back"}, action) {
+	if slices.Contains([]string{"start", "raise", "skip", "back"}, action) {
 		flags = append(flags, &cli.StringFlag{Name: "stage", Usage: "only if this is the `STAGE` that it concerns"})
 	}
 	return &cli.Command{
