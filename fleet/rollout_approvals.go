@@ -54,7 +54,7 @@ func (r *rollout) checkSecondPerson(actor string) error {
 }
 
 // approveStage approves a stage of a rollout. The approval has the actor and the time of the commit, which Finish knows.
-func (tx *Tx) approveStage(doc *Document, stage string) error {
+func (tx *Tx) approveStage(doc *Document, stage string) {
 	approve := func(by *stageApproval) error {
 		r := *doc.rollout()
 		r.Stages = slices.Clone(r.Stages)
@@ -75,5 +75,4 @@ func (tx *Tx) approveStage(doc *Document, stage string) error {
 	}
 	tx.beforeFinish = func(c Commit) error { return approve(&stageApproval{By: c.Actor, At: c.At}) }
 	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID})
-	return nil
 }

@@ -263,8 +263,8 @@ func (s *State) checkRolloutDocuments() error {
 	return &Error{Code: CodeInRollout, Detail: summarizeProblems(problems), Problems: problems}
 }
 
-// mayHaveHadVariant reports whether a rollout may have served another version of a document to a cluster so recently that
-// the cluster may not have polled since: the rollout changed, or the cluster, which may have left a stage.
+// mayHaveHadVariant reports whether a rollout may have served another deletion policy of a document to a cluster so recently
+// that the cluster may not have polled since: the rollout changed, or the cluster, which may have left a stage.
 func (s *State) mayHaveHadVariant(cluster *Effective, doc *Document, now time.Time) bool {
 	of := s.docs[KindCluster][cluster.id]
 	for _, d := range s.docs[KindRollout] {
@@ -272,11 +272,22 @@ func (s *State) mayHaveHadVariant(cluster *Effective, doc *Document, now time.Ti
 		if now.Sub(d.UpdatedAt) >= settleTime && (!r.open() || of == nil || now.Sub(of.UpdatedAt) >= settleTime) {
 			continue
 		}
-		if slices.ContainsFunc(r.Changes, func(ch rolloutChange) bool { return ch.Kind == doc.Kind && ch.ID == doc.ID }) {
+		if slices.ContainsFunc(r.Changes, func(ch rolloutChange) bool {
+			return ch.Kind == doc.Kind && ch.ID == doc.ID && ch.changesDeletionPolicy()
+		}) {
 			return true
 		}
 	}
 	return false
+}
+
+// changesDeletionPolicy reports whether a change gives a namespace another deletion policy. No other definition has one; that
+// of a resource is its type's, which rollouts cannot change.
+func (ch rolloutChange) changesDeletionPolicy() bool {
+	var was, is struct {
+		DeletionPolicy string `json:"deletion_policy"`
+	}
+	return json.Unmarshal(ch.Before, &was) != nil || json.Unmarshal(ch.After, &is) != nil || was != is
 }
 
 // reachedBy returns the delivering rollouts that reach a cluster.

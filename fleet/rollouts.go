@@ -255,7 +255,8 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 	r := *doc.rollout()
 	r.Stages = slices.Clone(r.Stages)
 	if action == RolloutApprove {
-		return doc, tx.approveStage(doc, stage)
+		tx.approveStage(doc, stage)
+		return doc, nil
 	}
 	if err := r.possible(action, stage); err != nil {
 		return nil, err

@@ -539,6 +539,18 @@ func TestSetsOfRolloutsShareVariants(t *testing.T) {
 	require.True(t, of("c0") == of("c2"), "merged once")
 }
 
+// TestRetainedNamespaceInARollout: a rollout that changes a label of a namespace and takes it off clusters removes nothing if
+// its deletion policy has long been orphan, as without a rollout.
+func TestRetainedNamespaceInARollout(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, strings.Replace(baseLayer, `"namespaces":[`, `"namespaces":[{"id":"kept"},`, 1))
+	w.now = w.now.Add(time.Hour)
+	w.must(rollOut(w, "r", devFirst, patchOp(KindNamespace, "kept", `{"labels":{"a":"b"}}`),
+		api.Operation{Op: "unassign_namespace", Layers: []string{"base"}, NamespaceID: "kept"}))
+	w.must(act("r", RolloutStart))
+	w.must(act("r", RolloutStart))
+}
+
 // TestDeletionPolicyAfterARollout: a cluster that loses the change of a rollout has polled the deletion policy of the rollout
 // last, so Flux may still delete a namespace whose stored policy has been orphan for long.
 func TestDeletionPolicyAfterARollout(t *testing.T) {
