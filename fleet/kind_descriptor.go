@@ -35,8 +35,8 @@ func (a *descriptor) entriesIn(obj map[string]any) []any {
 	return entries
 }
 
-// openEntries returns the list in a cluster's opened object. It parses only entries that may have the id: all others stay
-// Text.
+// openEntries returns this kind's list of assignments in obj, a cluster document as openDocument returns it. It parses only the entries
+// that may have the id; all others stay unparsed [jsontext.Text].
 func (a *descriptor) openEntries(obj map[string]any, id string) ([]any, error) {
 	if a.typed {
 		if _, err := unstructured.OpenField(obj, "resources"); err != nil {

@@ -94,9 +94,10 @@ func (s *Store) finish(ses *session, limit time.Duration) error {
 	return ses.end(ses.tx.Commit(ctx))
 }
 
-// resolveOutcome looks up whether a commit that returned the error failed is in the log all the same. If the server still works on it,
-// or has yet to receive it, it holds the lock of the head: once resolveOutcome has that lock, the log is final. Committing its own
-// transaction makes its result as durable as the commit itself, also on standbys that commits wait for.
+// resolveOutcome looks up whether the log contains a commit whose COMMIT returned an error (the argument failed). It returns nil if
+// the commit is in the log, failed if it is not, and ErrUnknown if the look-up did not succeed in time. The transaction of the commit
+// holds the lock of the head until it ends, so a look-up that has the lock sees the final log. The look-up commits its own transaction:
+// its result is then as durable as a commit, also on synchronous standbys.
 func (s *Store) resolveOutcome(job sqlstore.Job, failed error) error {
 	ctx, cancel := s.within(context.Background(), settleTimeout)
 	defer cancel()
