@@ -161,6 +161,12 @@ func RolloutStages(d *Document) (n int, open bool) {
 	return len(d.rollout().Stages), d.rollout().open()
 }
 
+// RolloutPhase returns the number of started stages of a rollout, and whether it is paused, and open.
+func RolloutPhase(d *Document) (started int, paused, open bool) {
+	r := d.rollout()
+	return r.Started, r.State == rolloutPaused, r.open()
+}
+
 // RolloutPrincipal returns the actor whose permission the rollout needs to advance.
 func RolloutPrincipal(d *Document) string { return d.rollout().Principal }
 

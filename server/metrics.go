@@ -218,7 +218,7 @@ var (
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited,
-		descIntact, descVerified, descHash, descAltered, descLooked,
+		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting,
 	} {
 		ch <- d
 	}
@@ -272,6 +272,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(descDocs, float64(resources), string(kindResource))
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
+	s.collectRollouts(st, gauge)
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()
 	s.eachSeen(st, func(_ string, at time.Time) {

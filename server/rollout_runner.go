@@ -50,6 +50,9 @@ var errNoStep = errors.New("the rollout has no step to make")
 // was confirmed, pauses the rollout.
 func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string) error {
 	step, err := s.rolloutStep(ctx, st, id)
+	if err == nil {
+		s.rolloutWaits.observe(id, step.Reason, s.cfg.Now())
+	}
 	if err != nil || step.Action == "" {
 		return err
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -241,4 +242,33 @@ func TestRolloutAbortRace(t *testing.T) {
 	require.Equal(t, revision, w.revision())
 	require.Equal(t, served, w.polls())
 	require.NotContains(t, w.logs.String(), "cannot advance")
+}
+
+// TestRolloutMetrics: the started stages of open rollouts, and how long each has waited for the same reason or been paused.
+func TestRolloutMetrics(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	waiting := func(reason string) float64 {
+		return w.metric(`flux_resourceset_rollout_waiting_seconds{reason="` + reason + `",rollout="auto"}`)
+	}
+	const stage = `flux_resourceset_rollout_stage{rollout="auto"}`
+	require.Zero(t, w.metric(stage))
+	w.do("POST", autoPath+"/start", "").want(200)
+	require.Equal(t, 1.0, w.metric(stage))
+	srv := httptest.NewServer(runners[0])
+	t.Cleanup(srv.Close)
+	process := &world{t: t, http: srv, client: srv.Client()}
+	for range 2 {
+		runners[0].AdvanceRollouts(t.Context())
+		w.clock.advance(time.Minute)
+	}
+	require.Equal(t, 120.0, process.metric(`flux_resourceset_rollout_waiting_seconds{reason="confirmations",rollout="auto"}`))
+	w.do("POST", autoPath+"/pause", "").want(200)
+	w.clock.advance(time.Minute)
+	require.Equal(t, 60.0, waiting("paused"))
+	require.Equal(t, -1.0, waiting("confirmations"))
+	runners[0].AdvanceRollouts(t.Context())
+	w.do("POST", autoPath+"/abort", "").want(200)
+	require.Equal(t, -1.0, w.metric(stage))
+	require.Equal(t, -1.0, waiting("paused"))
 }

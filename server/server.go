@@ -103,6 +103,7 @@ type Server struct {
 	// changedInputs serves the progress of revisions.
 	changedInputs changedInputsCache
 	rolloutInputs rolloutInputsCache
+	rolloutWaits  rolloutWaits
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }
