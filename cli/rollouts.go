@@ -91,6 +91,7 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 			s.createCommand(), v.listCommand(), get, v.historyCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
 			s.actionCommand("raise", "Serve the change to further clusters of the started stage, as many as its at_once", ""),
+			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
 			s.actionCommand("resume", "Let stages start again", ""),
 			s.actionCommand("skip", "Leave out the next stage: its clusters are in the next stage that selects them", ""),
@@ -370,7 +371,7 @@ func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Comm
 	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
 		return slices.ContainsFunc([]string{"rollout", "strategy", "stage", "rendered", "templates"}, func(name string) bool { return slices.Contains(f.Names(), name) })
 	})
-	if slices.Contains([]string{"start", "raise", "skip", "back"}, action) {
+	if slices.Contains([]string{"start", "raise", "approve", "skip", "back"}, action) {
 		flags = append(flags, &cli.StringFlag{Name: "stage", Usage: "only if this is the `STAGE` that it concerns"})
 	}
 	return &cli.Command{

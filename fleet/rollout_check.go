@@ -40,7 +40,7 @@ var strategyKind = kindRules{
 		s := d.value.(*strategy)
 		view := api.Strategy{Gate: s.Gate, ID: s.ID, Description: s.Description, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}
 		for _, st := range s.Stages {
-			view.Stages = append(view.Stages, api.RolloutStage{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, AtOnce: st.AtOnce, Gate: st.Gate})
+			view.Stages = append(view.Stages, api.RolloutStage{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, AtOnce: st.AtOnce, Gate: st.Gate, Approval: st.Approval})
 		}
 		return &view
 	},

@@ -339,7 +339,7 @@ func (r *rollout) possible(action, stage string) error {
 func (r *rollout) concerned(action string) string {
 	at := -1
 	switch action {
-	case RolloutStart, RolloutSkip:
+	case RolloutStart, RolloutSkip, RolloutApprove:
 		at = r.Started
 	case RolloutBack, RolloutRaise:
 		at = r.Started - 1
@@ -399,10 +399,14 @@ func (s *State) RolloutView(d *Document) any {
 			state = "started"
 		}
 		gate := r.effectiveGate(&st.RolloutStage)
-		view.Stages = append(view.Stages, api.RolloutStageStatus{
+		status := api.RolloutStageStatus{
 			Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state, Clusters: sizes[i],
-			AtOnce: st.AtOnce, Gate: &gate, Reached: s.reachedIn(r, i, sizes[i]), Raises: st.Raises, StartedAt: st.StartedAt, RaisedAt: st.RaisedAt,
-		})
+			AtOnce: st.AtOnce, Gate: &gate, Reached: s.reachedIn(r, i, sizes[i]), Raises: st.Raises, StartedAt: st.StartedAt, RaisedAt: st.RaisedAt, Approval: st.Approval,
+		}
+		if st.Approved != nil {
+			status.ApprovedBy, status.ApprovedAt = st.Approved.By, &st.Approved.At
+		}
+		view.Stages = append(view.Stages, status)
 	}
 	for _, ch := range r.Changes {
 		view.Changes = append(view.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: "update", Before: ch.Before, After: ch.After})

@@ -45,6 +45,8 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/components/{id}/delete":     deleteComponentForm,
 	"/layers/{id}/delete":         deleteLayerForm,
 	"/rollouts/{id}/start":        rolloutForm("start"),
+	"/rollouts/{id}/raise":        rolloutForm("raise"),
+	"/rollouts/{id}/approve":      rolloutForm("approve"),
 	"/rollouts/{id}/pause":        rolloutForm("pause"),
 	"/rollouts/{id}/resume":       rolloutForm("resume"),
 	"/rollouts/{id}/skip":         rolloutForm("skip"),

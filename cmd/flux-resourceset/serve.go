@@ -62,7 +62,7 @@ func serve(c *cli.Context) error {
 	}
 	defer traces.stop(logger)
 	cfg.db = traces.watch(cfg.db)
-	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals}
+	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson}
 	opener, err := newOpener(cfg, rules, logger)
 	if err != nil {
 		return err

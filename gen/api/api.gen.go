@@ -3388,6 +3388,11 @@ type RolloutStage struct {
 
 	// Gate In place of single fields of the gate of the rollout.
 	Gate *RolloutGate `json:"gate,omitempty"`
+
+	// Approval The stage can neither start nor be skipped until it is approved. Rolling it back ends the approval.
+	//
+	// Example: true
+	Approval bool `json:"approval,omitempty"`
 }
 
 // RolloutStageStatus A stage with its clusters.
@@ -3446,6 +3451,17 @@ type RolloutStageStatus struct {
 
 	// Progress Only of open rollouts.
 	Progress *RolloutProgress `json:"progress,omitempty"`
+
+	// Approval Example: true
+	Approval bool `json:"approval,omitempty"`
+
+	// ApprovedBy The actor that approved it; empty: it is not approved.
+	//
+	// Example: token:ann
+	ApprovedBy string `json:"approved_by,omitempty"`
+
+	// ApprovedAt Example: 2026-01-02T03:04:05.678901Z
+	ApprovedAt *time.Time `json:"approved_at,omitempty"`
 }
 
 // RolloutWaiting Why the rollout does not advance now.

@@ -1343,10 +1343,10 @@ type ClientInterface interface {
 	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
 	GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangeRollout Start, pause, resume, skip, roll back, abort or complete
+	// ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
 	// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-	// `pause`: no stage can start until `resume`. `skip`: the
+	// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
 	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
@@ -4206,10 +4206,10 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 	return c.Client.Do(req)
 }
 
-// ChangeRollout Start, pause, resume, skip, roll back, abort or complete
+// ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
 // `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-// `pause`: no stage can start until `resume`. `skip`: the
+// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
 // next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 // the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
@@ -19218,10 +19218,10 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
 	GetRolloutWithResponse(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error)
 
-	// ChangeRolloutWithResponse Start, pause, resume, skip, roll back, abort or complete
+	// ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
 	// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-	// `pause`: no stage can start until `resume`. `skip`: the
+	// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
 	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
@@ -25409,10 +25409,10 @@ func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID,
 	return ParseGetRolloutResponse(rsp)
 }
 
-// ChangeRolloutWithResponse Start, pause, resume, skip, roll back, abort or complete
+// ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
 // `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-// `pause`: no stage can start until `resume`. `skip`: the
+// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
 // next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
 // the change of the documents; all stages must have started, so it changes no answer. An action that the state does not

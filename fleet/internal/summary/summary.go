@@ -146,6 +146,7 @@ func (n Names) phrase(op api.RevisionOperation) string {
 // rolloutActions are the actions on a rollout, in the past tense.
 var rolloutActions = map[string]string{
 	"start":    "started a stage of",
+	"approve":  "approved a stage of",
 	"pause":    "paused",
 	"resume":   "resumed",
 	"skip":     "skipped a stage of",
