@@ -226,6 +226,8 @@ func TestChartMetricsExist(t *testing.T) {
 		c.Audit = func() store.AuditStatus { return store.AuditStatus{Checked: true, OK: true} }
 	}})
 	w.poll(demoPolls + "/namespaces").want(200)
+	w.create("/rollouts", `{"id":"paused","operations":[`+bump+`],"stages":[{"name":"all","all":true}]}`)
+	w.do("POST", "/rollouts/paused/pause", "").want(200)
 	served := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
 	ours := regexp.MustCompile(`\bflux_resourceset_[a-z_]+`)
 	// Series that exist only after an event, and those that Prometheus adds.
