@@ -25,8 +25,12 @@ func TestRolloutRequestedAgain(t *testing.T) {
 	others := func() {
 		t.Helper()
 		for _, ops := range [][]api.Operation{
-			{version}, {selector}, {version, selector, path}, {patchOp(KindComponent, "grafana", `{"component_version":"19.0.0"}`), selector},
-			{version, patchOp(KindLayer, "prod", `{"selector":"region=us"}`)}, {version, patchOp(KindLayer, "base", `{"description":"x"}`)},
+			{version},
+			{selector},
+			{version, selector, path},
+			{patchOp(KindComponent, "grafana", `{"component_version":"19.0.0"}`), selector},
+			{version, patchOp(KindLayer, "prod", `{"selector":"region=us"}`)},
+			{version, patchOp(KindLayer, "base", `{"description":"x"}`)},
 			{version, selector, patchOp(KindLayer, "base", `{"description":"x"}`)},
 		} {
 			w.refused(CodeConflict, rollOut(w, "r", nil, ops...))
