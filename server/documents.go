@@ -63,7 +63,18 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 		return err
 	}
 	c.Response().Header().Set(response.HeaderETag, doc.ETag())
-	return response.WriteJSON(c, http.StatusOK, doc.View())
+	return response.WriteJSON(c, http.StatusOK, s.viewOf(res.State, doc))
+}
+
+// viewOf returns a document as the API shows it. Views of freezes and rollouts count clusters of the State.
+func (s *Server) viewOf(st *fleet.State, doc *fleet.Document) any {
+	switch doc.Kind {
+	case fleet.KindFreeze:
+		return st.FreezeView(doc, s.cfg.Now())
+	case fleet.KindRollout:
+		return st.RolloutView(doc)
+	}
+	return doc.View()
 }
 
 // changeMeta returns the part of a request that is kept in the log.
@@ -140,11 +151,11 @@ func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) 
 		return err
 	}
 	if value(p.dryRun) {
-		return response.WriteJSON(c, http.StatusOK, doc.View())
+		return response.WriteJSON(c, http.StatusOK, s.viewOf(res.State, doc))
 	}
 	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	c.Response().Header().Set(echo.HeaderLocation, "/"+kind.Collection()+"/"+id)
-	return response.WriteJSON(c, http.StatusCreated, doc.View())
+	return response.WriteJSON(c, http.StatusCreated, s.viewOf(res.State, doc))
 }
 
 func (s *Server) putDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, force bool) error {
@@ -173,7 +184,7 @@ func (s *Server) patchDocument(c echo.Context, kind fleet.Kind, id string, p wri
 
 func (s *Server) deleteDocument(c echo.Context, kind fleet.Kind, id string, p writeParams, opt fleet.DeleteOptions) error {
 	var deleted *fleet.Document
-	_, err := s.commit(c, kind, id, p, func(tx *fleet.Tx) error {
+	res, err := s.commit(c, kind, id, p, func(tx *fleet.Tx) error {
 		var err error
 		deleted, err = tx.Delete(kind, id, opt)
 		return err
@@ -181,7 +192,7 @@ func (s *Server) deleteDocument(c echo.Context, kind fleet.Kind, id string, p wr
 	if err != nil {
 		return err
 	}
-	return response.WriteJSON(c, http.StatusOK, deleted.View())
+	return response.WriteJSON(c, http.StatusOK, s.viewOf(res.State, deleted))
 }
 
 // assign and unassign change one entry in one of a cluster's lists.

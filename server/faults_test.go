@@ -16,6 +16,7 @@ type faultyStore struct {
 	commit  error       // of Commit alone
 	panics  bool        // reading the history panics
 	slow    *slowCommit // blocks Commit
+	made    func()      // is called after Commit
 	past    func()      // is called before Past answers
 	changes func()      // is called before Changes answers
 	summary func()      // is called before Summaries answers
@@ -62,7 +63,7 @@ func (f *faultyStore) Ping(ctx context.Context) error {
 // Commit implements store.Store.
 func (f *faultyStore) Commit(ctx context.Context, base fleet.Head, c fleet.Commit) error {
 	f.mu.Lock()
-	err, slow := f.commit, f.slow
+	err, slow, made := f.commit, f.slow, f.made
 	f.mu.Unlock()
 	if slow != nil {
 		close(slow.begun)
@@ -73,6 +74,9 @@ func (f *faultyStore) Commit(ctx context.Context, base fleet.Head, c fleet.Commi
 	}
 	if err != nil {
 		return err
+	}
+	if made != nil {
+		defer made()
 	}
 	return f.Store.Commit(ctx, base, c)
 }

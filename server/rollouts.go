@@ -30,7 +30,16 @@ func (s *Server) GetRollout(c echo.Context, id string, p api.GetRolloutParams) e
 	if err != nil {
 		return err
 	}
-	return s.answerRollout(c, st, id, http.StatusOK)
+	doc, err := st.Find(fleet.KindRollout, id)
+	if err != nil {
+		return err
+	}
+	view, err := s.rolloutView(requestOf(c).job.Context(), st, doc, false)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, http.StatusOK, view)
 }
 
 func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error {
@@ -61,17 +70,19 @@ func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error 
 	return s.answerRollout(c, res.State, req.ID, http.StatusCreated)
 }
 
-// answerRollout answers with a rollout and its status.
+// answerRollout answers a write with the rollout and its status. Without the status if it cannot be computed, for example at
+// the deadline of the request: an error would tell the client that the change was not made, and a retry would start the next
+// stage.
 func (s *Server) answerRollout(c echo.Context, st *fleet.State, id string, status int) error {
 	doc, err := st.Find(fleet.KindRollout, id)
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	view, err := s.rolloutView(requestOf(c).job.Context(), st, doc, false)
 	if err != nil {
-		return err
+		view = s.viewOf(st, doc)
 	}
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	return response.WriteJSON(c, status, view)
 }
 
@@ -103,14 +114,5 @@ func (s *Server) ChangeRollout(c echo.Context, id, action string, p api.ChangeRo
 }
 
 func (s *Server) DeleteRollout(c echo.Context, id string, p api.DeleteRolloutParams) error {
-	var deleted *fleet.Document
-	res, err := s.commit(c, fleet.KindRollout, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
-		var err error
-		deleted, err = tx.Delete(fleet.KindRollout, id, fleet.DeleteOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return response.WriteJSON(c, http.StatusOK, res.State.RolloutView(deleted))
+	return s.deleteDocument(c, fleet.KindRollout, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, fleet.DeleteOptions{})
 }

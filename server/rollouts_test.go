@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -96,6 +99,23 @@ func TestTwoStartsAtOnce(t *testing.T) {
 	w.do("POST", "/rollouts/podinfo-6.9.9/start", "").want(200)
 	behind.do("POST", "/rollouts/podinfo-6.9.9/start", "").problem(409, "conflict")
 	require.Equal(t, "pending", at(w.get("/rollouts/podinfo-6.9.9").json(), "stages", 1, "state"))
+}
+
+// TestAnswerOfAStartedStage: if the status of the rollout cannot be computed after the commit, since the time of the request
+// is over, the answer still shows that the stage has started. After an error, a client would start the next one.
+func TestAnswerOfAStartedStage(t *testing.T) {
+	t.Parallel()
+	w := rolloutWorld(t)
+	w.post("/rollouts", bumpRollout).want(201)
+	ctx, end := context.WithCancel(t.Context())
+	w.faults.set(func(f *faultyStore) { f.made = end })
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/rollouts/podinfo-6.9.9/start", nil)
+	req.Header.Set("Authorization", "Bearer "+writeToken)
+	got := httptest.NewRecorder()
+	w.http.Config.Handler.ServeHTTP(got, req)
+	require.Error(t, ctx.Err())
+	require.Equal(t, http.StatusOK, got.Code, "%s", got.Body)
+	require.Contains(t, got.Body.String(), `"started":1`)
 }
 
 func TestInvalidRollouts(t *testing.T) {

@@ -190,6 +190,28 @@ func TestRolloutActions(t *testing.T) {
 	require.Contains(t, env.get(page).body, "CHG-8: as we agreed")
 }
 
+// TestRolloutApproval: a stage with approval offers its approval, then its start, then its raise.
+func TestRolloutApproval(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	env.enableChanges()
+	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+	env.call(http.MethodPost, "/rollouts", `{"id":"grafana-8.2","operations":[{"op":"patch","kind":"platform_component","id":"grafana","patch":{"component_version":"8.2.0"}}],`+
+		`"stages":[{"name":"all","all":true,"at_once":2,"approval":true}]}`)
+	const page = "/ui/rollouts/grafana-8.2"
+	labels := map[string]string{"approve": "Approve all…", "start": "Start all…", "raise": "Raise all…"}
+	for _, action := range []string{"approve", "start", "raise"} {
+		body := env.get(page).body
+		for other, label := range labels {
+			require.Equal(t, other == action, strings.Contains(body, label), "%s before %s", other, action)
+		}
+		address := page + "/" + action + "?stage=all"
+		done := env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {env.planHash(address)}, "reason": {"CHG-8"}, "confirm": {""}})
+		require.Equal(t, http.StatusSeeOther, done.status, "%s: %s", action, done.body)
+	}
+	require.Equal(t, 4, env.rollout("grafana-8.2").Stages[0].Reached)
+}
+
 // TestRolloutInBrowser: a stage is started with a few clicks, and the pages fit the screen with clusters in every state.
 func TestRolloutInBrowser(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func TestMerge(t *testing.T) {
 		conflicts         []string // pointers
 	}{
 		"it goes": {made, made, before, threeway.Options{Given: none}, before, nil},
-		"what was said since stays": {
+		"later changes stay": {
 			made, `{"labels":{"x":"1"},"platform_components":[{"id":"a","enabled":true},{"id":"b"}]}`, before,
 			threeway.Options{Given: none},
 			`{"labels":{"x":"1"},"platform_components":[{"enabled":true,"id":"a"}]}`, nil,
