@@ -73,8 +73,9 @@ func (s *Server) viewOf(st *fleet.State, doc *fleet.Document) any {
 		return st.FreezeView(doc, s.cfg.Now())
 	case fleet.KindRollout:
 		return st.RolloutView(doc)
+	default:
+		return doc.View()
 	}
-	return doc.View()
 }
 
 // changeMeta returns the part of a request that is kept in the log.
