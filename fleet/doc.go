@@ -41,8 +41,9 @@
 //  11. explain.go, blame.go and served_history.go: the document and the revision that set a value of an input.
 //  12. tokens.go, token_secret.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but
 //     never part of an answer.
-//  13. rollout_stages.go, rollout_approvals.go and rollout_variants.go: changes that reach clusters stage by stage, and the
-//     documents that reached clusters have in place of the stored ones; [State.definition] returns them. rollout_gates.go,
+//  13. rollout_model.go, rollout_stages.go, rollout_approvals.go and rollout_variants.go: changes that reach clusters stage by
+//     stage, and the documents that reached clusters have in place of the stored ones; [State.definition] returns them.
+//     rollout_conflicts.go refuses changes that cannot be merged with those of open rollouts. rollout_gates.go,
 //     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_raises.go bounds the clusters
 //     of a started stage, rollouts.go creates and changes rollouts, rollout_next.go decides how they advance.
 //  14. freezes.go: times at which the answers to some clusters must not change. frozen.go finds the frozen clusters that a
