@@ -3,15 +3,11 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -32,177 +28,6 @@ func operations(w *world, ops ...api.Operation) func(*Tx) error {
 }
 
 var devFirst = []RolloutStage{{Name: "dev", Selector: "tier=dev"}}
-
-// TestRemovalsOfStagesAddUp: stage by stage, the plans remove what the plan of the whole change removes.
-func TestRemovalsOfStagesAddUp(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		w := tiers(t, prodLayer, baseLayer)
-		for range rapid.IntRange(0, 4).Draw(rt, "before") {
-			if _, edit := randomOther(rt); true {
-				if res, err := w.try(withoutGuard(edit)); err == nil {
-					w.keep(res)
-				}
-			}
-		}
-		counted := w.state.recentRemovals(w.now)
-		ops := stageableOperations(rt)
-		made, err := w.try(withoutGuard(operations(w, ops...)))
-		if err != nil || len(made.Commit.Changes) == 0 {
-			return
-		}
-		whole, err := made.Plan()
-		require.NoError(rt, err)
-		create, err := w.try(confirmed(whole.PlanHash, rollOut(w, "r", randomStages(rt), ops...)))
-		require.NoError(rt, err)
-		require.Equal(rt, polls(rt, w.state), polls(rt, create.State))
-		w.keep(create)
-		removals := 0
-		for range create.State.docs[KindRollout]["r"].rollout().Stages {
-			res, err := w.try(act("r", RolloutStart)) // without a plan_hash: the removals are confirmed
-			require.NoError(rt, err)
-			plan, err := res.Plan()
-			require.NoError(rt, err)
-			removals += plan.Totals.Removals
-			w.keep(res)
-		}
-		require.Equal(rt, whole.Totals.Removals, removals)
-		require.Equal(rt, polls(rt, made.State), polls(rt, w.state))
-		require.Equal(rt, counted, w.state.recentRemovals(w.now), "removals that were confirmed at the creation do not count again")
-		done, err := w.try(act("r", RolloutComplete))
-		require.NoError(rt, err)
-		plan, err := done.Plan()
-		require.NoError(rt, err)
-		require.Empty(rt, plan.Groups)
-		require.Zero(rt, plan.Totals.Removals)
-		for key, body := range bodies(made.State) {
-			require.Equal(rt, body, bodies(done.State)[key], "the completion makes the change")
-		}
-	})
-}
-
-// TestRolloutRemovalsNeedConfirmation at the creation, or else at each stage, and so does more than was confirmed.
-func TestRolloutRemovalsNeedConfirmation(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, prodLayer, baseLayer)
-	w.state.rules.MaxRemovals = 1
-	move := patchOp(KindComponent, "grafana", `{"target_namespace":"monitoring"}`)
-	stages := []RolloutStage{{Name: "dev", Selector: "tier=dev"}}
-	e := w.refused(CodeConfirm, rollOut(w, "r", stages, move))
-	require.Contains(t, e.Detail, "4 installed things would be removed from 4 clusters")
-	plan := w.plan(operations(w, move))
-	w.refused(CodeStale, confirmed(plan.PlanHash, rollOut(w, "r", stages, patchOp(KindComponent, "grafana", `{"target_namespace":"other"}`))))
-	w.must(confirmed(plan.PlanHash, rollOut(w, "r", stages, move)))
-	require.Equal(t, 4, w.state.docs[KindRollout]["r"].rollout().ConfirmedRemovals)
-
-	stage := w.plan(act("r", RolloutStart))
-	require.Equal(t, 2, stage.Totals.Removals, "the variant has another deployment")
-	require.Equal(t, []string{"c0", "c1"}, stage.Groups[0].Clusters)
-	require.True(t, stage.Groups[0].Effect["platform-components"].Changed[0].Removal)
-	w.must(act("r", RolloutStart))
-	require.Equal(t, "monitoring", component(t, w.state, "c0.example.com", "grafana")["target_namespace"])
-
-	// Rolling back removes again, and that was not confirmed.
-	w.refused(CodeConfirm, act("r", RolloutBack))
-	w.refused(CodeConfirm, act("r", RolloutAbort))
-	// A cluster that joins has more to lose than was confirmed.
-	w.must(create(KindCluster, `{"id":"c4","cluster_dns":"c4.example.com","environment":"dev","labels":{"tier":"prod"}}`))
-	require.Contains(t, w.refused(CodeConfirm, act("r", RolloutStart)).Detail, "3 installed things")
-	w.must(confirmed(w.plan(act("r", RolloutStart)).PlanHash, act("r", RolloutStart)))
-
-	// deletion_protection refuses the rollout before any stage.
-	w = tiers(t, prodLayer, baseLayer)
-	w.must(patch(KindCluster, "c3", `{"deletion_protection":true}`))
-	require.Contains(t, w.refused(CodeProtected, rollOut(w, "r", stages, move)).Detail, `cluster "c3" has deletion_protection`)
-}
-
-// TestStagesRemoveFromProtectedEnvironments: the removals that were confirmed for a rollout do not override a request that
-// states where it may remove.
-func TestStagesRemoveFromProtectedEnvironments(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, prodLayer, baseLayer)
-	w.state.rules.MaxRemovals, w.state.rules.Protected = 1, []string{"dev"}
-	move := patchOp(KindComponent, "grafana", `{"target_namespace":"monitoring"}`)
-	w.must(confirmed(w.plan(operations(w, move)).PlanHash, rollOut(w, "r", nil, move)))
-	start := func(g Guard) func(*Tx) error {
-		return both(func(tx *Tx) error { tx.Guard(g); return nil }, act("r", RolloutStart))
-	}
-	require.Contains(t, w.refused(CodeConfirm, start(Guard{Careful: true})).Detail, `4 installed things would be removed from 4 clusters of the protected environment "dev"`)
-	w.must(start(Guard{Careful: true, RemovesFrom: []string{"dev"}}))
-}
-
-// TestVariantOfAChangedType: the variant is decoded with the newest resource type, whose defaults all inputs have.
-func TestVariantOfAChangedType(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, prodLayer, baseLayer)
-	w.must(rollOut(w, "r", devFirst, api.Operation{Op: "patch", Kind: kindResource, Type: "quotas", ID: "small", Patch: json.RawMessage(`{"spec":{"cpu":2}}`)}))
-	w.must(act("r", RolloutStart))
-	w.must(patch(KindResourceType, "quotas", `{"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1},"mem":{"type":"integer","default":7}}}}`))
-	for dns, cpu := range map[string]float64{"c0.example.com": 2, "c2.example.com": 4} {
-		in := inputsOf(t, w.state, dns, ResourceKind("quotas"))[0]
-		require.Equal(t, cpu, in["cpu"])
-		require.Equal(t, 7.0, in["mem"])
-	}
-	// A schema that the variant does not match is refused, although no stored resource has the value.
-	e := w.refused(CodeInRollout, patch(KindResourceType, "quotas", `{"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1,"not":{"const":2}}}}}`))
-	require.Contains(t, e.Detail, `quotas resource "small"`)
-	w.refused(CodeInRollout, remove(ResourceKind("quotas"), "small", DeleteOptions{Cascade: true}))
-}
-
-// TestFieldsInARollout are protected, all others are not.
-func TestFieldsInARollout(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, prodLayer, baseLayer)
-	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18.0.0","patches":{"a":"1"}}`), patchOp(KindLayer, "prod", `{"selector":"region=eu"}`)))
-	for _, started := range []bool{false, true} {
-		if started {
-			w.must(act("r", RolloutStart))
-		}
-		for _, body := range []string{`{"component_version":"17.0.1"}`, `{"component_version":"18.0.0"}`, `{"patches":{"a":"2"}}`, `{"patches":{"a":"1"}}`} {
-			e := w.refused(CodeInRollout, patch(KindComponent, "grafana", body))
-			require.Contains(t, e.Detail, `rollout "r"`, body)
-			require.Equal(t, KindComponent, e.Problems[0].Kind)
-		}
-		w.refused(CodeInRollout, remove(KindComponent, "grafana", DeleteOptions{Cascade: true}))
-		w.refused(CodeInRollout, rollOut(w, "other", nil, patchOp(KindComponent, "grafana", `{"component_version":"19.0.0"}`)))
-	}
-	w.must(patch(KindComponent, "grafana", `{"patches":{"b":"1"}}`))
-	require.Equal(t, map[string]any{"replicas": 1.0, "a": 1.0, "b": 1.0}, component(t, w.state, "c0.example.com", "grafana")["values"])
-	require.Equal(t, map[string]any{"replicas": 3.0, "b": 1.0}, component(t, w.state, "c3.example.com", "grafana")["values"])
-	w.must(assign("c0", KindComponent, "grafana", `{"component_version":"17.0.1"}`))
-	require.Equal(t, "17.0.1", component(t, w.state, "c0.example.com", "grafana")["component_version"], "a hotfix wins")
-
-	res := w.must(patch(KindCluster, "c1", `{"labels":{"tier":"prod"}}`))
-	require.Contains(t, strings.Join(res.Warnings, "\n"), `cluster "c1" moves from stage "dev" to stage "rest" of rollout "r" and loses the change`)
-	require.Equal(t, "17.1.0", component(t, w.state, "c1.example.com", "grafana")["component_version"])
-
-	// Once the rollout is aborted, nothing is protected.
-	w.must(act("r", RolloutAbort))
-	w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.1"}`))
-}
-
-// TestVariantsStayValid: a change that is valid now and invalid with the change of an open rollout is refused.
-func TestVariantsStayValid(t *testing.T) {
-	t.Parallel()
-	setup := func(t *testing.T, op api.Operation) *world {
-		w := tiers(t, prodLayer, baseLayer)
-		w.must(create(KindComponent, `{"id":"tempo","component_path":"tempo","oci_url":"https://charts.example.com"}`))
-		w.must(rollOut(w, "r", devFirst, op))
-		return w
-	}
-	onTempo := patchOp(KindComponent, "grafana", `{"depends_on":["tempo"]}`)
-	w := setup(t, onTempo)
-	require.Contains(t, w.refused(CodeInRollout, remove(KindComponent, "tempo", DeleteOptions{})).Detail, `there is no platform component "tempo"`)
-	require.Contains(t, w.refused(CodeInRollout, patch(KindComponent, "tempo", `{"depends_on":["grafana"]}`)).Detail, "cycle")
-	require.Contains(t, w.refused(CodeInRollout, rollOut(w, "s", nil, patchOp(KindComponent, "loki", `{"depends_on":[]}`))).Detail, "only one rollout at a time")
-
-	w = setup(t, api.Operation{Op: "assign_component", Layers: []string{"base"}, ComponentID: "tempo"})
-	w.refused(CodeInRollout, remove(KindComponent, "tempo", DeleteOptions{}))
-
-	// Two entries at the same place of a list would be in the order of completion.
-	w = setup(t, api.Operation{Op: "assign_component", Layers: []string{"base"}, ComponentID: "tempo"})
-	require.Contains(t, w.refused(CodeInRollout, rollOut(w, "s", nil, api.Operation{Op: "assign_component", Layers: []string{"base"}, ComponentID: "loki"})).Detail, "order of a list")
-}
 
 // TestNotStageable: all such changes are named.
 func TestNotStageable(t *testing.T) {
@@ -355,28 +180,6 @@ func TestStageOfPercent(t *testing.T) {
 	require.Greater(t, len(stages()[1]), 5, "clusters that join are in it in proportion")
 }
 
-// TestUnreadableVariant: a store whose rollout contradicts its documents must not be served. The error is
-// logged, so it has no values.
-func TestUnreadableVariant(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, prodLayer, baseLayer)
-	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18","patches":{"password":"hunter2"}}`)))
-	w.must(act("r", RolloutStart))
-	doc := w.state.docs[KindComponent]["grafana"]
-	edited := json.RawMessage(strings.NewReplacer("17.0.0", "17.0.1", `"replicas":"1"`, `"password":"hunter3"`).Replace(string(doc.Body)))
-	const want = `the changes of the rollouts r cannot be merged with the stored documents: /component_version of platform component "grafana", /patches/password of platform component "grafana"`
-	_, err := w.state.Apply(Commit{Revision: w.state.Revision() + 1, Changes: []Change{{KindComponent, "grafana", doc.Body, edited}}})
-	require.EqualError(t, err, want)
-	records := slices.Collect(w.state.Records())
-	for i := range records {
-		if records[i].ID == "grafana" {
-			records[i].Body = edited
-		}
-	}
-	_, err = NewState(testRules, w.state.head, w.state.at, records)
-	require.EqualError(t, err, want)
-}
-
 // TestRevertDuringARollout: other fields can be reverted, the fields of the rollout not; rollouts are never reverted.
 func TestRevertDuringARollout(t *testing.T) {
 	t.Parallel()
@@ -397,21 +200,6 @@ func TestRevertDuringARollout(t *testing.T) {
 	require.Contains(t, strings.Join(res.Warnings, "\n"), "rollouts are never reverted")
 	require.Equal(t, "17.0.1", component(t, w.state, "c0.example.com", "grafana")["component_version"])
 	require.Equal(t, rolloutCompleted, w.state.docs[KindRollout]["r"].rollout().State)
-}
-
-// TestObjectsOfVariants: on a cluster that a rollout reaches, the variant must not render the object of another definition.
-func TestObjectsOfVariants(t *testing.T) {
-	t.Parallel()
-	w := patchedWorld(t)
-	w.must(create(KindCluster, `{"id":"k2","cluster_dns":"k2.example.com","environment":"dev"}`))
-	w.must(assign("k", kindPatch, "c", ""))
-	w.must(assign("k2", kindPatch, "c", ""))
-	w.must(rollOut(w, "r", []RolloutStage{{Name: "one", ClusterIDs: []string{"k"}}},
-		api.Operation{Op: "patch", Kind: kindResource, Type: "object-patches", ID: "c", Patch: json.RawMessage(`{"spec":{"manifest":{"metadata":{"name":"settings"}}}}`)}))
-	w.must(withoutGuard(act("r", RolloutStart)))
-	require.Contains(t, w.refused(CodeObjectConflict, assign("k", kindPatch, "a", "")).Detail, "both make ConfigMap shared/settings")
-	w.must(assign("k2", kindPatch, "a", ""))
-	require.Contains(t, w.refused(CodeObjectConflict, withoutGuard(act("r", RolloutStart))).Detail, "both make ConfigMap shared/settings")
 }
 
 // TestExplainNamesTheRollout beside the values that it changes; all others have their place in the stored document.
@@ -521,91 +309,6 @@ func TestBatchDuringARollout(t *testing.T) {
 	}
 }
 
-// TestSetsOfRolloutsShareVariants: clusters that different sets of rollouts reach share the variants of each rollout, since
-// there can be as many sets as clusters.
-func TestSetsOfRolloutsShareVariants(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, prodLayer, baseLayer)
-	w.must(rollOut(w, "r", nil, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
-	w.must(rollOut(w, "s", []RolloutStage{{Name: "prod", Selector: "tier=prod"}}, patchOp(KindComponent, "loki", `{"component_version":"9"}`)))
-	w.must(act("s", RolloutStart))
-	w.must(act("r", RolloutStart))
-	of := func(cluster string) *Document {
-		doc, ok := w.state.definition(w.state.Effective(w.state.docs[KindCluster][cluster]), KindComponent, "grafana")
-		require.True(t, ok)
-		return doc
-	}
-	require.False(t, w.state.docs[KindComponent]["grafana"] == of("c0"), "the stored document")
-	require.True(t, of("c0") == of("c2"), "merged once")
-}
-
-// TestRetainedNamespaceInARollout: a rollout that changes a label of a namespace and takes it off clusters removes nothing if
-// its deletion policy has long been orphan, as without a rollout.
-func TestRetainedNamespaceInARollout(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, strings.Replace(baseLayer, `"namespaces":[`, `"namespaces":[{"id":"kept"},`, 1))
-	w.now = w.now.Add(time.Hour)
-	w.must(rollOut(w, "r", devFirst, patchOp(KindNamespace, "kept", `{"labels":{"a":"b"}}`),
-		api.Operation{Op: "unassign_namespace", Layers: []string{"base"}, NamespaceID: "kept"}))
-	w.must(act("r", RolloutStart))
-	w.must(act("r", RolloutStart))
-}
-
-// TestDeletionPolicyAfterARollout: a cluster that loses the change of a rollout has polled the deletion policy of the rollout
-// last, so Flux may still delete a namespace whose stored policy has been orphan for long.
-func TestDeletionPolicyAfterARollout(t *testing.T) {
-	t.Parallel()
-	for name, leave := range map[string]func(*world){
-		"abort": func(w *world) { w.must(act("r", RolloutAbort)) },
-		"back":  func(w *world) { w.must(act("r", RolloutBack)) },
-		"label": func(w *world) {
-			w.must(patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))
-			w.must(patch(KindCluster, "c1", `{"labels":{"tier":"prod"}}`))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := tiers(t, strings.Replace(baseLayer, `"namespaces":[`, `"namespaces":[{"id":"kept"},`, 1))
-			w.now = w.now.Add(time.Hour)
-			w.must(rollOut(w, "r", devFirst, patchOp(KindNamespace, "kept", `{"deletion_policy":"delete"}`)))
-			w.must(act("r", RolloutStart))
-			w.now = w.now.Add(time.Hour)
-			leave(w)
-			off := operations(w, api.Operation{Op: "unassign_namespace", Layers: []string{"base"}, NamespaceID: "kept"})
-			require.Contains(t, w.refused(CodeConfirm, off).Detail, `namespace "kept" and everything in it would be deleted on`)
-			w.now = w.now.Add(settleTime)
-			w.must(off)
-		})
-	}
-}
-
-// TestConfirmedRemovalsAreASet: removals from other clusters than those of the confirmed plan are not confirmed, even if
-// they are not more.
-func TestConfirmedRemovalsAreASet(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, `{"id":"apps","priority":10,"selector":"tier=dev","platform_components":[{"id":"grafana"},{"id":"loki"}]}`)
-	w.state.rules.MaxRemovals = 1
-	drop := api.Operation{Op: "unassign_component", Layers: []string{"apps"}, ComponentID: "loki"}
-	w.must(confirmed(w.plan(operations(w, drop)).PlanHash, rollOut(w, "r", devFirst, drop)))
-	require.Equal(t, 2, w.state.docs[KindRollout]["r"].rollout().ConfirmedRemovals)
-
-	// c0 and c1 keep it by their own assignment; c2 and c3 get it from the layer.
-	w.must(both(assign("c0", KindComponent, "loki", ""), assign("c1", KindComponent, "loki", "")))
-	w.must(both(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`), patch(KindCluster, "c3", `{"labels":{"tier":"dev"}}`)))
-	plan := w.plan(act("r", RolloutStart))
-	require.Equal(t, []string{"c2", "c3"}, plan.Groups[0].Clusters)
-	require.Equal(t, 2, plan.Totals.Removals)
-	w.refused(CodeConfirm, act("r", RolloutStart))
-
-	// Fewer removals than were confirmed are confirmed.
-	w.must(withoutGuard(both(patch(KindCluster, "c2", `{"labels":{"tier":"prod"}}`), patch(KindCluster, "c3", `{"labels":{"tier":"prod"}}`))))
-	w.must(func(tx *Tx) error { _, err := tx.Unassign("c1", KindComponent, "loki"); return err })
-	require.Equal(t, 1, w.plan(act("r", RolloutStart)).Totals.Removals)
-	counted := w.state.recentRemovals(w.now)
-	w.must(act("r", RolloutStart))
-	require.Equal(t, counted, w.state.recentRemovals(w.now))
-}
-
 // TestStrategiesAreRestoredAndReverted like other documents.
 func TestStrategiesAreRestoredAndReverted(t *testing.T) {
 	t.Parallel()
@@ -620,23 +323,4 @@ func TestStrategiesAreRestoredAndReverted(t *testing.T) {
 	w.log.past = w.pastOf(at)
 	w.must(operations(w, api.Operation{Op: "restore", Revision: int64(at)}))
 	require.Equal(t, first, bodies(w.state))
-}
-
-// TestChangedLists: only rollouts that change the same list can depend on their order.
-func TestChangedLists(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		before, after string
-		lists         []string
-	}{
-		{`{"a":1,"b":{"c":"x"}}`, `{"a":2,"b":{"c":"y"}}`, nil},
-		{`{"a":[1],"b":[2]}`, `{"a":[1],"b":[2,3]}`, []string{"/b"}},
-		{`{"a":{"b":[{"c":[1]}]}}`, `{"a":{"b":[{"c":[2]}]}}`, []string{"/a/b"}},
-		{`{}`, `{"a":{"b":[]},"c":{"d":1}}`, []string{"/a/b"}},
-		{`{"a/b":[1],"c":{"d":[2]},"e":[3]}`, `{"c":"x","e":null}`, []string{"/a~1b", "/c/d", "/e"}},
-	} {
-		lists := map[string]bool{}
-		addChangedLists(lists, "", json.RawMessage(tc.before), json.RawMessage(tc.after))
-		require.Equal(t, tc.lists, slices.Sorted(maps.Keys(lists)), "%s to %s", tc.before, tc.after)
-	}
 }
