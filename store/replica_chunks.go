@@ -29,7 +29,7 @@ func (r *Replica) next(ctx context.Context, from *view) ([]fleet.Commit, error) 
 	commits, err := askLong(ctx, r.cfg.LoadTimeout, func(ctx context.Context) ([]fleet.Commit, error) {
 		return r.cfg.Store.Since(ctx, after, r.cfg.BatchSize)
 	})
-	if err != nil && !replaced(err) && ctx.Err() == nil {
+	if err != nil && !isHistoryReplaced(err) && ctx.Err() == nil {
 		r.setChunks(&chunks{after: after, size: initialChunkSize})
 	}
 	return commits, err
@@ -73,7 +73,7 @@ func (r *Replica) collect(ctx context.Context, from *view) ([]fleet.Commit, erro
 	had := len(p.commit.Changes)
 	commits, err := r.fetchChunks(WithPriority(ctx), p)
 	switch {
-	case err == nil, replaced(err): // then Since returns a better error
+	case err == nil, isHistoryReplaced(err): // then Since returns a better error
 		r.setChunks(nil)
 	case len(p.commit.Changes) == had: // not even one part came
 		p.size = max(1, p.size/2)

@@ -111,7 +111,7 @@ func (r *Replica) followTo(ctx context.Context, head fleet.Head) error {
 		}
 		chunks := r.fetchesChunks(from.state.Head())
 		commits, err := r.next(ctx, from)
-		if replaced(err) {
+		if isHistoryReplaced(err) {
 			if chunks {
 				continue // with the error of Since
 			}

@@ -159,6 +159,11 @@ func (r *Replica) lookForAcceptance(ctx context.Context, ours, head fleet.Head) 
 	return false, nil
 }
 
+// isHistoryReplaced reports whether an error means that the store's history does not continue the one that was read.
+func isHistoryReplaced(err error) bool {
+	return errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted)
+}
+
 // replace loads everything in place of from, which cannot go on because of cause.
 func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 	asked := r.cfg.Elapsed()

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -63,11 +62,11 @@ func (r *Replica) lookAtTokens(ctx context.Context) error {
 		later = &laterTokens{head: state.Head()}
 	}
 	next, err := r.laterThan(ctx, later)
-	if replaced(err) && later.head != state.Head() {
+	if isHistoryReplaced(err) && later.head != state.Head() {
 		next, err = r.laterThan(ctx, &laterTokens{head: state.Head()}) // the commits between were lost
 	}
 	switch {
-	case replaced(err):
+	case isHistoryReplaced(err):
 		return nil // the follower finds the same, and acts on it
 	case err != nil:
 		return err
@@ -79,8 +78,6 @@ func (r *Replica) lookAtTokens(ctx context.Context) error {
 	})
 	return nil
 }
-
-func replaced(err error) bool { return errors.Is(err, ErrDiverged) || errors.Is(err, ErrCompacted) }
 
 // laterThan adds the token changes in the store that are newer than from.
 func (r *Replica) laterThan(ctx context.Context, from *laterTokens) (*laterTokens, error) {
