@@ -106,7 +106,7 @@ func splitNames(lines []string) (names []string) {
 
 // commit commits a change under If-Match and sets the headers of every write.
 func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParams, change func(*fleet.Tx) error) (fleet.Result, error) {
-	if err := checkIfMatch(c); err != nil {
+	if err := rejectEmptyIfMatch(c); err != nil {
 		return fleet.Result{}, err
 	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)

@@ -10,9 +10,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
-// checkIfMatch refuses an empty If-Match, likely an empty variable of a script: it must not disable the condition.
+// rejectEmptyIfMatch refuses an empty If-Match, likely an empty variable of a script: it must not disable the condition.
 // [fleet.Tx.Match] compares the ETag in the transaction.
-func checkIfMatch(c echo.Context) error {
+func rejectEmptyIfMatch(c echo.Context) error {
 	if tags, given := c.Request().Header["If-Match"]; given && strings.TrimSpace(strings.Join(tags, "")) == "" {
 		return fleet.Invalid([]fleet.Problem{{Detail: "header parameter If-Match: must not be empty; leave it out, or send an ETag"}})
 	}
