@@ -16,6 +16,8 @@ import (
 // Affected count only clusters that are served the change.
 type StageCounts struct {
 	Affected, Confirmed, Pending, Behind, Unknown, Failed, Offline int
+	// Failure names one of the failed clusters, with the cause that it reported; empty: none.
+	Failure string
 }
 
 // reached returns the number of affected clusters that are served the change.
@@ -75,6 +77,9 @@ func (r *rollout) failure(stage int, c *StageCounts) (RolloutStep, bool) {
 		return RolloutStep{}, false
 	}
 	step := RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: %s failed, and %d may", s.Name, plural(c.Failed, "cluster"), g.maxFailures)}
+	if c.Failure != "" { // the status no longer has it after a stage is taken back
+		step.Message += "; " + c.Failure
+	}
 	if r.OnFailure == onFailureBack && stage == r.Started-1 {
 		step.Action = RolloutBack
 	}

@@ -101,7 +101,7 @@ func TestRolloutFailure(t *testing.T) {
 		require.Equal(t, "no such image", at(w.get(autoPath).want(200).json(), "stages", 0, "progress", "failures", 0, "failure", "message"))
 		runners[0].AdvanceRollouts(t.Context())
 		require.Equal(t, want, w.rolloutState())
-		require.Contains(t, w.get(autoPath).want(200).json()["paused_because"], "1 cluster failed")
+		require.Equal(t, `stage "one": 1 cluster failed, and 0 may; wave-1: no such image`, w.get(autoPath).want(200).json()["paused_because"])
 		w.clock.advance(time.Hour)
 		runners[0].AdvanceRollouts(t.Context())
 		require.Equal(t, want, w.rolloutState(), "a paused rollout does not advance")

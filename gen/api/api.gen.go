@@ -3215,9 +3215,9 @@ type Rollout struct {
 	// Windows When stages may start and be raised automatically; none: always.
 	Windows []RolloutWindow `json:"windows,omitempty"`
 
-	// PausedBecause Why the server paused it.
+	// PausedBecause Why the server paused it, with the message of one of the failed clusters.
 	//
-	// Example: stage dev: 1 cluster failed
+	// Example: stage "dev": 1 cluster failed, and 0 may; demo-cluster-01: no such image
 	PausedBecause string `json:"paused_because,omitempty"`
 
 	// Principal The actor who created, started or resumed it last. The server starts stages only while this principal may.
