@@ -11,7 +11,10 @@ import (
 )
 
 // chartVersions are the versions in a chart repository. It has no chart whose name begins with noChart.
-var chartVersions = []string{"1.0.0", "1.1.0", "2.0.0"}
+var chartVersions = []string{"1.0.0", "1.1.0", "2.0.0", BrokenVersion}
+
+// BrokenVersion is the version of charts that cannot be installed. It is a prerelease, which a range does not select.
+const BrokenVersion = "2.1.0-broken"
 
 const noChart = "absent"
 
@@ -19,29 +22,33 @@ const noChart = "absent"
 const noVersion = "9."
 
 // chart packages a Helm chart: a Deployment of replicaCount replicas, and a ConfigMap with the values as Helm knows
-// them, one JSON text. With hookFails, a hook that the cluster refuses.
+// them, one JSON text. With hookFails and in BrokenVersion, a hook that the cluster refuses. The names of the objects end in
+// suffix, so that several clusters of one control plane can install one release.
 func chart(name, version string) ([]byte, error) {
+	const object = `{{ $object := .Release.Name }}{{ with .Values.suffix }}{{ $object = printf "%s-%s" $object . }}{{ end }}`
 	return archive(map[string]string{
 		name + "/Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\nkubeVersion: \">=1.30.0-0\"\n", name, version),
 		name + "/values.yaml": "replicaCount: 1\n",
-		name + "/templates/deployment.yaml": `apiVersion: apps/v1
+		name + "/templates/deployment.yaml": object + `
+apiVersion: apps/v1
 kind: Deployment
 metadata:
-  name: {{ .Release.Name }}
+  name: {{ $object }}
   labels: {chart: "{{ .Chart.Name }}", version: "{{ .Chart.Version | replace "+" "_" }}"}
 spec:
   replicas: {{ .Values.replicaCount }}
-  selector: {matchLabels: {app: "{{ .Release.Name }}"}}
+  selector: {matchLabels: {app: "{{ $object }}"}}
   template:
-    metadata: {labels: {app: "{{ .Release.Name }}"}}
+    metadata: {labels: {app: "{{ $object }}"}}
     spec: {containers: [{name: main, image: "example.com/podinfo:1"}]}
 `,
-		name + "/templates/values.yaml": `apiVersion: v1
+		name + "/templates/values.yaml": object + `
+apiVersion: v1
 kind: ConfigMap
-metadata: {name: "{{ .Release.Name }}-values"}
+metadata: {name: "{{ $object }}-values"}
 data: {values: {{ .Values | toJson | quote }}, version: {{ .Chart.Version | quote }}}
 `,
-		name + "/templates/hook.yaml": `{{ if .Values.hookFails }}
+		name + "/templates/hook.yaml": `{{ if or .Values.hookFails (eq .Chart.Version "` + BrokenVersion + `") }}
 apiVersion: v1
 kind: ConfigMap
 metadata:

@@ -29,8 +29,9 @@ type Gate struct {
 	polls  map[string]int
 	asked  int
 
-	receipts  []Receipt
-	onReceipt func(r Receipt, status int)
+	refuseReceipts bool
+	receipts       []Receipt
+	onReceipt      func(r Receipt, status int)
 }
 
 // NewGate opens a gate to the read-only servers.
@@ -70,6 +71,9 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	status, hang, swap := g.status, g.hang, g.swap
 	receipt, isReceipt := receiptOf(r.URL)
+	if isReceipt && g.refuseReceipts {
+		status = http.StatusServiceUnavailable
+	}
 	if !isReceipt {
 		g.polls[path.Base(r.URL.Path)]++
 	}

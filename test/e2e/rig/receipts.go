@@ -43,6 +43,13 @@ func (g *Gate) HasReceipt(r Receipt) bool {
 	return slices.Contains(g.receipts, r)
 }
 
+// RefuseReceipts answers receipts, and nothing else, with 503 until it is called with false; the cluster repeats them.
+func (g *Gate) RefuseReceipts(refuse bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refuseReceipts = refuse
+}
+
 // OnReceipt sets a function that is called with every receipt and the status of the answer, before the cluster gets the answer.
 func (g *Gate) OnReceipt(tell func(r Receipt, status int)) {
 	g.mu.Lock()
