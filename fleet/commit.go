@@ -1,12 +1,13 @@
 package fleet
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Kind names a kind of document in the log and in the API. The names never change.
@@ -71,7 +72,7 @@ func (c Change) Action() string {
 
 // tombstone reports whether a body of the changed document is a decommissioned cluster.
 func (c Change) tombstone(body json.RawMessage) bool {
-	if c.Kind != KindCluster || !bytes.Contains(body, []byte(`"deleted_at"`)) { // cheap, and true in nearly all cases
+	if c.Kind != KindCluster || !jsontext.MayHaveKey(body, "deleted_at") {
 		return false
 	}
 	var doc struct {

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -26,7 +25,7 @@ func ParseReceipt(text string) (r Receipt, ok bool) {
 
 // incarnation returns that of a cluster's document.
 func (d *Document) incarnation() int {
-	if d == nil || !bytes.Contains(d.Body, []byte(`"`+incarnationField+`"`)) { // cheap, and true in nearly all cases
+	if d == nil || !jsontext.MayHaveKey(d.Body, incarnationField) {
 		return 0
 	}
 	var doc struct {

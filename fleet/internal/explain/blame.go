@@ -21,6 +21,7 @@ type Blame struct {
 type blameNode struct {
 	value    any // [jsontext.Text], a scalar, or absent{}
 	below    map[blameStep]*blameNode
+	fields   map[string]bool // the keys in below
 	wanted   bool
 	revision int64 // the revision that set the value; 0: unknown
 }
@@ -89,9 +90,10 @@ func (b *Blame) find(pointer string) (*blameNode, error) {
 				return nil, err
 			}
 			if n.below == nil {
-				n.below = map[blameStep]*blameNode{}
+				n.below, n.fields = map[blameStep]*blameNode{}, map[string]bool{}
 			}
 			n.below[step] = next
+			n.fields[step.key] = true
 		}
 		n = next
 	}
@@ -108,7 +110,7 @@ func listIndex(key string, n int) (int, bool) {
 
 // step returns the step for one key of a pointer.
 func (n *blameNode) step(key string) (blameStep, error) {
-	opened, err := open(n.value)
+	opened, err := open(n.value, nil)
 	if err != nil {
 		return blameStep{}, err
 	}
@@ -117,7 +119,7 @@ func (n *blameNode) step(key string) (blameStep, error) {
 	if !isList || !inList {
 		return blameStep{key: key}, nil
 	}
-	entry, err := open(list[index])
+	entry, err := open(list[index], nil)
 	if err != nil {
 		return blameStep{}, err
 	}
@@ -140,7 +142,7 @@ func (b *Blame) visit(n *blameNode, was any, revision int64) error {
 	if len(n.below) == 0 {
 		return nil
 	}
-	opened, err := open(was)
+	opened, err := open(was, n.fields)
 	if err != nil {
 		return err
 	}
@@ -164,17 +166,17 @@ func version(body []byte) any {
 	return jsontext.Text(body)
 }
 
-// open parses one level of an object or a list, unless it is parsed already.
-func open(value any) (any, error) {
+// open parses one level of an object or a list, unless it is parsed already. Of an object it parses some fields; nil: all.
+func open(value any, fields map[string]bool) (any, error) {
 	if text, ok := value.(jsontext.Text); ok {
-		return jsontext.Open(text)
+		return jsontext.OpenFields(text, fields)
 	}
 	return value, nil
 }
 
 // child returns the value at a step below a value.
 func child(value any, step blameStep) (any, error) {
-	value, err := open(value)
+	value, err := open(value, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +190,7 @@ func child(value any, step blameStep) (any, error) {
 			return of[step.index], nil
 		}
 		for _, item := range of {
-			entry, err := open(item)
+			entry, err := open(item, nil)
 			if err != nil {
 				return nil, err
 			}

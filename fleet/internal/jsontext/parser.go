@@ -25,9 +25,10 @@ type parser struct {
 	at       int   // offset in the body
 	path     []any // keys and indices on the way to the current place; a pointer is written only for a problem
 	problems []Problem
-	ours     bool // written by Canonical: no checks
-	twice    bool // a key occurs twice
-	cut      int  // from this depth on, objects and lists are not parsed; 0: all are
+	ours     bool            // written by Canonical: no checks
+	twice    bool            // a key occurs twice
+	cut      int             // from this depth on, objects and lists are not parsed; 0: all are
+	only     map[string]bool // the fields of objects that are parsed; nil: all
 }
 
 // problem records a problem at the current place.
@@ -122,6 +123,18 @@ func (p *parser) whole() Text {
 	}
 }
 
+// skip advances past the next value.
+func (p *parser) skip() {
+	switch p.next() {
+	case '{', '[':
+		p.whole()
+	case '"':
+		p.at += stringEnd(p.body[p.at:])
+	default:
+		p.word()
+	}
+}
+
 // stringEnd returns the end of the string at the start of a text.
 func stringEnd(text []byte) int {
 	for i := 1; i < len(text); i++ {
@@ -184,6 +197,10 @@ func (p *parser) object(depth int) (any, error) {
 		}
 		p.next()
 		p.at++ // the colon
+		if p.only != nil && !p.only[key] {
+			p.skip()
+			continue
+		}
 		if len(key) > maxKeyBytes && !p.ours {
 			return nil, fmt.Errorf("it has a key of more than %d bytes", maxKeyBytes)
 		}
@@ -205,6 +222,9 @@ func (p *parser) object(depth int) (any, error) {
 		}
 		obj[key] = v
 		p.path = p.path[:len(p.path)-1]
+		if len(obj) == len(p.only) {
+			break
+		}
 	}
 	return obj, nil
 }
@@ -282,8 +302,11 @@ func Decode(body []byte) (obj map[string]any, twice bool, err error) {
 
 // Open parses one level of an object or a list that Canonical wrote: nested objects and lists remain Text. It fails on a
 // duplicate key.
-func Open(text Text) (any, error) {
-	p := &parser{body: text, ours: true, cut: 2}
+func Open(text Text) (any, error) { return OpenFields(text, nil) }
+
+// OpenFields is Open, but of an object it parses only the given fields, unless only is nil.
+func OpenFields(text Text, only map[string]bool) (any, error) {
+	p := &parser{body: text, ours: true, cut: 2, only: only}
 	v, err := p.value(1)
 	if err == nil && p.twice {
 		err = errors.New("a field is there twice")
