@@ -91,7 +91,7 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 			s.createCommand(), v.listCommand(), get, v.historyCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
 			s.actionCommand("raise", "Serve the change to further clusters of the started stage, as many as its at_once", ""),
-			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start", ""),
+			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start; start --plan shows its effect before", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
 			s.actionCommand("resume", "Let stages start again", ""),
 			s.actionCommand("skip", "Leave out the next stage: its clusters are in the next stage that selects them", ""),

@@ -21,6 +21,7 @@ func (r Result) Plan() (api.Plan, error) {
 		Changes: changeRefs(r.Commit.Changes), Groups: []api.EffectGroup{}, Ownership: r.ownership(),
 		Results: []api.OperationResult{}, Warnings: append([]string{}, r.Warnings...),
 	}
+	plan.Waiting = []api.RolloutWaiting{}
 	plan.Totals.Removals, plan.Protected = r.removals.count, r.removals.protectedEnvironments()
 	plan.Totals.Leaving = r.removals.unlisted + r.removals.moving
 	groups := map[string]int{}
@@ -60,6 +61,10 @@ func (r Result) Plan() (api.Plan, error) {
 		plan.Groups[at].Clusters = append(plan.Groups[at].Clusters, a.id)
 	}
 	plan.Warnings = append(plan.Warnings, taken.all()...)
+	for _, step := range r.stageWaits() {
+		plan.Waiting = append(plan.Waiting, *step.Waiting())
+		plan.Warnings = append(plan.Warnings, step.startWarning())
+	}
 	frozen := freezes.result()
 	for _, f := range frozen {
 		plan.Warnings = append(plan.Warnings, "the change would be refused: "+f.describe())

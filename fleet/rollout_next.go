@@ -25,18 +25,6 @@ func (c *StageCounts) reached() int {
 	return c.Confirmed + c.Pending + c.Behind + c.Unknown + c.Failed + c.Offline
 }
 
-// RolloutStep is what a rollout does next.
-type RolloutStep struct {
-	// Action is one of RolloutStart, RolloutRaise, RolloutPause, RolloutBack and RolloutComplete; empty: it waits, for Reason,
-	// or it is not running.
-	Action string
-	Stage  string // that the action or the wait concerns
-	// Reason identifies the cause of a wait: start, soak, confirmations, window, approval or freeze.
-	Reason  string
-	Message string    // of a wait, or why the action is pause or back
-	Until   time.Time // the end of the wait; zero: not known
-}
-
 // NextStep returns what a rollout does next. counts are those of its stages. It depends on its arguments only, so that any
 // number of processes may call it.
 func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
@@ -45,6 +33,9 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 		return RolloutStep{}
 	}
 	if r.State == rolloutProposed || r.Advance != advanceAutomatic {
+		if r.awaitsApproval(r.Started) {
+			return r.approvalWait(r.Started)
+		}
 		step := RolloutStep{Reason: "start", Message: "a person completes the rollout"}
 		if r.Started < len(r.Stages) {
 			step.Stage, step.Message = r.Stages[r.Started].Name, fmt.Sprintf("a person starts stage %q", r.Stages[r.Started].Name)
@@ -62,11 +53,10 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 	if r.Started == len(r.Stages) {
 		return RolloutStep{Action: RolloutComplete}
 	}
-	next := r.Stages[r.Started].Name
 	if r.awaitsApproval(r.Started) {
-		return RolloutStep{Reason: "approval", Stage: next, Message: fmt.Sprintf("stage %q needs an approval", next)}
+		return r.approvalWait(r.Started)
 	}
-	return r.inWindow(RolloutStep{Action: RolloutStart, Stage: next}, now)
+	return r.inWindow(RolloutStep{Action: RolloutStart, Stage: r.Stages[r.Started].Name}, now)
 }
 
 // failure returns the reaction to the failed clusters of a started stage, also of one that has passed before.
@@ -123,15 +113,6 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 		return r.inWindow(RolloutStep{Action: RolloutRaise, Stage: s.Name}, now)
 	}
 	return RolloutStep{}
-}
-
-// inWindow returns a step, or the wait for the next window.
-func (r *rollout) inWindow(step RolloutStep, now time.Time) RolloutStep {
-	opens, ok := nextOpening(r.Windows, now)
-	if ok && !opens.After(now) {
-		return step
-	}
-	return RolloutStep{Reason: "window", Stage: step.Stage, Until: opens, Message: fmt.Sprintf("stage %q waits for the next window", step.Stage)}
 }
 
 // RolloutInputs returns the inputs that an open rollout changes, by the id of the cluster: those that differ between the fleet

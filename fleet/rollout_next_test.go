@@ -57,6 +57,8 @@ func TestNextStep(t *testing.T) {
 		"paused":                              {edit: func(r *rollout) { r.State = rolloutPaused }, counts: ten(counts{Confirmed: 10}), after: time.Hour},
 		"aborted":                             {edit: func(r *rollout) { r.State = rolloutAborted }, counts: ten(counts{Confirmed: 10}), after: time.Hour},
 		"proposed":                            {edit: func(r *rollout) { r.State, r.Started = rolloutProposed, 0 }, want: "start"},
+		"proposed, approval":                  {edit: func(r *rollout) { r.State, r.Started, r.Stages[0].Approval = rolloutProposed, 0, true }, want: "approval"},
+		"by hand, approval":                   {edit: func(r *rollout) { r.Advance, r.Stages[1].Approval = "", true }, want: "approval"},
 		"by hand":                             {edit: func(r *rollout) { r.Advance = "" }, counts: ten(counts{Failed: 10}), after: time.Hour, want: "start"},
 	} {
 		t.Run(name, func(t *testing.T) {

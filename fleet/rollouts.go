@@ -248,6 +248,17 @@ func (r *rollout) changesDependencies() (bool, error) {
 // ChangeRollout runs an action on a rollout. stage, if not empty, must be the stage that the action starts, raises, skips or
 // rolls back. CodeConflict: the action is not possible in the rollout's state, or concerns another stage.
 func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
+	return tx.changeRollout(id, action, stage, false)
+}
+
+// PlanRollout is ChangeRollout for a plan: it also starts a stage that awaits approval, so that its effect is known before the
+// approval. Its Tx must not be committed.
+func (tx *Tx) PlanRollout(id, action, stage string) error {
+	_, err := tx.changeRollout(id, action, stage, true)
+	return err
+}
+
+func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, error) {
 	doc, err := tx.Get(KindRollout, id)
 	if err != nil {
 		return nil, err
@@ -258,7 +269,7 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 		tx.approveStage(doc, stage)
 		return doc, nil
 	}
-	if err := r.possible(action, stage); err != nil {
+	if err := r.possible(action, stage, planned); err != nil {
 		return nil, err
 	}
 	switch action {
@@ -299,8 +310,8 @@ func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 	return next, nil
 }
 
-// possible refuses an action that the state of the rollout does not allow.
-func (r *rollout) possible(action, stage string) error {
+// possible refuses an action that the state of the rollout does not allow. planned: the start needs no approval.
+func (r *rollout) possible(action, stage string, planned bool) error {
 	refuse := func(format string, args ...any) error {
 		return errorf(CodeConflict, "rollout %q "+format, append([]any{r.ID}, args...)...)
 	}
@@ -320,7 +331,7 @@ func (r *rollout) possible(action, stage string) error {
 		return refuse("serves the change only to the first clusters of its stage %q: raise it first", r.Stages[r.Started-1].Name)
 	case (action == RolloutStart || action == RolloutSkip) && r.Started > last:
 		return refuse("has no further stage: complete it")
-	case (action == RolloutStart || action == RolloutSkip) && r.awaitsApproval(r.Started):
+	case (action == RolloutStart && !planned || action == RolloutSkip) && r.awaitsApproval(r.Started):
 		return refuse("waits for the approval of its stage %q", r.Stages[r.Started].Name)
 	case action == RolloutSkip && r.Started == last:
 		return refuse("cannot skip its last stage %q, which has all clusters that remain", r.Stages[last].Name)

@@ -52,8 +52,7 @@ func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []a
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{Off: true})
 		tx.UseContext(requestOf(c).job.Context())
-		_, err := tx.ChangeRollout(req.Rollout, cmp.Or(req.Action, fleet.RolloutStart), req.Stage)
-		return err
+		return tx.PlanRollout(req.Rollout, cmp.Or(req.Action, fleet.RolloutStart), req.Stage)
 	})
 	return res, []api.OperationResult{}, err
 }

@@ -141,8 +141,8 @@ func (s *Server) rolloutView(ctx context.Context, st *fleet.State, d *fleet.Docu
 	switch {
 	case !view.Complete && view.State == "running" && view.Advance == "automatic":
 		view.Waiting = &api.RolloutWaiting{Reason: "observations", Message: "the status of all clusters is not known yet"}
-	case step.Reason != "":
-		view.Waiting = &api.RolloutWaiting{Reason: step.Reason, Message: step.Message, Stage: step.Stage, Until: timePointer(step.Until)}
+	default:
+		view.Waiting = step.Waiting()
 	}
 	for i := range progress {
 		if short {

@@ -2142,6 +2142,9 @@ type Plan struct {
 	// Frozen The active freezes that forbid the change: 409 `frozen` without X-Fleet-Override-Freeze.
 	Frozen []FrozenClusters `json:"frozen,omitempty"`
 	Totals PlanTotals       `json:"totals"`
+
+	// Waiting What the stage of a rollout waits for, besides freezes. `approval`: its start is refused with 409 until then. `window`: the server starts it in the next window; a person may start it before.
+	Waiting []RolloutWaiting `json:"waiting,omitempty"`
 }
 
 // PlanRequest Either operations or a rollout.

@@ -829,7 +829,8 @@ type ClientInterface interface {
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-	// an action on a rollout, `start` unless `action` names another.
+	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+	// window has a plan too: `waiting` and `frozen` have the reasons.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -841,7 +842,8 @@ type ClientInterface interface {
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-	// an action on a rollout, `start` unless `action` names another.
+	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+	// window has a plan too: `waiting` and `frozen` have the reasons.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3092,7 +3094,8 @@ func (c *Client) GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditor
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-// an action on a rollout, `start` unless `action` names another.
+// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+// window has a plan too: `waiting` and `frozen` have the reasons.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3114,7 +3117,8 @@ func (c *Client) PlanWithBody(ctx context.Context, params *PlanParams, contentTy
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-// an action on a rollout, `start` unless `action` names another.
+// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+// window has a plan too: `waiting` and `frozen` have the reasons.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -18656,7 +18660,8 @@ type ClientWithResponsesInterface interface {
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-	// an action on a rollout, `start` unless `action` names another.
+	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+	// window has a plan too: `waiting` and `frozen` have the reasons.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18668,7 +18673,8 @@ type ClientWithResponsesInterface interface {
 	// Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-	// an action on a rollout, `start` unless `action` names another.
+	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+	// window has a plan too: `waiting` and `frozen` have the reasons.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -24487,7 +24493,8 @@ func (c *ClientWithResponses) GetOpenAPIYAMLWithResponse(ctx context.Context, re
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-// an action on a rollout, `start` unless `action` names another.
+// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+// window has a plan too: `waiting` and `frozen` have the reasons.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -24505,7 +24512,8 @@ func (c *ClientWithResponses) PlanWithBodyWithResponse(ctx context.Context, para
 // Changes nothing. Answers, for every cluster the operations would touch, which inputs of its polls would be added, changed
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
-// an action on a rollout, `start` unless `action` names another.
+// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
+// window has a plan too: `waiting` and `frozen` have the reasons.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

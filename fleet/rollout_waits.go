@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// RolloutStep is what a rollout does next.
+type RolloutStep struct {
+	// Action is one of RolloutStart, RolloutRaise, RolloutPause, RolloutBack and RolloutComplete; empty: it waits, for Reason,
+	// or it is not running.
+	Action string
+	Stage  string // that the action or the wait concerns
+	// Reason identifies the cause of a wait: start, soak, confirmations, window, approval or freeze.
+	Reason  string
+	Message string    // of a wait, or why the action is pause or back
+	Until   time.Time // the end of the wait; zero: not known
+}
+
+// Waiting returns the wait as the API shows it, or nil if the step is none.
+func (s RolloutStep) Waiting() *api.RolloutWaiting {
+	if s.Reason == "" {
+		return nil
+	}
+	out := &api.RolloutWaiting{Reason: s.Reason, Message: s.Message, Stage: s.Stage}
+	if !s.Until.IsZero() {
+		out.Until = &s.Until
+	}
+	return out
+}
+
+// approvalWait returns the wait for the approval of a stage.
+func (r *rollout) approvalWait(stage int) RolloutStep {
+	name := r.Stages[stage].Name
+	return RolloutStep{Reason: "approval", Stage: name, Message: fmt.Sprintf("stage %q needs an approval", name)}
+}
+
+// inWindow returns a step, or the wait for the next window.
+func (r *rollout) inWindow(step RolloutStep, now time.Time) RolloutStep {
+	opens, ok := nextOpening(r.Windows, now)
+	if ok && !opens.After(now) {
+		return step
+	}
+	return RolloutStep{Reason: "window", Stage: step.Stage, Until: opens, Message: fmt.Sprintf("stage %q waits for the next window", step.Stage)}
+}
+
+// stageWaits returns what the stages that a change starts or raises wait for, besides freezes: an approval, and of an
+// automatic rollout the next window.
+func (r Result) stageWaits() (out []RolloutStep) {
+	for _, ch := range r.Commit.Changes {
+		if ch.Kind != KindRollout || ch.Before == nil || ch.After == nil {
+			continue
+		}
+		was, is := r.base.docs[KindRollout][ch.ID].rollout(), r.State.docs[KindRollout][ch.ID].rollout()
+		at := is.Started - 1
+		if at < 0 || is.Stages[at].Skipped || at < was.Started && is.Stages[at].Raises == was.Stages[at].Raises {
+			continue
+		}
+		if was.awaitsApproval(at) {
+			out = append(out, was.approvalWait(at))
+		}
+		if was.Advance == advanceAutomatic {
+			if step := was.inWindow(RolloutStep{Action: RolloutStart, Stage: was.Stages[at].Name}, r.Commit.At); step.Reason != "" {
+				out = append(out, step)
+			}
+		}
+	}
+	return out
+}
+
+// startWarning returns the warning of a plan that starts a stage in spite of the wait.
+func (s RolloutStep) startWarning() string {
+	if s.Reason == "approval" {
+		return "the change would be refused: " + s.Message
+	}
+	return s.Message + ", at " + s.Until.UTC().Format(time.RFC3339) + ", unless a person starts it before"
+}
