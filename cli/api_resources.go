@@ -20,10 +20,7 @@ func (s *session) apiResourcesCommand() *cli.Command {
 	return &cli.Command{
 		Name: "api-resources", Usage: "List the kinds of documents with their short names and verbs, without a server",
 		Description: "TYPE stands for the id of a resource type; resource-type list shows the types of the server. The fields of a kind: explain --fields KIND.",
-		Action: func(c *cli.Context) error {
-			if _, err := arguments(c); err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, _ []string) error {
 			resources := apiResources(c.App.Commands)
 			document, err := render.Encode(resources)
 			if err != nil {
@@ -40,7 +37,7 @@ func (s *session) apiResourcesCommand() *cli.Command {
 				Tables:   func() ([]render.Table, error) { return []render.Table{t}, nil },
 				Names:    func() ([]string, error) { return names, nil },
 			})
-		},
+		}),
 	}
 }
 

@@ -42,14 +42,7 @@ func (s authCommands) whoAmICommand() *cli.Command {
 		Name: "whoami", Usage: "Show the identity, expiry and permissions of your tokens",
 		Description: "A row for each token: the one for reads, and the one for changes where that is another. Secrets are not shown.\n" +
 			"-o json is a list of the server's responses for each token, with its use.\n\n" + args.ExampleText("auth whoami"),
-		Action: func(c *cli.Context) error {
-			if _, err := arguments(c); err != nil {
-				return err
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.connected(func(c *cli.Context, conn client, _ []string) error {
 			known, problem := s.callers(c, conn)
 			if len(known) == 0 {
 				return problem
@@ -58,7 +51,7 @@ func (s authCommands) whoAmICommand() *cli.Command {
 				return err
 			}
 			return problem
-		},
+		}),
 	}
 }
 

@@ -26,16 +26,12 @@ func (s *session) backupCommand() *cli.Command {
 			"fills an empty store with it. It is renamed to FILE when it is complete and matches the server's digest; an existing file is " +
 			"not replaced. With - it goes to standard output, and exit code 0 means that it is complete.\n\n" +
 			args.ExampleText("backup fleet.db", "backup - > fleet.db"),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "FILE|-")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			if operands[0] == "-" {
 				return s.backupTo(c, s.env.Stdout)
 			}
 			return s.backupFile(c, operands[0])
-		},
+		}),
 	}
 }
 

@@ -51,13 +51,7 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster sends no receipts for applied inputs"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "CLUSTER")
-			if err != nil {
-				return err
-			}
-			return s.bootstrap(c, operands[0])
-		},
+		Action: withArguments(func(c *cli.Context, operands []string) error { return s.bootstrap(c, operands[0]) }),
 	}
 }
 

@@ -189,17 +189,13 @@ func (s clusterCommands) protectCommand() *cli.Command {
 		Usage:     "Protect a cluster against deletion and a change of its DNS name",
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}}, plannedFlags()),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			patch, err := render.Encode(map[string]any{"deletion_protection": !c.Bool("off")})
 			if err != nil {
 				return err
 			}
 			return kindCommands{s.session, clusters}.mergePatch(c, operands[0], patch)
-		},
+		}),
 	}
 }
 
@@ -212,11 +208,7 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall makes Flux remove everything; orphan forgets the cluster, and Flux keeps its objects"},
 			yesFlag(),
 		}, writeFlags(), plannedFlags()),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			mode, what := c.String("mode"), fmt.Sprintf("delete the cluster %q; Flux removes all its objects of this service", operands[0])
 			switch mode {
 			case "uninstall":
@@ -233,7 +225,7 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 					return receive(clusters.api.delete(c.Context, conn, operands[0], edits...))
 				},
 			})
-		},
+		}),
 	}
 }
 

@@ -28,17 +28,14 @@ func (s *session) completionCommand() *cli.Command {
 	for _, shell := range args.Shells {
 		cmd.Subcommands = append(cmd.Subcommands, &cli.Command{
 			Name: shell, Usage: "The script for " + shell, Description: "Put this into the shell's start-up file:\n\n    " + install[shell],
-			Action: func(c *cli.Context) error {
-				if _, err := arguments(c); err != nil {
-					return err
-				}
+			Action: withArguments(func(c *cli.Context, _ []string) error {
 				script, err := args.Script(shell)
 				if err != nil {
 					return err
 				}
 				_, err = s.env.Stdout.Write(script)
 				return err
-			},
+			}),
 		})
 	}
 	return cmd

@@ -16,42 +16,30 @@ func (s *session) demoCommand() *cli.Command {
 				Usage:     "Create a namespace if need be, and assign it to a cluster; as namespace create --cluster",
 				ArgsUsage: "CLUSTER NAMESPACE",
 				Flags:     slices.Concat(flagsOf(namespaces.fields), []cli.Flag{updateFlag(), dryRunFlag(), yesFlag()}, plannedFlags()),
-				Action: func(c *cli.Context) error {
-					operands, err := arguments(c, "CLUSTER", "NAMESPACE")
-					if err != nil {
-						return err
-					}
+				Action: withArguments(func(c *cli.Context, operands []string) error {
 					doc := map[string]any{"id": operands[1]}
 					if err := collectFields(c, namespaces.fields, doc); err != nil {
 						return err
 					}
 					return kindCommands{s, namespaces}.createAndAssign(c, operands[1], doc, nil, targets{ids: operands[:1]})
-				},
+				}),
 			},
 			{
 				Name:      "patch-component",
 				Usage:     "Set and remove Helm values of a component on a cluster; as component patch",
 				ArgsUsage: "CLUSTER COMPONENT",
 				Flags:     slices.Concat(valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
-				Action: func(c *cli.Context) error {
-					operands, err := arguments(c, "CLUSTER", "COMPONENT")
-					if err != nil {
-						return err
-					}
+				Action: withArguments(func(c *cli.Context, operands []string) error {
 					return componentCommands{s}.patchValues(c, targets{ids: operands[:1]}, operands[1])
-				},
+				}),
 			},
 			{
 				Name:      "flux-namespaces",
 				Usage:     "Show the namespaces as a cluster's Flux receives them; as inputs --type namespaces",
 				ArgsUsage: "CLUSTER_DNS",
-				Action: func(c *cli.Context) error {
-					operands, err := arguments(c, "CLUSTER_DNS")
-					if err != nil {
-						return err
-					}
+				Action: withArguments(func(c *cli.Context, operands []string) error {
 					return inputCommands{s}.printInputs(c, operands[0], namespaces.inputs.name)
-				},
+				}),
 			},
 		},
 	}

@@ -18,15 +18,7 @@ func (s clusterCommands) describeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "describe", Usage: "Show a cluster with its components, other entries and last changes",
 		ArgsUsage: "NAME",
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.connected(func(c *cli.Context, conn client, operands []string) error {
 			text, document, err := s.describe(c, conn, operands[0])
 			if err != nil {
 				return err
@@ -39,7 +31,7 @@ func (s clusterCommands) describeCommand() *cli.Command {
 				return s.printAs(c, "table", out)
 			}
 			return s.print(c, out)
-		},
+		}),
 	}
 }
 

@@ -19,12 +19,9 @@ var docsIntro string
 func (s *session) docsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "docs", Hidden: true, Usage: "Print the manual in Markdown",
-		Action: func(c *cli.Context) error {
-			if _, err := arguments(c); err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, _ []string) error {
 			return writeDocs(s.env.Stdout, c.App)
-		},
+		}),
 	}
 }
 

@@ -18,15 +18,7 @@ func (v kindCommands) editCommand() *cli.Command {
 		Name: "edit", Usage: "Edit a " + v.title + " in your editor; fails if another client changes it at the same time", ArgsUsage: "NAME",
 		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal the plan is shown and confirmed. After an error, the file is kept.",
 		Flags:       slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			conn, err := v.connect(c)
-			if err != nil {
-				return err
-			}
+		Action: v.connected(func(c *cli.Context, conn client, operands []string) error {
 			found, err := receive(v.api.get(c.Context, conn, operands[0]))
 			if err != nil {
 				return err
@@ -40,7 +32,7 @@ func (v kindCommands) editCommand() *cli.Command {
 				err = v.changeEdited(c, operands[0], found.etag, text, edited)
 			}
 			return edits(file, err)
-		},
+		}),
 	}
 }
 

@@ -239,6 +239,28 @@ func arguments(c *cli.Context, names ...string) ([]string, error) {
 	return operands, checkIDs(names, operands)
 }
 
+// withArguments returns the action of a command that takes exactly the arguments of its usage.
+func withArguments(run func(c *cli.Context, operands []string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		operands, err := arguments(c, strings.Fields(c.Command.ArgsUsage)...)
+		if err != nil {
+			return err
+		}
+		return run(c, operands)
+	}
+}
+
+// connected is withArguments with a connection to the server.
+func (s *session) connected(run func(c *cli.Context, conn client, operands []string) error) cli.ActionFunc {
+	return withArguments(func(c *cli.Context, operands []string) error {
+		conn, err := s.connect(c)
+		if err != nil {
+			return err
+		}
+		return run(c, conn, operands)
+	})
+}
+
 // severalArguments returns one or more arguments of one sort.
 func severalArguments(c *cli.Context, name string) ([]string, error) {
 	operands := c.Args().Slice()

@@ -47,36 +47,25 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 		Description: "--all freezes the whole fleet at once: until the freeze is deleted, every change of what a cluster is served is refused, whoever\n" +
 			"makes it. Clusters keep what they are served. --override-freeze on a change overrides it.\n\n" +
 			args.ExampleText("freeze --all --reason 'outage of the registry'", "freeze delete all", "freeze create year-end --selector environment=prod --from 2026-12-20T00:00:00Z --until 2027-01-04T06:00:00Z --reason CHG-2026"),
-		Action: func(c *cli.Context) error {
-			if _, err := arguments(c); err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, _ []string) error {
 			if !c.Bool("all") {
 				return args.Errorf("%s needs --all, or a subcommand: create takes a name and a selector", c.Command.HelpName)
 			}
 			return s.createFreeze(c, freezeAll)
-		},
+		}),
 		Subcommands: []*cli.Command{
 			{
 				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), dryRunFlag()),
 				Description: args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026"),
-				Action: func(c *cli.Context) error {
-					ids, err := arguments(c, "NAME")
-					if err != nil {
-						return err
-					}
+				Action: withArguments(func(c *cli.Context, ids []string) error {
 					return s.createFreeze(c, ids[0])
-				},
+				}),
 			},
 			v.listCommand(), get, v.historyCommand(),
 			{
 				Name: "update", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
 				Description: args.ExampleText("freeze update year-end --until 2027-01-05T06:00:00Z"),
-				Action: func(c *cli.Context) error {
-					ids, err := arguments(c, "NAME")
-					if err != nil {
-						return err
-					}
+				Action: withArguments(func(c *cli.Context, ids []string) error {
 					body := freezeBody(c)
 					if c.IsSet("all") {
 						body["selector"] = nil
@@ -86,7 +75,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.sendFreeze(c, body, func(conn client, data []byte) (answer, error) {
 						return receive(freezes.api.patch(c.Context, conn, ids[0], data, writeEdits(c)...))
 					})
-				},
+				}),
 			},
 			s.deleteUnservedCommand(freezes, "End a freeze; it changes nothing that clusters are served"),
 		},

@@ -26,11 +26,7 @@ func (v kindCommands) historyCommand() *cli.Command {
 		Description: v.historyDescription(),
 		ArgsUsage:   "NAME",
 		Flags:       v.historyFlags(),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			limit, err := limitOf(c)
 			if err != nil {
 				return err
@@ -48,7 +44,7 @@ func (v kindCommands) historyCommand() *cli.Command {
 				return err
 			}
 			return v.print(c, documentKind{name: "revision", view: view}.outputOf(document, docs...))
-		},
+		}),
 	}
 }
 
@@ -107,11 +103,7 @@ func (v kindCommands) rollbackCommand() *cli.Command {
 		Name: "rollback", Usage: "Restore a " + v.title + " to its version before the last change, as a new revision; a second time reverts the first",
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			var told sync.Once
 			operations := func(conn client) ([]operation, error) { return v.rollback(c, conn, operands[0], &told) }
 			return v.perform(c, change{
@@ -120,7 +112,7 @@ func (v kindCommands) rollbackCommand() *cli.Command {
 					return v.unlessChanged(c, conn, operations, hash)
 				},
 			})
-		},
+		}),
 	}
 }
 

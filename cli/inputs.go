@@ -69,13 +69,9 @@ func (s inputCommands) inputsCommand() *cli.Command {
 			&cli.StringFlag{Name: "type", Value: names[0], Usage: "`TYPE` of the inputs: " + args.ListOf(names) + ", or a resource type"},
 			&cli.BoolFlag{Name: "static", Usage: "only the list, as YAML without -o"},
 		},
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "CLUSTER")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			return s.printInputs(c, operands[0], c.String("type"))
-		},
+		}),
 	}
 }
 

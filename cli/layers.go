@@ -80,15 +80,7 @@ func (s *session) layerCommand() *cli.Command {
 func (s *session) layerClustersCommand() *cli.Command {
 	return &cli.Command{
 		Name: "clusters", Usage: "List the clusters that a layer matches", ArgsUsage: "NAME",
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.connected(func(c *cli.Context, conn client, operands []string) error {
 			view := "clusters"
 			doc, err := receiveAs[api.Layer](conn.GetLayer(c.Context, operands[0], &api.GetLayerParams{View: &view}))
 			if err != nil {
@@ -108,7 +100,7 @@ func (s *session) layerClustersCommand() *cli.Command {
 				Tables:   func() ([]render.Table, error) { return []render.Table{t}, nil },
 				Names:    func() ([]string, error) { return names, nil },
 			})
-		},
+		}),
 	}
 }
 

@@ -81,15 +81,7 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ownership", Usage: "Show which manager owns which values of a component on a cluster",
 		ArgsUsage: "CLUSTER COMPONENT",
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "CLUSTER", "COMPONENT")
-			if err != nil {
-				return err
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.connected(func(c *cli.Context, conn client, operands []string) error {
 			a, err := receive(conn.GetPatches(c.Context, operands[0], operands[1], nil))
 			if err != nil {
 				return err
@@ -99,7 +91,7 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 				return err
 			}
 			return s.print(c, out)
-		},
+		}),
 	}
 }
 

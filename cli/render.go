@@ -38,13 +38,7 @@ func (s renderer) renderCommand() *cli.Command {
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones, and one for each resource type with a template)"},
 			&cli.StringFlag{Name: "type", Usage: "only objects of inputs of this `TYPE`: " + args.ListOf(inputTypeNames()) + ", or a resource type (default: all)"},
 		},
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "CLUSTER")
-			if err != nil {
-				return err
-			}
-			return s.render(c, operands[0])
-		},
+		Action: withArguments(func(c *cli.Context, operands []string) error { return s.render(c, operands[0]) }),
 	}
 }
 

@@ -126,11 +126,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` whose stages it copies"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"},
 		}, advanceFlags(), []cli.Flag{dryRunFlag(), &cli.StringFlag{Name: "plan-hash", Category: args.ChangeCategory, Usage: "confirm the removals of the plan with this `HASH`"}}),
-		Action: func(c *cli.Context) error {
-			ids, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, ids []string) error {
 			body, err := s.requestedRollout(c)
 			if err != nil {
 				return err
@@ -155,7 +151,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 				return err
 			}
 			return s.printChange(c, rollouts.outputOf(a.body, a.body))
-		},
+		}),
 	}
 }
 
@@ -376,11 +372,7 @@ func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Comm
 	}
 	return &cli.Command{
 		Name: action, Usage: usage, ArgsUsage: "NAME", Flags: flags,
-		Action: func(c *cli.Context) error {
-			ids, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, ids []string) error {
 			id, request := ids[0], map[string]any{"rollout": ids[0], "action": action}
 			stage := url.Values{}
 			if name := c.String("stage"); name != "" {
@@ -393,6 +385,6 @@ func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Comm
 				},
 				show: func(_ client, a answer) error { return s.printChange(c, rollouts.outputOf(a.body, a.body)) },
 			})
-		},
+		}),
 	}
 }

@@ -36,14 +36,7 @@ func (s statusCommands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "Show the server's version, readiness and revision; fails when it is not ready",
-		Action: func(c *cli.Context) error {
-			if _, err := arguments(c); err != nil {
-				return err
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.connected(func(c *cli.Context, conn client, _ []string) error {
 			st, problem := s.status(c, conn)
 			if st.Version == "" {
 				return problem
@@ -52,7 +45,7 @@ func (s statusCommands) statusCommand() *cli.Command {
 				return err
 			}
 			return problem
-		},
+		}),
 	}
 }
 
@@ -147,12 +140,9 @@ func (s statusCommands) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "Show the version of this program; status shows the server's",
-		Action: func(c *cli.Context) error {
-			if _, err := arguments(c); err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, _ []string) error {
 			return s.printVersion(c)
-		},
+		}),
 	}
 }
 

@@ -102,11 +102,7 @@ func (s rolloutCommands) writeStrategy(c *cli.Context, write func(conn client, i
 func (s rolloutCommands) deleteUnservedCommand(n documentKind, usage string) *cli.Command {
 	return &cli.Command{
 		Name: "delete", Usage: usage, ArgsUsage: "NAME", Flags: append(writeFlags(), yesFlag()),
-		Action: func(c *cli.Context) error {
-			ids, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, ids []string) error {
 			if err := s.confirm(c, change{description: fmt.Sprintf("delete the %s %q", n.title, ids[0]), unconfirmedInScripts: true}); err != nil {
 				return err
 			}
@@ -119,6 +115,6 @@ func (s rolloutCommands) deleteUnservedCommand(n documentKind, usage string) *cl
 				return err
 			}
 			return s.printChange(c, n.outputOf(a.body, a.body))
-		},
+		}),
 	}
 }

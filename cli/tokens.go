@@ -124,11 +124,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
 			&cli.StringFlag{Name: "description", Usage: "where it is used, as a note for its rotation"},
 		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"name": operands[0], "role": c.String("role")}
 			if c.IsSet("cluster") {
 				body["cluster_id"], body["role"] = c.String("cluster"), cmp.Or(c.String("role"), "poll")
@@ -156,7 +152,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 				return err
 			}
 			return s.printIssued(c, a)
-		},
+		}),
 	}
 }
 
@@ -266,11 +262,7 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "overlap", Value: "24h", Usage: "how much longer secrets from before work, a `DURATION` up to 720h"},
 		}, expiryFlags(), writeFlags()),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"overlap": c.String("overlap")}
 			if at, err := expiresAt(c); err != nil {
 				return err
@@ -297,7 +289,7 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 				return err
 			}
 			return s.printIssued(c, a)
-		},
+		}),
 	}
 }
 
@@ -309,15 +301,7 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 		Description: "NAME is a name or an id. A cluster whose poll token is revoked keeps its objects, and receives no changes until it has\n" +
 			"another one.",
 		Flags: slices.Concat([]cli.Flag{yesFlag()}, writeFlags()),
-		Action: func(c *cli.Context) error {
-			operands, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.connected(func(c *cli.Context, conn client, operands []string) error {
 			id, err := tokenID(c, conn, operands[0])
 			if err != nil {
 				return err
@@ -331,6 +315,6 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 			}
 			s.line = tokens.name + "/" + operands[0] + " revoked"
 			return s.printChange(c, tokens.output(a.body))
-		},
+		}),
 	}
 }

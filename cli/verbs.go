@@ -99,10 +99,7 @@ func (v kindCommands) listCommand() *cli.Command {
 	for _, f := range filters {
 		cmd.Flags = append(cmd.Flags, f.flag)
 	}
-	cmd.Action = func(c *cli.Context) error {
-		if _, err := arguments(c); err != nil {
-			return err
-		}
+	cmd.Action = withArguments(func(c *cli.Context, _ []string) error {
 		limit, err := limitOf(c)
 		if err != nil {
 			return err
@@ -142,7 +139,7 @@ func (v kindCommands) listCommand() *cli.Command {
 			out.Tables = v.widen(c, v.session, api, out.Tables)
 		}
 		return v.print(c, out)
-	}
+	})
 	return cmd
 }
 
@@ -328,16 +325,13 @@ func (v kindCommands) patchDocumentCommand() *cli.Command {
 			&cli.StringFlag{Name: "patch", Aliases: []string{"p"}, Usage: "the patch, as `JSON` or YAML"},
 			fileFlag("the patch"), yesFlag(),
 		}, writeFlags(), plannedFlags()),
-		Action: func(c *cli.Context) error {
-			ids, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, ids []string) error {
 			if c.IsSet("patch") == c.IsSet("file") {
 				return args.Errorf("pass the patch with either -p or -f")
 			}
 			source, name := []byte(c.String("patch")), "-p"
 			if c.IsSet("file") {
+				var err error
 				name = c.String("file")
 				if source, err = v.input(name); err != nil {
 					return err
@@ -348,7 +342,7 @@ func (v kindCommands) patchDocumentCommand() *cli.Command {
 				return err
 			}
 			return v.mergePatch(c, ids[0], body)
-		},
+		}),
 	}
 }
 
@@ -388,11 +382,7 @@ func (v kindCommands) deleteCommand() *cli.Command {
 			&cli.BoolFlag{Name: "cascade", Usage: "unassign it from every cluster that uses it, in the same change"},
 			yesFlag(),
 		}, writeFlags(), plannedFlags()),
-		Action: func(c *cli.Context) error {
-			ids, err := arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
+		Action: withArguments(func(c *cli.Context, ids []string) error {
 			what := fmt.Sprintf("delete the %s %q", v.title, ids[0])
 			if c.Bool("cascade") {
 				what += ", also from every cluster that uses it"
@@ -408,7 +398,7 @@ func (v kindCommands) deleteCommand() *cli.Command {
 					return receive(v.api.delete(c.Context, conn, ids[0], edits...))
 				},
 			})
-		},
+		}),
 	}
 }
 
