@@ -77,3 +77,22 @@ func (s RolloutStep) startWarning() string {
 	}
 	return s.Message + ", at " + s.Until.UTC().Format(time.RFC3339) + ", unless a person starts it before"
 }
+
+// RolloutWaitingSince returns since when a rollout waits for a reason, as far as its document shows: a soak and confirmations
+// begin with the last start or raise of its stage, all other waits of a running rollout when the soak is over. A pause begins
+// with the last change of the document.
+func RolloutWaitingSince(d *Document, reason string) time.Time {
+	r := d.rollout()
+	if r.State != rolloutRunning || r.Started == 0 {
+		return d.UpdatedAt
+	}
+	stage := &r.Stages[r.Started-1]
+	since := stage.since()
+	switch {
+	case since.IsZero(): // skipped
+		return d.UpdatedAt
+	case reason == "soak" || reason == "confirmations":
+		return since
+	}
+	return since.Add(parseGate(r.effectiveGate(&stage.RolloutStage)).soak)
+}

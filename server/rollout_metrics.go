@@ -2,7 +2,6 @@ package server
 
 import (
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,38 +10,29 @@ import (
 
 var (
 	descRolloutStage   = desc("rollout_stage", "Started stages of an open rollout.", "rollout")
-	descRolloutWaiting = desc("rollout_waiting_seconds", "Seconds for which an automatic rollout has waited for the same reason, since this process first observed it; for which any rollout has been paused.", "rollout", "reason")
+	descRolloutWaiting = desc("rollout_waiting_seconds", "Seconds for which a rollout has been paused; for which an automatic rollout has waited, by its current reason: for soak and confirmations since the last start or raise, for all others since its soak was over.", "rollout", "reason")
 )
 
-// rolloutWaits are the current waits of automatic rollouts, as this process observed them. Rollouts do not store the begin of
-// a wait.
+// rolloutWaits are the reasons for which automatic rollouts wait, by the id of the rollout, as this process evaluated them last.
 type rolloutWaits struct {
 	mu    sync.Mutex
-	known map[string]rolloutWait // by the id of the rollout
-}
-
-type rolloutWait struct {
-	reason string
-	since  time.Time
+	known map[string]string
 }
 
 // observe records the reason for which a rollout waits; empty: it does not wait.
-func (w *rolloutWaits) observe(id, reason string, now time.Time) {
+func (w *rolloutWaits) observe(id, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case reason == "":
+	if w.known == nil {
+		w.known = map[string]string{}
+	}
+	if w.known[id] = reason; reason == "" {
 		delete(w.known, id)
-	case w.known[id].reason != reason:
-		if w.known == nil {
-			w.known = map[string]rolloutWait{}
-		}
-		w.known[id] = rolloutWait{reason, now}
 	}
 }
 
-// get returns the wait of a rollout; the zero value if none is known.
-func (w *rolloutWaits) get(id string) rolloutWait {
+// get returns the reason for which a rollout waits; empty if none is known.
+func (w *rolloutWaits) get(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.known[id]
@@ -57,10 +47,12 @@ func (s *Server) collectRollouts(st *fleet.State, gauge func(*prometheus.Desc, f
 			continue
 		}
 		gauge(descRolloutStage, float64(started), d.ID)
-		if paused {
-			gauge(descRolloutWaiting, max(0, now.Sub(d.UpdatedAt).Seconds()), d.ID, "paused")
-		} else if wait := s.rolloutWaits.get(d.ID); wait.reason != "" && fleet.Advances(d) {
-			gauge(descRolloutWaiting, max(0, now.Sub(wait.since).Seconds()), d.ID, wait.reason)
+		reason := "paused"
+		if !paused {
+			reason = s.rolloutWaits.get(d.ID)
+		}
+		if reason != "" && (paused || fleet.Advances(d)) {
+			gauge(descRolloutWaiting, max(0, now.Sub(fleet.RolloutWaitingSince(d, reason)).Seconds()), d.ID, reason)
 		}
 	}
 }

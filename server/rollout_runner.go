@@ -51,7 +51,7 @@ var errNoStep = errors.New("the rollout has no step to make")
 func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string) error {
 	step, err := s.rolloutStep(ctx, st, id)
 	if err == nil {
-		s.rolloutWaits.observe(id, step.Reason, s.cfg.Now())
+		s.rolloutWaits.observe(id, step.Reason)
 	}
 	if err != nil || step.Action == "" {
 		return err

@@ -247,7 +247,7 @@ func TestRolloutAbortRace(t *testing.T) {
 // TestRolloutMetrics: the started stages of open rollouts, and how long each has waited for the same reason or been paused.
 func TestRolloutMetrics(t *testing.T) {
 	t.Parallel()
-	w, runners := autoRollout(t, 1, "")
+	w, runners := autoRollout(t, 2, "")
 	waiting := func(reason string) float64 {
 		return w.metric(`flux_resourceset_rollout_waiting_seconds{reason="` + reason + `",rollout="auto"}`)
 	}
@@ -255,14 +255,16 @@ func TestRolloutMetrics(t *testing.T) {
 	require.Zero(t, w.metric(stage))
 	w.do("POST", autoPath+"/start", "").want(200)
 	require.Equal(t, 1.0, w.metric(stage))
-	srv := httptest.NewServer(runners[0])
-	t.Cleanup(srv.Close)
-	process := &world{t: t, http: srv, client: srv.Client()}
-	for range 2 {
-		runners[0].AdvanceRollouts(t.Context())
-		w.clock.advance(time.Minute)
+	w.clock.advance(time.Minute)
+	runners[0].AdvanceRollouts(t.Context())
+	w.clock.advance(time.Minute)
+	runners[1].AdvanceRollouts(t.Context())
+	for _, runner := range runners { // the second one has just started
+		srv := httptest.NewServer(runner)
+		t.Cleanup(srv.Close)
+		process := &world{t: t, http: srv, client: srv.Client()}
+		require.Equal(t, 120.0, process.metric(`flux_resourceset_rollout_waiting_seconds{reason="confirmations",rollout="auto"}`))
 	}
-	require.Equal(t, 120.0, process.metric(`flux_resourceset_rollout_waiting_seconds{reason="confirmations",rollout="auto"}`))
 	w.do("POST", autoPath+"/pause", "").want(200)
 	w.clock.advance(time.Minute)
 	require.Equal(t, 60.0, waiting("paused"))
