@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 )
@@ -18,3 +19,6 @@ func NewConnections(total, unproven, each int) (changed func(net.Conn, http.Conn
 	c := admission.NewConnections(admission.ConnectionLimits{Total: total, Unauthenticated: unproven, UnauthenticatedPerAddress: each})
 	return c.ConnState, func(conn net.Conn) { admission.MarkAuthenticated(c.ConnContext(context.Background(), conn)) }
 }
+
+// SetTracer sets the tracer of a server that serves no requests yet.
+func (s *Server) SetTracer(t trace.Tracer) { s.cfg.Tracer = t }

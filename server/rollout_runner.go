@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -48,8 +51,15 @@ var errNoStep = errors.New("the rollout has no step to make")
 
 // advanceRollout makes the next step of a rollout, if it has one. A step that the guard refuses, since it removes more than
 // was confirmed, pauses the rollout.
-func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string) error {
+func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string) (err error) {
+	if d, ok := st.Get(fleet.KindRollout, id); !ok || !fleet.Advances(d) {
+		s.rolloutWaits.observe(id, "")
+		return nil
+	}
+	ctx, span := s.span(ctx, "evaluate rollout", attribute.String("fleet.rollout", id))
+	defer func() { endSpan(span, err) }()
 	step, err := s.rolloutStep(ctx, st, id)
+	span.SetAttributes(attribute.String("fleet.rollout.action", step.Action), attribute.String("fleet.rollout.stage", step.Stage), attribute.String("fleet.rollout.waiting", step.Reason))
 	if err == nil {
 		s.rolloutWaits.observe(id, step.Reason)
 	}
@@ -64,7 +74,9 @@ func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string)
 }
 
 // commitStep decides on the State that the commit is based on, and commits the step. pauseBecause replaces a step by a pause.
-func (s *Server) commitStep(ctx context.Context, id, pauseBecause string) error {
+func (s *Server) commitStep(ctx context.Context, id, pauseBecause string) (err error) {
+	ctx, span := s.span(ctx, "commit rollout step", attribute.String("fleet.rollout", id))
+	defer func() { endSpan(span, err) }()
 	meta := store.Meta{Actor: fleet.RolloutRunner}
 	res, err := s.cfg.Replica.Update(ctx, meta, func(tx *fleet.Tx) error {
 		step, err := s.rolloutStep(ctx, tx.Base(), id)
@@ -86,6 +98,7 @@ func (s *Server) commitStep(ctx context.Context, id, pauseBecause string) error 
 		return nil
 	case err == nil:
 		s.metrics.committed(res.Commit.Changes)
+		span.SetAttributes(attribute.String("fleet.revision", response.FormatRevision(res.State.Revision())))
 	}
 	return err
 }

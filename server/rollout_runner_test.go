@@ -3,12 +3,16 @@ package server_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/server"
@@ -273,4 +277,24 @@ func TestRolloutMetrics(t *testing.T) {
 	w.do("POST", autoPath+"/abort", "").want(200)
 	require.Equal(t, -1.0, w.metric(stage))
 	require.Equal(t, -1.0, waiting("paused"))
+}
+
+// TestRolloutTraces: each evaluation of an automatic rollout is a span, with the commit of its step below it.
+func TestRolloutTraces(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, `,"gate":{"confirmed":"0%","soak":"1s"}`)
+	spans := tracetest.NewSpanRecorder()
+	runners[0].SetTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"))
+	runners[0].AdvanceRollouts(t.Context())
+	require.Empty(t, spans.Ended(), "it has not started")
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.clock.advance(time.Minute)
+	runners[0].AdvanceRollouts(t.Context())
+	ended := spans.Ended()
+	require.Len(t, ended, 2)
+	require.Equal(t, "commit rollout step", ended[0].Name())
+	require.Equal(t, "evaluate rollout", ended[1].Name())
+	require.Equal(t, ended[1].SpanContext().SpanID(), ended[0].Parent().SpanID())
+	require.Contains(t, ended[0].Attributes(), attribute.String("fleet.revision", strconv.Itoa(w.revision())))
+	require.Contains(t, ended[1].Attributes(), attribute.String("fleet.rollout.action", "start"))
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -8,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
@@ -51,4 +53,20 @@ func (s *Server) traced(c *request, route string) (end func()) {
 		}
 		span.End()
 	}
+}
+
+// span starts a span of work that no request causes. Without a tracer it records nothing.
+func (s *Server) span(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
+	if s.cfg.Tracer == nil {
+		return ctx, noop.Span{}
+	}
+	return s.cfg.Tracer.Start(ctx, name, trace.WithAttributes(attributes...))
+}
+
+// endSpan ends a span, as failed if err is not nil.
+func endSpan(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
 }
