@@ -360,4 +360,3 @@ func TestRolloutWaitsForFreeze(t *testing.T) {
 	prod.runs("2.0.0")
 	prod.rolloutIs(id, "completed", 3, "")
 }
-
