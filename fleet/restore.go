@@ -95,9 +95,8 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 		if now == nil {
 			return nil, nil
 		}
-		if kind == KindRollout { // also if it is open: the documents that it changes are restored too
-			tx.record(kind, id, nil)
-			return now, nil
+		if kind == KindRollout {
+			return tx.restoreBeforeRollout(now)
 		}
 		if now.Deleted() { // decommissioned since: at that revision it did not exist
 			tx.record(kind, id, nil)
@@ -144,6 +143,25 @@ func (tx *Tx) pauseRollouts() (paused []*Document, err error) {
 		}
 	}
 	return paused, nil
+}
+
+// restoreBeforeRollout deletes a rollout, also if it is open: the documents that it changes are restored too. One that changes
+// a deletion policy is aborted instead, because clusters may have been served it: see mayHaveHadVariant.
+func (tx *Tx) restoreBeforeRollout(d *Document) (*Document, error) {
+	r := *d.rollout()
+	if r.changedDeletionPolicy() == "" {
+		tx.record(KindRollout, d.ID, nil)
+		return d, nil
+	}
+	if !r.open() {
+		return nil, nil
+	}
+	r.State = rolloutAborted
+	doc, err := tx.kinds.newRecord(KindRollout, d.ID, &r)
+	if err == nil {
+		tx.record(KindRollout, d.ID, doc)
+	}
+	return doc, err
 }
 
 // paused returns a rollout as paused if it is running, or else the same document.

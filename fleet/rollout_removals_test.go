@@ -149,6 +149,44 @@ func TestDeletionPolicyAfterARollout(t *testing.T) {
 	}
 }
 
+// TestRolloutIsKeptForItsDeletionPolicy: neither a deletion nor a restore makes the fleet forget that clusters may have polled the
+// deletion policy of a rollout.
+func TestRolloutIsKeptForItsDeletionPolicy(t *testing.T) {
+	t.Parallel()
+	started := func() *world {
+		w := tiers(t, strings.Replace(baseLayer, `"namespaces":[`, `"namespaces":[{"id":"kept"},`, 1))
+		w.now = w.now.Add(time.Hour)
+		w.must(rollOut(w, "r", devFirst, patchOp(KindNamespace, "kept", `{"deletion_policy":"delete"}`)))
+		w.must(act("r", RolloutStart))
+		return w
+	}
+	unassign := api.Operation{Op: "unassign_namespace", Layers: []string{"base"}, NamespaceID: "kept"}
+	forget := remove(KindRollout, "r", DeleteOptions{})
+
+	w := started()
+	w.must(act("r", RolloutAbort))
+	ended := w.state.docs[KindRollout]["r"].UpdatedAt
+	w.now = ended.Add(settleTime - time.Second)
+	require.Equal(t, `rollout "r" changed the deletion policy of the namespace "kept", and clusters may not have polled since it ended: delete it after `+ended.Add(settleTime).UTC().Format(time.RFC3339),
+		w.refused(CodeConflict, forget).Detail)
+	w.refused(CodeConfirm, operations(w, unassign))
+	w.now = ended.Add(settleTime)
+	w.must(forget)
+	w.must(operations(w, unassign))
+
+	for name, state := range map[string]string{RolloutAbort: rolloutAborted, RolloutComplete: rolloutCompleted, RolloutPause: rolloutAborted} {
+		w := started()
+		if name == RolloutComplete {
+			w.must(act("r", RolloutStart))
+		}
+		w.must(act("r", name))
+		w.log.past = w.pastOf(1)
+		w.must(withoutGuard(operations(w, api.Operation{Op: "restore", Revision: 1})))
+		require.Equal(t, state, w.state.docs[KindRollout]["r"].rollout().State, name)
+		require.Contains(t, w.refused(CodeConfirm, operations(w, unassign)).Detail, `namespace "kept" and everything in it would be deleted on`, name)
+	}
+}
+
 // TestConfirmedRemovalsAreASet: removals from other clusters than those of the confirmed plan are not confirmed, even if
 // they are not more.
 func TestConfirmedRemovalsAreASet(t *testing.T) {

@@ -147,6 +147,32 @@ func (s *State) mayHaveHadVariant(cluster *Effective, doc *Document, now time.Ti
 	return false
 }
 
+// changedDeletionPolicy returns the id of a namespace whose deletion policy the rollout changes; empty: there is none.
+func (r *rollout) changedDeletionPolicy() string {
+	for _, ch := range r.Changes {
+		if ch.Kind == KindNamespace && ch.changesDeletionPolicy() {
+			return ch.ID
+		}
+	}
+	return ""
+}
+
+// checkRolloutDeletions refuses to delete rollouts that mayHaveHadVariant still needs.
+func (s *State) checkRolloutDeletions(edits []edit, now time.Time) error {
+	for _, e := range edits {
+		if e.kind != KindRollout || e.doc != nil {
+			continue
+		}
+		d := s.docs[KindRollout][e.id]
+		until := d.UpdatedAt.Add(settleTime)
+		if namespace := d.rollout().changedDeletionPolicy(); namespace != "" && now.Before(until) {
+			return errorf(CodeConflict, "rollout %q changed the deletion policy of the namespace %q, and clusters may not have polled since it ended: delete it after %s",
+				e.id, namespace, until.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
 // changesDeletionPolicy reports whether a change gives a namespace another deletion policy. No other definition has one; that
 // of a resource is its type's, which rollouts cannot change.
 func (ch rolloutChange) changesDeletionPolicy() bool {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := next.checkPriorities(edits); err != nil {
 		return Result{}, err
 	}
-	if err := next.checkRolloutDocuments(); err != nil {
+	if err := cmp.Or(next.checkRolloutDocuments(), tx.base.checkRolloutDeletions(edits, c.At)); err != nil {
 		return Result{}, err
 	}
 	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
