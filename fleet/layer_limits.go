@@ -40,13 +40,17 @@ func (s *costCounter) add(layers []*Document, key string, merged int) {
 	}
 }
 
-// check refuses a cost above the limits, unless it was no smaller before.
-func (s *costCounter) check(was layerCost) error {
+// check refuses a cost above the limits, unless it was no smaller before. Each rollout that delivers can divide the clusters of a
+// combination in two.
+func (s *costCounter) check(was layerCost, delivering []*Document) error {
+	remedy := "remove entries from it, or let it or other layers match by fewer different labels"
+	if len(delivering) > 0 {
+		remedy += ", or first complete or abort some of the rollouts " + list(idsOf(delivering)) + ", which multiply the combinations"
+	}
 	switch {
 	case s.chainEntries > maxChainEntries && s.chainEntries > was.chainEntries:
 		top, on := s.largest()
-		return errorf(CodeLimitExceeded, "clusters match %s of layers, which would have %d entries and patch paths in all (before: %d); at most %d are possible. Most of it is layer %q, with %d in %d of them: "+
-			"remove entries from it, or let it or other layers match by fewer different labels", plural(len(s.chains), "combination"), s.chainEntries, was.chainEntries, maxChainEntries, top.ID, top.layer().entryCount(), on)
+		return errorf(CodeLimitExceeded, "clusters match %s of layers, which would have %d entries and patch paths in all (before: %d); at most %d are possible. Most of it is layer %q, with %d in %d of them: %s", plural(len(s.chains), "combination"), s.chainEntries, was.chainEntries, maxChainEntries, top.ID, top.layer().entryCount(), on, remedy)
 	case s.mergedEntries > maxMergedEntries && s.mergedEntries > was.mergedEntries:
 		return errorf(CodeLimitExceeded, "clusters would have %d entries of layers in lists that have settings of their own (before: %d); at most %d are possible: "+
 			"remove entries from layers that match such clusters, or from the clusters", s.mergedEntries, was.mergedEntries, maxMergedEntries)

@@ -122,7 +122,7 @@ func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []
 		all.add(m.layers, m.key, m.mergedEntries)
 	}
 	if l.cost = all.layerCost; !committed {
-		if err := all.check(was.cost); err != nil {
+		if err := all.check(was.cost, l.delivering); err != nil {
 			return nil, err
 		}
 	}
