@@ -7,7 +7,8 @@ import (
 )
 
 // checkVariants checks the fleet as it would be if all open rollouts were completed, so that a change cannot make a variant
-// invalid: the variants, and the documents that changed.
+// invalid: the variants, and the documents that changed. Changed clusters are checked with the variants of definitions, and with
+// the layers that they have now.
 func (v *txValidation) checkVariants(edits []edit) error {
 	if v.next.rollouts == nil {
 		return nil
@@ -17,15 +18,12 @@ func (v *txValidation) checkVariants(edits []edit) error {
 	is := v.next.withVariants()
 	for _, e := range edits {
 		relevant = relevant || e.kind != KindCluster && !isInternal(e.kind)
-		if doc := is.docs[e.kind][e.id]; doc != nil && e.kind != KindCluster && !neverServed(e.kind) && v.next.rollouts.all.get(e.kind, e.id) == nil {
+		if doc := is.docs[e.kind][e.id]; doc != nil && !neverServed(e.kind) && v.next.rollouts.all.get(e.kind, e.id) == nil {
 			docs = append(docs, doc)
 		}
 	}
-	if !relevant {
-		return nil
-	}
-	for _, doc := range v.next.rollouts.all.docs {
-		docs = append(docs, doc)
+	if relevant {
+		docs = slices.AppendSeq(docs, maps.Values(v.next.rollouts.all.docs))
 	}
 	sortDocuments(docs)
 	was := v.base.withVariants()

@@ -324,3 +324,25 @@ func TestStrategiesAreRestoredAndReverted(t *testing.T) {
 	w.must(operations(w, api.Operation{Op: "restore", Revision: int64(at)}))
 	require.Equal(t, first, bodies(w.state))
 }
+
+// TestAssignmentsFitOpenRollouts: a component with the Helm release name that an open rollout gives to another one of the
+// cluster is refused, also while no stage of it has started: otherwise its stage could not start.
+func TestAssignmentsFitOpenRollouts(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"release_name":"loki"}`)))
+	err := w.refused(CodeInRollout, assign("c3", KindComponent, "loki", ""))
+	require.Contains(t, err.Detail, `cluster "c3", with the changes of the rollouts that are not completed or aborted: /platform_components: components "`)
+	w.must(act("r", RolloutStart))
+	w.refused(CodeInRollout, assign("c3", KindComponent, "loki", ""))
+	w.must(patch(KindCluster, "c3", `{"labels":{"tier":"prod","x":"y"}}`))
+	w.must(act("r", RolloutAbort))
+	w.must(assign("c3", KindComponent, "loki", ""))
+}
+
+// TestLayerCombinationsNameRollouts: stages divide the clusters of each combination of layers.
+func TestLayerCombinationsNameRollouts(t *testing.T) {
+	t.Parallel()
+	counter := costCounter{chains: map[string][]*Document{"": {{Record: Record{ID: "wide"}, value: new(layer)}}}, layerCost: layerCost{chainEntries: maxChainEntries + 1}}
+	require.ErrorContains(t, counter.check(layerCost{}, []*Document{{Record: Record{ID: "a"}}, {Record: Record{ID: "b"}}}), "or first complete or abort some of the rollouts a, b, which multiply the combinations")
+}
