@@ -131,6 +131,25 @@ func TestRolloutPrincipal(t *testing.T) {
 	require.Equal(t, "running2", w.rolloutState(), "with the permission of who resumed it")
 }
 
+// TestRolloutObservations: a process that does not know the status of all clusters decides nothing.
+func TestRolloutObservations(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.pass()
+	tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: &sharedTable{rows: map[[2]string]sharedRow{}}})
+	restarted, err := server.New(server.Config{Mode: server.ModeCRUD, Replica: w.replica, History: w.faults, Tokens: server.Tokens{Read: readToken, Write: writeToken}, ClusterStatus: tracker, Now: w.clock.Now})
+	require.NoError(t, err)
+	w.unchanged(func() { restarted.AdvanceRollouts(t.Context()) })
+	tracker.Sync(t.Context(), w.clock.Now())
+	require.True(t, tracker.Stats().Complete)
+	restarted.AdvanceRollouts(t.Context())
+	require.Equal(t, "paused1", w.rolloutState(), "it knows that no cluster sends receipts")
+	w.do("POST", autoPath+"/resume", "").want(200)
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "running2", w.rolloutState())
+}
+
 // TestRolloutRunners: of several processes one makes each step.
 func TestRolloutRunners(t *testing.T) {
 	t.Parallel()

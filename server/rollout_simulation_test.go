@@ -514,7 +514,9 @@ func (s *rolloutSimulation) tick(n int) {
 		if !s.chance(10) {
 			require.NoError(s.t, p.replica.SyncTo(s.t.Context(), s.state.Revision()))
 		}
-		p.tracker.Sync(s.t.Context(), p.now())
+		if !s.chance(10) {
+			p.tracker.Sync(s.t.Context(), p.now())
+		}
 		if n%2 == i {
 			s.run(i)
 		}

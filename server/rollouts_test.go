@@ -162,3 +162,13 @@ func TestStrategies(t *testing.T) {
 	require.Equal(t, "one", at(w.get("/rollouts/r").want(200).json(), "stages", 0, "name"))
 	require.Equal(t, before, w.polls())
 }
+
+// TestRolloutOfARestore: the error names the operation and the cluster that it would change.
+func TestRolloutOfARestore(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.patch(demoCluster, `{"labels":{"x":"y"}}`).want(200)
+	w.create("/clusters", `{"id":"other","cluster_dns":"other.example.com","environment":"dev"}`)
+	body := w.post("/rollouts", `{"id":"r","operations":[{"op":"restore","revision":1}],"stages":[{"name":"all","all":true}]}`).problem(422, "not_stageable").json()
+	require.Equal(t, `2 problems; the first: /operations/0: cluster "demo-cluster-01": a rollout cannot change clusters; change a layer that matches them`, body["detail"])
+}
