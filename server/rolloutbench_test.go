@@ -1,0 +1,68 @@
+package server_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// BenchmarkRolloutRunner evaluates a rollout that changes a component of 10,000 clusters with 30 components each, a third of
+// which are served the change: the first time after a commit, and again in the same State.
+func BenchmarkRolloutRunner(b *testing.B) {
+	table := &sharedTable{rows: map[[2]string]sharedRow{}}
+	h, replica, tracker := confirmedFleet(b, 10_000, 30, table, time.Now)
+	tracker.Sync(b.Context(), time.Now())
+	require.True(b, tracker.Stats().Complete)
+	do := func(method, path, body string, want int) {
+		req := httptest.NewRequest(method, path, strings.NewReader(body))
+		req.Header.Set("Authorization", "Bearer bench-write")
+		req.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		require.Equal(b, want, rec.Code, "%s", rec.Body)
+	}
+	do(http.MethodPost, "/rollouts", `{"id":"r","advance":"automatic","operations":[{"op":"patch","kind":"platform_component","id":"component-0","patch":{"component_version":"9.9.9"}}],
+		"stages":[{"name":"third","all":true,"percent":30}]}`, http.StatusCreated)
+	do(http.MethodPost, "/rollouts/r/start", "", http.StatusOK)
+	st := replica.State()
+	for _, doc := range st.All(fleet.KindCluster) { // all clusters poll and send receipts, and few have not confirmed yet
+		lists, err := st.DesiredInputs(doc)
+		require.NoError(b, err)
+		for _, list := range lists {
+			if tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", time.Now()) {
+				tracker.RecordServed(doc.ID, list, time.Now())
+			}
+		}
+	}
+	runner := h.(*server.Server)
+	evaluate := func() time.Duration {
+		revision, before := replica.State().Revision(), used(b)
+		runner.AdvanceRollouts(b.Context())
+		require.Equal(b, revision, replica.State().Revision(), "it waits")
+		return used(b) - before
+	}
+	var first, again time.Duration
+	for b.Loop() {
+		_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+			_, err := tx.Patch(fleet.KindCluster, "c0", []byte(`{"labels":{"time":"`+time.Now().Format("150405.000000000")+`"}}`))
+			return err
+		})
+		require.NoError(b, err)
+		first += evaluate()
+		again += evaluate()
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(first.Microseconds())/float64(b.N)/1000, "first-cpu-ms")
+	b.ReportMetric(float64(again.Microseconds())/float64(b.N)/1000, "cpu-ms")
+}
+
+var _ clusterstatus.Store = (*sharedTable)(nil)
