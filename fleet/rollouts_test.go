@@ -346,3 +346,17 @@ func TestLayerCombinationsNameRollouts(t *testing.T) {
 	counter := costCounter{chains: map[string][]*Document{"": {{Record: Record{ID: "wide"}, value: new(layer)}}}, layerCost: layerCost{chainEntries: maxChainEntries + 1}}
 	require.ErrorContains(t, counter.check(layerCost{}, []*Document{{Record: Record{ID: "a"}}, {Record: Record{ID: "b"}}}), "or first complete or abort some of the rollouts a, b, which multiply the combinations")
 }
+
+// TestVariantsFollowTheResourceType: a resource that reached clusters have in another version is read by the newest version of its
+// resource type, with new defaults.
+func TestVariantsFollowTheResourceType(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer)
+	w.must(rollOut(w, "r", devFirst, api.Operation{Op: "patch", Kind: kindResource, Type: "quotas", ID: "small", Patch: json.RawMessage(`{"spec":{"cpu":7}}`)}))
+	w.must(act("r", RolloutStart))
+	w.must(patch(KindResourceType, "quotas", `{"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1},"mem":{"type":"integer","default":3}}}}`))
+	for dns, cpu := range map[string]float64{"c0.example.com": 7, "c2.example.com": 1} {
+		input := inputsOf(t, w.state, dns, ResourceKind("quotas"))[0]
+		require.Equal(t, []any{cpu, 3.0}, []any{input["cpu"], input["mem"]}, dns)
+	}
+}
