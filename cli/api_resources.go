@@ -22,10 +22,6 @@ func (s *session) apiResourcesCommand() *cli.Command {
 		Description: "TYPE stands for the id of a resource type; resource-type list shows the types of the server. The fields of a kind: explain --fields KIND.",
 		Action: withArguments(func(c *cli.Context, _ []string) error {
 			resources := apiResources(c.App.Commands)
-			document, err := render.Encode(resources)
-			if err != nil {
-				return err
-			}
 			t := render.Table{Header: []string{"NAME", "SHORTNAMES", "KIND", "VERBS"}}
 			var names []string
 			for _, r := range resources {
@@ -33,7 +29,7 @@ func (s *session) apiResourcesCommand() *cli.Command {
 				names = append(names, r.Name)
 			}
 			return s.print(c, render.Output{
-				Document: document,
+				Document: resources,
 				Tables:   func() ([]render.Table, error) { return []render.Table{t}, nil },
 				Names:    func() ([]string, error) { return names, nil },
 			})

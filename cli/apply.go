@@ -196,12 +196,8 @@ func (a *applyRun) show(answer answer) error {
 	if a.s.line = summary + "."; !a.s.printsOneLine(a.c) {
 		a.s.note("%s.", summary)
 	}
-	document, err := render.Encode(sum)
-	if err != nil {
-		return err
-	}
 	return a.s.printChange(a.c, render.Output{
-		Document: document,
+		Document: sum,
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"DOCUMENT", "RESULT"}}
 			for _, part := range []struct {

@@ -241,11 +241,7 @@ func settingsOf(c *cli.Context, settings []field) (map[string]any, error) {
 }
 
 func (v kindCommands) assign(c *cli.Context, api client, cluster, id string, settings map[string]any, more ...edit) (answer, error) {
-	body, err := render.Encode(settings)
-	if err != nil {
-		return answer{}, err
-	}
-	return receive(v.api.assign(c.Context, api, cluster, id, body, append(writeEdits(c), more...)...))
+	return receive(v.api.assign(c.Context, api, cluster, id, settings, append(writeEdits(c), more...)...))
 }
 
 func (v kindCommands) assignCommand() *cli.Command {

@@ -106,19 +106,16 @@ var callerView = render.View{
 }
 
 func (s authCommands) printCallers(c *cli.Context, known []caller) error {
-	document, err := render.Encode(known)
-	if err != nil {
-		return err
-	}
 	rows := make([]json.RawMessage, len(known))
 	names := make([]string, len(known))
 	for i, who := range known {
+		var err error
 		if rows[i], err = render.Encode(who); err != nil {
 			return err
 		}
 		names[i] = "actor/" + who.Actor
 	}
-	out := documentKind{view: callerView}.outputOf(document, rows...)
+	out := documentKind{view: callerView}.outputOf(known, rows...)
 	out.Names = func() ([]string, error) { return names, nil }
 	return s.print(c, out)
 }
@@ -258,12 +255,8 @@ func (s authCommands) printPermission(c *cli.Context, p permission) error {
 		_, err := fmt.Fprintln(s.env.Stdout, word)
 		return err
 	}
-	document, err := render.Encode(p)
-	if err != nil {
-		return err
-	}
 	return s.print(c, render.Output{
-		Document: document, Text: func(bool) string { return word + "\n" },
+		Document: p, Text: func(bool) string { return word + "\n" },
 		Names: func() ([]string, error) { return []string{word}, nil },
 	})
 }

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"regexp"
 	"slices"
@@ -92,11 +92,7 @@ func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash s
 	if hash != "" {
 		body["plan_hash"] = hash
 	}
-	data, err := render.Encode(body)
-	if err != nil {
-		return answer{}, err
-	}
-	a, err := receive(conn.ApplyBatchWithBody(c.Context, nil, contentJSON, bytes.NewReader(data), writeEdits(c)...))
+	a, err := receive(send(c.Context, conn, http.MethodPost, "/batch", body, writeEdits(c)))
 	return a, describeLocations(ops, err, describe)
 }
 

@@ -136,15 +136,11 @@ func (s bootstrapper) printChartValues(c *cli.Context, via bootstrap.Connection,
 	if len(custom) > 0 {
 		values["customResources"] = custom
 	}
-	document, err := render.Encode(values)
-	if err != nil {
-		return err
-	}
 	format := "yaml"
 	if c.String("output") == "json" {
 		format = "json"
 	}
-	return s.printAs(c, format, render.Output{Document: document})
+	return s.printAs(c, format, render.Output{Document: values})
 }
 
 // typesWithTemplate returns the resource types that the cluster renders, and notes the others.

@@ -3,10 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
 // Content types of bodies.
@@ -40,18 +43,18 @@ func (k calls) history(ctx context.Context, c client, id string, edits ...edit) 
 	return send(ctx, c, http.MethodGet, k.document(id)+"/history", nil, edits)
 }
 
-func (k calls) create(ctx context.Context, c client, body []byte, edits ...edit) (*http.Response, error) {
+func (k calls) create(ctx context.Context, c client, body any, edits ...edit) (*http.Response, error) {
 	return send(ctx, c, http.MethodPost, k.path, body, edits)
 }
 
-func (k calls) update(ctx context.Context, c client, id string, body []byte, edits ...edit) (*http.Response, error) {
+func (k calls) update(ctx context.Context, c client, id string, body any, edits ...edit) (*http.Response, error) {
 	if k.merges {
 		return k.patch(ctx, c, id, body, edits...)
 	}
 	return send(ctx, c, http.MethodPut, k.document(id), body, edits)
 }
 
-func (k calls) patch(ctx context.Context, c client, id string, body []byte, edits ...edit) (*http.Response, error) {
+func (k calls) patch(ctx context.Context, c client, id string, body any, edits ...edit) (*http.Response, error) {
 	return send(ctx, c, http.MethodPatch, k.document(id), body, edits)
 }
 
@@ -59,7 +62,7 @@ func (k calls) delete(ctx context.Context, c client, id string, edits ...edit) (
 	return send(ctx, c, http.MethodDelete, k.document(id), nil, edits)
 }
 
-func (k calls) assign(ctx context.Context, c client, cluster, id string, body []byte, edits ...edit) (*http.Response, error) {
+func (k calls) assign(ctx context.Context, c client, cluster, id string, body any, edits ...edit) (*http.Response, error) {
 	if !k.settings {
 		body = nil
 	}
@@ -76,9 +79,16 @@ func (k calls) assigned(cluster, id string) string {
 	return clusters.api.document(cluster) + k.assignment + "/" + url.PathEscape(id)
 }
 
-// send sends a request to a path of the API with a body of JSON, nil for none. A PATCH is a merge patch.
-func send(ctx context.Context, c client, method, path string, body []byte, edits []edit) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.Server, "/")+path, bytes.NewReader(body))
+// send sends a request to a path of the API. The body is nil, or a value that [render.JSON] encodes. A PATCH is a merge patch.
+func send(ctx context.Context, c client, method, path string, body any, edits []edit) (*http.Response, error) {
+	var data json.RawMessage
+	if body != nil {
+		var err error
+		if data, err = render.JSON(body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.Server, "/")+path, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

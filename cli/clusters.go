@@ -155,11 +155,7 @@ func (s clusterCommands) labelCommand() *cli.Command {
 				return err
 			}
 			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})}, func(conn client, cluster, hash string) (answer, error) {
-				patch, err := render.Encode(map[string]any{"labels": labels})
-				if err != nil {
-					return answer{}, err
-				}
-				return receive(clusters.api.patch(c.Context, conn, cluster, patch, append(writeEdits(c), planned(hash))...))
+				return receive(clusters.api.patch(c.Context, conn, cluster, map[string]any{"labels": labels}, append(writeEdits(c), planned(hash))...))
 			})
 		},
 	}
@@ -190,11 +186,7 @@ func (s clusterCommands) protectCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Flags:     slices.Concat(writeFlags(), []cli.Flag{yesFlag(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}}, plannedFlags()),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
-			patch, err := render.Encode(map[string]any{"deletion_protection": !c.Bool("off")})
-			if err != nil {
-				return err
-			}
-			return kindCommands{s.session, clusters}.mergePatch(c, operands[0], patch)
+			return kindCommands{s.session, clusters}.mergePatch(c, operands[0], map[string]any{"deletion_protection": !c.Bool("off")})
 		}),
 	}
 }

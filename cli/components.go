@@ -265,16 +265,13 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 
 func (s componentCommands) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {
 	// The reference's CLI prints the first three.
-	document, err := render.Encode(struct {
+	document := struct {
 		Cluster   string                     `json:"cluster_id"`
 		Component string                     `json:"component_id"`
 		Patches   map[string]json.RawMessage `json:"component_patches"`
 		Before    map[string]json.RawMessage `json:"before"`
 		After     map[string]json.RawMessage `json:"after"`
-	}{cluster, component, now, old, now})
-	if err != nil {
-		return err
-	}
+	}{cluster, component, now, old, now}
 	return s.printChange(c, render.Output{
 		Document: document,
 		Tables: func() ([]render.Table, error) {

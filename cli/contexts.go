@@ -234,12 +234,8 @@ func (s contexts) getContexts(c *cli.Context) error {
 	for _, f := range file.Contexts {
 		list = append(list, shown{f.Name, f.Name == file.CurrentContext, f.APIURL})
 	}
-	document, err := render.Encode(list)
-	if err != nil {
-		return err
-	}
 	return s.print(c, render.Output{
-		Document: document,
+		Document: list,
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"CURRENT", "NAME", "API URL"}}
 			for _, f := range list {
@@ -298,10 +294,6 @@ func (s contexts) viewConfig(c *cli.Context) error {
 	if view.Contexts == nil {
 		view.Contexts = []config.Context{}
 	}
-	document, err := render.Encode(view)
-	if err != nil {
-		return err
-	}
 	format, err := s.format(c)
 	if err != nil {
 		return err
@@ -309,5 +301,5 @@ func (s contexts) viewConfig(c *cli.Context) error {
 	if format == "table" || format == "wide" { // the document has no rows
 		format = "yaml"
 	}
-	return s.printAs(c, format, render.Output{Document: document, Names: func() ([]string, error) { return []string{path}, nil }})
+	return s.printAs(c, format, render.Output{Document: view, Names: func() ([]string, error) { return []string{path}, nil }})
 }

@@ -78,16 +78,12 @@ func (a *applyRun) diff(conn client) ([]manifests.Diff, error) {
 }
 
 func (s *session) printDiff(c *cli.Context, diffs []manifests.Diff) error {
-	document, err := render.Encode(diffs)
-	if err != nil {
-		return err
-	}
 	names := make([]string, len(diffs))
 	for i, d := range diffs {
 		names[i] = nameOfKind(d.Kind) + "/" + d.ID
 	}
 	out := render.Output{
-		Document: document,
+		Document: diffs,
 		Text: func(bool) string {
 			return manifests.FormatDiffs(diffs, nameOfKind, func(color, text string) string { return s.paint(s.env.StdoutTerminal, color, text) })
 		},

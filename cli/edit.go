@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/editor"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
 )
@@ -66,15 +65,11 @@ func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, afte
 		v.note("Nothing was edited.")
 		return nil
 	}
-	body, err := render.Encode(patch)
-	if err != nil {
-		return err
-	}
 	return v.performOn(c, change{
-		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": body})),
+		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": patch})),
 		description: fmt.Sprintf("change %s/%s like this", v.name, id), unconfirmedInScripts: true,
 		request: func(conn client, hash string) (answer, error) {
-			return receive(v.api.patch(c.Context, conn, id, body, append(writeEdits(c), header("If-Match", etag), planned(hash))...))
+			return receive(v.api.patch(c.Context, conn, id, patch, append(writeEdits(c), header("If-Match", etag), planned(hash))...))
 		},
 	})
 }

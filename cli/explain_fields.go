@@ -118,11 +118,7 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 		}
 		at = all.resolve(next)
 	}
-	document, err := render.Encode(at)
-	if err != nil {
-		return err
-	}
-	out := render.Output{Document: document, Text: func(bool) string { return all.text(path, at) }}
+	out := render.Output{Document: at, Text: func(bool) string { return all.text(path, at) }}
 	if !c.IsSet("output") {
 		return s.printAs(c, "table", out)
 	}

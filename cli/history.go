@@ -39,11 +39,7 @@ func (v kindCommands) historyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			document, err := render.Encode(docs)
-			if err != nil {
-				return err
-			}
-			return v.print(c, documentKind{name: "revision", view: view}.outputOf(document, docs...))
+			return v.print(c, documentKind{name: "revision", view: view}.outputOf(docs, docs...))
 		}),
 	}
 }

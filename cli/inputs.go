@@ -108,9 +108,7 @@ func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
 	if body.Inputs == nil {
 		body.Inputs = []json.RawMessage{}
 	}
-	if out.Document, err = render.Encode(body.Inputs); err != nil {
-		return err
-	}
+	out.Document = body.Inputs
 	if !c.IsSet("output") {
 		return s.printAs(c, "yaml", out)
 	}

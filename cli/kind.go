@@ -121,7 +121,7 @@ func nameOfKind(kind string) string {
 }
 
 // outputOf returns documents of a kind as output.
-func (n documentKind) outputOf(document json.RawMessage, docs ...json.RawMessage) render.Output {
+func (n documentKind) outputOf(document any, docs ...json.RawMessage) render.Output {
 	return render.Output{
 		Document: document, Text: n.text,
 		Tables: func() ([]render.Table, error) {

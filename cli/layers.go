@@ -86,17 +86,13 @@ func (s *session) layerClustersCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			document, err := render.Encode(append([]string{}, doc.Clusters...))
-			if err != nil {
-				return err
-			}
 			t := render.Table{Header: []string{"ID"}}
 			var names []string
 			for _, id := range doc.Clusters {
 				t.Rows, names = append(t.Rows, []string{id}), append(names, clusters.name+"/"+id)
 			}
 			return s.print(c, render.Output{
-				Document: document,
+				Document: append([]string{}, doc.Clusters...),
 				Tables:   func() ([]render.Table, error) { return []render.Table{t}, nil },
 				Names:    func() ([]string, error) { return names, nil },
 			})

@@ -36,11 +36,7 @@ func (s ownershipCommands) writeValues(c *cli.Context, conn client, cluster, com
 		if shared {
 			return s.writeShared(c, conn, cluster, component, body, edits)
 		}
-		patch, err := render.Encode(map[string]any{"patches": map[string]any{component: body}})
-		if err != nil {
-			return answer{}, err
-		}
-		return receive(clusters.api.patch(c.Context, conn, cluster, patch, edits...))
+		return receive(clusters.api.patch(c.Context, conn, cluster, map[string]any{"patches": map[string]any{component: body}}, edits...))
 	})
 	if err != nil {
 		return nil, nil, a, err

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
@@ -26,13 +26,9 @@ func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (jso
 }
 
 func (s *session) sendPlanRequest(c *cli.Context, conn client, request map[string]any) (json.RawMessage, api.Plan, error) {
-	data, err := render.Encode(request)
-	if err != nil {
-		return nil, api.Plan{}, err
-	}
 	var a answer
-	if err := s.withoutWarnings(func() error {
-		a, err = receive(conn.PlanWithBody(c.Context, nil, contentJSON, bytes.NewReader(data)))
+	if err := s.withoutWarnings(func() (err error) {
+		a, err = receive(send(c.Context, conn, http.MethodPost, "/plan", request, nil))
 		return err
 	}); err != nil {
 		return nil, api.Plan{}, err

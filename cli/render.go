@@ -172,12 +172,8 @@ func (s *session) printObjects(c *cli.Context, objects []resourceset.Object) err
 		_, err = io.WriteString(s.env.Stdout, text)
 		return err
 	}
-	document, err := render.Encode(resourceset.Object{"apiVersion": "v1", "kind": "List", "items": append([]resourceset.Object{}, objects...)})
-	if err != nil {
-		return err
-	}
 	return s.printAs(c, format, render.Output{
-		Document: document,
+		Document: resourceset.Object{"apiVersion": "v1", "kind": "List", "items": append([]resourceset.Object{}, objects...)},
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"KIND", "NAMESPACE", "NAME"}}
 			for _, obj := range objects {

@@ -231,11 +231,7 @@ func (s rolloutCommands) create(c *cli.Context, conn client, body map[string]any
 	if name := c.String("strategy"); name != "" {
 		body["strategy"] = name
 	}
-	data, err := render.Encode(body)
-	if err != nil {
-		return answer{}, err
-	}
-	return receive(rollouts.api.create(c.Context, conn, data, append(writeEdits(c), planned(hash))...))
+	return receive(rollouts.api.create(c.Context, conn, body, append(writeEdits(c), planned(hash))...))
 }
 
 // addStages adds the stages of the flags to the body of a request.
@@ -280,7 +276,7 @@ func stageOf(text string) (map[string]any, error) {
 	return stage, nil
 }
 
-// inRollout returns the change as one that creates a rollout, if the flags say so.
+// inRollout returns a change that creates a rollout of ch, if --rollout is set.
 func (s *session) inRollout(c *cli.Context, conn client, ch change) (change, error) {
 	name := c.String("rollout")
 	switch {
@@ -321,7 +317,7 @@ func (s *session) inRollout(c *cli.Context, conn client, ch change) (change, err
 		}
 		return s.printChange(c, rollouts.outputOf(a.body, a.body))
 	}
-	if _, err := ch.operations(conn); err != nil { // before a request that they need not
+	if _, err := ch.operations(conn); err != nil { // invalid operations need no request
 		return ch, err
 	}
 	_, err := receive(rollouts.api.get(c.Context, conn, name))

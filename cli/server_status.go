@@ -110,12 +110,8 @@ func readiness(a answer, err error) (api.Readiness, error) {
 }
 
 func (s statusCommands) printStatus(c *cli.Context, st status) error {
-	document, err := render.Encode(st)
-	if err != nil {
-		return err
-	}
 	return s.print(c, render.Output{
-		Document: document,
+		Document: st,
 		Tables: func() ([]render.Table, error) {
 			revision := "unknown"
 			if st.Revision != nil {
@@ -150,20 +146,17 @@ func (s statusCommands) printVersion(c *cli.Context) error {
 	if err := s.checkOutput(c); err != nil {
 		return err
 	}
-	document, err := render.Encode(struct {
+	document := struct {
 		Version   string `json:"version"`
 		GoVersion string `json:"go_version"`
 		Platform  string `json:"platform"`
-	}{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
-	if err != nil {
-		return err
-	}
+	}{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	return s.print(c, render.Output{
 		Document: document,
 		Tables: func() ([]render.Table, error) {
 			return []render.Table{{
 				Header: []string{"VERSION", "GO", "PLATFORM"},
-				Rows:   [][]string{{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}},
+				Rows:   [][]string{{document.Version, document.GoVersion, document.Platform}},
 			}}, nil
 		},
 		Names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", args.Program, s.env.Version)}, nil },

@@ -48,11 +48,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 				Action: func(c *cli.Context) error {
 					return s.writeStrategy(c, func(conn client, id string, body map[string]any) (answer, error) {
 						body["id"] = id
-						data, err := render.Encode(body)
-						if err != nil {
-							return answer{}, err
-						}
-						return receive(strategies.api.create(c.Context, conn, data, writeEdits(c)...))
+						return receive(strategies.api.create(c.Context, conn, body, writeEdits(c)...))
 					})
 				},
 			},
@@ -61,11 +57,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 				Name: "update", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
 				Action: func(c *cli.Context) error {
 					return s.writeStrategy(c, func(conn client, id string, body map[string]any) (answer, error) {
-						data, err := render.Encode(body)
-						if err != nil {
-							return answer{}, err
-						}
-						return receive(strategies.api.update(c.Context, conn, id, data, writeEdits(c)...))
+						return receive(strategies.api.update(c.Context, conn, id, body, writeEdits(c)...))
 					})
 				},
 			},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -157,11 +158,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 }
 
 func (s tokenCommands) createToken(c *cli.Context, conn client, body map[string]any) (answer, error) {
-	data, err := render.Encode(body)
-	if err != nil {
-		return answer{}, err
-	}
-	return receive(conn.CreateTokenWithBody(c.Context, nil, contentJSON, strings.NewReader(string(data)), writeEdits(c)...))
+	return receive(tokens.api.create(c.Context, conn, body, writeEdits(c)...))
 }
 
 // checkSecretOutput rejects, before a secret exists, an output that would lose it.
@@ -280,11 +277,7 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			data, err := render.Encode(body)
-			if err != nil {
-				return err
-			}
-			a, err := receive(conn.RotateTokenWithBody(c.Context, id, nil, contentJSON, strings.NewReader(string(data)), writeEdits(c)...))
+			a, err := receive(send(c.Context, conn, http.MethodPost, tokens.api.document(id)+"/rotate", body, writeEdits(c)))
 			if err != nil {
 				return err
 			}

@@ -127,11 +127,7 @@ func (v kindCommands) listCommand() *cli.Command {
 		if err := v.noteAbsentLabels(c, v.plural, docs); err != nil {
 			return err
 		}
-		document, err := render.Encode(docs)
-		if err != nil {
-			return err
-		}
-		out := v.listOutput(c, document, docs...)
+		out := v.listOutput(c, docs, docs...)
 		if v.kind == clusters.kind && !c.Bool("deleted") {
 			out.Tables = effectiveTables(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveList(c, limit, page) })
 		}
@@ -144,7 +140,7 @@ func (v kindCommands) listCommand() *cli.Command {
 }
 
 // listOutput returns documents of a list as output.
-func (v kindCommands) listOutput(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
+func (v kindCommands) listOutput(c *cli.Context, document any, docs ...json.RawMessage) render.Output {
 	out := v.outputOf(document, docs...)
 	out.Tables = func() ([]render.Table, error) {
 		t, err := v.view.Table(docs...)
@@ -225,7 +221,7 @@ func (v kindCommands) getCommand() *cli.Command {
 }
 
 // namedOutput returns documents that were requested by name as output. Tables of clusters include inherited entries.
-func (v kindCommands) namedOutput(c *cli.Context, document json.RawMessage, docs ...json.RawMessage) render.Output {
+func (v kindCommands) namedOutput(c *cli.Context, document any, docs ...json.RawMessage) render.Output {
 	out := v.outputOf(document, docs...)
 	if v.kind == clusters.kind && !c.IsSet("revision") {
 		out.Tables = effectiveTables(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveClusters(c, docs) })
@@ -254,11 +250,7 @@ func (v kindCommands) getSeveral(c *cli.Context, ids []string, get func(id strin
 		return v.print(c, v.namedOutput(c, docs[0], docs...))
 	}
 	if len(docs) > 0 {
-		document, err := render.Encode(docs)
-		if err != nil {
-			return err
-		}
-		if err := v.print(c, v.namedOutput(c, document, docs...)); err != nil {
+		if err := v.print(c, v.namedOutput(c, docs, docs...)); err != nil {
 			return err
 		}
 	}
@@ -288,11 +280,7 @@ func (v kindCommands) updateCommand() *cli.Command {
 			return v.performOn(c, change{
 				operations: fixedOperations(v.updateOperation(id, body)),
 				request: func(conn client, hash string) (answer, error) {
-					data, err := render.Encode(body)
-					if err != nil {
-						return answer{}, err
-					}
-					return receive(v.api.update(c.Context, conn, id, data, append(writeEdits(c), planned(hash))...))
+					return receive(v.api.update(c.Context, conn, id, body, append(writeEdits(c), planned(hash))...))
 				},
 			})
 		},
@@ -357,7 +345,7 @@ func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) 
 }
 
 // mergePatch merges a patch into a document.
-func (v kindCommands) mergePatch(c *cli.Context, id string, patch json.RawMessage) error {
+func (v kindCommands) mergePatch(c *cli.Context, id string, patch any) error {
 	return v.performOn(c, change{
 		operations: fixedOperations(v.operation("patch", id, map[string]any{"patch": patch})),
 		request: func(conn client, hash string) (answer, error) {
@@ -416,13 +404,9 @@ func existsAlready(err error) bool {
 // that a document deleted and created again in between is not overwritten. A validation error may only mean that the fields are too
 // few for a new document, so that case reads the document, too.
 func (v kindCommands) upsert(c *cli.Context, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
-	body, err := render.Encode(doc)
-	if err != nil {
-		return answer{}, err
-	}
 	edits := append(writeEdits(c), more...)
 	for range maxRaces {
-		a, err = receive(v.api.create(c.Context, api, body, edits...))
+		a, err = receive(v.api.create(c.Context, api, doc, edits...))
 		if !existsAlready(err) && apiclient.ErrorCode(err) != "validation_error" {
 			return a, err
 		}
@@ -434,7 +418,7 @@ func (v kindCommands) upsert(c *cli.Context, api client, id string, doc map[stri
 		if err != nil {
 			return answer{}, err
 		}
-		a, err = receive(v.api.update(c.Context, api, id, body, append(slices.Clone(edits), header("If-Match", found.etag))...))
+		a, err = receive(v.api.update(c.Context, api, id, doc, append(slices.Clone(edits), header("If-Match", found.etag))...))
 		if code := apiclient.ErrorCode(err); code != "stale" && code != "not_found" {
 			return a, err
 		}

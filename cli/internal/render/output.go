@@ -18,8 +18,8 @@ var Formats = []string{"table", "wide", "json", "yaml", "name"}
 
 // Output is the output of a command in any format. Only the parts that the format needs are computed.
 type Output struct {
-	// Document is the output as one JSON value.
-	Document json.RawMessage
+	// Document is the output as one value, which [JSON] encodes.
+	Document any
 	// Tables are printed one after the other.
 	Tables func() ([]Table, error)
 	// Text replaces the tables of output that has none.
@@ -75,12 +75,20 @@ func (out Output) Write(w io.Writer, as Style) error {
 			return err
 		}
 	case format == "json":
-		if err := json.Indent(&b, out.Document, "", "  "); err != nil {
+		document, err := JSON(out.Document)
+		if err != nil {
+			return err
+		}
+		if err := json.Indent(&b, document, "", "  "); err != nil {
 			return err
 		}
 		b.WriteByte('\n')
 	case format == "yaml":
-		text, err := YAML(out.Document)
+		document, err := JSON(out.Document)
+		if err != nil {
+			return err
+		}
+		text, err := YAML(document)
 		if err != nil {
 			return err
 		}
@@ -161,6 +169,17 @@ func Printable(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// JSON returns a value as JSON: bytes are JSON already, other values are encoded.
+func JSON(v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case json.RawMessage:
+		return v, nil
+	case []byte:
+		return v, nil
+	}
+	return Encode(v)
 }
 
 // Encode writes a JSON value without HTML escapes.

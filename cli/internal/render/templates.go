@@ -170,7 +170,11 @@ func (out Output) writeTemplate(w io.Writer, write printer, as Style) (err error
 			err = errors.Join(err, fmt.Errorf("the template cannot be used on this: %v", r))
 		}
 	}()
-	document, err := Numbers(out.Document)
+	encoded, err := JSON(out.Document)
+	if err != nil {
+		return err
+	}
+	document, err := Numbers(encoded)
 	if err != nil {
 		return err
 	}
