@@ -23,6 +23,15 @@ func listViews(c echo.Context, docs []*fleet.Document, limit, offset *int, view 
 	return streamList(c, response.List{N: len(docs), Item: func(i int) any { return view(docs[i]) }})
 }
 
+// listKind answers with a page of all documents of a kind.
+func (s *Server) listKind(c echo.Context, kind fleet.Kind, limit, offset *int) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	return listViews(c, st.All(kind), limit, offset, func(d *fleet.Document) any { return s.viewOf(st, d) })
+}
+
 func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {
 	st, err := s.state(c)
 	if err != nil {

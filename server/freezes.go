@@ -11,11 +11,7 @@ import (
 )
 
 func (s *Server) ListFreezes(c echo.Context, p api.ListFreezesParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	return listViews(c, st.All(fleet.KindFreeze), p.Limit, p.Offset, func(d *fleet.Document) any { return s.viewOf(st, d) })
+	return s.listKind(c, fleet.KindFreeze, p.Limit, p.Offset)
 }
 
 func (s *Server) GetFreeze(c echo.Context, id string, p api.GetFreezeParams) error {

@@ -10,11 +10,7 @@ import (
 )
 
 func (s *Server) ListLayers(c echo.Context, p api.ListLayersParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	return listDocuments(c, st.All(fleet.KindLayer), p.Limit, p.Offset)
+	return s.listKind(c, fleet.KindLayer, p.Limit, p.Offset)
 }
 
 func (s *Server) CreateLayer(c echo.Context, p api.CreateLayerParams) error {

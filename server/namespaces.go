@@ -8,11 +8,7 @@ import (
 )
 
 func (s *Server) ListNamespaces(c echo.Context, p api.ListNamespacesParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	return listDocuments(c, st.All(fleet.KindNamespace), p.Limit, p.Offset)
+	return s.listKind(c, fleet.KindNamespace, p.Limit, p.Offset)
 }
 
 func (s *Server) CreateNamespace(c echo.Context, p api.CreateNamespaceParams) error {

@@ -8,11 +8,7 @@ import (
 )
 
 func (s *Server) ListResourceTypes(c echo.Context, p api.ListResourceTypesParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	return listDocuments(c, st.All(fleet.KindResourceType), p.Limit, p.Offset)
+	return s.listKind(c, fleet.KindResourceType, p.Limit, p.Offset)
 }
 
 func (s *Server) CreateResourceType(c echo.Context, p api.CreateResourceTypeParams) error {

@@ -8,11 +8,7 @@ import (
 )
 
 func (s *Server) ListRoleBindings(c echo.Context, p api.ListRoleBindingsParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	return listDocuments(c, st.All(fleet.KindRoleBinding), p.Limit, p.Offset)
+	return s.listKind(c, fleet.KindRoleBinding, p.Limit, p.Offset)
 }
 
 func (s *Server) CreateRoleBinding(c echo.Context, p api.CreateRoleBindingParams) error {

@@ -8,11 +8,7 @@ import (
 )
 
 func (s *Server) ListStrategies(c echo.Context, p api.ListStrategiesParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	return listDocuments(c, st.All(fleet.KindStrategy), p.Limit, p.Offset)
+	return s.listKind(c, fleet.KindStrategy, p.Limit, p.Offset)
 }
 
 func (s *Server) CreateStrategy(c echo.Context, p api.CreateStrategyParams) error {
