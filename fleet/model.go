@@ -95,7 +95,7 @@ type kindRules struct {
 	check    func(c *checker, d *Document)
 	view     func(d *Document) any // the document as the API shows it; nil: the API does not show it
 	changed  func(c *checker, was, is *Document)
-	// bound is what the document adds at most to the encoded answer of a cluster; see answer_size.go.
+	// bound limits the bytes that the document adds to the encoded answer of a cluster; see answer_size.go.
 	bound func(value any) int
 }
 

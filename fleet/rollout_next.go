@@ -56,7 +56,7 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 	if r.awaitsApproval(r.Started) {
 		return r.approvalWait(r.Started)
 	}
-	return r.inWindow(RolloutStep{Action: RolloutStart, Stage: r.Stages[r.Started].Name}, now)
+	return r.waitForWindow(RolloutStep{Action: RolloutStart, Stage: r.Stages[r.Started].Name}, now)
 }
 
 // failure returns the reaction to the failed clusters of a started stage, also of one that has passed before.
@@ -110,7 +110,7 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 		return RolloutStep{Reason: "soak", Stage: s.Name, Until: soaked, Message: fmt.Sprintf("the soak of stage %q is not over", s.Name)}
 	}
 	if raise {
-		return r.inWindow(RolloutStep{Action: RolloutRaise, Stage: s.Name}, now)
+		return r.waitForWindow(RolloutStep{Action: RolloutRaise, Stage: s.Name}, now)
 	}
 	return RolloutStep{}
 }

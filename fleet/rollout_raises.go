@@ -37,8 +37,8 @@ func (tx *Tx) raise(r *rollout, again bool) {
 	}
 }
 
-// reachedIn returns the number of clusters of a stage, which has size clusters, that are served the change.
-func (s *State) reachedIn(r *rollout, stage, size int) int {
+// countReached returns the number of clusters of a stage, which has size clusters, that are served the change.
+func (s *State) countReached(r *rollout, stage, size int) int {
 	switch {
 	case !r.open() || stage >= r.Started:
 		return 0

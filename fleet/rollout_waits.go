@@ -7,7 +7,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// RolloutStep is what a rollout does next.
+// RolloutStep is the next step of a rollout.
 type RolloutStep struct {
 	// Action is one of RolloutStart, RolloutRaise, RolloutPause, RolloutBack and RolloutComplete; empty: it waits, for Reason,
 	// or it is not running.
@@ -37,8 +37,8 @@ func (r *rollout) approvalWait(stage int) RolloutStep {
 	return RolloutStep{Reason: "approval", Stage: name, Message: fmt.Sprintf("stage %q needs an approval", name)}
 }
 
-// inWindow returns a step, or the wait for the next window.
-func (r *rollout) inWindow(step RolloutStep, now time.Time) RolloutStep {
+// waitForWindow returns a step, or the wait for the next window.
+func (r *rollout) waitForWindow(step RolloutStep, now time.Time) RolloutStep {
 	opens, ok := nextOpening(r.Windows, now)
 	if ok && !opens.After(now) {
 		return step
@@ -62,7 +62,7 @@ func (r Result) stageWaits() (out []RolloutStep) {
 			out = append(out, was.approvalWait(at))
 		}
 		if was.Advance == advanceAutomatic {
-			if step := was.inWindow(RolloutStep{Action: RolloutStart, Stage: was.Stages[at].Name}, r.Commit.At); step.Reason != "" {
+			if step := was.waitForWindow(RolloutStep{Action: RolloutStart, Stage: was.Stages[at].Name}, r.Commit.At); step.Reason != "" {
 				out = append(out, step)
 			}
 		}

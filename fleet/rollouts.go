@@ -142,7 +142,7 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if n.change.guard.PlanHash != "" {
 		r.ConfirmedRemovals, r.Confirmed = res.removals.count, res.removals.digests()
 	}
-	if r.Changes, err = stageable(tx.base, res); err != nil {
+	if r.Changes, err = stageableChanges(tx.base, res); err != nil {
 		return err
 	}
 	if err := tx.base.checkDependencyChanges(r); err != nil {
@@ -159,9 +159,9 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	return nil
 }
 
-// stageable returns the changes of a commit as those of a rollout. It refuses changes that cannot differ between clusters:
+// stageableChanges returns the changes of a commit as those of a rollout. It refuses changes that cannot differ between clusters:
 // CodeNotStageable, with all of them.
-func stageable(base *State, res Result) ([]rolloutChange, error) {
+func stageableChanges(base *State, res Result) ([]rolloutChange, error) {
 	var changes []rolloutChange
 	var problems []Problem
 	size := 0
@@ -269,7 +269,7 @@ func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, 
 		tx.approveStage(doc, stage)
 		return doc, nil
 	}
-	if err := r.possible(action, stage, planned); err != nil {
+	if err := r.checkAction(action, stage, planned); err != nil {
 		return nil, err
 	}
 	switch action {
@@ -310,8 +310,8 @@ func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, 
 	return next, nil
 }
 
-// possible refuses an action that the state of the rollout does not allow. planned: the start needs no approval.
-func (r *rollout) possible(action, stage string, planned bool) error {
+// checkAction refuses an action that the state of the rollout does not allow. planned: the start needs no approval.
+func (r *rollout) checkAction(action, stage string, planned bool) error {
 	refuse := func(format string, args ...any) error {
 		return errorf(CodeConflict, "rollout %q "+format, append([]any{r.ID}, args...)...)
 	}
@@ -340,14 +340,14 @@ func (r *rollout) possible(action, stage string, planned bool) error {
 	case stage == "":
 	case !slices.Contains([]string{RolloutStart, RolloutRaise, RolloutSkip, RolloutBack}, action):
 		return Invalid([]Problem{{Pointer: "/stage", Detail: "is for start, raise, skip and back"}})
-	case r.concerned(action) != stage:
-		return refuse("would %s its stage %q next, not %q", action, r.concerned(action), stage)
+	case r.stageOfAction(action) != stage:
+		return refuse("would %s its stage %q next, not %q", action, r.stageOfAction(action), stage)
 	}
 	return nil
 }
 
-// concerned returns the name of the stage that an action concerns, or "" if it concerns none.
-func (r *rollout) concerned(action string) string {
+// stageOfAction returns the name of the stage that an action concerns, or "" if it concerns none.
+func (r *rollout) stageOfAction(action string) string {
 	at := -1
 	switch action {
 	case RolloutStart, RolloutSkip, RolloutApprove:
@@ -367,7 +367,7 @@ func (tx *Tx) RolloutStage(id, action string) string {
 	if err != nil {
 		return ""
 	}
-	return doc.rollout().concerned(action)
+	return doc.rollout().stageOfAction(action)
 }
 
 // completeRollout makes the change of a rollout, which all clusters have then.
@@ -412,7 +412,7 @@ func (s *State) RolloutView(d *Document) any {
 		gate := r.effectiveGate(&st.RolloutStage)
 		status := api.RolloutStageStatus{
 			Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state, Clusters: sizes[i],
-			AtOnce: st.AtOnce, Gate: &gate, Reached: s.reachedIn(r, i, sizes[i]), Raises: st.Raises, StartedAt: st.StartedAt, RaisedAt: st.RaisedAt, Approval: st.Approval,
+			AtOnce: st.AtOnce, Gate: &gate, Reached: s.countReached(r, i, sizes[i]), Raises: st.Raises, StartedAt: st.StartedAt, RaisedAt: st.RaisedAt, Approval: st.Approval,
 		}
 		if st.Approved != nil {
 			status.ApprovedBy, status.ApprovedAt = st.Approved.By, &st.Approved.At

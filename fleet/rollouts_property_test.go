@@ -28,7 +28,7 @@ type rolloutFleets struct {
 	past    map[Revision]rolloutPast
 }
 
-// rolloutPast is what a restore must return to.
+// rolloutPast is a State that a restore must return to.
 type rolloutPast struct {
 	without map[rolloutMask]*world
 	polls   map[string]string

@@ -35,8 +35,8 @@ func (s *Server) RunRollouts(ctx context.Context) {
 // AdvanceRollouts makes at most one step of each automatic rollout. It decides nothing while this process does not know the
 // status of all clusters, or does not follow the store.
 func (s *Server) AdvanceRollouts(ctx context.Context) {
-	st, _, unfit := s.cfg.Replica.StateForReads()
-	if st == nil || unfit != nil || !s.tracker.Stats().Complete {
+	st, _, problem := s.cfg.Replica.StateForReads()
+	if st == nil || problem != nil || !s.tracker.Stats().Complete {
 		return
 	}
 	for _, d := range st.All(fleet.KindRollout) {
