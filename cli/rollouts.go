@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
@@ -88,7 +89,7 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 	return &cli.Command{
 		Name: "rollout", Aliases: []string{"rollouts"}, Usage: "Rollouts: changes that reach clusters stage by stage",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), get, v.historyCommand(),
+			s.createCommand(), v.listCommand(), get, s.watchCommand(), v.historyCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
 			s.actionCommand("raise", "Serve the change to further clusters of the started stage, as many as its at_once", ""),
 			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start; start --plan shows its effect before", ""),
@@ -103,13 +104,52 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 	}
 }
 
+func (s rolloutCommands) watchCommand() *cli.Command {
+	return &cli.Command{
+		Name: "watch", Usage: "Show the progress of a rollout until it completes, pauses, waits for an approval or is aborted", ArgsUsage: "NAME",
+		Description: "Prints a line for each change. wait --rollout waits for the confirmations of clusters.\n\n" +
+			args.ExampleText("rollout watch podinfo-6.9", "rollout watch podinfo-6.9 --exit-status --within 8h"),
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "exit-status", Usage: "exit with 1 unless the rollout completes"},
+			&cli.DurationFlag{Name: "within", Usage: "the maximum `TIME` to watch, after which the exit code is 2; default: no limit"},
+			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "interval between two requests"},
+		},
+		Action: func(c *cli.Context) error {
+			ids, err := arguments(c, "NAME")
+			if err != nil {
+				return err
+			}
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			line := progressLine{session: s.session, out: s.env.Stdout, terminal: s.env.StdoutTerminal, every: true}
+			return s.follow(c, &line, func() (progress, error) { return watchedProgress(c, conn, ids[0]) })
+		},
+	}
+}
+
+// watchedProgress returns the progress of a rollout, done when only a person can continue it.
+func watchedProgress(c *cli.Context, conn client, id string) (progress, error) {
+	r, err := receiveAs[api.Rollout](rollouts.api.get(c.Context, conn, id))
+	if err != nil {
+		return progress{}, err
+	}
+	p := progress{text: describeRollout(&r, r.Stages)}
+	approval := r.Waiting != nil && r.Waiting.Reason == "approval"
+	if p.done = approval || slices.Contains([]string{"paused", "completed", "aborted"}, r.State); p.done && r.State != "completed" && c.Bool("exit-status") {
+		p.failed = fmt.Errorf("rollout %q is not completed", r.ID)
+	}
+	return p, nil
+}
+
 // rolloutFlags make a change a rollout.
 func rolloutFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "rollout", Usage: "do not make the change, but create a rollout of it with this `NAME`"},
 		&cli.StringFlag{Name: "strategy", Usage: "with --rollout: the `STRATEGY` whose stages it copies"},
 		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout, in place of --strategy: a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
-	}
+	}, advanceFlags()...)
 }
 
 func (s rolloutCommands) createCommand() *cli.Command {
@@ -158,7 +198,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 // advanceFlags are the flags for the way in which a rollout advances.
 func advanceFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "advance", Usage: "`MODE` manual: a person starts each stage; automatic: a person starts the first one, and the server does the rest"},
+		&cli.StringFlag{Name: "advance", Usage: "`MODE` of the rollout. manual: a person starts each stage; automatic: a person starts the first one, and the server does the rest"},
 		&cli.StringFlag{Name: "soak", Usage: "shortest `DURATION` between the start of a stage, or its last raise, and the next one"},
 		&cli.StringFlag{Name: "confirmed", Usage: "`PERCENT` of the affected clusters of a stage that must have confirmed, such as 95%; 0%: it passes by time alone"},
 		&cli.IntFlag{Name: "max-failures", Usage: "`NUMBER` of clusters of a stage that may fail"},
@@ -282,9 +322,12 @@ func (s *session) inRollout(c *cli.Context, conn client, ch change) (change, err
 	switch {
 	case ch.planRequest != nil: // an action on a rollout
 		return ch, nil
-	case !c.IsSet("rollout") && (c.IsSet("stage") || c.IsSet("strategy")):
-		return ch, args.Errorf("--stage and --strategy are for --rollout")
 	case !c.IsSet("rollout"):
+		for _, f := range rolloutFlags() {
+			if name := f.Names()[0]; c.IsSet(name) {
+				return ch, args.Errorf("--%s is for --rollout", name)
+			}
+		}
 		return ch, nil
 	case name == "":
 		return ch, args.Errorf("--rollout must not be empty")
@@ -306,7 +349,11 @@ func (s *session) inRollout(c *cli.Context, conn client, ch change) (change, err
 		if err != nil {
 			return answer{}, err
 		}
-		a, err := rolloutCommands{s}.create(c, conn, map[string]any{"id": name, "operations": ops}, hash)
+		body := map[string]any{"id": name, "operations": ops}
+		if err := addSettings(c, body); err != nil {
+			return answer{}, err
+		}
+		a, err := rolloutCommands{s}.create(c, conn, body, hash)
 		return a, describeLocations(ops, err, describe)
 	}
 	ch.show = func(_ client, a answer) error {
@@ -359,9 +406,12 @@ func notClusters(ops []operation) error {
 }
 
 func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Command {
-	flags := slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, plannedFlags())
+	flags, hidden := slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()), []string{"rendered", "templates"}
+	for _, f := range rolloutFlags() {
+		hidden = append(hidden, f.Names()[0])
+	}
 	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
-		return slices.ContainsFunc([]string{"rollout", "strategy", "stage", "rendered", "templates"}, func(name string) bool { return slices.Contains(f.Names(), name) })
+		return slices.Contains(hidden, f.Names()[0])
 	})
 	if slices.Contains([]string{"start", "raise", "approve", "skip", "back"}, action) {
 		flags = append(flags, &cli.StringFlag{Name: "stage", Usage: "only if this is the `STAGE` that it concerns"})

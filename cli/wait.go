@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
@@ -108,18 +109,29 @@ type progress struct {
 	failed error // it cannot be reached
 }
 
-// wait observes progress until it ends, and shows its changes.
+// wait observes progress until it ends, and shows its changes on standard error.
 func (s *session) wait(c *cli.Context, observe func() (progress, error)) error {
+	return s.follow(c, &progressLine{session: s, out: s.env.Stderr, terminal: s.env.StderrTerminal}, observe)
+}
+
+// follow observes progress until it ends, or for the time of --within, and shows its changes in a line.
+func (s *session) follow(c *cli.Context, line *progressLine, observe func() (progress, error)) error {
 	within, every := c.Duration("within"), c.Duration("interval")
 	if every <= 0 {
 		return args.Errorf("--interval must be positive, such as 2s")
 	}
-	if c.IsSet("timeout") && !c.IsSet("within") { // kubectl's name of this flag
+	if within < 0 || within == 0 && c.IsSet("within") {
+		return args.Errorf("--within must be positive, such as 10m")
+	}
+	if within > 0 && c.IsSet("timeout") && !c.IsSet("within") { // kubectl's name of this flag
 		within = c.Duration("timeout")
 	}
-	ctx, cancel := context.WithTimeout(c.Context, within)
-	defer cancel()
-	line := progressLine{session: s}
+	ctx := c.Context
+	if within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
 	defer line.end()
 	last := progress{late: "nothing is known"}
 	late := func() error {
@@ -133,6 +145,9 @@ func (s *session) wait(c *cli.Context, observe func() (progress, error)) error {
 		case err != nil:
 			return err
 		case now.failed != nil:
+			if line.every {
+				line.show(now.text, true)
+			}
 			return now.failed
 		case now.done:
 			line.show(now.text, true)
@@ -152,23 +167,25 @@ func (s *session) wait(c *cli.Context, observe func() (progress, error)) error {
 }
 
 // progressLine shows progress: at a terminal in one line, which is rewritten. In a file it is a line for the first state and for
-// the last one, and between them for every quietRounds-th observation that differs.
+// the last one, and between them for every observation that differs, or only for every quietRounds-th.
 type progressLine struct {
 	*session
-	shown string
-	since int // observations since the line was shown
+	out      io.Writer
+	terminal bool
+	every    bool
+	shown    string
+	since    int // observations since the line was shown
 }
 
 const quietRounds = 15
 
 func (l *progressLine) show(text string, last bool) {
 	l.since++
-	terminal := l.env.StderrTerminal
-	if l.quiet || text == l.shown || !terminal && !last && l.shown != "" && l.since < quietRounds {
+	if l.quiet || text == l.shown || !l.terminal && !last && l.shown != "" && l.since < quietRounds && !l.every {
 		return
 	}
-	if l.shown, l.since = text, 0; !terminal {
-		l.note("%s", text)
+	if l.shown, l.since = text, 0; !l.terminal {
+		_, _ = fmt.Fprintln(l.out, render.Printable(text))
 		return
 	}
 	if l.env.Size != nil {
@@ -176,13 +193,13 @@ func (l *progressLine) show(text string, last bool) {
 			text = text[:columns-1] // a longer line could not be rewritten
 		}
 	}
-	_, _ = io.WriteString(l.env.Stderr, "\r\x1b[K"+text) // erases the line
+	_, _ = io.WriteString(l.out, "\r\x1b[K"+text) // erases the line
 }
 
 // end ends the line, so that an error begins in the next one.
 func (l *progressLine) end() {
-	if l.env.StderrTerminal && l.shown != "" {
-		_, _ = io.WriteString(l.env.Stderr, "\n")
+	if l.terminal && l.shown != "" {
+		_, _ = io.WriteString(l.out, "\n")
 	}
 }
 
@@ -292,7 +309,7 @@ func rolloutProgress(c *cli.Context, conn client) (progress, error) {
 	case "aborted":
 		return progress{failed: fmt.Errorf("rollout %q is aborted", r.ID)}, nil
 	}
-	done, affected, confirmed, failed := r.Started > last && r.Complete, 0, 0, 0
+	done, affected, failed := r.Started > last && r.Complete, 0, 0
 	var failures []api.ClusterSummary
 	for _, stage := range r.Stages[:min(r.Started, last+1)] {
 		p := stage.Progress
@@ -300,21 +317,41 @@ func rolloutProgress(c *cli.Context, conn client) (progress, error) {
 			done = false
 			continue
 		}
-		affected, confirmed, failed = affected+p.Affected, confirmed+p.Confirmed, failed+p.Failed
+		affected, failed = affected+p.Affected, failed+p.Failed
 		done = done && p.Confirmed+p.Offline == p.Affected && (p.Confirmed > 0 || p.Affected == 0)
 		for _, f := range p.Failures[:min(len(p.Failures), namedFailures)] {
 			failures = append(failures, api.ClusterSummary{ID: f.ClusterID, Failure: &f.Failure})
 		}
 	}
-	text := fmt.Sprintf("%s, %d of %d stages started, %d of %s confirmed", r.State, r.Started, len(r.Stages), confirmed, summarize.Count(affected, "cluster"))
-	if why := r.PausedBecause; why != "" {
-		text += ": " + why
-	} else if r.Waiting != nil && !done {
-		text += ": " + r.Waiting.Message
+	if done {
+		r.Waiting = nil
 	}
-	p := progress{text: text, done: done}
+	p := progress{text: describeRollout(&r, r.Stages[:last+1]), done: done}
 	if failed > 0 {
 		p.failed = failuresOf(api.FleetStatus{Total: affected, Clusters: failures}, failed)
 	}
 	return p, nil
+}
+
+// describeRollout describes the state of a rollout, the progress of the started ones of these stages, and what it waits for.
+func describeRollout(r *api.Rollout, stages []api.RolloutStageStatus) string {
+	if r.State == "completed" || r.State == "aborted" {
+		return r.State
+	}
+	affected, confirmed, failed := 0, 0, 0
+	for _, stage := range stages[:min(r.Started, len(stages))] {
+		if p := stage.Progress; p != nil {
+			affected, confirmed, failed = affected+p.Affected, confirmed+p.Confirmed, failed+p.Failed
+		}
+	}
+	text := fmt.Sprintf("%s, %d of %d stages started, %d of %s confirmed", r.State, r.Started, len(r.Stages), confirmed, summarize.Count(affected, "cluster"))
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
+	if why := r.PausedBecause; why != "" {
+		text += ": " + why
+	} else if r.Waiting != nil {
+		text += ": " + r.Waiting.Message
+	}
+	return text
 }

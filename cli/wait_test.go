@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,5 +106,42 @@ func TestWaitForRollout(t *testing.T) {
 		if got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": "http://127.0.0.1:1"}, append([]string{"wait"}, strings.Fields(line)...)...); got.code != 2 {
 			t.Errorf("wait %s: exit %d\n%s", line, got.code, got.stderr)
 		}
+	}
+}
+
+// TestWatchRollout: watch prints a line for each change until a person has to continue; the exit code is about the rollout only
+// with --exit-status.
+func TestWatchRollout(t *testing.T) {
+	t.Parallel()
+	rollout := func(state string, started int, more string) string {
+		return fmt.Sprintf(`200 {"id":"r","state":%q,"started":%d,"complete":true,"stages":[{"name":"canary","state":"started","clusters":3,"progress":{"affected":3,"confirmed":%d,"failed":1}},{"name":"rest","state":"pending","clusters":2}],"changes":[]%s}`, state, started, started, more)
+	}
+	soak, approval := `,"waiting":{"reason":"soak","message":"the soak of canary"}`, `,"waiting":{"reason":"approval","message":"stage \"rest\" needs an approval"}`
+	running := []string{rollout("running", 0, ""), rollout("running", 0, ""), rollout("running", 1, soak)}
+	const lines = "running, 0 of 2 stages started, 0 of 0 clusters confirmed ...\nrunning, 1 of 2 stages started, 1 of 3 clusters confirmed, 1 failed: the soak of canary ...\n"
+	for name, test := range map[string]struct {
+		last, stdout string
+		code         int // with --exit-status
+	}{
+		"completed": {rollout("completed", 2, ""), lines + "completed\n", 0},
+		"aborted":   {rollout("aborted", 1, ""), lines + "aborted\n", 1},
+		"paused":    {rollout("paused", 1, `,"paused_because":"a failure"`), lines + "paused, 1 of 2 stages started, 1 of 3 clusters confirmed, 1 failed: a failure\n", 1},
+		"approval":  {rollout("running", 1, approval), lines + "running, 1 of 2 stages started, 1 of 3 clusters confirmed, 1 failed: stage \"rest\" needs an approval\n", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for code, flags := range map[int][]string{0: nil, test.code: {"--exit-status"}} {
+				url, _ := scripted(t, map[string][]string{"GET /rollouts/r": append(slices.Clone(running), test.last)})
+				got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, append([]string{"rollout", "watch", "r", "--interval", "1ms"}, flags...)...)
+				if got.code != code || got.stdout != test.stdout {
+					t.Errorf("%s: exit %d, want %d\n%s%s\nwant %s", flags, got.code, code, got.stdout, got.stderr, test.stdout)
+				}
+			}
+		})
+	}
+	url, _ := scripted(t, map[string][]string{"GET /rollouts/r": running})
+	got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "rollout", "watch", "r", "--interval", "1ms", "--within", "50ms")
+	if got.code != 2 || !strings.Contains(got.stderr, "not in time: running, 1 of 2") {
+		t.Errorf("--within: exit %d\n%s", got.code, got.stderr)
 	}
 }
