@@ -23,6 +23,8 @@ type changeForm struct {
 	Destructive                bool   // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
 	Rollout                    *rolloutChange // in place of Operation; nil: none
+	Freeze                     *freezeChange  // in place of Operation; nil: none
+	Effect                     *rolloutChange // whose effect on clusters is shown, in place of that of the change; nil: none
 	Remedies                   []remedy
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
 }
@@ -44,6 +46,8 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/clusters/{id}/delete":       deleteClusterForm,
 	"/components/{id}/delete":     deleteComponentForm,
 	"/layers/{id}/delete":         deleteLayerForm,
+	"/freezes/create-all":         freezeAllForm,
+	"/freezes/{id}/end":           endFreezeForm,
 	"/rollouts/{id}/start":        rolloutForm("start"),
 	"/rollouts/{id}/raise":        rolloutForm("raise"),
 	"/rollouts/{id}/approve":      rolloutForm("approve"),

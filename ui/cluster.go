@@ -29,6 +29,7 @@ type clusterView struct {
 	Protect bool
 	Gone    bool       // decommissioned
 	Actions []pageLink // that the token permits
+	Freezes []freezeRow
 }
 
 type nameValue struct{ Name, Value string }
@@ -90,6 +91,11 @@ func showCluster(req *pageRequest) error {
 		view.Actions = []pageLink{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
 		if view.Protect {
 			view.Actions = []pageLink{{"Remove protection…", link("clusters", id, "unprotect")}}
+		}
+	}
+	if !view.Gone {
+		if view.Freezes, _, err = req.activeFreezes(id); err != nil {
+			return err
 		}
 	}
 	view.More = historyLink("cluster", id)

@@ -29,6 +29,10 @@ type overviewView struct {
 	Bar             stateBar
 	Rollouts        []rolloutRow // that need attention
 	OtherRollouts   []rolloutRow // that are open
+	Freezes         []freezeRow  // that are active
+	ActiveFreezes   int          // also those that are not shown
+	MoreFreezes     int
+	FreezeAll       bool // the token may freeze all clusters
 	Clusters        []clusterRow
 	Changes         []changeRow
 	// AllSilentSince is the last poll of any cluster when all are silent: then the address of the service is the problem.
@@ -74,6 +78,11 @@ func showOverview(req *pageRequest) error {
 	if view.Rollouts, view.OtherRollouts, err = req.openRollouts(); err != nil {
 		return err
 	}
+	if view.Freezes, view.MoreFreezes, err = req.activeFreezes(""); err != nil {
+		return err
+	}
+	view.ActiveFreezes = len(view.Freezes) + view.MoreFreezes
+	view.FreezeAll = req.offersFreezeAll(view.Freezes)
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Limit: new(overviewChanges)}); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type planView struct {
 	Groups        []groupView
 	More          int // groups not shown
 
+	Approve   string // the address of the approval that the change needs first; empty: none, or the token may not
 	Offered   bool   // the token may apply it here
 	Problem   string // with the submitted form
 	Reason    string // as submitted
@@ -74,11 +75,17 @@ var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.Sta
 // showPlan computes and shows the current plan, with the problem of a submitted form.
 func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
 	view := planView{changeForm: p, Offered: req.mayChange(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, p.planRequest())
+	plan, err := req.plan(p)
+	if err == nil {
+		err = req.addEffect(p, plan)
+	}
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
-		view.Plan = *plan.JSON200
+		view.Plan = *plan
+		if p.Rollout != nil && view.Offered && awaitsApproval(plan) {
+			view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
+		}
 		view.Empty = len(view.Plan.Changes) == 0
 		view.Protected = protectedEnvironments(view.Plan)
 		view.Removes = summarize.RemovalSentence(view.Plan)
@@ -183,12 +190,12 @@ func (req *pageRequest) apply(p changeForm) error {
 	case reason == "":
 		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
 	}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, p.planRequest())
+	plan, err := req.plan(p)
 	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusalStatuses, refused.StatusCode)) { // a refusal is shown below
 		return err
 	}
-	if err == nil && protectedEnvironments(*plan.JSON200) != "" && protectedEnvironments(*plan.JSON200) != strings.TrimSpace(req.r.PostFormValue("confirm")) {
-		return req.showPlan(p, http.StatusBadRequest, "Type "+protectedEnvironments(*plan.JSON200)+" to confirm removals from there.", reason)
+	if err == nil && protectedEnvironments(*plan) != "" && protectedEnvironments(*plan) != strings.TrimSpace(req.r.PostFormValue("confirm")) {
+		return req.showPlan(p, http.StatusBadRequest, "Type "+protectedEnvironments(*plan)+" to confirm removals from there.", reason)
 	}
 	// The hash makes the API refuse a change whose effect differs from the plan that was shown.
 	next, err := req.change(p, hash, reason)

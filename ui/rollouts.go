@@ -156,6 +156,7 @@ type stageFailure struct {
 type nextStage struct {
 	Stage, Link, Refused, Removes string
 	Totals                        api.PlanTotals
+	Warnings                      []string // also what it waits for
 }
 
 // showRollout shows one rollout: its stages, failures and change, and the plan of the next stage.
@@ -236,7 +237,7 @@ func gateText(g *api.RolloutGate) string {
 // planNextStage returns the plan of the start of a stage, or the reason why it is refused.
 func (req *pageRequest) planNextStage(id, stage string) (*nextStage, error) {
 	next := nextStage{Stage: stage, Link: rolloutLink(id, "start", stage)}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: id, Action: "start", Stage: stage})
+	plan, err := req.planRollout(rolloutChange{ID: id, Action: "start", Stage: stage})
 	if refused, answered := errors.AsType[*client.Error](err); answered && slices.Contains(refusalStatuses, refused.StatusCode) {
 		next.Refused = refused.Problem.Detail
 		return &next, nil
@@ -244,7 +245,7 @@ func (req *pageRequest) planNextStage(id, stage string) (*nextStage, error) {
 	if err != nil {
 		return nil, err
 	}
-	next.Totals, next.Removes = plan.JSON200.Totals, summarize.RemovalSentence(*plan.JSON200)
+	next.Totals, next.Removes, next.Warnings = plan.Totals, summarize.RemovalSentence(*plan), plan.Warnings
 	return &next, nil
 }
 
@@ -320,6 +321,9 @@ func rolloutForm(action string) func(*pageRequest) (changeForm, error) {
 		form.NavSection, form.NoChange = "rollouts", "There is nothing to change."
 		form.Crumbs = []pageLink{{"Rollouts", link("rollouts")}, {id, link("rollouts", id)}}
 		form.Rollout = &rolloutChange{ID: id, Action: action, Stage: stage}
+		if action == "approve" {
+			form.Effect = &rolloutChange{ID: id, Action: "start", Stage: stage}
+		}
 		return form, nil
 	}
 }
@@ -327,16 +331,65 @@ func rolloutForm(action string) func(*pageRequest) (changeForm, error) {
 // rolloutChange is an action on a rollout, in place of operations.
 type rolloutChange struct{ ID, Action, Stage string }
 
-// planRequest returns the request for the plan of a form.
-func (p changeForm) planRequest() api.PlanRequest {
-	if r := p.Rollout; r != nil {
-		return api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage}
+// plan returns the plan of a form.
+func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
+	switch {
+	case p.Freeze != nil:
+		return req.planFreeze(*p.Freeze)
+	case p.Rollout != nil:
+		return req.planRollout(*p.Rollout)
 	}
-	return api.PlanRequest{Operations: []api.Operation{p.Operation}}
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: []api.Operation{p.Operation}})
+	if err != nil {
+		return nil, err
+	}
+	return plan.JSON200, nil
+}
+
+// planRollout returns the plan of an action on a rollout.
+func (req *pageRequest) planRollout(r rolloutChange) (*api.Plan, error) {
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage})
+	if err != nil {
+		return nil, err
+	}
+	return plan.JSON200, nil
+}
+
+// addEffect shows the effect of the start of a stage in the plan of its approval, which has none. A stage that does not start next
+// has no plan yet: its effect depends on the stages before it.
+func (req *pageRequest) addEffect(p changeForm, plan *api.Plan) error {
+	if p.Effect == nil {
+		return nil
+	}
+	effect, err := req.planRollout(*p.Effect)
+	if refused, answered := errors.AsType[*client.Error](err); answered && slices.Contains(refusalStatuses, refused.StatusCode) {
+		plan.Warnings = append(plan.Warnings, "the effect of the stage is not known yet: "+refused.Problem.Detail)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	plan.Groups, plan.Totals = effect.Groups, effect.Totals
+	for _, warning := range effect.Warnings {
+		if !slices.ContainsFunc(effect.Waiting, func(w api.RolloutWaiting) bool {
+			return w.Reason == "approval" && strings.HasSuffix(warning, w.Message)
+		}) {
+			plan.Warnings = append(plan.Warnings, warning)
+		}
+	}
+	return nil
+}
+
+// awaitsApproval reports whether a plan starts a stage that needs an approval first.
+func awaitsApproval(plan *api.Plan) bool {
+	return slices.ContainsFunc(plan.Waiting, func(w api.RolloutWaiting) bool { return w.Reason == "approval" })
 }
 
 // change makes the change of a form with the hash of its plan, and returns the address of the page to show then.
 func (req *pageRequest) change(p changeForm, hash, reason string) (string, error) {
+	if p.Freeze != nil {
+		return prefix + "/", req.changeFreeze(*p.Freeze, hash, reason)
+	}
 	if r := p.Rollout; r != nil {
 		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason}
 		_, err := req.fleet.ChangeRolloutWithResponse(req.r.Context(), r.ID, r.Action, &params)

@@ -206,6 +206,18 @@ func TestRolloutApproval(t *testing.T) {
 			require.Equal(t, other == action, strings.Contains(body, label), "%s before %s", other, action)
 		}
 		address := page + "/" + action + "?stage=all"
+		if action == "approve" {
+			require.Contains(t, body, "needs an approval")
+			require.Contains(t, body, "On 1 cluster: 0 added, 1 changed, 0 removed.")
+			form := env.get(address).body
+			require.Contains(t, form, "Effect on clusters when the stage starts")
+			require.Contains(t, form, "On 1 cluster: 0 added, 1 changed, 0 removed.")
+			require.NotContains(t, form, "would be refused")
+			start := env.get(page + "/start?stage=all").body
+			require.Contains(t, start, "would be refused")
+			require.Contains(t, start, address)
+			require.NotContains(t, start, "plan_hash")
+		}
 		done := env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {env.planHash(address)}, "reason": {"CHG-8"}, "confirm": {""}})
 		require.Equal(t, http.StatusSeeOther, done.status, "%s: %s", action, done.body)
 	}

@@ -1,0 +1,102 @@
+package ui_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFreezesOnPages: the overview and the pages of the clusters that a freeze selects show it while it is active.
+func TestFreezesOnPages(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	require.NotContains(t, env.get("/ui/").body, "Frozen by")
+	env.call(http.MethodPost, "/freezes", `{"id":"year-end","selector":"id=cluster-0002","until":"2999-01-04T06:00:00Z","reason":"CHG-9 <script>alert(1)</script>"}`)
+	env.call(http.MethodPost, "/freezes", `{"id":"later","all":true,"from":"2999-01-04T06:00:00Z","reason":"CHG-10"}`)
+	overview := env.get("/ui/").body
+	for _, want := range []string{"Frozen by", "year-end", "<code>id=cluster-0002</code>", "2999-01-04 06:00:00 UTC", "CHG-9 &lt;script&gt;", "static-write"} {
+		require.Contains(t, overview, want)
+	}
+	require.Greater(t, strings.Index(overview, "Frozen by"), strings.Index(overview, "Needs attention"))
+	require.NotContains(t, overview, "id=later&amp;kind=freeze", "it is not active")
+	require.NotContains(t, overview, "End freeze", "changes are off")
+	require.NotContains(t, overview, "Freeze all")
+	require.Contains(t, env.get("/ui/clusters/cluster-0002").body, "Frozen by")
+	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Frozen by")
+	require.Contains(t, env.get("/ui/freezes/create-all").body, "frs freeze --all")
+	require.Equal(t, http.StatusNotFound, env.get("/ui/freezes/nothing/end").status)
+}
+
+// TestFreezeForms: the forms create and end the freeze of all clusters, with a reason, and refuse what changed since the form.
+func TestFreezeForms(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	env.enableChanges()
+	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+	submit := func(address, hash, reason string) response {
+		t.Helper()
+		return env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {html.UnescapeString(hash)}, "reason": {reason}})
+	}
+	const create, end = "/ui/freezes/create-all", "/ui/freezes/all/end"
+	require.Contains(t, env.get("/ui/").body, create)
+	env.unchanged(func() {
+		require.Equal(t, http.StatusBadRequest, submit(create, env.planHash(create), "").status, "without a reason")
+	})
+	made := submit(create, env.planHash(create), "outage of the registry")
+	require.Equal(t, http.StatusSeeOther, made.status, made.body)
+	require.Equal(t, "/ui/", made.header.Get("Location"))
+	overview := env.get("/ui/").body
+	require.Contains(t, overview, "outage of the registry")
+	require.Contains(t, overview, end)
+	require.NotContains(t, overview, create, "it exists")
+	require.Contains(t, env.get(create).body, "exists already")
+	env.unchanged(func() { require.Equal(t, http.StatusConflict, submit(create, "new", "again").status) })
+	require.Contains(t, env.get("/ui/clusters/cluster-0003").body, end)
+
+	stale := env.planHash(end)
+	env.call(http.MethodDelete, "/freezes/all", "")
+	env.call(http.MethodPost, "/freezes", `{"id":"all","all":true,"reason":"another outage"}`)
+	env.unchanged(func() { require.Equal(t, http.StatusPreconditionFailed, submit(end, stale, "it is over").status) })
+	ended := submit(end, env.planHash(end), "it is over")
+	require.Equal(t, http.StatusSeeOther, ended.status, ended.body)
+	overview = env.get("/ui/").body
+	require.NotContains(t, overview, "Frozen by")
+	require.Contains(t, overview, "it is over")
+}
+
+// TestFreezeInBrowser: the emergency stop takes two clicks and a reason, and the pages fit the screen.
+func TestFreezeInBrowser(t *testing.T) {
+	t.Parallel()
+	env := setupWith(t, 60, "")
+	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
+	a.task("freeze all clusters", func() {
+		a.follow(`.actions a[href="/ui/freezes/create-all"]`)
+		a.Run(chromedp.SendKeys("#reason", "outage of the registry", chromedp.ByQuery))
+		a.follow(".decide button")
+		a.At("/ui/")
+		require.Contains(t, a.Text(".freeze"), "outage of the registry")
+	})
+	env.call(http.MethodPost, "/freezes", `{"id":"year-end","selector":"environment=prod","until":"2999-01-04T06:00:00Z","reason":"CHG-2026: the freeze at the end of the year"}`)
+	pages := map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "end": "/ui/freezes/all/end"}
+	for _, style := range []struct {
+		name   string
+		action chromedp.Action
+	}{{"", light}, {"dark-", dark}, {"phone-", chromedp.Tasks{light, phone}}} {
+		a.Run(style.action)
+		screenshots(t, a.Browser, env, "freeze-"+style.name, pages)
+	}
+	a.task("end the freeze", func() {
+		a.Run(chromedp.Navigate(env.http.URL+"/ui/"), chromedp.WaitReady("main", chromedp.ByQuery))
+		a.follow(`.freeze a[href="/ui/freezes/all/end"]`)
+		a.Run(chromedp.SendKeys("#reason", "it is over", chromedp.ByQuery))
+		a.follow(".decide button")
+		require.NotContains(t, a.Text("main"), "Frozen by all")
+	})
+	require.Empty(t, a.Complaints())
+}
