@@ -27,7 +27,7 @@ var readsStored = map[string]string{
 	"Result.hash": "", "Result.ownership": "", "State.Blame": "", "clusterPast.changesAt": "",
 
 	// Rollouts and the layers that they change.
-	"kindSet.variantsOf": "makes variants", "Tx.layerVariants": "makes variants", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
+	"kindSet.variantsOf": "makes variants", "RolloutInputs.unchanged": "compares with an earlier State", "Tx.layerVariants": "makes variants", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
 	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.

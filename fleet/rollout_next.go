@@ -2,14 +2,11 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // StageCounts are the clusters of a stage whose inputs the rollout changes, by the status of exactly these inputs. All but
@@ -113,27 +110,6 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 		return r.waitForWindow(RolloutStep{Action: RolloutRaise, Stage: s.Name}, now)
 	}
 	return RolloutStep{}
-}
-
-// RolloutInputs returns the inputs that an open rollout changes, by the id of the cluster: those that differ between the fleet
-// without it and the fleet with it on all clusters. So an input that a hotfix or a pin keeps as it is does not count.
-func (s *State) RolloutInputs(ctx context.Context, d *Document) (map[string][]ChangedInput, error) {
-	without, with := *d.rollout(), *d.rollout()
-	without.State, without.Started = rolloutProposed, 0
-	with.State, with.Started, with.Stages = rolloutRunning, len(with.Stages), append([]rolloutStage(nil), with.Stages...)
-	for i := range with.Stages {
-		with.Stages[i].Reached = ""
-	}
-	var bodies [2]json.RawMessage
-	for i, r := range []*rollout{&without, &with} {
-		var err error
-		if bodies[i], err = jsontext.Canonical(r); err != nil {
-			return nil, err
-		}
-	}
-	made := Documents{}
-	made.Set(KindRollout, d.ID, bodies[1])
-	return s.InputsChangedBy(ctx, []Change{{Kind: KindRollout, ID: d.ID, Before: bodies[0], After: bodies[1]}}, made)
 }
 
 // RolloutPlace returns the index of the stage of a cluster, and whether the cluster is served the change.

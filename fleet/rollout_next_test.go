@@ -100,9 +100,9 @@ func TestRolloutInputs(t *testing.T) {
 	w := tiers(t, prodLayer, baseLayer) // the layer prod overrides the version
 	w.must(withoutGuard(rollOut(w, "r", []RolloutStage{{Name: "c0", ClusterIDs: []string{"c0"}}}, bumpGrafana, api.Operation{Op: "unassign_namespace", Layers: []string{"base"}, NamespaceID: "team"})))
 	inputs := func() map[string][]ChangedInput {
-		in, err := w.state.RolloutInputs(t.Context(), w.state.docs[KindRollout]["r"])
+		in, err := w.state.RolloutInputs(t.Context(), w.state.docs[KindRollout]["r"], nil)
 		require.NoError(t, err)
-		return in
+		return in.ByCluster
 	}
 	before := inputs()
 	require.Len(t, before, 4)

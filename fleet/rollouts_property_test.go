@@ -26,6 +26,7 @@ type rolloutFleets struct {
 	ids     []string // of the rollouts, by their bit
 	steps   map[rolloutMask]map[Revision]Revision
 	past    map[Revision]rolloutPast
+	inputs  map[string]*RolloutInputs // by the id of the rollout, each computed with the previous one
 }
 
 // rolloutPast is a State that a restore must return to.
@@ -112,6 +113,23 @@ func (f *rolloutFleets) requireServed(t require.TestingT, what string) {
 			require.Equal(t, poll(t, want.state, dns, list.kind), poll(t, f.state, dns, list.kind), "%s of %s, reached by %b: %s", list.endpoint, doc.ID, mask, what)
 		}
 	}
+}
+
+// requireRolloutInputs compares the inputs that rollouts change, computed with those of the previous State, and anew.
+func (f *rolloutFleets) requireRolloutInputs(t require.TestingT) {
+	next := map[string]*RolloutInputs{}
+	for id, d := range f.state.docs[KindRollout] {
+		if !d.rollout().open() {
+			continue
+		}
+		var err error
+		next[id], err = f.state.RolloutInputs(f.t.Context(), d, f.inputs[id])
+		require.NoError(t, err)
+		anew, err := f.state.RolloutInputs(f.t.Context(), d, nil)
+		require.NoError(t, err)
+		require.Equal(t, anew.ByCluster, next[id].ByCluster, id)
+	}
+	f.inputs = next
 }
 
 // commit runs an edit in the fleet with rollouts. It returns false if the edit is refused or changes nothing.
@@ -318,6 +336,7 @@ func TestRolloutsServeTheChangeToStartedStages(t *testing.T) {
 				}
 			}
 			f.requireServed(rt, "")
+			f.requireRolloutInputs(rt)
 			f.remember(rt)
 		}
 	})

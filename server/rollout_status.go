@@ -16,31 +16,35 @@ const (
 )
 
 // rolloutInputsCache keeps the inputs that open rollouts change: they depend on the State only, and the runner and the page
-// request them again and again.
+// request them again and again. Those of the last State make those of the next one cheaper.
 type rolloutInputsCache struct {
-	mu    sync.Mutex
-	of    *fleet.State
-	known map[string]map[string][]fleet.ChangedInput // by the id of the rollout
+	mu       sync.Mutex
+	of       *fleet.State
+	known    map[string]*fleet.RolloutInputs // by the id of the rollout
+	previous map[string]*fleet.RolloutInputs // of an earlier State
 }
 
 func (c *rolloutInputsCache) get(ctx context.Context, st *fleet.State, d *fleet.Document) (map[string][]fleet.ChangedInput, error) {
 	c.mu.Lock()
-	if c.of == st && c.known[d.ID] != nil {
-		defer c.mu.Unlock()
-		return c.known[d.ID], nil
+	earlier := c.previous[d.ID]
+	if known := c.known[d.ID]; known != nil {
+		if earlier = known; c.of == st {
+			c.mu.Unlock()
+			return known.ByCluster, nil
+		}
 	}
 	c.mu.Unlock()
-	inputs, err := st.RolloutInputs(ctx, d)
+	inputs, err := st.RolloutInputs(ctx, d, earlier)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of != st {
-		c.of, c.known = st, map[string]map[string][]fleet.ChangedInput{}
+		c.of, c.previous, c.known = st, c.known, map[string]*fleet.RolloutInputs{}
 	}
 	c.known[d.ID] = inputs
-	return inputs, nil
+	return inputs.ByCluster, nil
 }
 
 // rolloutProgress returns the progress of each stage of an open rollout; nil for others.
