@@ -163,10 +163,11 @@ func (s staged) rolloutIs(id, state string, started int, reason string) rolloutS
 	return r
 }
 
-// evaluated waits until the runner has found that the rollout waits for a reason.
-func (s staged) evaluated(id, reason string) {
+// evaluated waits until the runner has found that the rollout waits for a reason. It fails if another number of stages has started.
+func (s staged) evaluated(id string, started int, reason string) {
 	s.Helper()
 	s.eventually("the runner evaluates "+id, func(ctx context.Context) error {
+		s.stagesStarted(id, started, "the wait for "+reason)
 		text, err := s.w.Metrics(ctx, s.w.URL)
 		if err == nil && !strings.Contains(text, fmt.Sprintf("rollout_waiting_seconds{reason=%q,rollout=%q}", reason, id)) {
 			err = errors.New("no metric has the wait for " + reason)
@@ -216,7 +217,7 @@ func TestRolloutByReceipts(t *testing.T) {
 	canary.gate.RefuseReceipts(true)
 	canary.cli("rollout", "start", id, "--stage", "canary")
 	canary.runs("2.0.0")
-	canary.evaluated(id, "confirmations")
+	canary.evaluated(id, 1, "confirmations")
 	canary.stagesStarted(id, 1, "before the receipt of the canary")
 	later("before the receipt of the canary")
 
@@ -234,7 +235,7 @@ func TestRolloutByReceipts(t *testing.T) {
 	later = watch(canary, dev, hotfix, prod)
 	dev.gate.RefuseReceipts(false)
 	prod.rolloutIs(id, "running", 2, "approval")
-	prod.evaluated(id, "approval")
+	prod.evaluated(id, 2, "approval")
 	later("before the approval")
 
 	joinedDev, joinedProd := joinStaged(t, "ro-web", "joined-dev", "dev"), joinStaged(t, "ro-web", "joined-prod", "prod")
@@ -343,7 +344,7 @@ func TestRolloutWaitsForFreeze(t *testing.T) {
 	dev.cli("rollout", "start", id)
 	dev.runs("2.0.0")
 	prod.rolloutIs(id, "running", 1, "freeze")
-	prod.evaluated(id, "freeze")
+	prod.evaluated(id, 1, "freeze")
 	for _, change := range []object{
 		{"path": "/clusters/" + prod.id, "body": object{"patches": object{"rf-web": object{"replicaCount": 3}}}},
 		{"path": "/platform_components/rf-web", "body": object{"patches": object{"replicaCount": 3}}},
