@@ -23,12 +23,12 @@ func (r Result) newFreezeCheck() *freezeCheck {
 }
 
 // clusterOf returns the cluster whose answers must not change; nil: none. A cluster that joins has no answer yet that could
-// change, unless it takes over a name with installations.
+// change, unless it takes over a name with installations. A decommissioned cluster is not frozen.
 func (f *freezeCheck) clusterOf(a affected) *Effective {
 	switch {
 	case a.before != nil && !a.before.Deleted():
 		return a.before
-	case len(f.r.removals.byName[a.name]) > 0:
+	case len(f.r.removals.byName[a.name]) > 0 && a.after != nil && !a.after.Deleted():
 		return a.after
 	}
 	return nil
