@@ -234,9 +234,6 @@ func (s *rolloutSimulation) live(c *simulatedCluster) {
 			}
 			c.runs[key] = a.receipt
 			c.ran[key+"/"+a.receipt] = true
-			if c.first[key] == "" {
-				c.first[key] = a.receipt
-			}
 		}
 		c.applies[key] = a
 	}
@@ -303,6 +300,9 @@ func (s *rolloutSimulation) poll(c *simulatedCluster, list string) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(got)) {
 		if receipt := got[id]; c.served[list][id] != receipt {
+			if key := list + "/" + id; c.first[key] == "" {
+				c.first[key] = receipt
+			}
 			begins := s.now.Add(s.seconds(1, 5))
 			c.applies[list+"/"+id] = applying{receipt: receipt, begins: begins, ready: begins.Add(s.seconds(0, 40))}
 		}
