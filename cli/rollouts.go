@@ -124,7 +124,11 @@ func (s rolloutCommands) watchCommand() *cli.Command {
 				return err
 			}
 			line := progressLine{session: s.session, out: s.env.Stdout, terminal: s.env.StdoutTerminal, every: true}
-			return s.follow(c, &line, func() (progress, error) { return watchedProgress(c, conn, ids[0]) })
+			err = s.follow(c, &line, func() (progress, error) { return watchedProgress(c, conn, ids[0]) })
+			if c.Err() != nil && !c.Bool("exit-status") { // an interrupt
+				return nil
+			}
+			return err
 		},
 	}
 }

@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -140,8 +142,24 @@ func TestWatchRollout(t *testing.T) {
 		})
 	}
 	url, _ := scripted(t, map[string][]string{"GET /rollouts/r": running})
+	for _, interrupted := range []struct {
+		flags []string
+		code  int
+	}{{nil, 0}, {[]string{"--exit-status"}, 1}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		env := cli.Env{Stdout: cancelWriter(cancel), Stderr: io.Discard, Getenv: func(name string) string { return map[string]string{"FLUX_API_URL": url}[name] }}
+		if code := cli.Run(ctx, append([]string{"flux-resourceset-cli", "rollout", "watch", "r", "--interval", "1h"}, interrupted.flags...), env); code != interrupted.code {
+			t.Errorf("interrupted, %s: exit %d", interrupted.flags, code)
+		}
+		cancel()
+	}
 	got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "rollout", "watch", "r", "--interval", "1ms", "--within", "50ms")
 	if got.code != 2 || !strings.Contains(got.stderr, "not in time: running, 1 of 2") {
 		t.Errorf("--within: exit %d\n%s", got.code, got.stderr)
 	}
 }
+
+// cancelWriter cancels a context when something is written.
+type cancelWriter context.CancelFunc
+
+func (w cancelWriter) Write(b []byte) (int, error) { w(); return len(b), nil }
