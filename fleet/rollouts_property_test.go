@@ -31,6 +31,7 @@ type rolloutFleets struct {
 
 // rolloutPast is a State that a restore must return to.
 type rolloutPast struct {
+	ids     []string
 	without map[rolloutMask]*world
 	polls   map[string]string
 }
@@ -46,7 +47,7 @@ func (f *rolloutFleets) remember(t require.TestingT) {
 	if t == nil {
 		t = f.t
 	}
-	f.past[f.state.Revision()] = rolloutPast{maps.Clone(f.without), polls(t, f.state)}
+	f.past[f.state.Revision()] = rolloutPast{slices.Clone(f.ids), maps.Clone(f.without), polls(t, f.state)}
 }
 
 // withoutGuard runs an edit without the guard.
@@ -419,12 +420,7 @@ func (f *rolloutFleets) restore(t *rapid.T) {
 	}) {
 		return
 	}
-	for bit, id := range f.ids {
-		if doc := f.state.docs[KindRollout][id]; doc == nil {
-			f.ids = f.ids[:bit]
-			break
-		}
-	}
+	f.ids = slices.Clone(before.ids) // also rollouts that an earlier restore deleted
 	for bit := range f.ids {
 		require.NotEqual(t, rolloutRunning, f.of(bit).State, "a restored rollout does not advance by itself")
 	}
