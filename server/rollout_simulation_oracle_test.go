@@ -196,11 +196,11 @@ func (s *rolloutSimulation) examine() {
 			s.fleetsWithout = s.past[restored]
 			require.NotEqual(s.t, "running", is.State, "a restored rollout does not advance by itself")
 		}
-		switch {
-		case is.State == was.State:
-		case is.State == "completed":
+		switch is.State {
+		case was.State:
+		case "completed":
 			s.without = s.with
-		case is.State == "aborted":
+		case "aborted":
 			s.with = s.without
 		}
 		frozen := len(s.state.ActiveFreezes(c.At)) > 0

@@ -140,7 +140,6 @@ type simulatedCluster struct {
 	applies               map[string]applying
 	runs, first           map[string]string // by list/id
 	ran                   map[string]bool   // list/id/receipt
-	failed                map[string]time.Time
 	sends                 []sending
 }
 
