@@ -112,6 +112,21 @@ func TestRolloutFailure(t *testing.T) {
 	}
 }
 
+// TestRolloutOffline: a cluster that has been offline since it confirmed is not a confirmed one.
+func TestRolloutOffline(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.confirmAll()
+	w.clock.advance(clusterstatus.OfflineAfter + time.Minute)
+	progress := at(w.get(autoPath).want(200).json(), "stages", 0, "progress")
+	require.EqualValues(t, 1, at(progress, "offline"))
+	require.EqualValues(t, 0, at(progress, "confirmed"))
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "paused1", w.rolloutState())
+	require.Equal(t, `stage "one": more than half of its clusters are offline, 1 of 1`, w.get(autoPath).want(200).json()["paused_because"])
+}
+
 // TestRolloutPrincipal: a rollout pauses when the token that started it is revoked.
 func TestRolloutPrincipal(t *testing.T) {
 	t.Parallel()
