@@ -1333,7 +1333,7 @@ type ClientInterface interface {
 
 	// DeleteRollout Delete a rollout
 	//
-	// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+	// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
 	//
 	// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
 	DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4178,7 +4178,7 @@ func (c *Client) CreateRollout(ctx context.Context, params *CreateRolloutParams,
 
 // DeleteRollout Delete a rollout
 //
-// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
 //
 // Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
 func (c *Client) DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -19208,7 +19208,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteRolloutWithResponse Delete a rollout
 	//
-	// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+	// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -25389,7 +25389,7 @@ func (c *ClientWithResponses) CreateRolloutWithResponse(ctx context.Context, par
 
 // DeleteRolloutWithResponse Delete a rollout
 //
-// Only one that is completed or aborted; it changes no answer. The history keeps the rollout.
+// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
 //
 // Returns a wrapper object for the known response body format(s).
 //
