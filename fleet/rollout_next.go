@@ -73,6 +73,10 @@ func (r *rollout) failure(stage int, c *StageCounts) (RolloutStep, bool) {
 	return step, true
 }
 
+// firstReceipts is the time that the first receipts of the clusters of a stage have to become known to all processes: those of
+// clusters that joined just before the start may be on their way.
+const firstReceipts = time.Minute
+
 // current returns the step of the last started stage; zero: it has passed.
 func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 	s := &r.Stages[r.Started-1]
@@ -83,19 +87,18 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 	pause := func(format string, args ...any) RolloutStep {
 		return RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: "+format, append([]any{s.Name}, args...)...)}
 	}
-	byTime, online := g.confirmed == 0, c.reached()-c.Offline
+	byTime, online, since := g.confirmed == 0, c.reached()-c.Offline, s.since()
 	switch {
 	case byTime:
 	case c.Offline > online:
 		return pause("more than half of its clusters are offline, %d of %d", c.Offline, c.reached())
-	case c.Unknown > 0 && c.Unknown == online:
+	case c.Unknown > 0 && c.Unknown == online && !now.Before(since.Add(firstReceipts)):
 		return pause("no cluster in this stage sends receipts")
 	}
 	need := max(1, (online*g.confirmed+99)/100)
 	if c.reached() == 0 || byTime {
 		need = 0 // none of the clusters that are served the change is affected, or time alone decides
 	}
-	since := s.since()
 	if deadline := since.Add(g.deadline); c.Confirmed < need {
 		if !now.Before(deadline) {
 			return pause("%d of %d clusters have confirmed within %s, and %d must", c.Confirmed, online, g.deadline, need)
