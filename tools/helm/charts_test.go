@@ -229,6 +229,16 @@ func TestNetworkPolicyAllowsTheCollector(t *testing.T) {
 	}
 }
 
+// The rule for approvals applies in all pods, and only if it is set.
+func TestSecondPerson(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]int{"": 0, "config.requireSecondPerson=true": 2} {
+		if got := strings.Count(rendered(t, service, "postgres", setting), `{name: REQUIRE_SECOND_PERSON, value: "true"}`); got != want {
+			t.Errorf("%q: in %d deployments, not %d", setting, got, want)
+		}
+	}
+}
+
 // Temporary files cannot fill a node, in any pod.
 func TestTheTemporaryDirectoryHasALimit(t *testing.T) {
 	t.Parallel()

@@ -167,6 +167,9 @@ spec:
   value: {{ join "," $v.config.protectedEnvironments | quote }}
 - name: MAX_REMOVALS
   value: {{ $v.config.maxRemovals | quote }}
+{{- if $v.config.requireSecondPerson }}
+- {name: REQUIRE_SECOND_PERSON, value: "true"}
+{{- end }}
 {{- if $v.config.maxStaleness }}
 - {name: MAX_STALENESS, value: {{ $v.config.maxStaleness | quote }}}
 {{- end }}
