@@ -46,8 +46,7 @@
 //     rollout_conflicts.go refuses changes that cannot be merged with those of open rollouts. rollout_gates.go,
 //     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_raises.go bounds the clusters
 //     of a started stage, rollout_waits.go finds what a stage waits for, rollouts.go creates and changes rollouts,
-//     rollout_inputs.go finds
-//     the inputs that they change, rollout_next.go decides how they advance.
+//     rollout_inputs.go finds the inputs that they change, rollout_next.go decides how they advance.
 //  14. freezes.go: times at which the answers to some clusters must not change. frozen.go finds the frozen clusters that a
 //     change affects.
 //

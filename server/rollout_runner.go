@@ -39,10 +39,16 @@ func (s *Server) AdvanceRollouts(ctx context.Context) {
 	if st == nil || problem != nil || !s.tracker.Stats().Complete {
 		return
 	}
+	anyOpen := false
 	for _, d := range st.All(fleet.KindRollout) {
+		_, open := fleet.RolloutStages(d)
+		anyOpen = anyOpen || open
 		if err := s.advanceRollout(ctx, st, d.ID); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a rollout cannot advance", slog.String("rollout", d.ID), slog.Any("error", err))
 		}
+	}
+	if !anyOpen {
+		s.rolloutInputs.clear()
 	}
 }
 

@@ -3,11 +3,13 @@ package server_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -110,6 +112,24 @@ func TestRolloutFailure(t *testing.T) {
 		runners[0].AdvanceRollouts(t.Context())
 		require.Equal(t, want, w.rolloutState(), "a paused rollout does not advance")
 	}
+}
+
+// TestRolloutsKeepNoState: after the last rollout has ended, a process keeps no earlier State of the fleet in memory.
+func TestRolloutsKeepNoState(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	w.do("POST", autoPath+"/start", "").want(200)
+	w.put("/platform_components/podinfo", `{"patches":{"x":"y"}}`).want(200)
+	earlier := weak.Make(w.replica.State())
+	runners[0].AdvanceRollouts(t.Context())
+	w.do("POST", autoPath+"/abort", "").want(200)
+	w.put("/platform_components/podinfo", `{"patches":{"x":"z"}}`).want(200)
+	runners[0].AdvanceRollouts(t.Context())
+	runtime.GC()
+	if earlier.Value() != nil {
+		t.Error("the State during the rollout is still in memory")
+	}
+	runtime.KeepAlive(runners)
 }
 
 // TestRolloutOffline: a cluster that has been offline since it confirmed is not a confirmed one.

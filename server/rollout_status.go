@@ -47,6 +47,13 @@ func (c *rolloutInputsCache) get(ctx context.Context, st *fleet.State, d *fleet.
 	return inputs.ByCluster, nil
 }
 
+// clear drops all inputs: they keep whole States in memory.
+func (c *rolloutInputsCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of, c.known, c.previous = nil, nil, nil
+}
+
 // rolloutProgress returns the progress of each stage of an open rollout; nil for others.
 func (s *Server) rolloutProgress(ctx context.Context, st *fleet.State, d *fleet.Document) ([]api.RolloutProgress, error) {
 	n, open := fleet.RolloutStages(d)
