@@ -49,6 +49,7 @@
 //     rollout_inputs.go finds the inputs that they change, rollout_next.go decides how they advance.
 //  14. freezes.go: times at which the answers to some clusters must not change. frozen.go finds the frozen clusters that a
 //     change affects.
+//  15. access.go: the rights of identities.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

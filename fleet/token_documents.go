@@ -9,12 +9,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Roles of tokens. Each includes the permissions of the ones before it, except that RolePoll is restricted to one cluster.
+// Roles of tokens. Each includes the permissions of the ones before it, except that RolePoll is restricted to one cluster, and
+// RoleScoped has the rights of the access documents that name the token.
 const (
 	RolePoll  = "poll"
 	RoleRead  = "read"
 	RoleWrite = "write"
 	RoleAdmin = "admin"
+
+	RoleScoped = "scoped"
 )
 
 // storedToken is a token in the log. The API shows it without the digests.

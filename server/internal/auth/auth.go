@@ -49,16 +49,17 @@ const (
 	actorCertificate = "certificate"
 )
 
-// Role is a set of permissions. Each role includes those before it.
+// Role is a set of permissions. From Poll on, each role includes those before it.
 type Role uint8
 
 // The roles.
 const (
-	None  Role = iota // not authenticated
-	Poll              // the Flux endpoints of one cluster
-	Read              // all reads, and plans
-	Write             // all changes of the fleet
-	Admin             // tokens as well
+	None   Role = iota // not authenticated
+	Scoped             // what access documents permit to Principal.Subject
+	Poll               // the Flux endpoints of one cluster
+	Read               // all reads, and plans
+	Write              // all changes of the fleet
+	Admin              // tokens as well
 )
 
 // Method is the kind of credential, for the metric that shows whether clients still use a previous one.
@@ -89,7 +90,9 @@ type Principal struct {
 	Cluster string        // of a poll token: the id of its cluster
 	Managed *fleet.Holder // of a managed token
 	Names   []string      // of a client certificate: the DNS names of its clusters
-	static  bool          // it has a static token
+	// Subject has the rights that access documents grant it, and its Role is Scoped; nil: all permissions of its Role.
+	Subject *fleet.Subject
+	static  bool // it has a static token
 }
 
 // MayPoll reports whether the principal may poll for the cluster with a DNS name, as the request spells it. cluster is nil
