@@ -57,6 +57,9 @@ type Config struct {
 	TLS *TLS
 	// RequireClientCert requires a verified client certificate, beside the token, on all but the service endpoints.
 	RequireClientCert bool
+	// RequireClusterToken counts polls, receipts and events for the status of a cluster only with the cluster's own token or
+	// certificate. Others are answered alike.
+	RequireClusterToken bool
 	// Version and StoreName are shown at /version.
 	Version   string
 	StoreName string
@@ -131,7 +134,7 @@ func New(cfg Config) (*Server, error) {
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	}
-	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, Now: cfg.Now})
+	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, RequireClusterToken: cfg.RequireClusterToken, Now: cfg.Now})
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)
 	s.metrics = newMetrics(s)
 	s.queues = admission.NewQueues(func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })
