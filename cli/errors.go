@@ -214,6 +214,7 @@ var hints = map[string]string{
 	"stale":                 "another client changed it in the meantime: check it, then repeat the change.",
 	"too_large":             "apply parts of the fleet one after the other, such as one kind or directory at a time, definitions before clusters; each part is then a change of its own.",
 	"store_unavailable":     "nothing was changed; try again in a moment.",
+	"issuer_unavailable":    "use a managed token, or try again when the identity provider answers.",
 	"contended":             "nothing was changed; other clients change the fleet too often: try again in a moment.",
 	"unknown_revision":      "the revisions stored for the server were removed: check the fleet, then repeat the command.",
 	"outcome_unknown":       "the change may or may not have been made: before you repeat it, check: revision list --limit 5",

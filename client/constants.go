@@ -78,6 +78,7 @@ const (
 	CodeInternal             = "internal_error"
 	CodeUnresolvedReference  = "unresolved_reference"
 	CodeStoreUnavailable     = "store_unavailable"
+	CodeIssuerUnavailable    = "issuer_unavailable"
 	CodeContended            = "contended"
 	CodeOutcomeUnknown       = "outcome_unknown"
 	CodeUnknownRevision      = "unknown_revision"

@@ -64,6 +64,9 @@ func (s *Server) logRefused(c echo.Context, caller auth.Principal, report auth.R
 	if caller.Actor != "" {
 		attrs = append(attrs, slog.String("actor", caller.Actor))
 	}
+	if report.Detail != "" {
+		attrs = append(attrs, slog.String("detail", report.Detail))
+	}
 	if report.Suppressed > 0 {
 		attrs = append(attrs, slog.Int("not_logged_before", report.Suppressed))
 	}

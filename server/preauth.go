@@ -15,9 +15,7 @@ func (s *Server) admitPreauth(r *request, limit *admission.PreauthLimit) bool {
 		r.preauth, r.address = limit, address
 		return true
 	}
-	_, err := s.auth.Identify(r.Request(), s.cfg.Replica.State())
-	s.auth.RecordFailure(r.Request(), err) // otherwise tokens could be guessed here without being counted
-	return err == nil
+	return s.auth.MayEnter(r.Request(), s.cfg.Replica.State())
 }
 
 // releasePreauth is called once the request is authenticated, and at its end.

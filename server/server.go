@@ -22,6 +22,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/oidc"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -37,6 +38,21 @@ const (
 
 // Tokens are the static bearer tokens: see [auth.Tokens].
 type Tokens = auth.Tokens
+
+// Issuer is the configuration of an OpenID Connect issuer: see [oidc.Issuer].
+type Issuer = oidc.Issuer
+
+// Issuers verifies ID tokens: see [oidc.Verifier].
+type Issuers = oidc.Verifier
+
+// IssuersConfig configures Issuers: see [oidc.Config].
+type IssuersConfig = oidc.Config
+
+// ParseIssuers reads the setting OIDC_ISSUERS, and returns all problems.
+func ParseIssuers(text string) ([]Issuer, []string) { return oidc.ParseIssuers(text) }
+
+// NewIssuers loads the keys of the issuers: see [oidc.New].
+func NewIssuers(ctx context.Context, cfg IssuersConfig) (*Issuers, error) { return oidc.New(ctx, cfg) }
 
 // Config configures a Server. The fields Spec, Logger and Now are optional, and others as their comments state.
 type Config struct {
@@ -57,9 +73,8 @@ type Config struct {
 	TLS *TLS
 	// RequireClientCert requires a verified client certificate, beside the token, on all but the service endpoints.
 	RequireClientCert bool
-	// RequireClusterToken counts polls, receipts and events for the status of a cluster only with the cluster's own token or
-	// certificate. Others are answered alike.
-	RequireClusterToken bool
+	// Issuers verifies ID tokens, in mode crud only; nil: none are accepted.
+	Issuers *Issuers
 	// Version and StoreName are shown at /version.
 	Version   string
 	StoreName string
@@ -130,11 +145,14 @@ func New(cfg Config) (*Server, error) {
 	if cfg.TLS != nil {
 		authConfig.Certificates = cfg.TLS
 	}
+	if cfg.Mode == ModeCRUD {
+		authConfig.Issuers = cfg.Issuers
+	}
 	s.auth = auth.New(authConfig)
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	}
-	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, RequireClusterToken: cfg.RequireClusterToken, Now: cfg.Now})
+	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, Now: cfg.Now})
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)
 	s.metrics = newMetrics(s)
 	s.queues = admission.NewQueues(func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })

@@ -43,6 +43,8 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 		if at, ends := r.principal.Managed.Until(); ends {
 			out.ExpiresAt = &at
 		}
+	case !r.principal.Expires.IsZero():
+		out.ExpiresAt = &r.principal.Expires
 	case r.principal.Method == auth.Certificate:
 		out.ExpiresAt = &r.Request().TLS.PeerCertificates[0].NotAfter
 	}

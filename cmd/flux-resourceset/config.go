@@ -41,7 +41,6 @@ type config struct {
 	environments, protected []string
 	retention               time.Duration // of history; 0: unlimited
 	maxRemovals             int
-	clusterToken            bool          // only a cluster's own token or certificate counts for its status
 	secondPerson            bool          // approves the stages of a rollout
 	stateMaxAge             time.Duration // of the fleet in STATE_DIR at a start; 0: unlimited
 	serveStale              bool          // stateMaxAge may be longer than maxStaleness
@@ -55,6 +54,7 @@ type config struct {
 	basePath                string // of the service on its host, such as /fleet; empty: the root
 	pageChanges             bool   // the fleet page offers changes
 	sessionKey              string // encrypts sessions; empty: a random key of this process
+	issuers                 []server.Issuer
 }
 
 // configError lists all problems of the configuration.
@@ -103,7 +103,6 @@ func flags() []cli.Flag {
 		text("protected-environments", "PROTECTED_ENVIRONMENTS", "prod", "environments from which people and scripts take nothing without naming them, as a comma-separated `LIST`; none when empty"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
 		text("require-second-person", "REQUIRE_SECOND_PERSON", "false", "true or false: whether a stage of a rollout must be approved by another actor than the one that created the rollout, or last changed its stages"),
-		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate; others are answered alike"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
 		text("allow-lookalike-env", "ALLOW_LOOKALIKE_ENV", "false", "true: variables that are nearly called like a setting are let be, and not refused"),
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
@@ -111,6 +110,7 @@ func flags() []cli.Flag {
 		text("tls-client-ca-file", "TLS_CLIENT_CA_FILE", "", "PEM `FILE` of CAs: a client certificate of theirs with a cluster's DNS name may poll for that cluster"),
 		text("ui", "UI", "on", "on or off: whether mode crud serves the fleet page at /ui/"),
 		text("ui-changes", "UI_CHANGES", "false", "true or false: whether the fleet page offers changes, to those whose token may write"),
+		text("oidc-issuers", "OIDC_ISSUERS", "", "`LIST` of OpenID Connect issuers whose ID tokens mode crud accepts, as JSON or YAML, such as [{name: corp, url: https://login.example.com, client_id: fleet}]"),
 		secret("session-key", "SESSION_KEY", "`SECRET` that sessions of the fleet page are kept under, the same for all replicas, at least 32 characters; when not set, sessions end with the process"),
 		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}
@@ -164,9 +164,6 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.secondPerson, err = strconv.ParseBool(c.String("require-second-person")); err != nil {
 		problem("REQUIRE_SECOND_PERSON is %q: it must be true or false", c.String("require-second-person"))
 	}
-	if cfg.clusterToken, err = strconv.ParseBool(c.String("require-cluster-token")); err != nil {
-		problem("REQUIRE_CLUSTER_TOKEN is %q: it must be true or false", c.String("require-cluster-token"))
-	}
 	if cfg.retention, err = parseRetention(c.String("history-retention")); err != nil {
 		problem("HISTORY_RETENTION is %q: it must be a time of at least an hour, such as 90d or 2160h", c.String("history-retention"))
 	}
@@ -195,6 +192,11 @@ func readConfig(c *cli.Context) (config, error) {
 		problem("REQUIRE_CLIENT_CERT is %q: it must be true or false", c.String("require-client-cert"))
 	}
 	problems = append(problems, cfg.readPage(c)...)
+	var wrongIssuers []string
+	cfg.issuers, wrongIssuers = server.ParseIssuers(c.String("oidc-issuers"))
+	for _, wrong := range wrongIssuers {
+		problem("OIDC_ISSUERS: %s", wrong)
+	}
 	if cfg.requireCert && cfg.tls.ClientCA == "" {
 		problem("REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE: the CAs whose certificates are good")
 	}

@@ -79,6 +79,10 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	issuers, err := newIssuers(ctx, cfg, logger)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
 	var audit *store.Audit
 	var auditStatus func() store.AuditStatus
 	if cfg.mode == server.ModeCRUD {
@@ -88,8 +92,8 @@ func serve(c *cli.Context) error {
 	srv, err := server.New(server.Config{
 		Audit:         auditStatus,
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
-		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens,
-		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken,
+		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers,
+		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert,
 		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
 	})
 	if err != nil {
@@ -102,6 +106,9 @@ func serve(c *cli.Context) error {
 		background.Go(func() { retention.Run(ctx) })
 		background.Go(func() { audit.Run(ctx) })
 		background.Go(func() { srv.RunRollouts(ctx) })
+		if issuers != nil {
+			background.Go(func() { issuers.Run(ctx) })
+		}
 	}
 	handler, err := withPage(cfg, srv, st, logger)
 	if err != nil {
@@ -123,6 +130,14 @@ func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *sl
 		return nil, err
 	}
 	return server.WithBasePath(cfg.basePath, page), nil
+}
+
+// newIssuers loads the keys of the issuers; nil: there are none, or the mode accepts no ID tokens.
+func newIssuers(ctx context.Context, cfg config, logger *slog.Logger) (*server.Issuers, error) {
+	if cfg.mode != server.ModeCRUD || len(cfg.issuers) == 0 {
+		return nil, nil //nolint:nilnil // without issuers there is nothing to verify with
+	}
+	return server.NewIssuers(ctx, server.IssuersConfig{Issuers: cfg.issuers, StateDir: cfg.stateDir, Logger: logger, Now: time.Now})
 }
 
 // newTracker returns the record of the status that clusters report. Processes exchange it in the background; no request waits.

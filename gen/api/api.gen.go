@@ -416,11 +416,6 @@ type ClusterStatus struct {
 	//
 	// Example: ["silent","failed"]
 	States []string `json:"states,omitempty"`
-
-	// SharedTokenAt When its Flux last polled with a token that is not the cluster's own; absent: never. With `REQUIRE_CLUSTER_TOKEN=true` such polls do not count for its status. Written every 15 minutes.
-	//
-	// Example: 2026-01-02T03:04:05.678901Z
-	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
 }
 
 // ClusterSummary defines model for ClusterSummary.
@@ -456,11 +451,6 @@ type ClusterSummary struct {
 	//
 	// Example: ["silent","failed"]
 	States []string `json:"states,omitempty"`
-
-	// SharedTokenAt When its Flux last polled with a token that is not the cluster's own; absent: never.
-	//
-	// Example: 2026-01-02T03:04:05.678901Z
-	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
 }
 
 // ClusterUpdate A cluster: its assignments, overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -1261,7 +1251,7 @@ type Identity struct {
 	// Example: token:ci (5b1f0c9ae2d37846)
 	Actor string `json:"actor"`
 
-	// Credential How the server knows it: `token` (managed), `certificate`, or a token of the configuration: `static-read`, `static-read-previous`, `static-write`, `static-write-previous`.
+	// Credential How the server knows it: `token` (managed), `certificate`, `id-token` of an OpenID Connect issuer, or a token of the configuration: `static-read`, `static-read-previous`, `static-write`, `static-write-previous`.
 	//
 	// Example: token
 	Credential string `json:"credential"`

@@ -153,6 +153,10 @@ spec:
 - name: SESSION_KEY
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.sessionKeyKey }}, optional: true}
+{{- with $v.auth.oidcIssuers }}
+- name: OIDC_ISSUERS
+  value: {{ toJson . | quote }}
+{{- end }}
 {{- end }}
 {{- if $v.auth.allowShortTokens }}
 - {name: ALLOW_SHORT_TOKENS, value: "true"}
@@ -169,9 +173,6 @@ spec:
   value: {{ $v.config.maxRemovals | quote }}
 {{- if $v.config.requireSecondPerson }}
 - {name: REQUIRE_SECOND_PERSON, value: "true"}
-{{- end }}
-{{- if $v.config.requireClusterToken }}
-- {name: REQUIRE_CLUSTER_TOKEN, value: "true"}
 {{- end }}
 {{- if $v.config.maxStaleness }}
 - {name: MAX_STALENESS, value: {{ $v.config.maxStaleness | quote }}}

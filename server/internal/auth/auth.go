@@ -1,5 +1,5 @@
-// Package auth authenticates requests: by a static token, a managed token or a client certificate, whose DNS names are those of
-// clusters.
+// Package auth authenticates requests: by a static token, a managed token, a client certificate, whose DNS names are those of
+// clusters, or an ID token of a configured issuer.
 //
 //	request --> Identify --> Principal --> Authorize: role, and the cluster of a poll --> Principal
 //	               |                          |
@@ -26,6 +26,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/oidc"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -73,6 +74,7 @@ const (
 	StaticWritePrevious
 	ManagedToken
 	Certificate
+	IDToken
 	// Methods is their number.
 	Methods
 )
@@ -80,7 +82,7 @@ const (
 // String returns the name of the kind in the API and in metrics.
 func (m Method) String() string { return methodNames[m] }
 
-var methodNames = [Methods]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate"}
+var methodNames = [Methods]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate", "id-token"}
 
 // Principal is the sender of a request. The zero value is not authenticated.
 type Principal struct {
@@ -92,7 +94,8 @@ type Principal struct {
 	Names   []string      // of a client certificate: the DNS names of its clusters
 	// Subject has the rights that access documents grant it, and its Role is Scoped; nil: all permissions of its Role.
 	Subject *fleet.Subject
-	static  bool // it has a static token
+	Expires time.Time // of an ID token
+	static  bool      // it has a static token
 }
 
 // MayPoll reports whether the principal may poll for the cluster with a DNS name, as the request spells it. cluster is nil
@@ -147,7 +150,7 @@ func NewRefusedError(caller Principal, err error, access Access) *RefusedError {
 	return &RefusedError{caller, err, err}
 }
 
-// Config configures an Authenticator. All fields but Certificates are required.
+// Config configures an Authenticator. All fields but Certificates and Issuers are required.
 type Config struct {
 	Tokens Tokens
 	// RequireClientCert requires a verified client certificate beside the token.
@@ -160,7 +163,9 @@ type Config struct {
 	Holders interface {
 		Holder(st *fleet.State, digest [sha256.Size]byte) *fleet.Holder
 	}
-	Now func() time.Time
+	// Issuers verifies ID tokens; nil: none are accepted.
+	Issuers *oidc.Verifier
+	Now     func() time.Time
 }
 
 // Authenticator identifies senders, and counts those that fail.
@@ -178,7 +183,7 @@ func New(cfg Config) *Authenticator {
 // Authorize identifies the sender of a request and checks its permission in a State; st may be nil. dns is the cluster that a
 // poll names.
 func (a *Authenticator) Authorize(r *http.Request, access Access, dns string, st *fleet.State) (Principal, *RefusedError) {
-	caller, err := a.Identify(r, st)
+	caller, err := a.identify(r, access, st)
 	switch {
 	case err != nil:
 		return caller, NewRefusedError(caller, err, access)
@@ -186,6 +191,8 @@ func (a *Authenticator) Authorize(r *http.Request, access Access, dns string, st
 		return caller, nil
 	case caller.static: // as the reference implementation answers
 		return caller, &RefusedError{caller, nil, unauthorized(access, errReadToken)}
+	case caller.Subject != nil:
+		return caller, &RefusedError{caller, nil, errNoRights}
 	}
 	return caller, &RefusedError{caller, nil, errForbidden}
 }
@@ -211,6 +218,12 @@ var tokenRoles = map[string]Role{
 var errForbidden = &httperror.Error{
 	Status: http.StatusForbidden, Code: "forbidden",
 	Detail: "the token or client certificate is valid but does not permit this: use one with a higher role",
+}
+
+// errNoRights is the refusal of a subject without a binding.
+var errNoRights = &httperror.Error{
+	Status: http.StatusForbidden, Code: "forbidden",
+	Detail: "the token is valid, but no access document grants its holder this right: ask an admin of the fleet",
 }
 
 // Identify returns the sender of a request: by its token if it has one, else by its client certificate. It neither allocates
@@ -251,7 +264,11 @@ func unauthorized(access Access, why error) error {
 		detail = "a client certificate is required here, beside the token"
 	}
 	challenge := `Bearer realm="flux-resourceset"`
+	external, isExternal := errors.AsType[*externalError](why)
 	switch { // RFC 6750: no error code when the request has no token
+	case isExternal:
+		detail = external.reason
+		challenge += `, error="invalid_token"`
 	case errors.Is(why, errReadToken):
 		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples"
 	case errors.Is(why, errUnknown):

@@ -167,18 +167,11 @@ func (f *failureTracker) recordRequest(r *http.Request, reason error, now time.T
 	return f.record(address, errors.Is(reason, errUnknown) && isGuess(token), now)
 }
 
-// RecordFailure counts a request that failed with an error of [Authenticator.Identify], and that gets no answer that
-// reveals it. Errors that are no fault of the credential do not count.
-func (a *Authenticator) RecordFailure(r *http.Request, err error) {
-	if errors.Is(err, ErrUnauthenticated) {
-		a.failures.recordRequest(r, err, a.cfg.Now())
-	}
-}
-
 // Report is a counted refusal.
 type Report struct {
 	Answer     error  // for the client
 	Reason     string // one of [Reasons]; empty: no failure of the client, so it is not counted
+	Detail     string // for the log: of an external token; may be empty
 	Log        bool   // it is to be logged
 	Suppressed int    // failures that were not logged since the last logged one
 }
@@ -191,6 +184,9 @@ func (a *Authenticator) Report(r *http.Request, refusal *RefusedError) Report {
 	now, out := a.cfg.Now(), Report{Answer: refusal.answer, Reason: reasonForbidden}
 	if refusal.reason != nil {
 		out.Reason = reasonOf(refusal.reason)
+		if external, ok := errors.AsType[*externalError](refusal.reason); ok {
+			out.Detail = external.reason
+		}
 		if wait := a.failures.recordRequest(r, refusal.reason, now); wait > 0 {
 			out.Reason, out.Answer = reasonThrottled, throttledError(wait)
 		}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testissuer"
+)
+
+// TestIssuersSetting: a process identifies the holder of an ID token; a wrong setting stops the start, with all problems at once.
+func TestIssuersSetting(t *testing.T) {
+	t.Parallel()
+	issuer := testissuer.New(t)
+	run := func(issuers string) *program {
+		return start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "SEED_ACCEPT=true", "OIDC_ISSUERS="+issuers)
+	}
+	p := run(`[{name: corp, url: "` + issuer.URL() + `", client_id: fleet}]`)
+	token := issuer.Token(testissuer.Claims{"aud": "fleet", "sub": "00u1", "exp": time.Now().Add(time.Hour).Unix()})
+	require.Equal(t, 403, p.send("GET", "/clusters", "", "Authorization", "Bearer "+token).status)
+	require.Contains(t, p.Log(), "oidc:corp:00u1 (00u1)")
+	require.NotContains(t, p.Log(), token)
+
+	for setting, want := range map[string]string{
+		`[{name: A, url: "http://a"}]`: "OIDC_ISSUERS: issuer \"A\": name must|OIDC_ISSUERS: issuer \"A\": url \"http://a\" must start with https://|needs client_id or audiences",
+		`{`:                            "OIDC_ISSUERS: must be a list",
+	} {
+		p := run(setting)
+		require.Equal(t, 2, p.exit(), setting)
+		for each := range strings.SplitSeq(want, "|") {
+			require.Contains(t, p.Log(), each)
+		}
+	}
+	issuer.SetMetadata("issuer", "https://evil.example.com")
+	mismatch := run(`[{name: corp, url: "` + issuer.URL() + `", client_id: fleet}]`)
+	require.Equal(t, 1, mismatch.exit())
+	require.Contains(t, mismatch.Log(), "the issuer in the discovery document differs")
+}

@@ -1,0 +1,161 @@
+package server_test
+
+import (
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testissuer"
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+// setupIssuer returns a world that accepts the tokens of an issuer.
+func setupIssuer(t *testing.T, o options) (*world, *testissuer.Issuer) {
+	t.Helper()
+	issuer := testissuer.New(t)
+	now := &clock{now: start}
+	issuers, err := server.NewIssuers(t.Context(), server.IssuersConfig{
+		Issuers: []server.Issuer{{Name: "corp", URL: issuer.URL(), ClientID: "fleet", GroupsClaim: "groups", UserClaim: "email"}},
+		Logger:  slog.New(slog.DiscardHandler), Now: now.Now,
+	})
+	require.NoError(t, err)
+	configure := o.configure
+	o.configure = func(cfg *server.Config) {
+		cfg.Issuers, cfg.Now = issuers, now.Now
+		if configure != nil {
+			configure(cfg)
+		}
+	}
+	w := setupWith(t, o)
+	w.clock = now
+	return w, issuer
+}
+
+// idClaims are those of a valid ID token, with changes.
+func idClaims(changes testissuer.Claims) testissuer.Claims {
+	claims := testissuer.Claims{"aud": "fleet", "sub": "00u1", "email": "ann@example.com", "exp": start.Add(time.Hour).Unix(), "iat": start.Unix()}
+	maps.Copy(claims, changes)
+	return claims
+}
+
+// TestIDTokenWithoutBinding: a valid token of an issuer has no rights by itself.
+func TestIDTokenWithoutBinding(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	bearer := "Bearer " + issuer.Token(idClaims(nil))
+	for _, try := range []struct{ method, path, body string }{
+		{http.MethodGet, "/clusters", ""},
+		{http.MethodGet, "/tokens", ""},
+		{http.MethodPost, "/plan", `{"operations":[]}`},
+		{http.MethodDelete, demoCluster, ""},
+		{http.MethodPost, "/tokens", `{"name":"mine","role":"admin"}`},
+		{http.MethodGet, "/api/v2/flux/clusters", ""},
+	} {
+		require.Contains(t, string(w.do(try.method, try.path, try.body, "Authorization", bearer).problem(http.StatusForbidden, "forbidden").body), "no access document", try.path)
+	}
+	refused := w.logs.lines(t, "request refused")
+	require.Equal(t, "oidc:corp:ann@example.com (00u1)", refused[0]["actor"])
+	require.Equal(t, 1, issuer.Fetches())
+}
+
+// TestIDTokenRefused: 401 has the reason, in the answer and in the log, and neither has the token.
+func TestIDTokenRefused(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	for name, test := range map[string]struct{ token, detail, reason string }{
+		"wrong audience":  {issuer.Token(idClaims(testissuer.Claims{"aud": "other"})), `its audience (aud) is "other"`, "unknown"},
+		"clock differs":   {issuer.Token(idClaims(testissuer.Claims{"nbf": start.Add(5 * time.Minute).Unix()})), "it becomes valid in 4m59s by the clock of this server", "unknown"},
+		"expired":         {issuer.Token(idClaims(testissuer.Claims{"exp": start.Add(-5 * time.Minute).Unix()})), "it expired 5m", "expired"},
+		"not a JWT":       {"mistyped", "the bearer token is unknown", "unknown"},
+		"unsigned":        {"eyJhbGciOiJub25lIn0.e30.", "not a JSON Web Token signed with", "unknown"},
+		"a revoked token": {w.revokedSecret(), "the bearer token is unknown", "unknown"},
+	} {
+		failures := w.metric(`flux_resourceset_auth_failures_total{reason="` + test.reason + `"}`)
+		answer := w.get("/clusters", "Authorization", "Bearer "+test.token).problem(http.StatusUnauthorized, "unauthorized")
+		require.Contains(t, answer.json()["detail"], test.detail, name)
+		require.NotContains(t, string(answer.body), test.token, name)
+		require.Contains(t, answer.header.Get("Www-Authenticate"), `error="invalid_token"`, name)
+		require.Equal(t, failures+1, w.metric(`flux_resourceset_auth_failures_total{reason="`+test.reason+`"}`), name)
+		require.NotContains(t, w.logs.String(), test.token, name)
+	}
+	require.Contains(t, w.logs.String(), `"detail":"the ID token is refused: it is for another service`)
+}
+
+// revokedSecret is the secret of a managed token that was revoked.
+func (w *world) revokedSecret() string {
+	w.t.Helper()
+	token := w.issue(`{"name":"revoked","role":"read"}`)
+	w.delete("/tokens/" + token.id).want(http.StatusOK)
+	return token.secret
+}
+
+func TestTwoTokensWithIssuers(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	for _, second := range []string{"Bearer " + writeToken, "Bearer " + issuer.Token(idClaims(nil)), "Basic eA=="} {
+		req := w.request(http.MethodGet, "/clusters", "")
+		req.Header.Add("Authorization", second)
+		require.Contains(t, w.send(req).problem(http.StatusUnauthorized, "unauthorized").json()["detail"], "more than one Authorization header")
+	}
+}
+
+// TestPollsIgnoreIDTokens: neither a poll nor a read-only server accepts an ID token, or asks the issuer because of one.
+func TestPollsIgnoreIDTokens(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	issuer.AddKey("second", "EdDSA", nil)
+	w.clock.advance(2 * time.Minute)
+	bearer := "Bearer " + issuer.TokenOf("second", idClaims(nil))
+	for _, list := range []string{"platform-components", "namespaces", "rolebindings", "unknown-type"} {
+		w.get(demoPolls+"/"+list, "Authorization", bearer).problem(http.StatusUnauthorized, "unauthorized")
+	}
+	readOnly, other := setupIssuer(t, options{mode: server.ModeReadOnly})
+	readOnly.get("/whoami", "Authorization", "Bearer "+other.Token(idClaims(nil))).problem(http.StatusUnauthorized, "unauthorized")
+	readOnly.get("/api/v2/flux/clusters", "Authorization", "Bearer "+other.Token(idClaims(nil))).problem(http.StatusUnauthorized, "unauthorized")
+	require.Equal(t, 1, issuer.Fetches())
+	require.Equal(t, 1, other.Fetches())
+}
+
+// TestIDTokenGuesses: forged tokens lock an address out, as wrong tokens do; a token that was verified before still works.
+func TestIDTokenGuesses(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	known := "Bearer " + issuer.Token(idClaims(nil))
+	w.get("/clusters", "Authorization", known).want(http.StatusForbidden)
+	forged := strings.TrimSuffix(known, known[len(known)-8:]) + "AAAAAAAA"
+	counts := map[int]int{}
+	for range 200 {
+		counts[w.get("/clusters", "Authorization", forged).status]++
+	}
+	require.Positive(t, counts[http.StatusTooManyRequests])
+	w.get("/clusters", "Authorization", "Bearer "+writeToken).want(http.StatusTooManyRequests)
+	w.get("/clusters", "Authorization", known).want(http.StatusForbidden)
+}
+
+// TestIssuerUnavailable: while no keys are known the token may be valid, so the answer is 503.
+func TestIssuerUnavailable(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	issuer.Stop()
+	w.clock.advance(25 * time.Hour)
+	token := issuer.Token(idClaims(testissuer.Claims{"exp": start.Add(48 * time.Hour).Unix()}))
+	w.get("/clusters", "Authorization", "Bearer "+token).problem(http.StatusServiceUnavailable, "issuer_unavailable")
+}
+
+// TestNoIssuers: without issuers an ID token is a wrong token, and no metric names the credential.
+func TestNoIssuers(t *testing.T) {
+	t.Parallel()
+	w, issuer := setup(t), testissuer.New(t)
+	answer := w.get("/clusters", "Authorization", "Bearer "+issuer.Token(idClaims(nil))).problem(http.StatusUnauthorized, "unauthorized")
+	require.Equal(t, "the bearer token is unknown: it is wrong, was revoked, or belongs to another server", answer.json()["detail"])
+	require.NotContains(t, string(w.get("/metrics").body), "id-token")
+	require.Zero(t, issuer.Fetches())
+	req := w.request(http.MethodGet, "/clusters", "")
+	req.Header.Add("Authorization", "Bearer other")
+	w.send(req).want(http.StatusOK)
+}
