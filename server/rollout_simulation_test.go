@@ -253,9 +253,10 @@ func (s *rolloutSimulation) live(c *simulatedCluster) {
 			s.receipt(c, key, c.runs[key])
 		}
 	}
-	if s.chance(6) { // receipts of the first input, and of no input at all, at any time
+	if s.chance(6) { // receipts of the first input, unless it is desired again, and of no input at all, at any time
 		for _, key := range slices.Sorted(maps.Keys(c.first)) {
-			if c.runs[key] != c.first[key] && s.chance(2) {
+			list, id, _ := strings.Cut(key, "/")
+			if c.runs[key] != c.first[key] && c.served[list][id] != c.first[key] && s.chance(2) {
 				s.receipt(c, key, c.first[key])
 				s.receipt(c, key, fmt.Sprintf("%016x", s.Uint64()))
 			}
@@ -483,14 +484,14 @@ func (s *rolloutSimulation) create() {
 
 // TestRolloutSimulation: whatever clusters, people, clocks, restarts and losses do, a runner starts no stage before the clusters
 // of the last one truly run exactly the new inputs, and every poll is that of a fleet without rollouts. ROLLOUT_SIMULATIONS is
-// the number of rollouts, and ROLLOUT_SIMULATION the only one.
+// the number of rollouts, and ROLLOUT_SIMULATION the first one, or without a number the only one.
 func TestRolloutSimulation(t *testing.T) {
 	t.Parallel()
 	steps, first, n := map[string]int{}, 0, 25
-	_, _ = fmt.Sscan(os.Getenv("ROLLOUT_SIMULATIONS"), &n)
 	if _, err := fmt.Sscan(os.Getenv("ROLLOUT_SIMULATION"), &first); err == nil {
 		n = 1
 	}
+	_, _ = fmt.Sscan(os.Getenv("ROLLOUT_SIMULATIONS"), &n)
 	for seed := first; seed < first+n && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newRolloutSimulation(t, uint64(seed))
