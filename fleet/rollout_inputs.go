@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // RolloutInputs are the inputs that an open rollout changes in one State, by the id of the cluster: those that differ between
@@ -51,16 +52,59 @@ func (s *State) RolloutInputs(ctx context.Context, d *Document, known *RolloutIn
 	return &RolloutInputs{inputs, s, d}, nil
 }
 
-// unchanged returns whether the inputs of a cluster are still the same: they depend on its document, on all layers, definitions
-// and resource types, and on what each rollout changes where. They do not depend on the stages of this rollout.
+// unchanged returns whether the inputs of a cluster are still the same: they depend on its document, on the layers that match
+// it, on all definitions and resource types, and on what other rollouts change on it. They do not depend on the stages of this
+// rollout.
 func (in *RolloutInputs) unchanged(s *State, d *Document) func(id string) bool {
-	if in == nil || in.state.definitions != s.definitions || !maps.Equal(in.state.docs[KindLayer], s.docs[KindLayer]) || !maps.Equal(in.state.docs[KindResourceType], s.docs[KindResourceType]) ||
-		in.state.rollouts == nil || s.rollouts == nil || !slices.EqualFunc(in.state.rollouts.open, s.rollouts.open, func(a, b *Document) bool { return a == b || a.ID == d.ID && b.ID == d.ID }) ||
-		!slices.EqualFunc(in.rollout.rollout().Changes, d.rollout().Changes, func(a, b rolloutChange) bool {
-			return a.Kind == b.Kind && a.ID == b.ID && bytes.Equal(a.Before, b.Before) && bytes.Equal(a.After, b.After)
-		}) {
-		return func(string) bool { return false }
+	none := func(string) bool { return false }
+	if in == nil || in.state.definitions != s.definitions || !maps.Equal(in.state.docs[KindResourceType], s.docs[KindResourceType]) ||
+		in.state.rollouts == nil || s.rollouts == nil || !sameRolloutChanges(in.rollout, d) {
+		return none
+	}
+	layers := differing(in.state.docs[KindLayer], s.docs[KindLayer])
+	for _, l := range layers {
+		if key := (docKey{KindLayer, l.ID}); in.state.rollouts.changed[key] || s.rollouts.changed[key] {
+			return none // its variants may match other clusters
+		}
 	}
 	was, is := in.state.docs[KindCluster], s.docs[KindCluster]
-	return func(id string) bool { return is[id] != nil && was[id] == is[id] }
+	rollouts := differing(in.state.docs[KindRollout], s.docs[KindRollout])
+	return func(id string) bool {
+		cluster := is[id]
+		if cluster == nil || was[id] != cluster {
+			return false
+		}
+		c := cluster.Cluster()
+		return !slices.ContainsFunc(layers, func(l *Document) bool { return l.layer().matches(c) }) && !slices.ContainsFunc(rollouts, func(r *Document) bool {
+			return r.ID != d.ID && !sameReach(in.state.docs[KindRollout][r.ID], s.docs[KindRollout][r.ID], c)
+		})
+	}
+}
+
+// differing returns the versions of the documents that differ, of both maps.
+func differing(was, is map[string]*Document) (out []*Document) {
+	for id, doc := range was {
+		if is[id] != doc {
+			out = append(out, doc)
+		}
+	}
+	for id, doc := range is {
+		if was[id] != doc {
+			out = append(out, doc)
+		}
+	}
+	return out
+}
+
+// sameReach reports whether a cluster is served the same of two versions of a rollout; nil: it does not exist.
+func sameReach(was, is *Document, c *api.Cluster) bool {
+	reached := func(d *Document) bool { return d != nil && d.rollout().delivers() && d.rollout().reaches(c) }
+	return reached(was) == reached(is) && (!reached(is) || sameRolloutChanges(was, is))
+}
+
+// sameRolloutChanges reports whether two rollouts make the same change.
+func sameRolloutChanges(a, b *Document) bool {
+	return slices.EqualFunc(a.rollout().Changes, b.rollout().Changes, func(a, b rolloutChange) bool {
+		return a.Kind == b.Kind && a.ID == b.ID && bytes.Equal(a.Before, b.Before) && bytes.Equal(a.After, b.After)
+	})
 }

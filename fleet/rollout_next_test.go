@@ -119,3 +119,44 @@ func TestRolloutInputs(t *testing.T) {
 	}
 	require.Equal(t, before["c0"][1].Receipt, receipts()["grafana"], "the receipt is that of the input that is served")
 }
+
+// TestRolloutInputsOfAnEarlierState: only clusters that a change concerns are compared again.
+func TestRolloutInputsOfAnEarlierState(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.must(withoutGuard(rollOut(w, "r", []RolloutStage{{Name: "c0", ClusterIDs: []string{"c0"}}}, bumpGrafana)))
+	doc := func() *Document { return w.state.docs[KindRollout]["r"] }
+	for _, change := range []struct {
+		what string
+		edit func(*Tx) error
+		same []string // clusters that are not compared again
+	}{
+		{"a stage starts", act("r", RolloutStart), []string{"c0", "c1", "c2", "c3"}},
+		{"a cluster", patch(KindCluster, "c1", `{"labels":{"a":"b"}}`), []string{"c0", "c2", "c3"}},
+		{"a layer", patch(KindLayer, "prod", `{"patches":{"grafana":{"replicas":"4"}}}`), []string{"c0", "c1"}},
+		{"the selector of a layer", patch(KindLayer, "prod", `{"selector":"region=eu"}`), []string{"c0"}},
+		{"a new layer", create(KindLayer, `{"id":"more","priority":30,"selector":"region=eu"}`), []string{"c0", "c3"}},
+		{"another rollout", rollOut(w, "other", devFirst, patchOp(KindLayer, "prod", `{"description":"x"}`)), []string{"c0", "c1", "c2", "c3"}},
+		{"a stage of the other rollout", act("other", RolloutStart), []string{"c2", "c3"}},
+		{"a layer that the other rollout changes", patch(KindLayer, "prod", `{"patches":{"grafana":{"replicas":"5"}}}`), nil},
+		{"the end of the other rollout", act("other", RolloutAbort), []string{"c2", "c3"}},
+		{"a definition", patch(KindNamespace, "team", `{"labels":{"a":"b"}}`), nil},
+	} {
+		known, err := w.state.RolloutInputs(t.Context(), doc(), nil)
+		require.NoError(t, err)
+		w.must(withoutGuard(change.edit))
+		unchanged := known.unchanged(w.state, doc())
+		var same []string
+		for _, c := range w.state.All(KindCluster) {
+			if unchanged(c.ID) {
+				same = append(same, c.ID)
+			}
+		}
+		require.Equal(t, change.same, same, change.what)
+		next, err := w.state.RolloutInputs(t.Context(), doc(), known)
+		require.NoError(t, err)
+		anew, err := w.state.RolloutInputs(t.Context(), doc(), nil)
+		require.NoError(t, err)
+		require.Equal(t, anew.ByCluster, next.ByCluster, change.what)
+	}
+}

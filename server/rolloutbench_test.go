@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,7 +17,8 @@ import (
 )
 
 // BenchmarkRolloutRunner evaluates a rollout that changes a component of 10,000 clusters with 30 components each, a third of
-// which are served the change: the first time after a commit, and again in the same State.
+// which are served the change: the first time after a change of a cluster, again in the same State, and after a change of a
+// layer of few clusters.
 func BenchmarkRolloutRunner(b *testing.B) {
 	table := &sharedTable{rows: map[[2]string]sharedRow{}}
 	h, replica, tracker := confirmedFleet(b, 10_000, 30, table, time.Now)
@@ -33,6 +35,7 @@ func BenchmarkRolloutRunner(b *testing.B) {
 	do(http.MethodPost, "/rollouts", `{"id":"r","advance":"automatic","operations":[{"op":"patch","kind":"platform_component","id":"component-0","patch":{"component_version":"9.9.9"}}],
 		"stages":[{"name":"third","all":true,"percent":30}]}`, http.StatusCreated)
 	do(http.MethodPost, "/rollouts/r/start", "", http.StatusOK)
+	do(http.MethodPost, "/layers", `{"id":"few","priority":10,"selector":"id in (c0, c1, c2)"}`, http.StatusCreated)
 	st := replica.State()
 	for _, doc := range st.All(fleet.KindCluster) { // all clusters poll and send receipts, and few have not confirmed yet
 		lists, err := st.DesiredInputs(doc)
@@ -50,19 +53,25 @@ func BenchmarkRolloutRunner(b *testing.B) {
 		require.Equal(b, revision, replica.State().Revision(), "it waits")
 		return used(b) - before
 	}
-	var first, again time.Duration
-	for b.Loop() {
+	change := func(kind fleet.Kind, id, body string) {
 		_, err := replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
-			_, err := tx.Patch(fleet.KindCluster, "c0", []byte(`{"labels":{"time":"`+time.Now().Format("150405.000000000")+`"}}`))
+			_, err := tx.Patch(kind, id, fmt.Appendf(nil, body, time.Now().Format("150405.000000000")))
 			return err
 		})
 		require.NoError(b, err)
+	}
+	var first, again, layer time.Duration
+	for b.Loop() {
+		change(fleet.KindCluster, "c0", `{"labels":{"time":%q}}`)
 		first += evaluate()
 		again += evaluate()
+		change(fleet.KindLayer, "few", `{"patches":{"component-1":{"time":%q}}}`)
+		layer += evaluate()
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(first.Microseconds())/float64(b.N)/1000, "first-cpu-ms")
 	b.ReportMetric(float64(again.Microseconds())/float64(b.N)/1000, "cpu-ms")
+	b.ReportMetric(float64(layer.Microseconds())/float64(b.N)/1000, "layer-cpu-ms")
 }
 
 var _ clusterstatus.Store = (*sharedTable)(nil)
