@@ -119,6 +119,7 @@ func (s *Server) commit(c echo.Context, kind fleet.Kind, id string, p writeParam
 		return fleet.Result{}, err
 	}
 	meta := changeMeta(c, value(p.reason), p.dryRun)
+	meta.Urgent = kind == fleet.KindFreeze
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(guardOf(c, value(p.planHash)))
 		tx.UseContext(requestOf(c).job.Context())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -49,6 +50,35 @@ func TestSlowChangeAmongBusyWriters(t *testing.T) {
 	stop()
 	others.Wait()
 	require.True(t, has(stored(t, slow), fleet.KindCluster, "big"))
+}
+
+// TestUrgentUpdateDoesNotWait: a change that is urgent, such as a freeze, is committed before those that wait for the turn of
+// the writer in this process, and each of them is computed on it.
+func TestUrgentUpdateDoesNotWait(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.NoError(t, w.replica.Load(t.Context()))
+	computing, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var others sync.WaitGroup
+	for i := range 5 {
+		others.Go(func() {
+			_, err := w.replica.Update(t.Context(), store.Meta{}, func(tx *fleet.Tx) error {
+				once.Do(func() { close(computing); <-proceed })
+				return createNamespace(fmt.Sprintf("n%d", i))(tx)
+			})
+			assert.NoError(t, err)
+		})
+	}
+	<-computing
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	res, err := w.replica.Update(ctx, store.Meta{Urgent: true}, createNamespace("urgent"))
+	close(proceed)
+	others.Wait()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, res.State.Revision())
+	require.EqualValues(t, 6, w.replica.State().Revision())
 }
 
 // A refusal, or an edit without changes, after so many rounds is computed while other commits are locked out.

@@ -21,6 +21,8 @@ type Meta struct {
 	RequestID string
 	// DryRun computes and validates, and leaves the store alone.
 	DryRun bool
+	// Urgent does not wait for the turn of the writer: hundreds of others may wait in this process, and each takes its time.
+	Urgent bool
 }
 
 // OutcomeError is an ErrUnknown with the commit, so that the caller can look it up later.
@@ -50,7 +52,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 	if why := r.Status().QuarantineReason; why != "" {
 		return fleet.Result{}, unavailable(fmt.Errorf("%w: %s", ErrReplaced, why))
 	}
-	if !meta.DryRun { // which does not wait
+	if !meta.DryRun && !meta.Urgent { // which do not wait
 		// Known to be out of reach: one writer at a time finds out whether it still is. If all waited for it in turns, the
 		// last would wait as long as all before it together.
 		if s := r.Status(); s.LastError != nil && len(r.writing) == cap(r.writing) {
