@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkRollouts starts the stages of a rollout over 10,000 clusters, a third and then the rest, and completes it; first
-// a layer change of the same size, for comparison. Polls are measured before and while a third is reached.
+// a layer change of the same size, for comparison. server's BenchmarkRolloutPolls measures polls meanwhile.
 func BenchmarkRollouts(b *testing.B) {
 	for _, layers := range []int{0, 5} {
 		b.Run(fmt.Sprint(layers, "-layers"), func(b *testing.B) {
@@ -42,24 +42,15 @@ func BenchmarkRollouts(b *testing.B) {
 				b.ReportMetric(float64(plan.Totals.Clusters), name+"-clusters")
 				s = res.State
 			}
-			fastest := func() (took time.Duration) {
-				for range 5 {
-					if t := pollAll(b, s); took == 0 || t < took {
-						took = t
-					}
-				}
-				return took
-			}
 			w := &world{state: s}
 			for b.Loop() {
 				if layers > 0 {
 					step("layer", patch(KindLayer, "l0", `{"patches":{"c0":{"replicaCount":"3"}}}`))
 				}
-				before, size := fastest(), heap()
+				size := heap()
 				step("create", rollOut(w, "r", []RolloutStage{{Name: "third", All: true, Percent: 30}}, patchOp(KindComponent, "c3", `{"component_version":"99.0.0"}`)))
 				step("start", act("r", RolloutStart))
 				pollAll(b, s)
-				b.ReportMetric(float64(before)/float64(fastest()), "polls-ratio")
 				b.ReportMetric(heap()/size, "heap-ratio")
 				step("pause", act("r", RolloutPause))
 				step("resume", act("r", RolloutResume))
@@ -69,7 +60,6 @@ func BenchmarkRollouts(b *testing.B) {
 				start := time.Now()
 				pollAll(b, s)
 				b.ReportMetric(time.Since(start).Seconds()*1000, "polls-after-ms")
-				b.ReportMetric(before.Seconds()*1000, "polls-before-ms")
 				step("delete", remove(KindRollout, "r", DeleteOptions{}))
 				step("again", patch(KindComponent, "c3", `{"component_version":"1.0.0"}`))
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -73,5 +74,61 @@ func BenchmarkRolloutRunner(b *testing.B) {
 	b.ReportMetric(float64(again.Microseconds())/float64(b.N)/1000, "cpu-ms")
 	b.ReportMetric(float64(layer.Microseconds())/float64(b.N)/1000, "layer-cpu-ms")
 }
+
+// BenchmarkRolloutPolls polls a list of 10,000 clusters before a rollout starts, while it serves its change to a third of them,
+// and after it is aborted. The ratio is the CPU time of the first and last polls over that of those between them.
+func BenchmarkRolloutPolls(b *testing.B) {
+	h, _, _ := confirmedFleet(b, 10_000, 30, &sharedTable{rows: map[[2]string]sharedRow{}}, time.Now)
+	do := func(method, path, body string, want int) {
+		req := httptest.NewRequest(method, path, strings.NewReader(body))
+		req.Header.Set("Authorization", "Bearer bench-write")
+		req.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		require.Equal(b, want, rec.Code, "%s", rec.Body)
+	}
+	requests := make([]*http.Request, 10_000)
+	for i := range requests {
+		requests[i] = httptest.NewRequest(http.MethodGet, pollPath(i), nil)
+		requests[i].Header = http.Header{"Authorization": {"Bearer " + benchToken}, "Accept-Encoding": {"gzip"}, "User-Agent": {"flux-operator/v0.58.1"}}
+	}
+	polls := func(rounds int) time.Duration {
+		before := used(b)
+		for range rounds {
+			for _, r := range requests {
+				h.ServeHTTP(&unread{header: http.Header{}}, r)
+			}
+		}
+		return used(b) - before
+	}
+	const rounds = 10
+	var without, with time.Duration
+	for b.Loop() {
+		do(http.MethodPost, "/rollouts", `{"id":"r","operations":[{"op":"patch","kind":"platform_component","id":"component-0","patch":{"component_version":"9.9.9"}}],
+			"stages":[{"name":"third","all":true,"percent":30}]}`, http.StatusCreated)
+		polls(1)
+		runtime.GC()
+		without += polls(rounds)
+		do(http.MethodPost, "/rollouts/r/start", "", http.StatusOK)
+		polls(1)
+		runtime.GC()
+		with += polls(2 * rounds)
+		do(http.MethodPost, "/rollouts/r/abort", "", http.StatusOK)
+		polls(1)
+		runtime.GC()
+		without += polls(rounds)
+		do(http.MethodDelete, "/rollouts/r", "", http.StatusOK)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(with.Nanoseconds())/float64(b.N*2*rounds*len(requests)), "cpu-ns/poll")
+	b.ReportMetric(float64(without)/float64(with), "polls-ratio")
+}
+
+// unread is a client that does not read its answer.
+type unread struct{ header http.Header }
+
+func (w *unread) Header() http.Header          { return w.header }
+func (*unread) WriteHeader(int)                {}
+func (*unread) Write(body []byte) (int, error) { return len(body), nil }
 
 var _ clusterstatus.Store = (*sharedTable)(nil)
