@@ -18,6 +18,8 @@ const (
 	kindReceipt      = "receipt"
 	kindInvalidation = "void"
 	kindEvent        = "event"
+	kindShared       = "shared"    // the last poll with a token that is not the cluster's own
+	kindUncounted    = "uncounted" // an answer to a poll with such a token, where these do not count
 )
 
 // subject identifies an observation of a cluster.
@@ -28,9 +30,9 @@ type subject struct {
 
 func (s subject) String() string {
 	switch s.kind {
-	case kindSeen:
+	case kindSeen, kindShared:
 		return s.kind
-	case kindPoll:
+	case kindPoll, kindUncounted:
 		return s.kind + "/" + s.key.list.Value()
 	}
 	return s.kind + "/" + s.key.list.Value() + "/" + s.key.id.Value()
@@ -41,9 +43,9 @@ func parseSubject(text string) (s subject, ok bool) {
 	list, id, two := strings.Cut(rest, "/")
 	s = subject{sort, newInputKey(list, id)}
 	switch sort {
-	case kindSeen:
+	case kindSeen, kindShared:
 		return s, rest == ""
-	case kindPoll:
+	case kindPoll, kindUncounted:
 		return s, !two && list != ""
 	case kindReceipt, kindInvalidation, kindEvent:
 		return s, two && id != ""
@@ -62,6 +64,14 @@ func (c *cluster) subjects() []subject {
 			continue
 		}
 		out = append(out, subject{kindPoll, newInputKey(p.list, "")})
+	}
+	if c.sharedSeen > 0 {
+		out = append(out, subject{kind: kindShared, key: newInputKey("", "")})
+	}
+	for _, p := range c.uncounted {
+		if p.etag != "" {
+			out = append(out, subject{kindUncounted, newInputKey(p.list, "")})
+		}
 	}
 	for key := range c.receipts {
 		out = append(out, subject{kindReceipt, key})
@@ -110,6 +120,14 @@ func (c *cluster) encodeRow(s subject) (Row, bool) {
 			return Row{}, false
 		}
 		body, observedAt = pollBody{p.etag, p.revision, p.served.encode(), p.removed.encode(p.since)}, p.since
+	case kindShared:
+		body, observedAt = struct{}{}, c.sharedSeen
+	case kindUncounted:
+		p := c.uncounted.find(s.key.list.Value())
+		if p == nil || p.etag == "" {
+			return Row{}, false
+		}
+		body, observedAt = pollBody{ETag: p.etag, Revision: p.revision}, p.since
 	case kindReceipt:
 		r, ok := c.receipts[s.key]
 		if !ok {

@@ -139,10 +139,12 @@ type Status struct {
 	LastSeen time.Time // its last poll; zero: never
 	Offline  bool      // it has not polled for Query.OfflineAfter
 	Agent    string
-	Interval time.Duration // between two polls of a list; 0: not known
-	Counts   map[State]int // of inputs
-	Failure  *Event        // of the first input that failed; nil: none did
-	Desired  int           // number of enabled inputs
+	// SharedTokenAt is its last poll with a token that other clusters may use too; zero: never.
+	SharedTokenAt time.Time
+	Interval      time.Duration // between two polls of a list; 0: not known
+	Counts        map[State]int // of inputs
+	Failure       *Event        // of the first input that failed; nil: none did
+	Desired       int           // number of enabled inputs
 	// FailedList and FailedID name the input that Failure is about.
 	FailedList, FailedID string
 	// The fields below are set with Query.Details.
@@ -260,6 +262,9 @@ func (c *cluster) evaluate(q Query) Status {
 	e := evaluation{cluster: c, Query: q, status: Status{Agent: c.agent, Interval: c.interval, State: Confirmed}}
 	if c.seen > 0 {
 		e.status.LastSeen = time.UnixMilli(c.seen)
+	}
+	if c.sharedSeen > 0 {
+		e.status.SharedTokenAt = time.UnixMilli(c.sharedSeen)
 	}
 	e.offline = q.Now.Sub(e.status.LastSeen) > q.OfflineAfter
 	e.status.Offline = e.offline

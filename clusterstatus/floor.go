@@ -52,13 +52,22 @@ func (t *Tracker) ServedNewer(id, list string, revision int64, now time.Time) bo
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.poll(list)
-	return p != nil && revision < p.floor.revision && now.UnixMilli()-p.floor.at < floorLifetime.Milliseconds()
+	for _, p := range [...]*listPoll{c.poll(list), c.uncounted.find(list)} {
+		if p != nil && revision < p.floor.revision && now.UnixMilli()-p.floor.at < floorLifetime.Milliseconds() {
+			return true
+		}
+	}
+	return false
 }
 
 // learnFloor sets the floor of a list from the row of another process's poll, unless a later one is known.
-func (c *cluster) learnFloor(t *Tracker, list, text string, at int64, now time.Time) {
+func (c *cluster) learnFloor(t *Tracker, s subject, text string, at int64, now time.Time) {
+	list := s.key.list.Value()
 	p := c.poll(list)
+	if s.kind == kindUncounted {
+		p = c.uncountedPoll(list)
+		p.last = max(p.last, at)
+	}
 	if p == nil || at <= p.floor.at || now.UnixMilli()-at >= floorLifetime.Milliseconds() {
 		return
 	}

@@ -34,6 +34,8 @@ func (c *cluster) merge(s subject, r Row, now time.Time) (outdated bool) {
 		if body.Interval > 0 && (c.interval == 0 || body.Interval < c.interval.Seconds()) {
 			c.interval = time.Duration(body.Interval * float64(time.Second))
 		}
+	case kindShared:
+		c.sharedSeen, c.storedShared = max(c.sharedSeen, at), max(c.storedShared, at)
 	case kindPoll:
 		c.mergePoll(s.key.list.Value(), r.Body, at)
 	case kindReceipt:

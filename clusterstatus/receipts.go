@@ -210,12 +210,18 @@ func (c *cluster) addInvalidation(key inputKey, v receipt) {
 // listPolls are the answers that a cluster was served last, one for each list.
 type listPolls []listPoll
 
-// serves reports whether an input is known to be in the list that was served last.
-func (ps listPolls) serves(list string, r fleet.Receipt) bool {
+// find returns the answer for a list; nil when there is none.
+func (ps listPolls) find(list string) *listPoll {
 	for i := range ps {
 		if ps[i].list == list {
-			return ps[i].served.known && slices.Contains(ps[i].served.receipts, r)
+			return &ps[i]
 		}
 	}
-	return false
+	return nil
+}
+
+// serves reports whether an input is known to be in the list that was served last.
+func (ps listPolls) serves(list string, r fleet.Receipt) bool {
+	p := ps.find(list)
+	return p != nil && p.served.known && slices.Contains(p.served.receipts, r)
 }

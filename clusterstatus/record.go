@@ -93,6 +93,9 @@ type cluster struct {
 	interval      time.Duration // between two polls of a list; 0: not known yet
 	gaps          gaps
 	polls         listPolls
+	uncounted     listPolls            // for their floors only: see RecordUncountedPoll
+	sharedSeen    int64                // last poll with a token that is not the cluster's own
+	storedShared  int64                // the value of sharedSeen in the Store
 	receipts      map[inputKey]receipt // at most one for each desired input: see RecordReceipt
 	invalidations map[inputKey]receipt // receipts of this input up to this time do not count
 	sendsReceipts bool                 // it has sent a receipt
@@ -151,13 +154,15 @@ func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, 
 }
 
 // poll returns the answer that the cluster was last served for a list; nil when there is none.
-func (c *cluster) poll(list string) *listPoll {
-	for i := range c.polls {
-		if c.polls[i].list == list {
-			return &c.polls[i]
-		}
+func (c *cluster) poll(list string) *listPoll { return c.polls.find(list) }
+
+// uncountedPoll returns the answer that was last served for a list to polls that do not count, and creates it on first use.
+func (c *cluster) uncountedPoll(list string) *listPoll {
+	if p := c.uncounted.find(list); p != nil {
+		return p
 	}
-	return nil
+	c.uncounted = append(c.uncounted, listPoll{list: list})
+	return &c.uncounted[len(c.uncounted)-1]
 }
 
 // gaps are the last gaps between two polls, in milliseconds to save memory. The zero value has none.
@@ -211,6 +216,10 @@ func (c *cluster) reset(at int64) {
 		if e.At.UnixMilli() < at {
 			c.removeEvent(key)
 		}
+	}
+	c.uncounted = slices.DeleteFunc(c.uncounted, func(p listPoll) bool { return p.last < at })
+	if c.sharedSeen < at {
+		c.sharedSeen, c.storedShared = 0, 0
 	}
 	if c.seen < at {
 		c.seen, c.storedSeen, c.agent, c.interval, c.gaps = 0, 0, "", 0, gaps{}

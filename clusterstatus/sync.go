@@ -86,11 +86,14 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 	}
 	if now.Sub(t.lastSeenWrite) >= seenCheckInterval {
 		t.lastSeenWrite = now
-		due := now.Add(-age).UnixMilli()
+		due, sharedDue := now.Add(-age).UnixMilli(), now.Add(-sharedSeenFactor*age).UnixMilli()
 		for _, c := range t.allClusters() {
 			c.mu.Lock()
 			if c.seen > c.storedSeen && c.storedSeen <= due {
 				pending[pendingRow{c, subject{kind: kindSeen, key: newInputKey("", "")}}] = struct{}{}
+			}
+			if c.sharedSeen > c.storedShared && c.storedShared <= sharedDue {
+				pending[pendingRow{c, subject{kind: kindShared, key: newInputKey("", "")}}] = struct{}{}
 			}
 			for i := range c.polls {
 				c.polls[i].removed.expire(now.UnixMilli())
@@ -120,8 +123,11 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 	for _, w := range sortRows(pending) {
 		w.cluster.mu.Lock()
 		row, ok := w.cluster.encodeRow(w.subject)
-		if w.subject.kind == kindSeen {
+		switch w.subject.kind {
+		case kindSeen:
 			w.cluster.storedSeen = w.cluster.seen
+		case kindShared:
+			w.cluster.storedShared = w.cluster.sharedSeen
 		}
 		w.cluster.mu.Unlock()
 		if !ok {
@@ -254,8 +260,8 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 		c := t.cluster(r.Cluster)
 		c.mu.Lock()
 		outdated := c.merge(s, r, now)
-		if s.kind == kindPoll {
-			c.learnFloor(t, s.key.list.Value(), r.Body, min(r.ObservedAt.UnixMilli(), now.UnixMilli()), now)
+		if s.kind == kindPoll || s.kind == kindUncounted {
+			c.learnFloor(t, s, r.Body, min(r.ObservedAt.UnixMilli(), now.UnixMilli()), now)
 		}
 		c.mu.Unlock()
 		if outdated {

@@ -13,6 +13,7 @@ import (
 const (
 	syncInterval      = 3 * time.Second / 2 // between two calls of Sync; another process knows an observation after two of them
 	seenInterval      = time.Minute         // between two writes of the last poll of a cluster, by any process
+	sharedSeenFactor  = 15                  // the last poll with a shared token is written less often, by this factor
 	seenCheckInterval = seenInterval / 4    // between two searches for clusters whose last poll is due to be written
 	lateReadInterval  = time.Minute         // between two reads of late rows, and how far back they reach
 	pruneInterval     = time.Hour           // between two calls of Store.Prune

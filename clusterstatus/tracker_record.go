@@ -10,14 +10,45 @@ import (
 // RecordPoll records that a cluster itself polled a list and was served the answer of this ETag. needServed: the caller has to
 // call RecordServed, because the answer differs from the last one or the inputs of the answer are not known.
 func (t *Tracker) RecordPoll(id, list, etag, agent string, now time.Time) (needServed bool) {
+	return t.recordPoll(id, list, etag, agent, now, false)
+}
+
+// RecordSharedPoll is [Tracker.RecordPoll] for a poll with a token that other clusters may use too.
+func (t *Tracker) RecordSharedPoll(id, list, etag, agent string, now time.Time) (needServed bool) {
+	return t.recordPoll(id, list, etag, agent, now, true)
+}
+
+func (t *Tracker) recordPoll(id, list, etag, agent string, now time.Time, shared bool) (needServed bool) {
 	c := t.cluster(id)
 	c.mu.Lock()
 	changed, known := c.recordPoll(list, etag, agent, now)
+	if shared {
+		c.sharedSeen = max(c.sharedSeen, now.UnixMilli())
+	}
 	c.mu.Unlock()
 	if changed {
 		t.enqueue(c, kindPoll, newInputKey(list, ""))
 	}
 	return changed || !known
+}
+
+// RecordUncountedPoll records a poll with a token that other clusters may use too, where such polls do not count: it changes no
+// state of the cluster. The answer is recorded only because the next one, by any process and for any token, must not be older:
+// see [Tracker.ServedNewer].
+func (t *Tracker) RecordUncountedPoll(id, list, etag string, revision int64, now time.Time) {
+	c, at := t.cluster(id), now.UnixMilli()
+	c.mu.Lock()
+	c.sharedSeen = max(c.sharedSeen, at)
+	p := c.uncountedPoll(list)
+	changed := p.etag != etag
+	if changed {
+		p.etag, p.since, p.revision = etag, at, revision
+	}
+	p.last = max(p.last, at)
+	c.mu.Unlock()
+	if changed {
+		t.enqueue(c, kindUncounted, newInputKey(list, ""))
+	}
 }
 
 // RecordServed records the inputs of the list that a cluster was served. Receipts of inputs that are no longer in it do not

@@ -23,11 +23,14 @@ import (
 const autoPath = "/rollouts/auto"
 
 // autoRollout creates and starts a rollout that advances automatically, and returns n processes that run it.
-func autoRollout(t *testing.T, n int, settings string) (*world, []*server.Server) {
+func autoRollout(t *testing.T, n int, settings string, configure ...func(*server.Config)) (*world, []*server.Server) {
 	t.Helper()
 	var cfg server.Config
 	w := setupWith(t, options{configure: func(c *server.Config) {
 		c.ClusterStatus = clusterstatus.NewTracker(clusterstatus.Config{})
+		for _, set := range configure {
+			set(c)
+		}
 		cfg = *c
 	}})
 	for _, id := range []string{"wave-1", "wave-2"} {

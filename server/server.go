@@ -75,6 +75,9 @@ type Config struct {
 	RequireClientCert bool
 	// Issuers verifies ID tokens, in mode crud only; nil: none are accepted.
 	Issuers *Issuers
+	// RequireClusterToken counts polls, receipts and events for the status of a cluster only with the cluster's own token or
+	// certificate. Others are answered alike.
+	RequireClusterToken bool
 	// Version and StoreName are shown at /version.
 	Version   string
 	StoreName string
@@ -152,7 +155,7 @@ func New(cfg Config) (*Server, error) {
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	}
-	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, Now: cfg.Now})
+	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, RequireClusterToken: cfg.RequireClusterToken, Now: cfg.Now})
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)
 	s.metrics = newMetrics(s)
 	s.queues = admission.NewQueues(func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })

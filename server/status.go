@@ -55,7 +55,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	cl := doc.Cluster()
 	out := api.ClusterStatus{
 		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), States: statesOf(&known), Complete: s.tracker.Stats().Complete,
-		SeenAt: timePointer(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts),
+		SeenAt: timePointer(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts), SharedTokenAt: timePointer(known.SharedTokenAt),
 		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
 	for _, l := range known.Lists {
@@ -225,7 +225,7 @@ func statesOf(known *clusterstatus.Status) (out []string) {
 
 func summaryOf(doc *fleet.Document, known clusterstatus.Status) api.ClusterSummary {
 	out := api.ClusterSummary{
-		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: timePointer(known.LastSeen), Counts: countsOf(known.Counts), Agent: known.Agent,
+		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: timePointer(known.LastSeen), Counts: countsOf(known.Counts), Agent: known.Agent, SharedTokenAt: timePointer(known.SharedTokenAt),
 	}
 	if known.Failure != nil {
 		failure := failureOf(known.Failure)

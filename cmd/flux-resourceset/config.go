@@ -41,6 +41,7 @@ type config struct {
 	environments, protected []string
 	retention               time.Duration // of history; 0: unlimited
 	maxRemovals             int
+	clusterToken            bool          // only a cluster's own token or certificate counts for its status
 	secondPerson            bool          // approves the stages of a rollout
 	stateMaxAge             time.Duration // of the fleet in STATE_DIR at a start; 0: unlimited
 	serveStale              bool          // stateMaxAge may be longer than maxStaleness
@@ -103,6 +104,7 @@ func flags() []cli.Flag {
 		text("protected-environments", "PROTECTED_ENVIRONMENTS", "prod", "environments from which people and scripts take nothing without naming them, as a comma-separated `LIST`; none when empty"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
 		text("require-second-person", "REQUIRE_SECOND_PERSON", "false", "true or false: whether a stage of a rollout must be approved by another actor than the one that created the rollout, or last changed its stages"),
+		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate; others are answered alike"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
 		text("allow-lookalike-env", "ALLOW_LOOKALIKE_ENV", "false", "true: variables that are nearly called like a setting are let be, and not refused"),
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
@@ -163,6 +165,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.secondPerson, err = strconv.ParseBool(c.String("require-second-person")); err != nil {
 		problem("REQUIRE_SECOND_PERSON is %q: it must be true or false", c.String("require-second-person"))
+	}
+	if cfg.clusterToken, err = strconv.ParseBool(c.String("require-cluster-token")); err != nil {
+		problem("REQUIRE_CLUSTER_TOKEN is %q: it must be true or false", c.String("require-cluster-token"))
 	}
 	if cfg.retention, err = parseRetention(c.String("history-retention")); err != nil {
 		problem("HISTORY_RETENTION is %q: it must be a time of at least an hour, such as 90d or 2160h", c.String("history-retention"))

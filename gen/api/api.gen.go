@@ -416,6 +416,11 @@ type ClusterStatus struct {
 	//
 	// Example: ["silent","failed"]
 	States []string `json:"states,omitempty"`
+
+	// SharedTokenAt When its Flux last polled with a token that is not the cluster's own; absent: never. With `REQUIRE_CLUSTER_TOKEN=true` such polls do not count for its status. Written every 15 minutes.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
 }
 
 // ClusterSummary defines model for ClusterSummary.
@@ -451,6 +456,11 @@ type ClusterSummary struct {
 	//
 	// Example: ["silent","failed"]
 	States []string `json:"states,omitempty"`
+
+	// SharedTokenAt When its Flux last polled with a token that is not the cluster's own; absent: never.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
 }
 
 // ClusterUpdate A cluster: its assignments, overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.

@@ -107,7 +107,8 @@ type ClientInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -120,7 +121,8 @@ type ClientInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -144,12 +146,12 @@ type ClientInterface interface {
 
 	// PollReceipt Receipt of one input
 	//
-	// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
-	// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
-	// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
-	// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
-	// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
-	// line, a browser) are answered and not recorded.
+	// Sent by a cluster that has applied an input: the request itself is the report. A provider beside the object sends it once
+	// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
+	// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
+	// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
+	// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
+	// a token that is not the cluster's own, are answered and not recorded.
 	//
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 	PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1522,7 +1524,8 @@ func (c *Client) PollClusters(ctx context.Context, params *PollClustersParams, r
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1545,7 +1548,8 @@ func (c *Client) SendEventWithBody(ctx context.Context, clusterDNS ClusterDNSPat
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1599,12 +1603,12 @@ func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterD
 
 // PollReceipt Receipt of one input
 //
-// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
-// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
-// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
-// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
-// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
-// line, a browser) are answered and not recorded.
+// Sent by a cluster that has applied an input: the request itself is the report. A provider beside the object sends it once
+// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
+// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
+// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
+// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
+// a token that is not the cluster's own, are answered and not recorded.
 //
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 func (c *Client) PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -17854,7 +17858,8 @@ type ClientWithResponsesInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17867,7 +17872,8 @@ type ClientWithResponsesInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17895,12 +17901,12 @@ type ClientWithResponsesInterface interface {
 
 	// PollReceiptWithResponse Receipt of one input
 	//
-	// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
-	// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
-	// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
-	// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
-	// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
-	// line, a browser) are answered and not recorded.
+	// Sent by a cluster that has applied an input: the request itself is the report. A provider beside the object sends it once
+	// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
+	// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
+	// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
+	// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
+	// a token that is not the cluster's own, are answered and not recorded.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -23177,7 +23183,8 @@ func (c *ClientWithResponses) PollClustersWithResponse(ctx context.Context, para
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23196,7 +23203,8 @@ func (c *ClientWithResponses) SendEventWithBodyWithResponse(ctx context.Context,
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
+// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23242,12 +23250,12 @@ func (c *ClientWithResponses) PollPlatformComponentsWithResponse(ctx context.Con
 
 // PollReceiptWithResponse Receipt of one input
 //
-// Requested by a cluster that has applied an input: the request itself is the report. What is rendered beside an object,
-// and polls this only once the object has applied the input and is ready, repeats it every hour. The answer is always an
-// empty list, from which nothing may be rendered. A receipt of an id that is not desired of the cluster is answered alike
-// and not recorded. 409: the cluster was not served this input, or not for 45 seconds since it was served something else
-// instead; the receipt was not recorded, and counts when it is sent again later. Receipts sent by people (the command
-// line, a browser) are answered and not recorded.
+// Sent by a cluster that has applied an input: the request itself is the report. A provider beside the object sends it once
+// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
+// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
+// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
+// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
+// a token that is not the cluster's own, are answered and not recorded.
 //
 // Returns a wrapper object for the known response body format(s).
 //

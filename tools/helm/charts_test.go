@@ -229,12 +229,14 @@ func TestNetworkPolicyAllowsTheCollector(t *testing.T) {
 	}
 }
 
-// The rule for approvals applies in all pods, and only if it is set.
-func TestSecondPerson(t *testing.T) {
+// The rules for approvals and for tokens of clusters apply in all pods, and only if they are set.
+func TestRequirements(t *testing.T) {
 	t.Parallel()
-	for setting, want := range map[string]int{"": 0, "config.requireSecondPerson=true": 2} {
-		if got := strings.Count(rendered(t, service, "postgres", setting), `{name: REQUIRE_SECOND_PERSON, value: "true"}`); got != want {
-			t.Errorf("%q: in %d deployments, not %d", setting, got, want)
+	for value, env := range map[string]string{"config.requireSecondPerson": "REQUIRE_SECOND_PERSON", "config.requireClusterToken": "REQUIRE_CLUSTER_TOKEN"} {
+		for setting, want := range map[string]int{"": 0, value + "=true": 2} {
+			if got := strings.Count(rendered(t, service, "postgres", setting), `{name: `+env+`, value: "true"}`); got != want {
+				t.Errorf("%q: %s in %d deployments, not %d", setting, env, got, want)
+			}
 		}
 	}
 }

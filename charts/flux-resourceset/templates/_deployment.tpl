@@ -174,6 +174,9 @@ spec:
 {{- if $v.config.requireSecondPerson }}
 - {name: REQUIRE_SECOND_PERSON, value: "true"}
 {{- end }}
+{{- if $v.config.requireClusterToken }}
+- {name: REQUIRE_CLUSTER_TOKEN, value: "true"}
+{{- end }}
 {{- if $v.config.maxStaleness }}
 - {name: MAX_STALENESS, value: {{ $v.config.maxStaleness | quote }}}
 {{- end }}

@@ -10,10 +10,16 @@ import (
 // fluxAgent is the prefix of the User-Agent of Flux Operator.
 const fluxAgent = "flux-operator/"
 
-// ownPoll reports whether a cluster's own Flux polls: the request has a token or certificate of that cluster, or the
+// fluxPoll reports whether the Flux of a cluster polls: the request has a token or certificate of that cluster, or the
 // User-Agent of Flux Operator. Polls by people do not count, because they prove nothing about the cluster.
-func ownPoll(r *http.Request, caller auth.Role) bool {
+func fluxPoll(r *http.Request, caller auth.Role) bool {
 	return r.Method == http.MethodGet && (caller == auth.Poll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !IsPerson(r)
+}
+
+// Counts reports whether what the Flux of a cluster sends with a role counts for the status of the cluster. With
+// RequireClusterToken only the cluster's own token or certificate does: any other token may be one of many clusters.
+func (p *Responder) Counts(caller auth.Role) bool {
+	return caller == auth.Poll || !p.cfg.RequireClusterToken
 }
 
 // IsPerson reports whether the User-Agent is that of our programs or of a browser.

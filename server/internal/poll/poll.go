@@ -25,14 +25,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Config configures a Responder. All fields are required.
+// Config configures a Responder. All fields but RequireClusterToken are required.
 type Config struct {
 	Replica interface {
 		StateForPolls() (st *fleet.State, age time.Duration, err error)
 	}
 	Auth    *auth.Authenticator
 	Tracker *clusterstatus.Tracker
-	Now     func() time.Time
+	// RequireClusterToken: see [Responder.Counts].
+	RequireClusterToken bool
+	Now                 func() time.Time
 }
 
 // Responder answers polls and receipts.
@@ -62,13 +64,21 @@ func (p *Responder) List(r *http.Request, caller auth.Role, st *fleet.State, clu
 	if err != nil {
 		return Answer{}, err
 	}
-	if ownPoll(r, caller) {
+	if fluxPoll(r, caller) {
 		now := p.cfg.Now()
 		if p.cfg.Tracker.ServedNewer(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
 			return Answer{}, ErrBehind
 		}
 		p.cfg.Tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
-		if p.cfg.Tracker.RecordPoll(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
+		if !p.Counts(caller) {
+			p.cfg.Tracker.RecordUncountedPoll(cluster.ID, kind.Endpoint(), answer.ETag, int64(st.Revision()), now)
+			return p.newAnswer(r, answer, st)
+		}
+		record := p.cfg.Tracker.RecordPoll
+		if caller != auth.Poll {
+			record = p.cfg.Tracker.RecordSharedPoll
+		}
+		if record(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
 			p.cfg.Tracker.RecordRevision(cluster.ID, kind.Endpoint(), int64(st.Revision()))
 			p.cfg.Tracker.RecordServed(cluster.ID, st.DesiredInputsIn(cluster, kind, answer), now)
 		}
@@ -79,7 +89,7 @@ func (p *Responder) List(r *http.Request, caller auth.Role, st *fleet.State, clu
 // Clusters returns the answer to a poll of the list of clusters. It records the filter of a cluster's own poll; nil: there is
 // none.
 func (p *Responder) Clusters(r *http.Request, caller auth.Role, st *fleet.State, answer *fleet.Answer, filter *Filter) (Answer, error) {
-	if filter != nil && ownPoll(r, caller) {
+	if filter != nil && fluxPoll(r, caller) {
 		p.cfg.Tracker.RecordFilter(filter.Environment, filter.Selector, p.cfg.Now())
 	}
 	return p.newAnswer(r, answer, st)

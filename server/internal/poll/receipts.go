@@ -56,7 +56,7 @@ func (p *Responder) Receipt(r *http.Request, caller auth.Role, st *fleet.State, 
 	if err != nil {
 		return Answer{}, err
 	}
-	if ownPoll(r, caller) {
+	if fluxPoll(r, caller) && p.Counts(caller) {
 		if err := p.recordReceipt(st, cluster, sent); err != nil {
 			return Answer{}, err
 		}

@@ -1,0 +1,179 @@
+package server_test
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+)
+
+// sharedTokens returns every credential that may poll for any cluster.
+func (w *world) sharedTokens() []string {
+	w.t.Helper()
+	all := []string{readToken, readPrevious, writeToken, writePrevious}
+	for _, role := range []string{"read", "write", "admin"} {
+		all = append(all, w.issue(fmt.Sprintf(`{"name":"shared-%s","role":%q,"expires_at":"2099-01-02T03:04:05Z"}`, role, role)).secret)
+	}
+	return all
+}
+
+// impersonate sends all that the Flux of a cluster sends when it applies its components, and that it failed and succeeded.
+func (w *world) impersonate(token, dns string) {
+	w.t.Helper()
+	base := "/api/v2/flux/clusters/" + dns
+	flux := []string{"Authorization", "Bearer " + token, "User-Agent", "flux-operator/v0.58.0"}
+	for _, list := range []string{"platform-components", "namespaces", "rolebindings"} {
+		for _, in := range at(w.get(base+"/"+list, flux...).want(200).json(), "inputs").([]any) {
+			got := w.get(fmt.Sprintf("%s/receipts/%s/%s?input=%s", base, list, at(in, "id"), at(in, "receipt")), flux...).want(200)
+			require.Equal(w.t, "{\"inputs\":[]}\n", string(got.body))
+			failed := event(fmt.Sprintf(`{"list":%q,"component":%q,"input":%q}`, list, at(in, "id"), at(in, "receipt")), "forged")
+			for _, body := range []string{failed, strings.NewReplacer(`"severity":"error"`, `"severity":"info"`, "UpgradeFailed", "UpgradeSucceeded").Replace(failed)} {
+				require.Contains(w.t, []int{202, 429}, w.tell(token, base+"/events", body).status, "429: too many that count")
+			}
+		}
+	}
+}
+
+// observed is everything that the service derives from the polls, receipts and events of clusters, except that a shared token
+// polls.
+func (w *world) observed(server *server.Server) map[string]any {
+	w.t.Helper()
+	server.AdvanceRollouts(w.t.Context())
+	w.counted()
+	out := map[string]any{"rollout": w.get(autoPath).want(200).json(), "component": w.get("/platform_components/podinfo/status").want(200).json()}
+	list := w.get("/status").want(200).json()
+	for _, cluster := range list["clusters"].([]any) {
+		one := cluster.(map[string]any)
+		detail := w.status(one["id"].(string)).(map[string]any)
+		for _, view := range []map[string]any{one, detail} {
+			delete(view, "shared_token_at")
+		}
+		out[one["id"].(string)] = detail
+	}
+	out["list"] = list
+	for _, state := range clusterstatus.States() {
+		clusters, inputs := w.inState(string(state))
+		out["metrics of "+string(state)] = []float64{clusters, inputs}
+	}
+	out["polled"] = w.metric(`flux_resourceset_clusters_polled{within="24h"}`)
+	return out
+}
+
+// TestSharedTokenDoesNotCount is the attack with a shared token: it polls, confirms and fails for clusters of others. With
+// RequireClusterToken this changes no status, no metric, no stage of a rollout, and nothing that wait reads; without it, the
+// first forged receipt completes the stage.
+func TestSharedTokenDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for _, required := range []bool{true, false} {
+		t.Run(fmt.Sprint(required), func(t *testing.T) {
+			t.Parallel()
+			w, runners := autoRollout(t, 1, "", func(c *server.Config) { c.RequireClusterToken = required })
+			own := map[string]string{}
+			for _, id := range []string{"demo-cluster-01", "wave-1", "wave-2"} {
+				own[id] = w.issue(fmt.Sprintf(`{"name":"own-%s","role":"poll","cluster_id":%q}`, id, id)).secret
+			}
+			confirm := func(id, dns string) {
+				base, flux := "/api/v2/flux/clusters/"+dns, []string{"Authorization", "Bearer " + own[id], "User-Agent", "flux-operator/v0.58.0"}
+				for _, in := range at(w.get(base+"/platform-components", flux...).want(200).json(), "inputs").([]any) {
+					w.get(fmt.Sprintf("%s/receipts/platform-components/%s?input=%s", base, at(in, "id"), at(in, "receipt")), flux...).want(200)
+				}
+			}
+			confirmAll := func() {
+				confirm("wave-1", "wave-1.example.com")
+				confirm("wave-2", "wave-2.example.com")
+				confirm("demo-cluster-01", demoDNS)
+			}
+			confirmAll()
+			w.do("POST", autoPath+"/start", "").want(200)
+			before := w.observed(runners[0])
+			require.EqualValues(t, 0, at(before["rollout"], "stages", 0, "progress", "confirmed"))
+
+			for _, token := range w.sharedTokens() {
+				for _, dns := range []string{"wave-1.example.com", "wave-2.example.com", demoDNS} {
+					w.impersonate(token, dns)
+				}
+			}
+			after := w.observed(runners[0])
+			if !required {
+				require.NotEqual(t, before["rollout"], after["rollout"], "any token counts")
+				return
+			}
+			for _, what := range slices.Sorted(maps.Keys(before)) {
+				require.Equal(t, before[what], after[what], what)
+			}
+			require.Contains(t, w.status("wave-1"), "shared_token_at")
+
+			confirmAll()
+			require.Equal(t, []any{"wave-1"}, at(w.get(autoPath).want(200).json(), "stages", 0, "progress", "cluster_ids", "confirmed"))
+			require.Equal(t, "confirmed", w.input("wave-1", "platform-components", "podinfo")["state"])
+		})
+	}
+}
+
+// TestSharedTokenOfNewCluster: a cluster that polls with a shared token only is served like others, and has the state never.
+func TestSharedTokenOfNewCluster(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{configure: func(c *server.Config) { c.RequireClusterToken = true }})
+	bytes := string(w.poll(demoPolls + "/platform-components").want(200).body)
+	known := w.status("demo-cluster-01").(map[string]any)
+	require.Equal(t, "never", known["state"])
+	require.NotContains(t, known, "seen_at")
+	require.Equal(t, "2026-01-02T03:04:05.678Z", known["shared_token_at"])
+	require.Equal(t, known["shared_token_at"], at(w.get("/status").want(200).json(), "clusters", 0, "shared_token_at"))
+
+	w.clock.advance(time.Minute)
+	mine := w.issue(pollBody).secret
+	require.Equal(t, bytes, string(w.get(demoPolls+"/platform-components", "Authorization", "Bearer "+mine, "User-Agent", "flux-operator/v0.58.0").want(200).body))
+	known = w.status("demo-cluster-01").(map[string]any)
+	require.Equal(t, "unknown", known["state"], "it sends no receipts")
+	require.Equal(t, "2026-01-02T03:05:05.678Z", known["seen_at"])
+	require.Equal(t, "2026-01-02T03:04:05.678Z", known["shared_token_at"])
+}
+
+// TestSharedTokenBehindOtherServer: polls that do not count are served no older list after a newer one either, whichever token
+// the cluster used for each.
+func TestSharedTokenBehindOtherServer(t *testing.T) {
+	t.Parallel()
+	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
+	var trackers []*clusterstatus.Tracker
+	var worlds []*world
+	for range 2 {
+		tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
+		trackers = append(trackers, tracker)
+		worlds = append(worlds, setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus, c.RequireClusterToken = tracker, true }}))
+	}
+	ahead, behind := worlds[0], worlds[1]
+	ownAhead, ownBehind := ahead.issue(pollBody).secret, behind.issue(pollBody).secret
+	poll := func(w *world, list, token string) *answer {
+		return w.get(demoPolls+list, "Authorization", "Bearer "+token, "User-Agent", "flux-operator/v0.58.0")
+	}
+	ahead.do("PATCH", "/namespaces/podinfo", `{"labels":{"changed":"yes"}}`).want(200)
+	ahead.do("PATCH", "/platform_components/podinfo", `{"component_version":"6.9.0"}`).want(200)
+	poll(ahead, "/namespaces", readToken).want(200)
+	poll(ahead, "/platform-components", ownAhead).want(200)
+	for range 2 {
+		for _, tracker := range trackers {
+			tracker.Sync(t.Context(), start)
+		}
+	}
+	for _, token := range []string{readToken, ownBehind} {
+		for _, list := range []string{"/namespaces", "/platform-components"} {
+			poll(behind, list, token).problem(503, "store_unavailable")
+		}
+		poll(behind, "/rolebindings", token).want(200)
+	}
+	require.Contains(t, behind.status("demo-cluster-01"), "shared_token_at", "each process shows it")
+	behind.do("PATCH", "/namespaces/podinfo", `{"labels":{"changed":"yes"}}`).want(200)
+	behind.do("PATCH", "/platform_components/podinfo", `{"component_version":"6.9.0"}`).want(200)
+	poll(behind, "/namespaces", readToken).want(200)
+	poll(behind, "/platform-components", readToken).want(200)
+}
