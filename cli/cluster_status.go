@@ -19,7 +19,7 @@ import (
 )
 
 // statusFilters are the flags that select the clusters of a status.
-var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state"}
+var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state", "shared-token"}
 
 func (s clusterCommands) statusCommand() *cli.Command {
 	return &cli.Command{
@@ -35,6 +35,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters with this desired `TAG` of it"},
 			&cli.IntFlag{Name: "changed-in", Usage: "the progress of this `REVISION`: only clusters whose inputs it changed, and only the states of those inputs"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
+			&cli.BoolFlag{Name: "shared-token", Usage: "only clusters that polled with a token that is not their own within an hour"},
 		},
 		Action: func(c *cli.Context) error {
 			var names []string
@@ -85,6 +86,9 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 		}
 		s.note("%s is %s, and %s. Inputs: %s.", id, cmp.Or(strings.Join(known.States, " and "), known.State), seen, cmp.Or(fleetview.Counts(known.Counts), "none"))
 	}
+	if known.SharedTokenAt != nil {
+		s.note("Its last poll with a token that is not its own was at %s.", render.TimeOr(known.SharedTokenAt, "-"))
+	}
 	for _, e := range known.Events {
 		if e.Severity == "error" {
 			s.note("%s at %s: %s", e.Object, render.Time(e.At), fleetview.FailureText(&e))
@@ -127,6 +131,9 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	s.note("%s: %s", summarize.Count(known.Total, "cluster"), cmp.Or(fleetview.Counts(known.Counts), "nothing is known"))
 	if a.total > len(known.Clusters) {
 		s.note("Showing %d of %d.", len(known.Clusters), a.total)
+	}
+	if known.SharedTokens > 0 {
+		s.note("%s polled with a token that is not their own within an hour: cluster status --shared-token.", summarize.Count(known.SharedTokens, "cluster"))
 	}
 	if known.AllSilentSince != nil && !slices.ContainsFunc([]string{"selector", "component", "changed-in"}, c.IsSet) {
 		s.note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",

@@ -153,6 +153,14 @@ type Status struct {
 	Events []ObjectEvent // events about objects, not inputs, the newest first
 }
 
+// sharedTokenWindow is how long a poll with a shared token is remembered: longer than its time takes to reach other processes.
+const sharedTokenWindow = time.Hour
+
+// SharedToken reports whether the cluster polled with a shared token within an hour.
+func (s *Status) SharedToken(now time.Time) bool {
+	return !s.SharedTokenAt.IsZero() && now.Sub(s.SharedTokenAt) <= sharedTokenWindow
+}
+
 // States returns State, and Failed beside a state that would hide it: a cluster that stopped polling may have failed before.
 func (s *Status) States() []State {
 	if s.Failure != nil && s.State != Failed {

@@ -177,3 +177,45 @@ func TestSharedTokenBehindOtherServer(t *testing.T) {
 	poll(behind, "/namespaces", readToken).want(200)
 	poll(behind, "/platform-components", readToken).want(200)
 }
+
+// TestSharedTokensShown: status, its filter and the metrics show the clusters that poll with a shared token, and the age of tokens,
+// with and without the setting.
+func TestSharedTokensShown(t *testing.T) {
+	t.Parallel()
+	for _, required := range []bool{false, true} {
+		w := setupWith(t, options{configure: func(c *server.Config) { c.RequireClusterToken = required }})
+		w.clusters(2, "qa")
+		token := w.issue(`{"name":"own","role":"poll","cluster_id":"qa-00"}`)
+		w.clock.advance(time.Minute)
+		own := []string{"Authorization", "Bearer " + token.secret, "User-Agent", "flux-operator/v0.58.0"}
+		dns := at(w.get("/clusters/qa-00").json(), "cluster_dns").(string)
+		w.get("/api/v2/flux/clusters/"+dns+"/namespaces", own...).want(200)
+		w.poll(demoPolls + "/namespaces").want(200)
+
+		list := w.get("/status").want(200).json()
+		require.EqualValues(t, 1, list["shared_tokens"])
+		require.Equal(t, "2026-01-02T03:05:05.678Z", at(list, "clusters", 0, "shared_token_at"))
+		require.NotContains(t, at(list, "clusters", 0), "token_created_at", "it has no token of its own")
+		require.Equal(t, "2026-01-02T03:04:05.678901Z", at(list, "clusters", 1, "token_created_at"))
+		require.NotContains(t, at(list, "clusters", 1), "shared_token_at")
+		require.Equal(t, at(list, "clusters", 1, "token_created_at"), at(w.status("qa-00"), "token_created_at"))
+		some := w.get("/status?shared_token=true").want(200)
+		require.Equal(t, "1", some.header.Get("X-Total-Count"))
+		require.Equal(t, "demo-cluster-01", at(some.json(), "clusters", 0, "id"))
+		require.EqualValues(t, 3, some.json()["total"], "clusters that are left out are counted")
+		require.Equal(t, "2", w.get("/status?shared_token=false&limit=1").want(200).header.Get("X-Total-Count"))
+		w.get("/status?shared_token=maybe").problem(400, "validation_error")
+		require.Equal(t, 1.0, w.metric("flux_resourceset_clusters_shared_token"))
+		created := float64(start.UnixMilli()) / 1000
+		require.InDelta(t, created, w.metric(`flux_resourceset_token_created_timestamp_seconds{role="poll",token="own"}`), 0.001)
+
+		// The overlap of a rotation ends: the age is that of the new secret.
+		w.do("POST", "/tokens/"+token.id+"/rotate", `{"overlap":"1h"}`).want(200)
+		require.Equal(t, "2026-01-02T03:04:05.678901Z", at(w.status("qa-00"), "token_created_at"), "the secret from before is valid")
+		w.clock.advance(time.Hour + time.Second)
+		require.Equal(t, "2026-01-02T03:05:05.678901Z", at(w.status("qa-00"), "token_created_at"))
+		require.Zero(t, w.metric("flux_resourceset_clusters_shared_token"))
+		require.NotContains(t, w.get("/status").want(200).json(), "shared_tokens")
+		require.NotContains(t, string(w.get("/metrics", "Authorization", "").want(200).body), `token="own"`, "only those who may read see names")
+	}
+}

@@ -214,6 +214,7 @@ var (
 	descWaits    = desc("store_connection_waits_total", "Waits for a connection to the database.")
 	descWaited   = desc("store_connection_wait_seconds_total", "Seconds of waiting for connections to the database.")
 	descPolled   = desc("clusters_polled", "Clusters whose Flux polled within this time.", "within")
+	descTokenAge = desc("token_created_timestamp_seconds", "When the oldest valid secret of a managed token was created.", "token", "role")
 	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled.", "cluster")
 )
 
@@ -317,11 +318,11 @@ var pollAges = [...]struct {
 	within time.Duration
 }{{"1m", time.Minute}, {"5m", 5 * time.Minute}, {"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
 
-// pollCollector has labels that name clusters, so only principals that may list these get it.
+// pollCollector has labels that name clusters and tokens, so only principals that may list clusters get it.
 type pollCollector struct{ server *Server }
 
 // Describe implements prometheus.Collector.
-func (p *pollCollector) Describe(ch chan<- *prometheus.Desc) { ch <- descLastPoll }
+func (p *pollCollector) Describe(ch chan<- *prometheus.Desc) { ch <- descLastPoll; ch <- descTokenAge }
 
 // Collect implements prometheus.Collector.
 func (p *pollCollector) Collect(ch chan<- prometheus.Metric) {
@@ -331,6 +332,9 @@ func (p *pollCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	p.server.eachSeen(st, func(cluster string, at time.Time) {
 		ch <- prometheus.MustNewConstMetric(descLastPoll, prometheus.GaugeValue, float64(at.UnixMilli())/1000, cluster)
+	})
+	st.TokenAges(p.server.cfg.Now(), func(age fleet.TokenAge) {
+		ch <- prometheus.MustNewConstMetric(descTokenAge, prometheus.GaugeValue, float64(age.CreatedAt.UnixMilli())/1000, age.Name, age.Role)
 	})
 }
 

@@ -38,6 +38,7 @@ type stateCounts struct {
 	clusters, inputs map[clusterstatus.State]int
 	asked            int // desired inputs
 	silence          clusterstatus.SilenceDetector
+	shared           int // clusters that poll with a shared token
 	never            int // clusters without a poll that were created longer than OfflineAfter ago
 	names            clusterstatus.NameCache
 	unseen           time.Time // the last poll of the cluster whose last poll is oldest; zero: none has polled
@@ -48,13 +49,14 @@ var (
 	descInputStates   = desc("inputs_by_state", "Inputs of live clusters by status.", "state")
 	descConfirmed     = desc("inputs_confirmed_ratio", "Share of the desired inputs of live clusters that are confirmed.")
 	descNever         = desc("clusters_never_polled", "Live clusters that have never polled, although they are older than OFFLINE_AFTER.")
+	descShared        = desc("clusters_shared_token", "Live clusters whose Flux polled with a token that is not their own within an hour.")
 	descAllSilent     = desc("clusters_all_silent", "1 when all live clusters that have ever polled, two or more, are silent: then the cause is likely the address of this service.")
 	descUnseen        = desc("clusters_oldest_poll_timestamp_seconds", "When the live cluster whose last poll is oldest polled.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descClusterStates, descInputStates, descConfirmed, descNever, descAllSilent, descUnseen} {
+	for _, d := range []*prometheus.Desc{descClusterStates, descInputStates, descConfirmed, descNever, descShared, descAllSilent, descUnseen} {
 		ch <- d
 	}
 }
@@ -78,6 +80,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descConfirmed, float64(n.inputs[clusterstatus.Confirmed])/float64(n.asked))
 	}
 	gauge(descNever, float64(n.never))
+	gauge(descShared, float64(n.shared))
 	allSilent := 0.0
 	if _, all := n.silence.Since(); all {
 		allSilent = 1
@@ -175,6 +178,9 @@ func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 	n.asked += known.Desired
 	if known.State == clusterstatus.Never && n.at.Sub(cluster.CreatedAt) > s.cfg.OfflineAfter {
 		n.never++
+	}
+	if known.SharedToken(n.at) {
+		n.shared++
 	}
 	if !known.LastSeen.IsZero() && (n.unseen.IsZero() || known.LastSeen.Before(n.unseen)) {
 		n.unseen = known.LastSeen

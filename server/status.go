@@ -53,10 +53,11 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 		return err
 	}
 	cl := doc.Cluster()
+	ages := s.clusterTokens(st, func(cluster string) bool { return cluster == id })
 	out := api.ClusterStatus{
 		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), States: statesOf(&known), Complete: s.tracker.Stats().Complete,
 		SeenAt: timePointer(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts), SharedTokenAt: timePointer(known.SharedTokenAt),
-		Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
+		TokenCreatedAt: timePointer(ages[id]), Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
 	for _, l := range known.Lists {
 		out.Lists = append(out.Lists, api.ListStatus{List: l.List, State: string(l.State), Since: timePointer(l.Since)})
@@ -88,6 +89,17 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 
 func failureOf(e *clusterstatus.Event) api.Failure {
 	return api.Failure{Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: e.Object, Revision: e.Revision, At: e.At.UTC()}
+}
+
+// clusterTokens returns when the oldest valid secret of the own tokens of clusters was created, by the id of the cluster.
+func (s *Server) clusterTokens(st *fleet.State, include func(cluster string) bool) map[string]time.Time {
+	out := map[string]time.Time{}
+	st.TokenAges(s.cfg.Now(), func(age fleet.TokenAge) {
+		if old, known := out[age.ClusterID]; include(age.ClusterID) && (!known || age.CreatedAt.Before(old)) {
+			out[age.ClusterID] = age.CreatedAt
+		}
+	})
+	return out
 }
 
 // timePointer returns nil for the zero time.
@@ -165,6 +177,13 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		out.Total++
 		silence.Add(&known)
 		countStates(out.Counts, &known)
+		shared := known.SharedToken(s.cfg.Now())
+		if shared {
+			out.SharedTokens++
+		}
+		if p.SharedToken != nil && *p.SharedToken != shared {
+			continue
+		}
 		if len(wanted) == 0 || slices.ContainsFunc(known.States(), func(s clusterstatus.State) bool { return slices.Contains(wanted, s) }) {
 			found = append(found, judged{doc, known})
 		}
@@ -182,8 +201,10 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	}
 	found = response.Page(c, found, p.Limit, p.Offset)
 	out.Clusters = make([]api.ClusterSummary, len(found))
+	ages := s.clusterTokens(st, func(cluster string) bool { return cluster != "" })
 	for i, one := range found {
 		out.Clusters[i] = summaryOf(one.doc, one.known)
+		out.Clusters[i].TokenCreatedAt = timePointer(ages[one.doc.ID])
 	}
 	job.Leave()
 	return response.WriteJSON(c, http.StatusOK, out)

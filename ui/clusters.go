@@ -58,7 +58,7 @@ type clustersView struct {
 }
 
 // filter selects clusters; empty fields match all.
-type filter struct{ Selector, Environment, State, Component, Version, Tag string }
+type filter struct{ Selector, Environment, State, Component, Version, Tag, SharedToken string }
 
 // page returns the address of the list of matching clusters.
 func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
@@ -66,7 +66,7 @@ func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode
 // values returns the query of the address.
 func (f filter) values() url.Values {
 	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag} {
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "shared_token": f.SharedToken} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -105,12 +105,15 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 
 // showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.
 func showClusters(req *pageRequest) error {
-	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag")}
+	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("shared_token")}
 	offset, sort := req.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
 		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag),
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
+	}
+	if f.SharedToken != "" {
+		ask.SharedToken = new(f.SharedToken == "true")
 	}
 	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &ask)
 	view := clustersView{Filter: f, Filtered: f != filter{}}

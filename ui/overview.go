@@ -25,16 +25,19 @@ type overviewView struct {
 	// Progressing are the clusters whose desired state changed since their last poll, while the next one is not overdue.
 	Progressing     int
 	ProgressingLink string
-	Tiles           []tile
-	Bar             stateBar
-	Rollouts        []rolloutRow // that need attention
-	OtherRollouts   []rolloutRow // that are open
-	Freezes         []freezeRow  // that are active
-	ActiveFreezes   int          // also those that are not shown
-	MoreFreezes     int
-	FreezeAll       bool // the token may freeze all clusters
-	Clusters        []clusterRow
-	Changes         []changeRow
+	// SharedTokens are the clusters that polled with a shared token within an hour.
+	SharedTokens     int
+	SharedTokensLink string
+	Tiles            []tile
+	Bar              stateBar
+	Rollouts         []rolloutRow // that need attention
+	OtherRollouts    []rolloutRow // that are open
+	Freezes          []freezeRow  // that are active
+	ActiveFreezes    int          // also those that are not shown
+	MoreFreezes      int
+	FreezeAll        bool // the token may freeze all clusters
+	Clusters         []clusterRow
+	Changes          []changeRow
 	// AllSilentSince is the last poll of any cluster when all are silent: then the address of the service is the problem.
 	AllSilentSince *time.Time
 }
@@ -62,6 +65,7 @@ func showOverview(req *pageRequest) error {
 	view := overviewView{
 		Complete: fleet.Complete, Total: fleet.Total, Bar: makeStateBar(fleet.Counts, clustersLink), Clusters: clusterRows(fleet.Clusters), AttentionLink: clustersLink(strings.Join(trouble, ",")),
 		Progressing: fleet.Counts["progressing"], ProgressingLink: clustersLink("progressing"),
+		SharedTokens: fleet.SharedTokens, SharedTokensLink: filter{SharedToken: "true"}.page(),
 	}
 	for _, s := range states {
 		if !s.NeedsAttention {

@@ -58,3 +58,26 @@ func TestSilentClusters(t *testing.T) {
 	require.Contains(t, page, "Check the address of this service")
 	require.Zero(t, rowsOf(page))
 }
+
+// TestSharedTokens: the overview counts and lists the clusters that poll with a shared token, and a cluster shows it with the age of
+// its own token.
+func TestSharedTokens(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 30)
+	env.signIn(readToken)
+	env.edit(func(tx *fleet.Tx) error {
+		_, err := tx.CreateToken(fleet.NewToken{ID: "t1", Secret: fleet.Digest{1}, Name: "own", Role: fleet.RolePoll, ClusterID: "cluster-0005"}, env.now())
+		return err
+	})
+	require.NotContains(t, env.get("/ui/").body, "not their own")
+	for _, id := range []string{"cluster-0002", "cluster-0005"} {
+		env.tracker.RecordSharedPoll(id, "namespaces", `"x"`, "flux-operator/v0.58.0", env.now())
+	}
+	require.Contains(t, env.get("/ui/").body, `shared_token=true">2 clusters</a> poll with tokens that are not their own`)
+	require.Equal(t, 2, rowsOf(env.get("/ui/clusters?shared_token=true").body))
+	page := env.get("/ui/clusters/cluster-0005").body
+	require.Regexp(t, `<dt>Token</dt><dd>created <time [^>]*>.* <span class="faint">shared one used <time `, page)
+	require.Contains(t, env.get("/ui/clusters/cluster-0001").body, `<span class="faint">none of its own</span></dd>`)
+	env.advance(2 * time.Hour)
+	require.Zero(t, rowsOf(env.get("/ui/clusters?shared_token=true").body))
+}

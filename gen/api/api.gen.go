@@ -421,6 +421,11 @@ type ClusterStatus struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
+
+	// TokenCreatedAt When the oldest valid secret of the cluster's own tokens was created; absent: it has none.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	TokenCreatedAt *time.Time `json:"token_created_at,omitempty"`
 }
 
 // ClusterSummary defines model for ClusterSummary.
@@ -461,6 +466,11 @@ type ClusterSummary struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
+
+	// TokenCreatedAt When the oldest valid secret of the cluster's own tokens was created; absent: it has none.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	TokenCreatedAt *time.Time `json:"token_created_at,omitempty"`
 }
 
 // ClusterUpdate A cluster: its assignments, overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -880,6 +890,11 @@ type FleetStatus struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	AllSilentSince *time.Time `json:"all_silent_since,omitempty"`
+
+	// SharedTokens How many of these clusters polled with a token that is not their own within an hour; absent: none.
+	//
+	// Example: 3
+	SharedTokens int `json:"shared_tokens,omitempty"`
 }
 
 // FluxCluster defines model for FluxCluster.
@@ -6007,6 +6022,9 @@ type GetStatusParams struct {
 
 	// State Only clusters in one of these states, separated by commas; `superseded` is for `changed_in`.
 	State *string `form:"state,omitempty" json:"state,omitempty"`
+
+	// SharedToken true: only clusters whose Flux polled with a token that is not their own within an hour; false: only others. Like `state`, it leaves clusters out that are counted all the same.
+	SharedToken *bool `form:"shared_token,omitempty" json:"shared_token,omitempty"`
 
 	// Sort By id, or by state: the most urgent first.
 	Sort *GetStatusParamsSort `form:"sort,omitempty" json:"sort,omitempty"`

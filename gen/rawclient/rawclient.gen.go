@@ -16688,6 +16688,18 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 
 		}
 
+		if params.SharedToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "shared_token", *params.SharedToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Sort != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {

@@ -56,9 +56,9 @@ func failedInput(f *api.Failure) string {
 var (
 	// ClusterStates is the table of clusters with their states.
 	ClusterStates = render.View{
-		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS"}, Narrow: 5,
+		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "INPUTS", "TOKEN CREATED", "SHARED TOKEN"}, Narrow: 5,
 		Row: render.RowOf(func(c api.ClusterSummary) []string {
-			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), Counts(c.Counts)}
+			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), Counts(c.Counts), render.TimeOr(c.TokenCreatedAt, "-"), render.TimeOr(c.SharedTokenAt, "-")}
 		}),
 	}
 	// FailedClusters is [ClusterStates] with the failed input of each cluster.
