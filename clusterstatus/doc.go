@@ -23,7 +23,8 @@
 //     stale_receipts.go: the removed inputs, on which the rule depends.
 //  3. evaluate.go: [State], [Query] and [Status]; from observations to states.
 //  4. store.go: the contract of a [Store], which the processes of one service share. sync.go reads and writes it, codec.go is the
-//     format of its rows, merge.go applies the rows of other processes, loss_detection.go notices a Store that lost rows.
+//     format of its rows, merge.go applies the rows of other processes, loss_detection.go notices a Store that lost rows,
+//     clocks.go a process with a wrong clock.
 //  5. floor.go refuses polls from an older revision than another process served. filters.go keeps the filters by which management
 //     clusters poll the list of clusters.
 //

@@ -142,6 +142,11 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 			t.filters.markWritten(row.ObservedAt)
 		}
 	}
+	if row, wrong := t.clocks.encode(); wrong && err == nil && !t.denied {
+		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
+			t.clocks.observe(row)
+		}
+	}
 	if len(rows) > 0 || t.lossDetector.due(now) && !t.denied {
 		flush()
 	}
@@ -235,6 +240,16 @@ func (t *Tracker) invalidateReceipts(changed map[changedList]struct{}) {
 	}
 }
 
+// compareClocks compares the clocks of the processes after a read.
+func (t *Tracker) compareClocks(ctx context.Context, now, next time.Time, took time.Duration) {
+	was := t.clocks.difference != 0
+	t.clocks.compare(now, next, took)
+	t.clocksDiffer.Store(t.clocks.differ())
+	if is := t.clocks.difference != 0; is && !was {
+		t.cfg.Logger.WarnContext(ctx, "the clock of this process differs from the clock of the database: automatic rollouts wait, and the status of clusters may be wrong", "difference", t.clocks.difference.String())
+	}
+}
+
 // read merges the rows that were written since the last call. Every lateReadInterval it reads further back, for late rows.
 func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	from := t.readFrom
@@ -244,12 +259,16 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	}
 	changed := map[changedList]struct{}{}
 	var found [2]time.Time
-	next, err := t.cfg.Store.Since(ctx, from, append(t.lossDetector.subjects[:], filtersSubject), func(r Row) {
-		if r.Cluster == storeID && r.Subject == filtersSubject {
+	began := time.Now()
+	next, err := t.cfg.Store.Since(ctx, from, append(t.lossDetector.subjects[:], filtersSubject, clocksSubject), func(r Row) {
+		switch {
+		case r.Cluster == storeID && r.Subject == filtersSubject:
 			t.filters.merge(r)
 			return
-		}
-		if r.Cluster == storeID {
+		case r.Cluster == storeID && r.Subject == clocksSubject:
+			t.clocks.observe(r)
+			return
+		case r.Cluster == storeID:
 			t.lossDetector.observe(&found, r)
 			return
 		}
@@ -274,6 +293,7 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	t.compareClocks(ctx, now, next, time.Since(began))
 	t.invalidateReceipts(changed)
 	if readLate {
 		t.lastLateRead = now

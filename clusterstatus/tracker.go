@@ -55,8 +55,11 @@ type Tracker struct {
 	complete atomic.Bool
 	filters  filters
 
+	clocksDiffer atomic.Bool
+
 	// Only Run and Sync use the fields below.
 	lossDetector    lossDetector
+	clocks          clocks
 	backlog         []*cluster // clusters that a resync has yet to write
 	readFrom        time.Time  // rows written before are known; by the clock of the Store
 	lastLateRead    time.Time
@@ -143,10 +146,14 @@ type Stats struct {
 	Dropped  int64 // observations that were dropped because of a limit
 	Failures int64 // calls of Sync that failed
 	Complete bool  // the Store was read once
+	// ClocksDiffer: the clock of a process that shares the Store is or was wrong, so observations may be in a wrong order.
+	ClocksDiffer bool
 }
 
 // Stats returns the current counters.
-func (t *Tracker) Stats() Stats { return Stats{t.dropped.Load(), t.failures.Load(), t.complete.Load()} }
+func (t *Tracker) Stats() Stats {
+	return Stats{t.dropped.Load(), t.failures.Load(), t.complete.Load(), t.clocksDiffer.Load()}
+}
 
 // prune removes deleted clusters from memory and, with PruneStore, from the Store.
 func (t *Tracker) prune(ctx context.Context, now time.Time) error {

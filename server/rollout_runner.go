@@ -32,11 +32,22 @@ func (s *Server) RunRollouts(ctx context.Context) {
 	}
 }
 
+// statusWait returns why rollouts cannot be decided by the status of clusters now; empty: they can.
+func (s *Server) statusWait() string {
+	switch stats := s.tracker.Stats(); {
+	case !stats.Complete:
+		return "the status of all clusters is not known yet"
+	case stats.ClocksDiffer:
+		return "the clock of a process differed from the clock of the database by more than ten seconds, within the last ten minutes: the order of polls and receipts is not certain"
+	}
+	return ""
+}
+
 // AdvanceRollouts makes at most one step of each automatic rollout. It decides nothing while this process does not know the
-// status of all clusters, or does not follow the store.
+// status of all clusters, while clocks differ, or while it does not follow the store.
 func (s *Server) AdvanceRollouts(ctx context.Context) {
 	st, _, problem := s.cfg.Replica.StateForReads()
-	if st == nil || problem != nil || !s.tracker.Stats().Complete {
+	if st == nil || problem != nil || s.statusWait() != "" {
 		return
 	}
 	anyOpen := false
@@ -89,7 +100,7 @@ func (s *Server) commitStep(ctx context.Context, id, pauseBecause string) (err e
 		if err != nil {
 			return err
 		}
-		if step.Action == "" || !s.tracker.Stats().Complete {
+		if step.Action == "" || s.statusWait() != "" {
 			return errNoStep
 		}
 		if pauseBecause != "" {

@@ -175,10 +175,18 @@ func TestRolloutObservations(t *testing.T) {
 	w, runners := autoRollout(t, 1, "")
 	w.do("POST", autoPath+"/start", "").want(200)
 	w.pass()
-	tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: &sharedTable{rows: map[[2]string]sharedRow{}}})
-	restarted, err := server.New(server.Config{Mode: server.ModeCRUD, Replica: w.replica, History: w.faults, Tokens: server.Tokens{Read: readToken, Write: writeToken}, ClusterStatus: tracker, Now: w.clock.Now})
-	require.NoError(t, err)
+	restart := func() (*clusterstatus.Tracker, *server.Server) {
+		tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: &sharedTable{now: w.clock.Now, rows: map[[2]string]sharedRow{}}})
+		restarted, err := server.New(server.Config{Mode: server.ModeCRUD, Replica: w.replica, History: w.faults, Tokens: server.Tokens{Read: readToken, Write: writeToken}, ClusterStatus: tracker, Now: w.clock.Now})
+		require.NoError(t, err)
+		return tracker, restarted
+	}
+	tracker, restarted := restart()
 	w.unchanged(func() { restarted.AdvanceRollouts(t.Context()) })
+	wrong, ahead := restart()
+	wrong.Sync(t.Context(), w.clock.Now().Add(time.Hour))
+	require.True(t, wrong.Stats().Complete)
+	w.unchanged(func() { ahead.AdvanceRollouts(t.Context()) }) // its clock differs from the database's
 	tracker.Sync(t.Context(), w.clock.Now())
 	require.True(t, tracker.Stats().Complete)
 	restarted.AdvanceRollouts(t.Context())

@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	simulatedTick    = 5 * time.Second
-	simulatedRollout = "sim"
+	simulatedTick         = 5 * time.Second
+	simulatedOfflineAfter = 6 * time.Minute
+	simulatedRollout      = "sim"
 )
 
 // rolloutSimulation is an automatic rollout over clusters that poll and send receipts as Flux does, served by two processes of
@@ -92,26 +93,32 @@ func (s *interruptedStore) Commit(ctx context.Context, base fleet.Head, c fleet.
 
 // sharedTable is the status of clusters that the processes share.
 type sharedTable struct {
-	mu      sync.Mutex
-	written int64
-	rows    map[[2]string]sharedRow
+	now  func() time.Time // its clock; nil: time.Now
+	mu   sync.Mutex
+	rows map[[2]string]sharedRow
 }
 
 type sharedRow struct {
 	clusterstatus.Row
-	written int64
+	written time.Time
+}
+
+func (s *sharedTable) clock() time.Time {
+	if s.now == nil {
+		return time.Now()
+	}
+	return s.now()
 }
 
 func (s *sharedTable) Put(_ context.Context, rows []clusterstatus.Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.written++
 	for _, r := range rows {
 		key := [2]string{r.Cluster, r.Subject}
 		if old, ok := s.rows[key]; ok && (old.ObservedAt.After(r.ObservedAt) || old.Row == r) {
 			continue
 		}
-		s.rows[key] = sharedRow{r, s.written}
+		s.rows[key] = sharedRow{r, s.clock()}
 	}
 	return nil
 }
@@ -120,11 +127,11 @@ func (s *sharedTable) Since(_ context.Context, at time.Time, subjects []string, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.rows {
-		if at.IsZero() || r.written >= at.Unix() || r.Cluster == "" && slices.Contains(subjects, r.Subject) {
+		if at.IsZero() || !r.written.Before(at) || r.Cluster == "" && slices.Contains(subjects, r.Subject) {
 			visit(r.Row)
 		}
 	}
-	return time.Unix(s.written+1, 0), nil
+	return s.clock(), nil
 }
 
 func (s *sharedTable) Prune(context.Context, []string, int) error { return nil }
@@ -139,7 +146,6 @@ type simulatedCluster struct {
 	served                map[string]map[string]string
 	applies               map[string]applying
 	runs, first           map[string]string // by list/id
-	ran                   map[string]bool   // list/id/receipt
 	sends                 []sending
 }
 
@@ -162,9 +168,10 @@ func (s *rolloutSimulation) start(i int) {
 	var err error
 	p.server, err = server.New(server.Config{
 		Mode: server.ModeCRUD, Replica: p.replica, History: p.store, Tokens: server.Tokens{Read: readToken, Write: writeToken},
-		ClusterStatus: p.tracker, OfflineAfter: s.offlineAfter(), Now: p.now,
+		ClusterStatus: p.tracker, OfflineAfter: simulatedOfflineAfter, Now: p.now,
 	})
 	require.NoError(s.t, err)
+	p.tracker.Sync(s.t.Context(), p.now())
 	s.processes[i] = p
 }
 
@@ -185,9 +192,6 @@ func (p *simulatedProcess) do(method, path, token, body string, headers ...strin
 	p.server.ServeHTTP(res, req)
 	return res.Code, res.Body.Bytes()
 }
-
-// offlineAfter is longer than the difference of the clocks: otherwise each process takes the clusters of the other for offline.
-func (s *rolloutSimulation) offlineAfter() time.Duration { return 6*time.Minute + 2*s.skew }
 
 func (s *rolloutSimulation) any() *simulatedProcess { return s.processes[s.IntN(2)] }
 func (s *rolloutSimulation) chance(n int) bool      { return s.IntN(n) == 0 }
@@ -232,7 +236,6 @@ func (s *rolloutSimulation) live(c *simulatedCluster) {
 				break
 			}
 			c.runs[key] = a.receipt
-			c.ran[key+"/"+a.receipt] = true
 		}
 		c.applies[key] = a
 	}
@@ -398,9 +401,8 @@ func newRolloutSimulation(t *testing.T, seed uint64) *rolloutSimulation {
 		t: t, Rand: rand.New(rand.NewPCG(seed, 31)), store: memory, table: &sharedTable{rows: map[[2]string]sharedRow{}},
 		now: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), past: map[fleet.Revision]fleetsWithout{}, steps: map[string]int{},
 	}
-	if s.chance(2) {
-		s.skew = time.Hour
-	}
+	s.table.now = func() time.Time { return s.now }
+	s.skew = []time.Duration{0, 0, 8 * time.Second, -8 * time.Second, time.Hour, -time.Hour}[s.IntN(6)]
 	s.start(0)
 	p := s.processes[0]
 	ops := []api.Operation{}
@@ -416,7 +418,7 @@ func newRolloutSimulation(t *testing.T, seed uint64) *rolloutSimulation {
 	for i := range 2 + s.IntN(5) {
 		c := &simulatedCluster{
 			id: fmt.Sprint("c", i), next: s.now.Add(s.seconds(0, 20)), mute: s.chance(12), broken: false,
-			served: map[string]map[string]string{}, applies: map[string]applying{}, runs: map[string]string{}, first: map[string]string{}, ran: map[string]bool{},
+			served: map[string]map[string]string{}, applies: map[string]applying{}, runs: map[string]string{}, first: map[string]string{},
 		}
 		s.clusters = append(s.clusters, c)
 		pin := ""

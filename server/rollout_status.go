@@ -149,11 +149,9 @@ func (s *Server) rolloutView(ctx context.Context, st *fleet.State, d *fleet.Docu
 		return view, err
 	}
 	view.Complete = s.tracker.Stats().Complete
-	switch {
-	case !view.Complete && view.State == "running" && view.Advance == "automatic":
-		view.Waiting = &api.RolloutWaiting{Reason: "observations", Message: "the status of all clusters is not known yet"}
-	default:
-		view.Waiting = step.Waiting()
+	view.Waiting = step.Waiting()
+	if wait := s.statusWait(); wait != "" && fleet.Advances(d) {
+		view.Waiting = &api.RolloutWaiting{Reason: "observations", Message: wait}
 	}
 	for i := range progress {
 		if short {

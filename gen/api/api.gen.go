@@ -3494,7 +3494,7 @@ type RolloutStageStatus struct {
 
 // RolloutWaiting Why the rollout does not advance now.
 type RolloutWaiting struct {
-	// Reason `start`: for a person. `observations`: until this process knows the status of all clusters. `guard`: the server refuses the next step.
+	// Reason `start`: for a person. `observations`: until this process knows the status of all clusters, and ten minutes after the clock of a process differed from that of the database. `guard`: the server refuses the next step.
 	//
 	// Example: soak
 	Reason string `json:"reason"`

@@ -1,0 +1,41 @@
+package clusterstatus
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestClocksDiffer: every process knows that the clock of one of them is wrong, and for a while that it was; a read that takes
+// long is no difference.
+func TestClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{time.Hour, -time.Hour, 11 * time.Second, -11 * time.Second} {
+		store := newFakeStore()
+		right, wrong := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
+		require.False(t, right.Stats().ClocksDiffer)
+		right.Sync(t.Context(), time.Now())
+		require.False(t, right.Stats().ClocksDiffer)
+		wrong.Sync(t.Context(), time.Now().Add(off))
+		require.True(t, wrong.Stats().ClocksDiffer, off)
+		right.Sync(t.Context(), time.Now())
+		require.True(t, right.Stats().ClocksDiffer, off)
+
+		store.set(9 * time.Minute) // later
+		for _, tracker := range []*Tracker{wrong, right} {
+			tracker.Sync(t.Context(), time.Now().Add(9*time.Minute))
+			require.True(t, tracker.Stats().ClocksDiffer, "its observations are still known")
+		}
+		store.set(11 * time.Minute)
+		for _, tracker := range []*Tracker{wrong, right} {
+			tracker.Sync(t.Context(), time.Now().Add(11*time.Minute))
+			require.False(t, tracker.Stats().ClocksDiffer)
+		}
+	}
+	var c clocks
+	c.compare(noon, noon.Add(30*time.Second), 30*time.Second)
+	require.False(t, c.differ())
+	c.compare(noon, noon.Add(30*time.Second), time.Second)
+	require.True(t, c.differ())
+}
