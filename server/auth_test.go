@@ -29,6 +29,7 @@ const (
 	pollOther  access = "polls of another cluster"
 	pollNobody access = "polls of a cluster that is not there"
 	list       access = "the list of clusters"
+	session    access = "sessions"
 	self       access = "who the caller is"
 	read       access = "reads"
 	change     access = "changes"
@@ -40,14 +41,14 @@ const (
 const ok = 0
 
 var (
-	nobodyMay = map[access]int{self: 401, pollOwn: 401, pollOther: 401, pollNobody: 401, list: 401, read: 401, change: 401, tokens: 401, manage: 401}
-	ownMay    = map[access]int{self: 200, pollOwn: 200, pollOther: 403, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
-	otherMay  = map[access]int{self: 200, pollOwn: 403, pollOther: 200, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
-	noneMay   = map[access]int{self: 200, pollOwn: 403, pollOther: 403, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
-	staticMay = map[access]int{self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: 401, tokens: 401, manage: 401}
-	readMay   = map[access]int{self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: 403, tokens: 403, manage: 403}
-	writeMay  = map[access]int{self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: ok, tokens: 403, manage: 403}
-	adminMay  = map[access]int{self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: ok, tokens: ok, manage: ok}
+	nobodyMay = map[access]int{session: 401, self: 401, pollOwn: 401, pollOther: 401, pollNobody: 401, list: 401, read: 401, change: 401, tokens: 401, manage: 401}
+	ownMay    = map[access]int{session: 403, self: 200, pollOwn: 200, pollOther: 403, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
+	otherMay  = map[access]int{session: 403, self: 200, pollOwn: 403, pollOther: 200, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
+	noneMay   = map[access]int{session: 403, self: 200, pollOwn: 403, pollOther: 403, pollNobody: 403, list: 403, read: 403, change: 403, tokens: 403, manage: 403}
+	staticMay = map[access]int{session: 403, self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: 401, tokens: 401, manage: 401}
+	readMay   = map[access]int{session: 403, self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: 403, tokens: 403, manage: 403}
+	writeMay  = map[access]int{session: 403, self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: ok, tokens: 403, manage: 403}
+	adminMay  = map[access]int{session: 403, self: 200, pollOwn: 200, pollOther: 200, pollNobody: 404, list: 200, read: ok, change: ok, tokens: ok, manage: ok}
 )
 
 // principal is a credential with its permissions.
@@ -117,7 +118,7 @@ type target struct {
 
 // schemes are the alternatives that the contract lists for each access.
 var schemes = map[access][]string{
-	public: {}, pollOwn: {"pollToken", "readToken"}, self: {"pollToken", "readToken"}, list: {"readToken"}, read: {"readToken"}, change: {"writeToken"},
+	public: {}, session: {"idToken"}, pollOwn: {"pollToken", "readToken"}, self: {"pollToken", "readToken"}, list: {"readToken"}, read: {"readToken"}, change: {"writeToken"},
 	tokens: {"adminToken"}, manage: {"adminToken"},
 }
 
@@ -125,8 +126,10 @@ var schemes = map[access][]string{
 func accessOf(method, path string) access {
 	reads := method == http.MethodGet
 	switch {
-	case slices.Contains([]string{"/health", "/ready", "/version", "/metrics", "/openapi.yaml", "/openapi.json"}, path):
+	case slices.Contains([]string{"/health", "/ready", "/version", "/metrics", "/openapi.yaml", "/openapi.json", "/auth/issuers"}, path):
 		return public
+	case path == "/auth/sessions":
+		return session
 	case path == "/whoami":
 		return self
 	case path == "/api/v2/flux/clusters":

@@ -93,7 +93,7 @@ func newMetrics(s *Server) *metrics {
 		Help: "Authenticated requests by kind of credential: a static token, a managed one, a client certificate.",
 	}, []string{"credential"})
 	for by := range auth.Methods {
-		if by == auth.IDToken && s.cfg.Issuers == nil {
+		if (by == auth.IDToken || by == auth.Session) && s.cfg.Issuers == nil {
 			continue // nothing has it
 		}
 		m.identified[by] = identified.WithLabelValues(by.String())

@@ -20,7 +20,7 @@ func setupIssuer(t *testing.T, o options) (*world, *testissuer.Issuer) {
 	issuer := testissuer.New(t)
 	now := &clock{now: start}
 	issuers, err := server.NewIssuers(t.Context(), server.IssuersConfig{
-		Issuers: []server.Issuer{{Name: "corp", URL: issuer.URL(), ClientID: "fleet", GroupsClaim: "groups", UserClaim: "email"}},
+		Issuers: []server.Issuer{{Name: "corp", URL: issuer.URL(), ClientID: "fleet", Audiences: []string{"https://fleet.example.com"}, GroupsClaim: "groups", UserClaim: "email"}},
 		Logger:  slog.New(slog.DiscardHandler), Now: now.Now,
 	})
 	require.NoError(t, err)
@@ -158,4 +158,54 @@ func TestNoIssuers(t *testing.T) {
 	req := w.request(http.MethodGet, "/clusters", "")
 	req.Header.Add("Authorization", "Bearer other")
 	w.send(req).want(http.StatusOK)
+}
+
+// TestSession: an ID token of a person becomes a session, with the same identity on every server with the key, for 8 hours.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	keys := func(keys ...string) options {
+		return options{configure: func(cfg *server.Config) { cfg.SessionKeys = keys }}
+	}
+	const key = "a-key-of-sessions-that-nobody-guesses"
+	w, issuer := setupIssuer(t, keys(key))
+	require.JSONEq(t, `[{"name":"corp","url":"`+issuer.URL()+`","client_id":"fleet","scopes":["openid","profile","email"]}]`, string(w.get("/auth/issuers", "Authorization", "").want(http.StatusOK).body))
+	begun := w.do(http.MethodPost, "/auth/sessions", "", bearer(issuer.Token(idClaims(nil)))...).want(http.StatusCreated).json()
+	require.Equal(t, "oidc:corp:ann@example.com (00u1)", begun["actor"])
+	require.Equal(t, "2026-01-02T11:04:05Z", begun["expires_at"])
+	token := begun["token"].(string)
+
+	same, _ := setupIssuer(t, keys("another-key-of-sessions-after-a-rotation", key))
+	for _, each := range []*world{w, same} {
+		require.Contains(t, string(each.get("/clusters", bearer(token)...).problem(http.StatusForbidden, "forbidden").body), "no access document")
+		require.Equal(t, "oidc:corp:ann@example.com (00u1)", each.logs.lines(t, "request refused")[0]["actor"])
+		each.get(demoPolls+"/namespaces", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized")
+		require.NotContains(t, each.logs.String(), token)
+	}
+	other, _ := setupIssuer(t, keys())
+	require.Contains(t, other.get("/clusters", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized").json()["detail"], "the key of the server was replaced")
+	setup(t).get("/clusters", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized")
+
+	require.Contains(t, w.do(http.MethodPost, "/auth/sessions", "", bearer(token)...).problem(http.StatusForbidden, "forbidden").json()["detail"], "begins with the ID token of a person", "a session does not prolong itself")
+	w.clock.advance(8 * time.Hour)
+	require.Contains(t, w.get("/clusters", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized").json()["detail"], "the session has expired")
+	require.InDelta(t, 1, w.metric(`flux_resourceset_auth_failures_total{reason="expired"}`), 0)
+}
+
+// TestNoSession: sessions begin only with a recent ID token of a person.
+func TestNoSession(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	groups := make([]string, 65)
+	for name, test := range map[string]struct{ token, detail string }{
+		"a static token":  {writeToken, "begins with the ID token"},
+		"a managed token": {w.issue(`{"name":"admin","role":"admin"}`).secret, "begins with the ID token"},
+		"an old sign-in":  {issuer.Token(idClaims(testissuer.Claims{"iat": start.Add(-9 * time.Hour).Unix()})), "more than 8 hours ago"},
+		"a pipeline's":    {issuer.Token(idClaims(testissuer.Claims{"aud": "https://fleet.example.com"})), "begins with the ID token"},
+		"without iat":     {issuer.Token(idClaims(testissuer.Claims{"iat": "x"})), "begins with the ID token"},
+		"too many groups": {issuer.Token(idClaims(testissuer.Claims{"groups": groups})), "at most 64 groups"},
+	} {
+		require.Contains(t, w.do(http.MethodPost, "/auth/sessions", "", bearer(test.token)...).problem(http.StatusForbidden, "forbidden").json()["detail"], test.detail, name)
+	}
+	w.do(http.MethodPost, "/auth/sessions", "", "Authorization", "").problem(http.StatusUnauthorized, "unauthorized")
+	require.JSONEq(t, `[]`, string(setup(t).get("/auth/issuers").want(http.StatusOK).body))
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/oidc"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/session"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -78,6 +79,8 @@ type Config struct {
 	// RequireClusterToken counts polls, receipts and events for the status of a cluster only with the cluster's own token or
 	// certificate. Others are answered alike.
 	RequireClusterToken bool
+	// SessionKeys are the secrets of sessions that begin with an ID token: the first encrypts, all decrypt. Empty: a random key.
+	SessionKeys []string
 	// Version and StoreName are shown at /version.
 	Version   string
 	StoreName string
@@ -115,6 +118,7 @@ type Server struct {
 	cfg        Config
 	masker     *redact.Masker
 	auth       *auth.Authenticator
+	sessions   *session.Keys // nil: without issuers
 	polls      *poll.Responder
 	operations openapi.Operations
 	metrics    *metrics
@@ -148,8 +152,11 @@ func New(cfg Config) (*Server, error) {
 	if cfg.TLS != nil {
 		authConfig.Certificates = cfg.TLS
 	}
-	if cfg.Mode == ModeCRUD {
-		authConfig.Issuers = cfg.Issuers
+	if cfg.Mode == ModeCRUD && cfg.Issuers != nil {
+		if s.sessions, err = session.NewKeys(cfg.SessionKeys...); err != nil {
+			return nil, err
+		}
+		authConfig.Issuers, authConfig.Sessions = cfg.Issuers, s.sessions
 	}
 	s.auth = auth.New(authConfig)
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {

@@ -24,49 +24,58 @@ const (
 	plainCookie = "fleet-session"
 )
 
-// sessionCipher encrypts and authenticates sessions (AES-256-GCM).
-type sessionCipher struct{ aead cipher.AEAD }
+// sessionCipher encrypts and authenticates sessions (AES-256-GCM). The first key encrypts, all decrypt.
+type sessionCipher struct{ aeads []cipher.AEAD }
 
-// newSessionCipher derives the key from the secret; a random key if the secret is empty.
-func newSessionCipher(secret string) (*sessionCipher, error) {
-	key := make([]byte, sha256.Size)
-	if _, err := rand.Read(key); err != nil {
-		return nil, err
-	}
-	if secret != "" {
-		var err error
-		if key, err = hkdf.Key(sha256.New, []byte(secret), nil, "flux-resourceset page sessions", sha256.Size); err != nil {
+// newSessionCipher derives the keys from the secrets. The first is random if its secret is empty; others are skipped then.
+func newSessionCipher(secrets ...string) (*sessionCipher, error) {
+	s := &sessionCipher{}
+	for i, secret := range secrets {
+		key := make([]byte, sha256.Size)
+		_, err := rand.Read(key)
+		switch {
+		case secret != "":
+			key, err = hkdf.Key(sha256.New, []byte(secret), nil, "flux-resourceset page sessions", sha256.Size)
+		case i > 0:
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		s.aeads = append(s.aeads, aead)
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &sessionCipher{aead}, err
+	return s, nil
 }
 
 // encrypt returns the value of the cookie. The name is authenticated, so the value is valid only for a cookie of that name.
-func (s *sessionCipher) encrypt(v session, name string) (string, error) {
+func (s *sessionCipher) encrypt(v any, name string) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, []byte(name))), nil
+	return base64.RawURLEncoding.EncodeToString(s.aeads[0].Seal(nil, nil, text, []byte(name))), nil
 }
 
 // decrypt is the inverse of encrypt; false for a value of another key or name.
-func (s *sessionCipher) decrypt(text, name string) (v session, ok bool) {
+func (s *sessionCipher) decrypt(text, name string, v any) (ok bool) {
 	ciphertext, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return v, false
+		return false
 	}
-	plain, err := s.aead.Open(nil, nil, ciphertext, []byte(name))
-	if err != nil {
-		return v, false
+	for _, aead := range s.aeads {
+		if plain, err := aead.Open(nil, nil, ciphertext, []byte(name)); err == nil {
+			return json.Unmarshal(plain, v) == nil
+		}
 	}
-	return v, json.Unmarshal(plain, &v) == nil
+	return false
 }
 
 // saveSession sets the cookie of a session.

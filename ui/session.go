@@ -32,7 +32,8 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
 	if err != nil {
 		return session{}, false
 	}
-	s, ok := p.cipher.decrypt(cookie.Value, name)
+	var s session
+	ok := p.cipher.decrypt(cookie.Value, name, &s)
 	now := p.cfg.Now()
 	if ok && p.sessionEnded(r.Context(), s) {
 		return session{}, false
@@ -136,7 +137,8 @@ func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
 	name := p.cookieName(r)
 	var failed error
 	if cookie, err := r.Cookie(name); err == nil {
-		if s, ok := p.cipher.decrypt(cookie.Value, name); ok {
+		var s session
+		if p.cipher.decrypt(cookie.Value, name, &s) {
 			failed = p.endSession(r.Context(), s)
 		}
 	}

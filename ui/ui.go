@@ -28,6 +28,8 @@ type Config struct {
 	// SessionKey is the secret from which the encryption key of sessions is derived, the same for all replicas. Empty: a random key,
 	// so sessions end with the process.
 	SessionKey string
+	// SessionKeyPrevious is the secret of sessions from before a rotation of SessionKey; may be empty.
+	SessionKeyPrevious string
 	// EndedSessions shares signed-out sessions between processes. Nil: a sign-out counts only in this process.
 	EndedSessions EndedSessions
 	// Changes enables change forms, for tokens that may write.
@@ -73,7 +75,7 @@ func New(cfg Config) (*Page, error) {
 	if cfg.SessionKey == "" {
 		cfg.Logger.Info("SESSION_KEY is not set: sessions of the fleet page end with this process and are not valid on other replicas")
 	}
-	cipher, err := newSessionCipher(cfg.SessionKey)
+	cipher, err := newSessionCipher(cfg.SessionKey, cfg.SessionKeyPrevious)
 	if err != nil {
 		return nil, err
 	}

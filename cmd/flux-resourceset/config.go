@@ -55,6 +55,7 @@ type config struct {
 	basePath                string // of the service on its host, such as /fleet; empty: the root
 	pageChanges             bool   // the fleet page offers changes
 	sessionKey              string // encrypts sessions; empty: a random key of this process
+	sessionKeyPrevious      string // decrypts sessions of before a rotation
 	issuers                 []server.Issuer
 }
 
@@ -114,6 +115,7 @@ func flags() []cli.Flag {
 		text("ui-changes", "UI_CHANGES", "false", "true or false: whether the fleet page offers changes, to those whose token may write"),
 		text("oidc-issuers", "OIDC_ISSUERS", "", "`LIST` of OpenID Connect issuers whose ID tokens mode crud accepts, as JSON or YAML, such as [{name: corp, url: https://login.example.com, client_id: fleet}]"),
 		secret("session-key", "SESSION_KEY", "`SECRET` that sessions of the fleet page are kept under, the same for all replicas, at least 32 characters; when not set, sessions end with the process"),
+		secret("session-key-previous", "SESSION_KEY_PREVIOUS", "`SECRET` of sessions that go on while SESSION_KEY is rotated"),
 		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}
 }
@@ -265,8 +267,14 @@ func (cfg *config) readPage(c *cli.Context) (problems []string) {
 	if cfg.pageChanges, err = strconv.ParseBool(c.String("ui-changes")); err != nil {
 		problems = append(problems, fmt.Sprintf("UI_CHANGES is %q: it must be true or false", c.String("ui-changes")))
 	}
-	if cfg.sessionKey = c.String("session-key"); cfg.sessionKey != "" && len(cfg.sessionKey) < minSessionKey {
-		problems = append(problems, fmt.Sprintf("SESSION_KEY has less than %d characters: take the output of openssl rand -hex 32", minSessionKey))
+	cfg.sessionKey, cfg.sessionKeyPrevious = c.String("session-key"), c.String("session-key-previous")
+	for name, key := range map[string]string{"SESSION_KEY": cfg.sessionKey, "SESSION_KEY_PREVIOUS": cfg.sessionKeyPrevious} {
+		if key != "" && len(key) < minSessionKey {
+			problems = append(problems, fmt.Sprintf("%s has less than %d characters: take the output of openssl rand -hex 32", name, minSessionKey))
+		}
+	}
+	if cfg.sessionKeyPrevious != "" && cfg.sessionKey == "" {
+		problems = append(problems, "SESSION_KEY_PREVIOUS needs SESSION_KEY: the key of new sessions")
 	}
 	return problems
 }

@@ -20,7 +20,7 @@ func TestIssuersSetting(t *testing.T) {
 	p := run(`[{name: corp, url: "` + issuer.URL() + `", client_id: fleet}]`)
 	token := issuer.Token(testissuer.Claims{"aud": "fleet", "sub": "00u1", "exp": time.Now().Add(time.Hour).Unix()})
 	require.Equal(t, 403, p.send("GET", "/clusters", "", "Authorization", "Bearer "+token).status)
-	require.Contains(t, p.Log(), "oidc:corp:00u1 (00u1)")
+	require.Eventually(t, func() bool { return strings.Contains(p.Log(), "oidc:corp:00u1 (00u1)") }, waitFor, tick)
 	require.NotContains(t, p.Log(), token)
 
 	for setting, want := range map[string]string{

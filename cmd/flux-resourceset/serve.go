@@ -92,7 +92,7 @@ func serve(c *cli.Context) error {
 	srv, err := server.New(server.Config{
 		Audit:         auditStatus,
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
-		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers,
+		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken,
 		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
 	})
@@ -125,7 +125,7 @@ func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *sl
 	if !cfg.page {
 		return server.WithBasePath(cfg.basePath, srv), nil
 	}
-	page, err := ui.New(ui.Config{API: srv, BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	page, err := ui.New(ui.Config{API: srv, BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, SessionKeyPrevious: cfg.sessionKeyPrevious, Changes: cfg.pageChanges, Version: version, Logger: logger})
 	if err != nil {
 		return nil, err
 	}

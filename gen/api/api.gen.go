@@ -1276,7 +1276,7 @@ type Identity struct {
 	// Example: token:ci (5b1f0c9ae2d37846)
 	Actor string `json:"actor"`
 
-	// Credential How the server knows it: `token` (managed), `certificate`, `id-token` of an OpenID Connect issuer, or a token of the configuration: `static-read`, `static-read-previous`, `static-write`, `static-write-previous`.
+	// Credential How the server knows it: `token` (managed), `certificate`, `id-token` of an OpenID Connect issuer, `session` of a person, or a token of the configuration: `static-read`, `static-read-previous`, `static-write`, `static-write-previous`.
 	//
 	// Example: token
 	Credential string `json:"credential"`
@@ -1415,6 +1415,29 @@ type IssuedToken struct {
 	//
 	// Example: frs_...
 	Token string `json:"token,omitempty"`
+}
+
+// Issuer An OpenID Connect issuer at which people sign in.
+type Issuer struct {
+	// Name In access documents and actors.
+	//
+	// Example: corp
+	Name string `json:"name"`
+
+	// URL Its discovery document is at `/.well-known/openid-configuration` below.
+	//
+	// Example: https://login.example.com
+	URL string `json:"url"`
+
+	// ClientID The public client of this service; it has no secret.
+	//
+	// Example: fleet
+	ClientID string `json:"client_id"`
+
+	// Scopes To request.
+	//
+	// Example: ["openid","profile","email"]
+	Scopes []string `json:"scopes"`
 }
 
 // Labels Kubernetes labels, at most 64.
@@ -3532,6 +3555,24 @@ type RolloutWindow struct {
 	//
 	// Example: Europe/Berlin
 	Tz string `json:"tz,omitempty"`
+}
+
+// Session A session of a person.
+type Session struct {
+	// Token Send it as the bearer token.
+	//
+	// Example: frss_c2Vzc2lvbg
+	Token string `json:"token"`
+
+	// Actor As revisions and the log name the person.
+	//
+	// Example: oidc:corp:ann@example.com (00u1a2)
+	Actor string `json:"actor"`
+
+	// ExpiresAt Sign in again after that.
+	//
+	// Example: 2026-01-02T11:04:05Z
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Spec The fields of a definition, as the schema of its type has them.

@@ -172,6 +172,22 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 	PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListIssuers Issuers at which people sign in
+	//
+	// The OpenID Connect issuers of `OIDC_ISSUERS` with a client for people. Empty: sign in with a token.
+	//
+	// Corresponds with GET /auth/issuers (the `ListIssuers` operationId).
+	ListIssuers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Begin a session
+	//
+	// Exchanges an ID token that an issuer made for a person, sent as the bearer token, for a session token. It is valid for 8 hours
+	// from the sign-in at the issuer, on every server with the same `SESSION_KEY`, and has the rights that access documents grant
+	// the person at the time of each request. 403 for any other credential. Nothing is stored.
+	//
+	// Corresponds with POST /auth/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetBackup Take a backup
 	//
 	// The whole store with its history in one file, always a SQLite database: what `flux-resourceset backup` writes and
@@ -1649,6 +1665,42 @@ func (c *Client) PollRoleBindings(ctx context.Context, clusterDNS ClusterDNSPath
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 func (c *Client) PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPollResourcesRequest(c.Server, clusterDNS, pType, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListIssuers Issuers at which people sign in
+//
+// The OpenID Connect issuers of `OIDC_ISSUERS` with a client for people. Empty: sign in with a token.
+//
+// Corresponds with GET /auth/issuers (the `ListIssuers` operationId).
+func (c *Client) ListIssuers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListIssuersRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Begin a session
+//
+// Exchanges an ID token that an issuer made for a person, sent as the bearer token, for a session token. It is valid for 8 hours
+// from the sign-in at the issuer, on every server with the same `SESSION_KEY`, and has the rights that access documents grant
+// the person at the time of each request. 403 for any other credential. Nothing is stored.
+//
+// Corresponds with POST /auth/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -5024,6 +5076,60 @@ func NewPollResourcesRequest(server string, clusterDNS ClusterDNSPath, pType Res
 			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewListIssuersRequest constructs an http.Request for the ListIssuers method
+func NewListIssuersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/auth/issuers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest constructs an http.Request for the CreateSession method
+func NewCreateSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/auth/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -17945,6 +18051,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 	PollResourcesWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*PollResourcesResponse, error)
 
+	// ListIssuersWithResponse Issuers at which people sign in
+	//
+	// The OpenID Connect issuers of `OIDC_ISSUERS` with a client for people. Empty: sign in with a token.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /auth/issuers (the `ListIssuers` operationId).
+	ListIssuersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListIssuersResponse, error)
+
+	// CreateSessionWithResponse Begin a session
+	//
+	// Exchanges an ID token that an issuer made for a person, sent as the bearer token, for a session token. It is valid for 8 hours
+	// from the sign-in at the issuer, on every server with the same `SESSION_KEY`, and has the rights that access documents grant
+	// the person at the time of each request. 403 for any other credential. Nothing is stored.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /auth/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
 	// GetBackupWithResponse Take a backup
 	//
 	// The whole store with its history in one file, always a SQLite database: what `flux-resourceset backup` writes and
@@ -19622,6 +19748,52 @@ func (r PollResourcesResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r PollResourcesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type ListIssuersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Issuer
+}
+
+// Status returns HTTPResponse.Status
+func (r ListIssuersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListIssuersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+type CreateSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Session
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -23312,6 +23484,38 @@ func (c *ClientWithResponses) PollResourcesWithResponse(ctx context.Context, clu
 	return ParsePollResourcesResponse(rsp)
 }
 
+// ListIssuersWithResponse Issuers at which people sign in
+//
+// The OpenID Connect issuers of `OIDC_ISSUERS` with a client for people. Empty: sign in with a token.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /auth/issuers (the `ListIssuers` operationId).
+func (c *ClientWithResponses) ListIssuersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListIssuersResponse, error) {
+	rsp, err := c.ListIssuers(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListIssuersResponse(rsp)
+}
+
+// CreateSessionWithResponse Begin a session
+//
+// Exchanges an ID token that an issuer made for a person, sent as the bearer token, for a session token. It is valid for 8 hours
+// from the sign-in at the issuer, on every server with the same `SESSION_KEY`, and has the rights that access documents grant
+// the person at the time of each request. 403 for any other credential. Nothing is stored.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /auth/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
 // GetBackupWithResponse Take a backup
 //
 // The whole store with its history in one file, always a SQLite database: what `flux-resourceset backup` writes and
@@ -26064,6 +26268,58 @@ func ParsePollResourcesResponse(rsp *http.Response) (*PollResourcesResponse, err
 			headers.XFleetRevision = &value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListIssuersResponse parses an HTTP response from a ListIssuersWithResponse call
+func ParseListIssuersResponse(rsp *http.Response) (*ListIssuersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListIssuersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Issuer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
 	}
 
 	return response, nil

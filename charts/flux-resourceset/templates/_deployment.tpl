@@ -153,6 +153,9 @@ spec:
 - name: SESSION_KEY
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.sessionKeyKey }}, optional: true}
+- name: SESSION_KEY_PREVIOUS
+  valueFrom:
+    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.sessionKeyPreviousKey }}, optional: true}
 {{- with $v.auth.oidcIssuers }}
 - name: OIDC_ISSUERS
   value: {{ toJson . | quote }}

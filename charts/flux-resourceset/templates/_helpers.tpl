@@ -125,7 +125,7 @@ backup:
   s3: {bucket: "", prefix: "", region: "", endpoint: "", addressing: auto, timeout: 15m, existingSecret: "", caSecret: ""}
   serviceAccount: {create: false, name: "", annotations: {}}
 tmp: {sizeLimit: 2Gi}
-auth: {sessionKeyKey: session-key, oidcIssuers: []}
+auth: {sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, oidcIssuers: []}
 config: {otlpEndpoint: "", basePath: ""}
 page: {enabled: true, changes: false}
 nameOverride: ""

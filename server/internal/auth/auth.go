@@ -27,6 +27,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/oidc"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/session"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -75,6 +76,7 @@ const (
 	ManagedToken
 	Certificate
 	IDToken
+	Session
 	// Methods is their number.
 	Methods
 )
@@ -82,7 +84,7 @@ const (
 // String returns the name of the kind in the API and in metrics.
 func (m Method) String() string { return methodNames[m] }
 
-var methodNames = [Methods]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate", "id-token"}
+var methodNames = [Methods]string{"static-read", "static-read-previous", "static-write", "static-write-previous", "token", "certificate", "id-token", "session"}
 
 // Principal is the sender of a request. The zero value is not authenticated.
 type Principal struct {
@@ -94,8 +96,10 @@ type Principal struct {
 	Names   []string      // of a client certificate: the DNS names of its clusters
 	// Subject has the rights that access documents grant it, and its Role is Scoped; nil: all permissions of its Role.
 	Subject *fleet.Subject
-	Expires time.Time // of an ID token
-	static  bool      // it has a static token
+	// Expires is the end of an ID token or a session.
+	Expires  time.Time
+	Identity *oidc.Identity // of an ID token
+	static   bool           // it has a static token
 }
 
 // MayPoll reports whether the principal may poll for the cluster with a DNS name, as the request spells it. cluster is nil
@@ -150,7 +154,7 @@ func NewRefusedError(caller Principal, err error, access Access) *RefusedError {
 	return &RefusedError{caller, err, err}
 }
 
-// Config configures an Authenticator. All fields but Certificates and Issuers are required.
+// Config configures an Authenticator. All fields but Certificates, and Issuers with Sessions, are required.
 type Config struct {
 	Tokens Tokens
 	// RequireClientCert requires a verified client certificate beside the token.
@@ -163,9 +167,10 @@ type Config struct {
 	Holders interface {
 		Holder(st *fleet.State, digest [sha256.Size]byte) *fleet.Holder
 	}
-	// Issuers verifies ID tokens; nil: none are accepted.
-	Issuers *oidc.Verifier
-	Now     func() time.Time
+	// Issuers verifies ID tokens, and Sessions the tokens made from them; nil: none are accepted.
+	Issuers  *oidc.Verifier
+	Sessions *session.Keys
+	Now      func() time.Time
 }
 
 // Authenticator identifies senders, and counts those that fail.

@@ -10,9 +10,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/oidc"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/session"
 )
 
-// External tokens are ID tokens of the configured issuers. Polls never use them: verification may wait for an issuer.
+// External tokens are ID tokens of the configured issuers, and the tokens of sessions that began with one. Polls never use them:
+// verification may wait for an issuer.
 
 // externalError is the refusal of an external token, with the reason for its holder.
 type externalError struct {
@@ -37,14 +39,16 @@ func (a *Authenticator) identify(r *http.Request, access Access, st *fleet.State
 	}
 	token, _ := bearer(r)
 	switch {
-	case errors.Is(err, errLockedOut): // a verified token is not a guess
-		if id := a.cfg.Issuers.Cached(token); id != nil {
-			return externalPrincipal(id), nil
+	case errors.Is(err, errLockedOut): // a token that is known to be valid is not a guess
+		if caller, ok := a.knownExternal(token); ok {
+			return caller, nil
 		}
+	case errors.Is(err, errUnknown) && session.IsToken(token):
+		return a.openSession(token)
 	case errors.Is(err, errUnknown) && isGuess(token):
 		id, refused := a.cfg.Issuers.Verify(r.Context(), token)
 		if refused == nil {
-			return externalPrincipal(id), nil
+			return idTokenPrincipal(id), nil
 		}
 		return Principal{}, externalRefusal(refused)
 	}
@@ -55,8 +59,10 @@ func (a *Authenticator) identify(r *http.Request, access Access, st *fleet.State
 // counts the failure.
 func (a *Authenticator) MayEnter(r *http.Request, st *fleet.State) bool {
 	_, err := a.Identify(r, st)
-	if token, ok := bearer(r); ok && err != nil && a.cfg.Issuers != nil && a.cfg.Issuers.Cached(token) != nil {
-		return true
+	if token, ok := bearer(r); ok && err != nil && a.cfg.Issuers != nil {
+		if _, known := a.knownExternal(token); known {
+			return true
+		}
 	}
 	if errors.Is(err, ErrUnauthenticated) {
 		a.failures.recordRequest(r, err, a.cfg.Now()) // otherwise tokens could be guessed here without being counted
@@ -64,10 +70,38 @@ func (a *Authenticator) MayEnter(r *http.Request, st *fleet.State) bool {
 	return err == nil
 }
 
-func externalPrincipal(id *oidc.Identity) Principal {
-	return Principal{
-		Role: Scoped, Method: IDToken, Subject: &id.Subject, Actor: fmt.Sprintf("oidc:%s:%s (%s)", id.Issuer, id.User, id.Sub), Expires: id.Expires,
+// knownExternal returns the holder of an external token if that is known without waiting for an issuer.
+func (a *Authenticator) knownExternal(token string) (Principal, bool) {
+	if session.IsToken(token) {
+		caller, err := a.openSession(token)
+		return caller, err == nil
 	}
+	if id := a.cfg.Issuers.Cached(token); id != nil {
+		return idTokenPrincipal(id), true
+	}
+	return Principal{}, false
+}
+
+func idTokenPrincipal(id *oidc.Identity) Principal {
+	return Principal{Role: Scoped, Method: IDToken, Subject: &id.Subject, Actor: externalActor(&id.Subject), Expires: id.Expires, Identity: id}
+}
+
+// openSession returns the holder of a session. Sessions of an issuer end when it is removed from the configuration.
+func (a *Authenticator) openSession(token string) (Principal, error) {
+	s, err := a.cfg.Sessions.Open(token, a.cfg.Now())
+	switch {
+	case errors.Is(err, session.ErrExpired):
+		return Principal{Actor: externalActor(&s.Subject)}, &externalError{errExpired, err.Error()}
+	case err != nil:
+		return Principal{}, &externalError{errUnknown, err.Error()}
+	case !a.cfg.Issuers.Has(s.Issuer):
+		return Principal{}, &externalError{errUnknown, "the issuer of the session is no longer configured: sign in again"}
+	}
+	return Principal{Role: Scoped, Method: Session, Subject: &s.Subject, Actor: externalActor(&s.Subject), Expires: s.Expires}, nil
+}
+
+func externalActor(s *fleet.Subject) string {
+	return fmt.Sprintf("oidc:%s:%s (%s)", s.Issuer, s.User, s.Sub)
 }
 
 // externalRefusal translates an error of [oidc.Verifier.Verify].

@@ -26,6 +26,8 @@ type Issuer struct {
 	GroupsClaim string `json:"groups_claim"`
 	// UserClaim is the claim with the name that readers see in the log; empty: sub.
 	UserClaim string `json:"user_claim"`
+	// Scopes are requested when people sign in; empty: openid, profile, email.
+	Scopes []string `json:"scopes"`
 	// JWKSFile has the keys of an issuer that this service must not or cannot reach; empty: discovery.
 	JWKSFile string `json:"jwks_file"`
 }
@@ -60,6 +62,9 @@ func ParseIssuers(text string) (issuers []Issuer, problems []string) {
 		}
 		if is.ClientID == "" && len(is.Audiences) == 0 {
 			problem("needs client_id or audiences: otherwise tokens for other services would be accepted")
+		}
+		if len(is.Scopes) > 0 && !slices.Contains(is.Scopes, "openid") {
+			problem("scopes must contain openid: otherwise the issuer makes no ID token")
 		}
 		if slices.Contains(is.Audiences, "") {
 			problem("an entry of audiences is empty")

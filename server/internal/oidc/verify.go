@@ -44,7 +44,9 @@ const (
 // Identity is the verified sender of a token. It is never changed.
 type Identity struct {
 	fleet.Subject
-	Expires time.Time
+	// SignedIn is the time at which a person signed in with this service's client; zero: the token is of a workload.
+	SignedIn time.Time
+	Expires  time.Time
 }
 
 // TokenError is the reason for which a token is refused, for its holder and for the log.
@@ -107,6 +109,24 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 		return nil, fmt.Errorf("OIDC_ISSUERS: %w", err)
 	}
 	return v, nil
+}
+
+// Has reports whether an issuer is configured, by its name.
+func (v *Verifier) Has(name string) bool {
+	return slices.ContainsFunc(v.cfg.Issuers, func(is Issuer) bool { return is.Name == name })
+}
+
+// Clients returns the issuers at which people sign in.
+func (v *Verifier) Clients() (list []Issuer) {
+	for _, issuer := range v.cfg.Issuers {
+		if issuer.ClientID != "" {
+			if len(issuer.Scopes) == 0 {
+				issuer.Scopes = []string{"openid", "profile", "email"}
+			}
+			list = append(list, issuer)
+		}
+	}
+	return list
 }
 
 // Run fetches the keys once an hour, and once a minute after a failure, until ctx ends.
@@ -309,7 +329,11 @@ func (s *source) identify(c claims, now time.Time) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{fleet.Subject{Issuer: s.Name, User: s.user(c), Sub: subject, Groups: groups, Claims: c.scalars()}, expires}, nil
+	id := &Identity{Subject: fleet.Subject{Issuer: s.Name, User: s.user(c), Sub: subject, Groups: groups, Claims: c.scalars()}, Expires: expires}
+	if issued, present := c.time("iat"); present && s.ClientID != "" && slices.Contains(audience, s.ClientID) {
+		id.SignedIn = issued
+	}
+	return id, nil
 }
 
 // user returns the name for readers of the log. A provider may let people choose it, so it is the subject unless it is verified

@@ -81,7 +81,7 @@ func Load(crud bool) (Operations, error) {
 }
 
 // schemeRoles are the roles of the document's security schemes.
-var schemeRoles = map[string]auth.Role{"pollToken": auth.Poll, "readToken": auth.Read, "writeToken": auth.Write, "adminToken": auth.Admin}
+var schemeRoles = map[string]auth.Role{"idToken": auth.Scoped, "pollToken": auth.Poll, "readToken": auth.Read, "writeToken": auth.Write, "adminToken": auth.Admin}
 
 // minimumRole returns the lowest role among alternatives; none when there are no alternatives.
 func minimumRole(security openapi3.SecurityRequirements) (least auth.Role, err error) {
