@@ -31,12 +31,12 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 		Description: "Prints manifests for kubectl apply, or with --values the values of chart flux-resourceset-cluster. Either way\n" +
 			"Flux Operator must be installed on the cluster. CLUSTER is an id or a DNS name. Resource types that have a\n" +
 			"template are among it; of one that is made later, run it again.\n\n" +
-			"The program's own token is never used: name a Secret on the cluster, pass the token in a file, or let\n" +
-			"--create-token make one that is good for this cluster's polls only. That one is shown this once: send the output\n" +
-			"where it belongs, and use token rotate when it is lost.\n\n" +
+			"The output has a new token that only polls for this cluster, unless --token-secret names a Secret on the cluster,\n" +
+			"--token-file has the token, or the cluster has a token already. It is shown this once: send the output where it\n" +
+			"belongs, and use token rotate when it is lost. The program's own token is never used.\n\n" +
 			args.ExampleText(
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com | kubectl apply -f -",
-				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --create-token | kubectl apply -f -",
+				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --create-token=false | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --token-file poll-token | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --tls-secret client-tls --token-secret '' | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --values > values.yaml",
@@ -45,7 +45,7 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.StringFlag{Name: "poll-url", Usage: "`URL` of the API as the cluster reaches it (default: the one this program uses, --api-url)"},
 			&cli.StringFlag{Name: "token-secret", Value: bootstrap.TokenSecret, Usage: "`NAME` of the Secret in " + resourceset.Namespace + " whose key token is the poll token; empty if the certificate in --tls-secret replaces it"},
 			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
-			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it"},
+			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it (default: where it is permitted, without --token-secret, --token-file, -o name and an earlier token)"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + resourceset.Namespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
 			&cli.DurationFlag{Name: "interval", Usage: "interval of polls (default: 5m)"},
 			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster sends no receipts for applied inputs"},
@@ -79,10 +79,9 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		}
 		via.Interval = c.Duration("interval")
 	}
-	if c.Bool("create-token") {
-		if err := s.checkCreateToken(c, via); err != nil {
-			return err
-		}
+	create, err := s.createsToken(c, via)
+	if err != nil {
+		return err
 	}
 	if file := c.String("token-file"); file != "" {
 		if via.Token, err = s.readToken(file); err != nil {
@@ -98,9 +97,12 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("create-token") {
+	if create {
 		if via.Token, err = s.pollToken(c, conn, doc.ID); err != nil {
-			return err
+			if !skipsToken(c, err) {
+				return err
+			}
+			s.note("No token was created: %s", errorText(err))
 		}
 	}
 	if via.Token == "" && via.Secret != "" {
@@ -166,24 +168,37 @@ func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.Reso
 	return types, nil
 }
 
-// checkCreateToken rejects, before a token is created, a command line that would lose it or could not print it.
-func (s bootstrapper) checkCreateToken(c *cli.Context, via bootstrap.Connection) error {
+// createsToken reports whether to create a token for the cluster. It rejects a command line that would lose the token or could
+// not print it.
+func (s bootstrapper) createsToken(c *cli.Context, via bootstrap.Connection) (bool, error) {
+	lost := tokenCommands(s).checkSecretOutput(c)
 	switch {
+	case !c.IsSet("create-token"):
+		return !c.IsSet("token-secret") && !c.IsSet("token-file") && lost == nil, nil
+	case !c.Bool("create-token"):
+		return false, nil
 	case c.IsSet("token-file"):
-		return args.Errorf("give --create-token or --token-file, not both")
+		return false, args.Errorf("give --create-token or --token-file, not both")
 	case c.Bool("values") && via.Secret != bootstrap.TokenSecret:
-		return args.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", bootstrap.TokenSecret)
+		return false, args.Errorf("the chart writes a token to Secret %s only: leave out --token-secret or --create-token", bootstrap.TokenSecret)
 	}
-	return tokenCommands(s).checkSecretOutput(c)
+	return lost == nil, lost
+}
+
+// skipsToken reports whether the output is useful without the token that was not created: the cluster has one, another user
+// creates it, or the server has none. The Secret is then made elsewhere. Values without the token are not: an upgrade of the
+// chart with them deletes the Secret.
+func skipsToken(c *cli.Context, err error) bool {
+	return !c.IsSet("create-token") && !c.Bool("values") && slices.Contains([]string{"conflict", "forbidden", "unauthorized", "not_found"}, apiclient.ErrorCode(err))
 }
 
 // pollToken creates the token of a cluster.
 func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (string, error) {
 	a, err := tokenCommands(s).createToken(c, conn, map[string]any{
-		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap --create-token",
+		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {
-		return "", hintedError{err, fmt.Sprintf("create a new secret for that token: token rotate poll-%s -q | %s bootstrap %s --token-file -", cluster, args.Program, cluster)}
+		return "", hintedError{err, fmt.Sprintf("create a new secret for that token: token rotate poll-%s -q | %s bootstrap %s --token-file -; or, if the Secret on the cluster has one, use --create-token=false", cluster, args.Program, cluster)}
 	}
 	if err != nil {
 		return "", err
