@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,13 @@ func (w *rolloutWaits) observe(id, reason string) {
 	if w.known[id] = reason; reason == "" {
 		delete(w.known, id)
 	}
+}
+
+// forgetMissing drops the reasons of rollouts that do not exist any more.
+func (w *rolloutWaits) forgetMissing(st *fleet.State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.known, func(id, _ string) bool { _, ok := st.Get(fleet.KindRollout, id); return !ok })
 }
 
 // get returns the reason for which a rollout waits; empty if none is known.

@@ -58,6 +58,7 @@ func (s *Server) AdvanceRollouts(ctx context.Context) {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a rollout cannot advance", slog.String("rollout", d.ID), slog.Any("error", err))
 		}
 	}
+	s.rolloutWaits.forgetMissing(st)
 	if !anyOpen {
 		s.rolloutInputs.clear()
 	}

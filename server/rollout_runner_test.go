@@ -344,6 +344,25 @@ func TestRolloutMetrics(t *testing.T) {
 	require.Equal(t, -1.0, waiting("paused"))
 }
 
+// TestRolloutMetricsOfNewRollout: a rollout has no metric of the wait of a deleted one with its id.
+func TestRolloutMetricsOfNewRollout(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	srv := httptest.NewServer(runners[0])
+	t.Cleanup(srv.Close)
+	process := &world{t: t, http: srv, client: srv.Client()}
+	const waiting = `flux_resourceset_rollout_waiting_seconds{reason="confirmations",rollout="auto"}`
+	w.do("POST", autoPath+"/start", "").want(200)
+	runners[0].AdvanceRollouts(t.Context())
+	require.Zero(t, process.metric(waiting))
+	w.do("POST", autoPath+"/abort", "").want(200)
+	w.delete(autoPath).want(200)
+	runners[0].AdvanceRollouts(t.Context())
+	w.create("/rollouts", `{"id":"auto","advance":"automatic","operations":[`+bump+`],"stages":[{"name":"one","cluster_ids":["wave-1"]}]}`)
+	w.do("POST", autoPath+"/start", "").want(200)
+	require.Equal(t, -1.0, process.metric(waiting), "it is not evaluated yet")
+}
+
 // TestRolloutTraces: each evaluation of an automatic rollout is a span, with the commit of its step below it.
 func TestRolloutTraces(t *testing.T) {
 	t.Parallel()
