@@ -145,7 +145,7 @@ func manyRows(t *testing.T, o Fixture) {
 				for i := range rows {
 					rows[i] = row(fmt.Sprint("c", (i*7+p)%500), "s", fmt.Sprint(p), noon.Add(time.Duration(n)*time.Second))
 				}
-				for {
+				for range 30 {
 					// SQLite refuses a writer that has waited for the others for two seconds; a caller writes again.
 					if err = store.Put(t.Context(), rows); err == nil || !strings.Contains(err.Error(), "SQLITE_BUSY") {
 						break
