@@ -112,14 +112,17 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 	if err != nil {
 		return nil, fmt.Errorf("%s %q as it was: %w", tx.kinds.noun(kind), id, err)
 	}
+	if kind == KindRollout {
+		if was, err = tx.kinds.withoutPendingApprovals(was); err == nil {
+			tx.record(kind, id, was)
+		}
+		return was, err
+	}
 	if was.Deleted() && now != nil && !now.Deleted() {
 		doc, _, err := tx.delete(kind, id, DeleteOptions{}) // under the rules of Delete: it may be protected
 		return doc, err
 	}
 	tx.record(kind, id, was)
-	if kind == KindRollout {
-		return was, nil
-	}
 	if tx.recalled == nil {
 		tx.recalled = map[docKey]*Document{}
 	}

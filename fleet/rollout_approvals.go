@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -45,12 +46,35 @@ func (r *rollout) checkSecondPerson(actor string) error {
 	switch {
 	case r.Author == "":
 		return errorf(CodeConflict, "rollout %q was created by a version that did not record its author, and REQUIRE_SECOND_PERSON is set: abort it and create it again", r.ID)
-	case actor == r.Author:
+	case samePerson(actor, r.Author):
 		return errorf(CodeConflict, "rollout %q was created by %s: another person must approve its stages", r.ID, actor)
-	case actor == r.ChangedBy:
+	case samePerson(actor, r.ChangedBy):
 		return errorf(CodeConflict, "the stages of rollout %q were last changed by %s: another person must approve them", r.ID, actor)
 	}
 	return nil
+}
+
+// samePerson reports whether two actors are taken for one person: the same actor, or tokens with one name. Somebody whose token
+// was issued again has another id.
+func samePerson(a, b string) bool {
+	name := func(actor string) string {
+		if strings.HasPrefix(actor, tokenActor) {
+			actor, _, _ = strings.Cut(actor, " (")
+		}
+		return actor
+	}
+	return name(a) == name(b)
+}
+
+// withoutPendingApprovals returns a rollout without the approvals of stages that have not started: an approval that was ended
+// since, by rolling its stage back, must not come back with a restore.
+func (ks *kindSet) withoutPendingApprovals(d *Document) (*Document, error) {
+	r := *d.rollout()
+	r.Stages = slices.Clone(r.Stages)
+	for i := r.Started; i < len(r.Stages); i++ {
+		r.Stages[i].Approved = nil
+	}
+	return ks.newRecord(KindRollout, d.ID, &r)
 }
 
 // approveStage approves a stage of a rollout. The approval has the actor and the time of the commit, which Finish knows.

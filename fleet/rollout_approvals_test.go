@@ -1,10 +1,13 @@
 package fleet
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // as runs an edit as an actor, without the guard, and keeps the result.
@@ -69,4 +72,37 @@ func TestSecondPerson(t *testing.T) {
 	require.NoError(t, w.as("cyd", approve("r", "dev")))
 	require.NoError(t, w.as("ann", act("r", RolloutStart)))
 	require.NoError(t, w.as("cyd", approve("r", "prod")), "an approval is no change")
+}
+
+// TestSecondPersonWithSeveralTokens: tokens with one name are one person, whatever their ids.
+func TestSecondPersonWithSeveralTokens(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.state.rules.SecondPerson = true
+	require.NoError(t, w.as("token:ann (0000000000000001)", rollOut(w, "r", approvedDev, patchOp(KindComponent, "grafana", `{"component_version":"18"}`))))
+	require.Error(t, w.as("token:ann (0000000000000002)", approve("r", "dev")))
+	require.NoError(t, w.as("token:anna (0000000000000003)", approve("r", "dev")))
+}
+
+// TestRestoreEndsApprovals: an approval that was ended by rolling its stage back does not come back with a restore.
+func TestRestoreEndsApprovals(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.state.rules.SecondPerson = true
+	require.NoError(t, w.as("ann", rollOut(w, "r", approvedDev, patchOp(KindComponent, "grafana", `{"component_version":"18"}`))))
+	require.NoError(t, w.as("bob", approve("r", "dev")))
+	approved := w.state.docs[KindRollout]["r"].Body
+	require.NoError(t, w.as("bob", act("r", RolloutStart)))
+	started := w.state.docs[KindRollout]["r"].Body
+	require.NoError(t, w.as("bob", act("r", RolloutBack)))
+	require.NoError(t, w.as("ann", act("r", RolloutResume)))
+	restoreTo := func(body json.RawMessage) {
+		w.log.past = Documents{KindRollout: {"r": body}}
+		require.NoError(t, w.as("ann", operations(w, api.Operation{Op: "restore", Revision: 1})))
+	}
+	restoreTo(approved)
+	require.Contains(t, w.refused(CodeConflict, act("r", RolloutStart)).Detail, "waits for the approval")
+	require.NoError(t, w.as("bob", approve("r", "dev")))
+	restoreTo(started)
+	require.NotNil(t, w.state.docs[KindRollout]["r"].rollout().Stages[0].Approved, "the stage has started again, as it was then")
 }

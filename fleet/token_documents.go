@@ -79,6 +79,9 @@ func (s *State) indexTokens() {
 	}
 }
 
+// tokenActor begins the actor of a managed token.
+const tokenActor = "token:"
+
 // holders returns the holders of a token's secrets.
 func (t *storedToken) holders(id string) map[Digest]*Holder {
 	all := make(map[Digest]*Holder, len(t.Secrets))
@@ -87,7 +90,7 @@ func (t *storedToken) holders(id string) map[Digest]*Holder {
 		if n, err := hex.Decode(digest[:], []byte(secret.SHA256)); err != nil || n != len(digest) {
 			continue // another kind of digest, from a newer version: it authenticates no secret here
 		}
-		h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("token:%s (%s)", t.Name, id)}
+		h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("%s%s (%s)", tokenActor, t.Name, id)}
 		for _, end := range []*time.Time{t.ExpiresAt, secret.ExpiresAt} {
 			if end != nil && (h.until.IsZero() || end.Before(h.until)) {
 				h.until = *end
