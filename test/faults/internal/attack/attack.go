@@ -30,7 +30,7 @@ type Attack struct {
 
 // All returns the attacks in groups.
 func All() []Attack {
-	return slices.Concat(writes, clients, authority, staleness, failovers, files, seeds, slowLinks, floods, guards, commands)
+	return slices.Concat(writes, clients, authority, staleness, failovers, files, seeds, slowLinks, floods, guards, freezes, commands)
 }
 
 // Names returns the names of all attacks.
