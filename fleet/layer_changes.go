@@ -4,17 +4,29 @@ import (
 	"fmt"
 )
 
-// checkLayerChanges checks the clusters whose effective configuration changes through their layers. Clusters without
-// settings of their own are checked once per group.
+// checkLayerChanges checks the clusters whose effective configuration changes through their layers.
 func (v *txValidation) checkLayerChanges(edited map[string]bool) {
+	for _, one := range v.layerChanges {
+		edited[one.doc.ID] = true // it is checked completely here
+	}
+	groups := v.layerGroups()
+	for i, f := range v.checkEach(len(groups), func(i int) checkResult { return v.checkEffective(groups[i][0]) }) {
+		if f.now != nil {
+			v.add(inClusters(f.now, groups[i]), inClusters(f.was, groups[i]))
+		}
+	}
+	v.checkLayerSizes()
+}
+
+// layerGroups returns the layerChanges in groups of which one member is to be checked: clusters without settings of their own and
+// with the same layers are one group.
+func (v *txValidation) layerGroups() (groups [][]layerChange) {
 	type shared struct {
 		was, is     *layerChain
 		environment string
 	}
-	var groups [][]layerChange
 	known := map[shared]int{}
 	for _, one := range v.layerChanges {
-		edited[one.doc.ID] = true // it is checked completely here
 		if v.next.kinds.hasNoSettings(one.doc.own) {
 			key := shared{one.was.chain, one.is.chain, one.doc.Cluster().Environment}
 			if at, present := known[key]; present {
@@ -25,12 +37,7 @@ func (v *txValidation) checkLayerChanges(edited map[string]bool) {
 		}
 		groups = append(groups, []layerChange{one})
 	}
-	for i, f := range v.checkEach(len(groups), func(i int) checkResult { return v.checkEffective(groups[i][0]) }) {
-		if f.now != nil {
-			v.add(inClusters(f.now, groups[i]), inClusters(f.was, groups[i]))
-		}
-	}
-	v.checkLayerSizes()
+	return groups
 }
 
 // checkEffective checks a cluster's configuration after the change, and before it if that matters.

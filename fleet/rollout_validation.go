@@ -7,8 +7,8 @@ import (
 )
 
 // checkVariants checks the fleet as it would be if all open rollouts were completed, so that a change cannot make a variant
-// invalid: the variants, and the documents that changed. Changed clusters are checked with the variants of definitions, and with
-// the layers that they have now.
+// invalid: the variants, and the documents that changed. Changed clusters, and those whose layers changed, are checked with the
+// variants of definitions, and with the layers that they have now.
 func (v *txValidation) checkVariants(edits []edit) error {
 	if v.next.rollouts == nil {
 		return nil
@@ -41,18 +41,48 @@ func (v *txValidation) checkVariants(edits []edit) error {
 				before.problems = append(before.problems, check(s, old, 0, v.work).problems...)
 			}
 		}
-		for _, p := range now.problems {
-			if !slices.ContainsFunc(before.problems, p.noWorseThan) {
-				p.Detail = fmt.Sprintf("%s %q, with the changes of the rollouts that are not completed or aborted: %s", doc.rules.noun, doc.ID, p.at(p.Pointer))
-				p.Pointer, p.Kind, p.ID = "", doc.Kind, doc.ID
-				problems = append(problems, p)
-			}
-		}
+		problems = appendVariantProblems(problems, doc, now, before)
+	}
+	if slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindLayer }) {
+		problems = v.checkLayersWithVariants(problems, was, is)
 	}
 	if len(problems) == 0 {
 		return nil
 	}
 	return &Error{Code: CodeInRollout, Detail: summarizeProblems(problems), Problems: problems}
+}
+
+// appendVariantProblems appends the problems of a document that it did not have before.
+func appendVariantProblems(problems []Problem, doc *Document, now, before *checker) []Problem {
+	for _, p := range now.problems {
+		if !slices.ContainsFunc(before.problems, p.noWorseThan) {
+			p.Detail = fmt.Sprintf("%s %q, with the changes of the rollouts that are not completed or aborted: %s", doc.rules.noun, doc.ID, p.at(p.Pointer))
+			p.Pointer, p.Kind, p.ID = "", doc.Kind, doc.ID
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+// checkLayersWithVariants checks the clusters whose layers changed: what a layer assigns may not fit the variants, so that no stage
+// could start. was and is have the variants.
+func (v *txValidation) checkLayersWithVariants(problems []Problem, was, is *State) []Problem {
+	for _, group := range v.layerGroups() {
+		if v.work.stopped() != nil || len(problems) >= maxProblems {
+			break
+		}
+		one := group[0]
+		now, before := &checker{next: is, limit: maxProblems, work: v.work}, &checker{next: was, work: v.work}
+		if checkEffective(now, one.is); len(now.problems) == 0 {
+			continue
+		}
+		checkEffective(before, one.was)
+		stored := &checker{next: v.next, work: v.work}
+		checkEffective(stored, one.is) // a problem without variants is reported there
+		before.problems = append(before.problems, stored.problems...)
+		problems = appendVariantProblems(problems, one.doc, now, before)
+	}
+	return problems
 }
 
 // withVariants returns the State with the variants of all open rollouts in place of the stored documents, to check documents

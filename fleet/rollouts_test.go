@@ -333,11 +333,15 @@ func TestAssignmentsFitOpenRollouts(t *testing.T) {
 	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"release_name":"loki"}`)))
 	err := w.refused(CodeInRollout, assign("c3", KindComponent, "loki", ""))
 	require.Contains(t, err.Detail, `cluster "c3", with the changes of the rollouts that are not completed or aborted: /platform_components: components "`)
+	byLayer := patch(KindLayer, "base", `{"platform_components":[{"id":"grafana"},{"id":"loki"}]}`)
+	require.Contains(t, w.refused(CodeInRollout, byLayer).Detail, "with the changes of the rollouts")
+	w.refused(CodeInRollout, create(KindLayer, `{"id":"more","priority":20,"selector":"tier=prod","platform_components":[{"id":"loki"}]}`))
 	w.must(act("r", RolloutStart))
 	w.refused(CodeInRollout, assign("c3", KindComponent, "loki", ""))
 	w.must(patch(KindCluster, "c3", `{"labels":{"tier":"prod","x":"y"}}`))
 	w.must(act("r", RolloutAbort))
 	w.must(assign("c3", KindComponent, "loki", ""))
+	w.must(byLayer)
 }
 
 // TestLayerCombinationsNameRollouts: stages divide the clusters of each combination of layers.
