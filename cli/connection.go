@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/signin"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 	"github.com/urfave/cli/v2"
@@ -92,6 +93,9 @@ func (l *connection) sendToken(ctx context.Context, req *http.Request, reads boo
 	}
 	if *cached == "" {
 		token, err := source.Read(ctx, l.console.environment())
+		if source.Empty() {
+			token, err = signin.Actions(ctx, l.console.env.Getenv, strings.TrimRight(l.settings.URL, "/"))
+		}
 		if err != nil {
 			return err
 		}

@@ -278,7 +278,8 @@ func (s contexts) viewConfig(c *cli.Context) error {
 		return err
 	}
 	for i := range file.Contexts {
-		file.Contexts[i].Token, file.Contexts[i].WriteToken = file.Contexts[i].Token.Masked(), file.Contexts[i].WriteToken.Masked()
+		each := &file.Contexts[i]
+		each.Token, each.WriteToken, each.Session = each.Token.Masked(), each.WriteToken.Masked(), each.Session.Masked()
 	}
 	view := struct {
 		Path string `json:"file"`

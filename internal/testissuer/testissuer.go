@@ -2,15 +2,20 @@
 package testissuer
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,7 +33,9 @@ type Issuer struct {
 	mu       sync.Mutex
 	keys     map[string]jose.SigningKey // by id
 	metadata map[string]any
-	body     http.HandlerFunc // instead of the keys; nil: the keys
+	person   Claims                // signs in at once
+	codes    map[string]url.Values // queries of /authorize by code
+	body     http.HandlerFunc      // instead of the keys; nil: the keys
 }
 
 // rsaKey is made once: it takes a tenth of a second.
@@ -37,7 +44,7 @@ var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Genera
 // New starts an issuer with the RSA key "first".
 func New(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t, keys: map[string]jose.SigningKey{}}
+	i := &Issuer{t: t, keys: map[string]jose.SigningKey{}, codes: map[string]url.Values{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		i.mu.Lock()
@@ -45,6 +52,9 @@ func New(t testing.TB) *Issuer {
 		_ = json.NewEncoder(w).Encode(i.metadata)
 	})
 	mux.HandleFunc("GET /keys", i.serveKeys)
+	mux.HandleFunc("GET /authorize", i.authorize)
+	mux.HandleFunc("POST /device", i.device)
+	mux.HandleFunc("POST /token", i.token)
 	i.server = httptest.NewServer(mux)
 	t.Cleanup(i.server.Close)
 	i.metadata = map[string]any{
@@ -137,6 +147,60 @@ func (i *Issuer) serveKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write(i.JWKS())
+}
+
+// SignIn sets the claims of the person who signs in at every later request to do so.
+func (i *Issuer) SignIn(person Claims) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.person = person
+}
+
+// authorize signs the person in, and redirects with a code.
+func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	back, err := url.Parse(q.Get("redirect_uri"))
+	if err != nil || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || !strings.Contains(q.Get("scope"), "openid") {
+		http.Error(w, "not an authorization request with PKCE", http.StatusBadRequest)
+		return
+	}
+	code := rand.Text()
+	i.mu.Lock()
+	i.codes[code] = q
+	i.mu.Unlock()
+	back.RawQuery = url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {i.URL()}}.Encode()
+	http.Redirect(w, r, back.String(), http.StatusFound)
+}
+
+func (i *Issuer) device(w http.ResponseWriter, r *http.Request) {
+	code := rand.Text()
+	i.mu.Lock()
+	i.codes[code] = url.Values{"client_id": {r.PostFormValue("client_id")}}
+	i.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"device_code": code, "user_code": "ABCD-EFGH", "verification_uri": i.URL() + "/activate", "expires_in": 60, "interval": 1})
+}
+
+// token exchanges a code, once, if the verifier is that of its challenge.
+func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+	code := cmp.Or(r.PostFormValue("code"), r.PostFormValue("device_code"))
+	i.mu.Lock()
+	asked, known := i.codes[code]
+	delete(i.codes, code)
+	person := maps.Clone(i.person)
+	i.mu.Unlock()
+	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+	w.Header().Set("Content-Type", "application/json")
+	if challenge := asked.Get("code_challenge"); !known || asked.Get("client_id") != r.PostFormValue("client_id") || asked.Get("redirect_uri") != r.PostFormValue("redirect_uri") ||
+		challenge != "" && challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":"invalid_grant"}`))
+		return
+	}
+	if nonce := asked.Get("nonce"); nonce != "" && person["nonce"] == nil {
+		person["nonce"] = nonce
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "unused", "token_type": "Bearer", "id_token": i.Token(person)})
 }
 
 // Claims are the claims of a token.

@@ -26,6 +26,7 @@ type Context struct {
 	APIURL     string      `json:"api-url,omitempty"`
 	Token      TokenSource `json:"api-token,omitzero"`
 	WriteToken TokenSource `json:"write-token,omitzero"`
+	Session    TokenSource `json:"session,omitzero"` // of auth login; replaces the tokens
 	CAFile     string      `json:"ca-file,omitempty"`
 	ClientCert string      `json:"client-cert,omitempty"`
 	ClientKey  string      `json:"client-key,omitempty"`

@@ -53,6 +53,9 @@ func (w Environment) Resolve(c *cli.Context) (Settings, error) {
 		}
 		ctx = *found
 	}
+	if !ctx.Session.Empty() {
+		ctx.Token, ctx.WriteToken = ctx.Session, TokenSource{}
+	}
 	pick := func(flag, variable, fromFile string) string {
 		env := ""
 		if variable != "" {
@@ -96,11 +99,16 @@ func (w Environment) Resolve(c *cli.Context) (Settings, error) {
 // withhold removes the tokens of a context when the address is not the context's: an exported FLUX_API_URL would otherwise send
 // them to another server. It reports whether there were any.
 func (ctx *Context) withhold(address string) bool {
-	if ctx.APIURL == "" || sameAddress(ctx.APIURL, address) || ctx.Token.Empty() && ctx.WriteToken.Empty() {
+	if ctx.IsFor(address) || ctx.Token.Empty() && ctx.WriteToken.Empty() {
 		return false
 	}
 	ctx.Token, ctx.WriteToken = TokenSource{}, TokenSource{}
 	return true
+}
+
+// IsFor reports whether the context's tokens may be sent to the server at an address.
+func (ctx *Context) IsFor(address string) bool {
+	return ctx.APIURL == "" || sameAddress(ctx.APIURL, address)
 }
 
 // sameAddress compares addresses of servers, without a slash at the end.

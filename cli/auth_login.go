@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/signin"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// loginTimeout is the time for a person to sign in.
+const loginTimeout = 10 * time.Minute
+
+func (s authCommands) loginCommand() *cli.Command {
+	return &cli.Command{
+		Name: "login", Usage: "Sign in with an identity provider",
+		Description: "Signs in with an OpenID Connect issuer of the server, in a browser on this machine, or with --device on any other, and stores the\n" +
+			"session in the context, where it replaces the context's tokens until auth logout. It lasts 8 hours. Tokens of flags and\n" +
+			"environment take precedence over it.\n\n" + args.ExampleText("auth login", "auth login --issuer corp --device"),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "issuer", Usage: "`NAME` of the issuer, if the server has more than one"},
+			&cli.BoolFlag{Name: "device", Usage: "show a code to enter in a browser on another machine"},
+			&cli.BoolFlag{Name: "no-browser", Usage: "show the URL, and open no browser"},
+		},
+		Action: s.connected(func(c *cli.Context, conn client, _ []string) error { return s.login(c, conn) }),
+	}
+}
+
+func (s authCommands) login(c *cli.Context, conn client) error {
+	issuers, err := receiveAs[[]api.Issuer](conn.ListIssuers(c.Context, withoutToken))
+	if err != nil {
+		return err
+	}
+	issuer, err := selectIssuer(issuers, c.String("issuer"))
+	if err != nil {
+		return err
+	}
+	idToken, err := s.idToken(c, issuer)
+	if err != nil {
+		return err
+	}
+	session, err := receiveAs[api.Session](conn.CreateSession(c.Context, func(_ context.Context, req *http.Request) error {
+		req.Header.Set("Authorization", "Bearer "+idToken)
+		return nil
+	}))
+	if err != nil {
+		return err
+	}
+	name, err := s.storeSession(c, config.TokenSource{Value: session.Token})
+	if err != nil {
+		return err
+	}
+	s.note("Signed in as %s until %s, in context %q.", render.Printable(session.Actor), session.ExpiresAt.Local().Format(time.DateTime), name)
+	return nil
+}
+
+// withoutToken removes a token that may have expired.
+func withoutToken(_ context.Context, req *http.Request) error {
+	req.Header.Del("Authorization")
+	return nil
+}
+
+func selectIssuer(issuers []api.Issuer, name string) (api.Issuer, error) {
+	if len(issuers) == 0 {
+		return api.Issuer{}, errors.New("the server has no issuer to sign in with: use a token (config set-context --api-token)")
+	}
+	names := make([]string, len(issuers))
+	for i, issuer := range issuers {
+		if issuer.Name == name || name == "" && len(issuers) == 1 {
+			return issuer, nil
+		}
+		names[i] = issuer.Name
+	}
+	return api.Issuer{}, args.Errorf("--issuer must be one of %s", render.Printable(args.ListOf(names)))
+}
+
+// idToken lets the person sign in.
+func (s authCommands) idToken(c *cli.Context, issuer api.Issuer) (string, error) {
+	ctx, cancel := context.WithTimeout(c.Context, loginTimeout)
+	defer cancel()
+	provider, err := signin.Discover(ctx, signin.Issuer{URL: issuer.URL, ClientID: issuer.ClientID, Scopes: issuer.Scopes})
+	if err != nil {
+		return "", err
+	}
+	if c.Bool("device") {
+		return provider.Device(ctx, func(url, code string) {
+			s.note("Open %s in a browser, and enter the code %s", render.Printable(url), render.Printable(code))
+		})
+	}
+	return provider.Browser(ctx, func(url string) {
+		s.note("Sign in with a browser on this machine: %s", render.Printable(url))
+		if !c.Bool("no-browser") {
+			openBrowser(ctx, url)
+		}
+	})
+}
+
+// openBrowser opens a URL, if the system knows a browser. The person can copy the URL otherwise.
+func openBrowser(ctx context.Context, address string) {
+	command := []string{"xdg-open"}
+	switch runtime.GOOS {
+	case "darwin":
+		command = []string{"open"}
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	cmd := exec.CommandContext(ctx, command[0], append(command[1:], address)...) //nolint:gosec // no shell, and signin requires https
+	if cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }()
+	}
+}
+
+// storeSession stores a session in the context in use, or in a new one for the server; an empty session is removed.
+func (s authCommands) storeSession(c *cli.Context, session config.TokenSource) (name string, err error) {
+	file, err := s.environment().Load(c)
+	if err != nil {
+		return "", err
+	}
+	set := s.connection.settings
+	name = set.Context
+	if name == "" {
+		if u, err := url.Parse(set.URL); err == nil {
+			name = u.Host
+		}
+	}
+	name = cmp.Or(name, "default")
+	found := file.Find(name)
+	switch {
+	case found == nil && session.Empty():
+		return name, nil
+	case found == nil:
+		file.Contexts = append(file.Contexts, config.Context{Name: name, APIURL: set.URL})
+		found = &file.Contexts[len(file.Contexts)-1]
+		file.CurrentContext = cmp.Or(file.CurrentContext, name)
+	}
+	if !found.IsFor(set.URL) {
+		return "", fmt.Errorf("context %q is for %s: choose a context of %s with --context", name, found.APIURL, set.URL)
+	}
+	found.Session = session
+	return name, s.environment().Save(c, file)
+}
+
+func (s authCommands) logoutCommand() *cli.Command {
+	return &cli.Command{
+		Name: "logout", Usage: "Remove the session of auth login from the context",
+		Description: "The session itself lasts until its end: an admin ends the rights of a person by removing them from access documents.\n\n" + args.ExampleText("auth logout"),
+		Action: s.connected(func(c *cli.Context, _ client, _ []string) error {
+			name, err := s.storeSession(c, config.TokenSource{})
+			if err == nil {
+				s.note("Signed out of context %q.", name)
+			}
+			return err
+		}),
+	}
+}
