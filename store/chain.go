@@ -131,8 +131,7 @@ func (w *digest) commit(c fleet.Commit) {
 // change hashes the difference between two documents: the lengths of their common prefix and suffix, and the bytes in between
 // of each.
 func (w *digest) change(before, after []byte) {
-	prefix := commonPrefix(before, after)
-	suffix := commonSuffix(before[prefix:], after[prefix:])
+	prefix, suffix := CommonEnds(before, after)
 	w.int(int64(prefix))
 	w.int(int64(suffix))
 	for _, body := range [][]byte{before, after} {
@@ -144,26 +143,22 @@ func (w *digest) change(before, after []byte) {
 	}
 }
 
-// commonPrefix returns the length of the common prefix. It compares large blocks first, since bytes.Equal is fast on them.
-func commonPrefix(a, b []byte) int {
-	n := 0
-	for size := 1 << 12; size > 0; size /= 8 {
-		for n+size <= min(len(a), len(b)) && bytes.Equal(a[n:n+size], b[n:n+size]) {
-			n += size
+// CommonEnds returns the lengths of the common prefix of a and b, and of the common suffix of the rest. It compares large blocks
+// first, since bytes.Equal is fast on them.
+func CommonEnds(a, b []byte) (prefix, suffix int) {
+	const largest = 1 << 12
+	for size := largest; size > 0; size /= 8 {
+		for prefix+size <= min(len(a), len(b)) && bytes.Equal(a[prefix:prefix+size], b[prefix:prefix+size]) {
+			prefix += size
 		}
 	}
-	return n
-}
-
-// commonSuffix returns the length of the common suffix.
-func commonSuffix(a, b []byte) int {
-	n := 0
-	for size := 1 << 12; size > 0; size /= 8 {
-		for n+size <= min(len(a), len(b)) && bytes.Equal(a[len(a)-n-size:len(a)-n], b[len(b)-n-size:len(b)-n]) {
-			n += size
+	a, b = a[prefix:], b[prefix:]
+	for size := largest; size > 0; size /= 8 {
+		for suffix+size <= min(len(a), len(b)) && bytes.Equal(a[len(a)-suffix-size:len(a)-suffix], b[len(b)-suffix-size:len(b)-suffix]) {
+			suffix += size
 		}
 	}
-	return n
+	return prefix, suffix
 }
 
 // CheckpointFor returns the checkpoint of a log that is complete from the revision oldest on. sum covers the remains of earlier

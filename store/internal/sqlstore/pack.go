@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -63,8 +62,7 @@ const (
 const smallest = 64
 
 func pack(body, base []byte) []byte {
-	prefix := prefixOf(body, base)
-	suffix := suffixOf(body[prefix:], base[prefix:])
+	prefix, suffix := store.CommonEnds(body, base)
 	rest := body[prefix : len(body)-suffix]
 	out := binary.BigEndian.AppendUint64(make([]byte, 0, 32+len(rest)/4), uint64(sum(body)))
 	out = binary.AppendUvarint(out, uint64(prefix))
@@ -75,28 +73,6 @@ func pack(body, base []byte) []byte {
 		}
 	}
 	return append(append(out, restPlain), rest...)
-}
-
-// prefixOf counts the bytes that a and b have in common at their start: large pieces first, which are quick to compare.
-func prefixOf(a, b []byte) int {
-	n := 0
-	for size := 1 << 12; size > 0; size /= 8 {
-		for n+size <= min(len(a), len(b)) && bytes.Equal(a[n:n+size], b[n:n+size]) {
-			n += size
-		}
-	}
-	return n
-}
-
-// suffixOf returns the length of the common suffix.
-func suffixOf(a, b []byte) int {
-	n := 0
-	for size := 1 << 12; size > 0; size /= 8 {
-		for n+size <= min(len(a), len(b)) && bytes.Equal(a[len(a)-n-size:len(a)-n], b[len(b)-n-size:len(b)-n]) {
-			n += size
-		}
-	}
-	return n
 }
 
 // unpack returns ErrCorrupt for input that pack did not produce with the same base.
