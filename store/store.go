@@ -33,6 +33,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
+// SchemaStatus compares the schema of a database with the one of this binary.
+type SchemaStatus struct {
+	Current  int   // 0: there is none
+	Newest   int   // the version of this binary
+	Dirty    bool  // a migration was interrupted
+	Revision int64 // of the head; 0: no commit was ever made
+}
+
 // Errors of the contract. A backend translates its driver's errors to these once, by code; everything else it wraps
 // in ErrUnavailable when trying again later may help.
 var (

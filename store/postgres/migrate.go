@@ -17,25 +17,17 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
-// SchemaStatus compares a database's schema with this binary's.
-type SchemaStatus struct {
-	Current  int   // 0: the database has no schema
-	Newest   int   // the version of this binary
-	Dirty    bool  // a migration was interrupted, which only other tools than Migrate do
-	Revision int64 // of the head; 0: no commit was ever made
-}
-
-// Status returns the schema version of the database. It changes no data.
-func Status(ctx context.Context, url string) (SchemaStatus, error) {
+// Status returns the schema version of the database. It changes no data. Only other tools than [Migrate] make it dirty.
+func Status(ctx context.Context, url string) (store.SchemaStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	var status SchemaStatus
+	var status store.SchemaStatus
 	err := withConn(ctx, url, "reading the schema of", func(conn *pgx.Conn, _ string) error {
 		c, err := inspect(ctx, conn)
 		if err != nil {
 			return err
 		}
-		status = SchemaStatus{Current: c.Version, Newest: newestVersion(), Dirty: c.Dirty}
+		status = store.SchemaStatus{Current: c.Version, Newest: newestVersion(), Dirty: c.Dirty}
 		status.Revision, err = c.revision(ctx, conn)
 		return err
 	})
@@ -55,7 +47,14 @@ func Migrate(ctx context.Context, url string) error {
 // an interrupted call can be repeated. Version 0 is no schema: ErrNotEmpty once a commit has been made. ErrSchema if the
 // database's schema is newer than this binary's, which then cannot take it back.
 func MigrateDown(ctx context.Context, url string, to int) error {
-	if err := unpackFor(ctx, url, to); err != nil {
+	status, err := Status(ctx, url)
+	if err != nil {
+		return err
+	}
+	if !status.Dirty {
+		err = sqlstore.UnpackFor(ctx, status, to, func() error { return Migrate(ctx, url) }, func() (*Store, error) { return Open(ctx, Config{URL: url}) })
+	}
+	if err != nil {
 		return err
 	}
 	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, found contents, tx pgx.Tx) error {

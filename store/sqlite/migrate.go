@@ -24,21 +24,14 @@ import (
 // holds the lock longer than this is stuck, and waiting for ever would hide it.
 const lockTimeout = 30 * time.Second
 
-// SchemaStatus compares a file's schema with this binary's.
-type SchemaStatus struct {
-	Current  int   // 0: the file does not exist or has no schema
-	Newest   int   // the version of this binary
-	Dirty    bool  // a migration was interrupted; Migrate repairs it
-	Revision int64 // of the head; 0: no commit was ever made
-}
-
-// Status returns the schema version of the file. It changes no data; a file that does not exist has version 0.
-func Status(ctx context.Context, path string) (SchemaStatus, error) {
+// Status returns the schema version of the file. It changes no data; a file that does not exist has version 0. [Migrate] repairs a
+// dirty one.
+func Status(ctx context.Context, path string) (store.SchemaStatus, error) {
 	c, err := inspect(ctx, path)
 	if err != nil {
-		return SchemaStatus{}, err
+		return store.SchemaStatus{}, err
 	}
-	return SchemaStatus{Current: c.version, Newest: newestVersion(), Dirty: c.dirty, Revision: c.revision}, nil
+	return store.SchemaStatus{Current: c.version, Newest: newestVersion(), Dirty: c.dirty, Revision: c.revision}, nil
 }
 
 // Migrate brings the file to the schema of this binary and creates it, with its directory, if it does not exist. Any number of
@@ -59,7 +52,14 @@ func Migrate(ctx context.Context, path string) error {
 // interrupted call can be repeated. Version 0 is no schema: ErrNotEmpty once a commit has been made. ErrSchema if the file's
 // schema is newer than this binary's, which then cannot take it back.
 func MigrateDown(ctx context.Context, path string, to int) error {
-	if err := unpackFor(ctx, path, to); err != nil {
+	status, err := Status(ctx, path)
+	if err == nil && status.Dirty { // the version that was noted may not be the one that there is
+		err = withMigrator(ctx, path, func(_ *migrate.Migrate, repaired contents) error { status.Current = repaired.version; return nil })
+	}
+	if err == nil {
+		err = sqlstore.UnpackFor(ctx, status, to, func() error { return Migrate(ctx, path) }, func() (*Store, error) { return Open(ctx, Config{Path: path}) })
+	}
+	if err != nil {
 		return err
 	}
 	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {

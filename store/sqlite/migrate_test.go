@@ -96,7 +96,7 @@ func TestInterruptedMigration(t *testing.T) {
 			openStore(t, Config{Path: path})
 			status, err := Status(t.Context(), path)
 			require.NoError(t, err)
-			require.Equal(t, SchemaStatus{Current: newestVersion(), Newest: newestVersion()}, status)
+			require.Equal(t, store.SchemaStatus{Current: newestVersion(), Newest: newestVersion()}, status)
 		})
 	}
 
@@ -218,7 +218,7 @@ func TestStatusChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	status, err := Status(t.Context(), filepath.Join(dir, "fleet.db"))
 	require.NoError(t, err)
-	require.Equal(t, SchemaStatus{Newest: newestVersion()}, status)
+	require.Equal(t, store.SchemaStatus{Newest: newestVersion()}, status)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)

@@ -199,10 +199,27 @@ func (w walk) after(r *logRow) ([]byte, error) {
 // PackedVersion is the schema version from which on changes are packed.
 const PackedVersion = 3
 
-// MustUnpack reports whether a migration from one schema version down to another one leads to a version that cannot read
-// packed changes.
-func MustUnpack(from, to int) bool {
-	return from >= PackedVersion && to < PackedVersion
+// UnpackFor rewrites the log in the format of older versions, before a migration down to a version that cannot read packed
+// changes. Only the newest schema can be read here, so a database that has left it is first migrated up again. open opens the
+// store, which UnpackFor closes.
+func UnpackFor[S interface {
+	Unpack(ctx context.Context) error
+	Close() error
+}](ctx context.Context, status store.SchemaStatus, to int, up func() error, open func() (S, error)) (err error) {
+	if to < 1 || to >= PackedVersion || status.Current < PackedVersion || status.Current > status.Newest {
+		return nil
+	}
+	if status.Current < status.Newest {
+		if err := up(); err != nil {
+			return err
+		}
+	}
+	s, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Unpack(ctx)
 }
 
 // unpackedChange returns a row in the format of older versions. Some rows before the oldest complete revision only record when a
