@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -121,7 +122,10 @@ type rolloutStatus struct {
 	Waiting       struct{ Reason, Stage string } // empty: it does not wait
 	Stages        []struct {
 		Name     string
-		Progress struct{ Affected, Confirmed int }
+		Progress struct {
+			Affected, Confirmed int
+			ClusterIDs          map[string][]string `json:"cluster_ids"`
+		}
 	}
 }
 
@@ -360,4 +364,46 @@ func TestRolloutWaitsForFreeze(t *testing.T) {
 	prod.cli("freeze", "delete", "rf-web", "--yes")
 	prod.runs("2.0.0")
 	prod.rolloutIs(id, "completed", 3, "")
+}
+
+// TestRolloutRaisesByWindow: a stage with at_once serves the change to one cluster, whose receipt does not suffice while no window
+// is open. A person raises the stage all the same; then it has all of its clusters.
+func TestRolloutRaisesByWindow(t *testing.T) {
+	t.Parallel()
+	const id = "rw-web-2"
+	defineStaged(t, "rw-web")
+	clusters := []staged{joinStaged(t, "rw-web", "one", "prod"), joinStaged(t, "rw-web", "two", "prod")}
+	for _, s := range clusters {
+		s.runs("1.0.0")
+		s.confirmed("platform-components", "rw-web")
+	}
+	stage := clusters[0].stage("prod")
+	stage["at_once"] = 1
+	day := strings.ToLower(time.Now().UTC().AddDate(0, 0, 3).Weekday().String()[:3])
+	clusters[0].createRollout(id, "2.0.0", object{
+		"stages":  []object{stage},
+		"windows": []object{{"days": []string{day}, "from": "08:00", "to": "09:00"}},
+	})
+	watchOf := map[string]func(string){}
+	for _, s := range clusters {
+		watchOf[s.id] = watch(s)
+	}
+	clusters[0].cli("rollout", "start", id)
+	r := clusters[0].rolloutIs(id, "running", 1, "window")
+	if p := r.Stages[0].Progress; p.Affected != 2 || p.Confirmed != 1 {
+		t.Errorf("the stage has %+v, not one confirmed cluster of two", p)
+	}
+	clusters[0].evaluated(id, 1, "window")
+	first, second := clusters[0], clusters[1]
+	if r.Stages[0].Progress.ClusterIDs["confirmed"][0] != first.id {
+		first, second = second, first
+	}
+	first.runs("2.0.0")
+	watchOf[second.id]("before the raise")
+
+	second.cli("rollout", "raise", id)
+	second.runs("2.0.0")
+	second.rolloutIs(id, "running", 1, "window") // before the last stage, which has no cluster
+	second.cli("rollout", "start", id)
+	second.rolloutIs(id, "completed", 2, "")
 }
