@@ -19,7 +19,7 @@ func TestClusterTokenSetting(t *testing.T) {
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+readToken)
 		req.Header.Set("User-Agent", "flux-operator/v0.58.0")
-		rsp, err := http.DefaultClient.Do(req)
+		rsp, err := new(http.Client).Do(req)
 		require.NoError(t, err)
 		body, err := io.ReadAll(rsp.Body)
 		require.NoError(t, err)

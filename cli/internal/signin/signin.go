@@ -220,7 +220,7 @@ func checkNonce(idToken, nonce string) error {
 // Variables of a job of GitHub Actions with the permission id-token: write.
 const (
 	actionsURL   = "ACTIONS_ID_TOKEN_REQUEST_URL"
-	actionsToken = "ACTIONS_ID_TOKEN_REQUEST_TOKEN" //nolint:gosec // the name of a variable
+	actionsToken = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
 )
 
 // Actions returns an ID token of the job of GitHub Actions that runs this program, for an audience; empty: there is no such job.

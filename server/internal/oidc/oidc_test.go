@@ -384,14 +384,15 @@ func TestUserNames(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	for name, changes := range map[string]testissuer.Claims{
-		"with a subject": {"email": "root@example.com (00u0)"},
-		"with a space":   {"email": "ann smith"},
-		"not verified":   {"email_verified": false},
-		"no text":        {"email": 1},
-		"none":           {"email": nil},
-		"lines":          {"email": "a\nb"},
-		"long":           {"email": strings.Repeat("x", maxUserBytes+1)},
-		"not ASCII":      {"email": "аnn@example.com"},
+		"with a subject":        {"email": "root@example.com (00u0)"},
+		"with a space":          {"email": "ann smith"},
+		"not verified":          {"email_verified": false},
+		"not verified, as text": {"email_verified": "false"},
+		"no text":               {"email": 1},
+		"none":                  {"email": nil},
+		"lines":                 {"email": "a\nb"},
+		"long":                  {"email": strings.Repeat("x", maxUserBytes+1)},
+		"not ASCII":             {"email": "аnn@example.com"},
 	} {
 		id, err := e.Verify(t.Context(), e.issuer.Token(valid(changes)))
 		require.NoError(t, err, name)

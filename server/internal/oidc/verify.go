@@ -63,7 +63,7 @@ func refuse(format string, args ...any) error {
 	return &TokenError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// ErrNoKeys: the token cannot be verified now, because its issuer did not answer for too long.
+// ErrNoKeys means that the token cannot be verified now, because its issuer did not answer for too long.
 var ErrNoKeys = errors.New("the keys of the token's issuer are not available: the issuer does not answer")
 
 // Config configures a Verifier. StateDir may be empty; all others are required.
@@ -340,7 +340,8 @@ func (s *source) identify(c claims, now time.Time) (*Identity, error) {
 // and cannot be mistaken for another part of an actor.
 func (s *source) user(c claims) string {
 	name := c.text(s.UserClaim)
-	unverified := s.UserClaim == "email" && c["email_verified"] == false
+	verified, known := c["email_verified"] // some providers write the string "false"
+	unverified := s.UserClaim == "email" && known && fmt.Sprint(verified) != "true"
 	odd := strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' || r == ')' })
 	if name == "" || len(name) > maxUserBytes || unverified || odd {
 		return c.text("sub")
