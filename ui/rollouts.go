@@ -297,14 +297,14 @@ func rolloutActions(r api.Rollout) (out []rolloutAction) {
 // rolloutForms are the texts of the actions on rollouts.
 var rolloutForms = map[string]changeForm{
 	"start":    {Button: "Start", Notes: []string{"The clusters of this stage are served the change."}},
-	"raise":    {Button: "Raise", Notes: []string{"Further clusters of this stage are served the change, as many as its at_once."}},
+	"raise":    {Button: "Raise", Notes: []string{"The next clusters of this stage are served the change, at most at_once."}},
 	"approve":  {Button: "Approve", Notes: []string{"This stage may start."}},
 	"pause":    {Button: "Pause", Notes: []string{"No stage can start until the rollout is resumed. Clusters keep what they are served."}},
 	"resume":   {Button: "Resume", Notes: []string{"Stages can start again."}},
-	"skip":     {Button: "Skip", Notes: []string{"The stage gets no clusters: they are in the next stage that selects them."}},
+	"skip":     {Button: "Skip", Notes: []string{"The stage is left out: its clusters move to the next stage that selects them."}},
 	"back":     {Button: "Roll back", Notes: []string{"The clusters of this stage lose the change, and the rollout is paused."}, Destructive: true},
 	"abort":    {Button: "Abort", Notes: []string{"All clusters lose the change. An aborted rollout cannot be resumed."}, Destructive: true},
-	"complete": {Button: "Complete", Notes: []string{"The documents get the change, which all clusters are served already."}},
+	"complete": {Button: "Complete", Notes: []string{"The change of the documents is committed. All clusters are served it already."}},
 }
 
 // rolloutForm runs an action on a rollout.

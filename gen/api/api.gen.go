@@ -2209,7 +2209,7 @@ type PlanRequest struct {
 	// Example: start
 	Action string `json:"action,omitempty"`
 
-	// Stage With `rollout`: the stage that the action must concern.
+	// Stage With `rollout`: the expected stage of the action.
 	//
 	// Example: dev
 	Stage string `json:"stage,omitempty"`
@@ -3209,7 +3209,7 @@ type RoleBindingUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// Rollout A change that reaches clusters stage by stage: those of started stages are served as if it had been made, all others as if not.
+// Rollout A change that reaches clusters stage by stage: clusters of started stages are served the change, all others are not.
 type Rollout struct {
 	// ID Example: podinfo-6.9
 	ID string `json:"id"`
@@ -3222,19 +3222,19 @@ type Rollout struct {
 	// Example: running
 	State string `json:"state"`
 
-	// Started Number of stages that have started or were skipped; these are the first ones.
+	// Started Number of stages that were started or skipped, from the first one on.
 	//
 	// Example: 1
 	Started int                  `json:"started"`
 	Stages  []RolloutStageStatus `json:"stages"`
 
-	// Changes Each document before and after the change, as when the rollout was created.
+	// Changes Each document before and after the change, at the creation of the rollout.
 	Changes []RevisionChange `json:"changes"`
 
 	// Operations The requested operations, as in a revision.
 	Operations []RevisionOperation `json:"operations"`
 
-	// ConfirmedRemovals Removals of all stages that were confirmed with a plan_hash when the rollout was created.
+	// ConfirmedRemovals Number of removals, in all stages, that the plan_hash confirmed at the creation of the rollout.
 	//
 	// Example: 0
 	ConfirmedRemovals int `json:"confirmed_removals"`
@@ -3255,18 +3255,18 @@ type Rollout struct {
 	// Example: automatic
 	Advance string `json:"advance"`
 
-	// Gate Of all stages; with `advance: automatic`.
+	// Gate Gate of all stages; only with `advance: automatic`.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
-	// OnFailure When more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
+	// OnFailure Reaction if more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
 	//
 	// Example: pause
 	OnFailure string `json:"on_failure"`
 
-	// Windows When stages may start and be raised automatically; none: always.
+	// Windows Times at which stages may start and be raised automatically; empty: always.
 	Windows []RolloutWindow `json:"windows,omitempty"`
 
-	// PausedBecause Why the server paused it, with the message of one of the failed clusters.
+	// PausedBecause Reason for which the server paused the rollout, with the message of one failed cluster.
 	//
 	// Example: stage "dev": 1 cluster failed, and 0 may; demo-cluster-01: no such image
 	PausedBecause string `json:"paused_because,omitempty"`
@@ -3281,12 +3281,12 @@ type Rollout struct {
 	// Example: false
 	Unverified bool `json:"unverified,omitempty"`
 
-	// Complete Whether the counts are complete; false: this process does not know the status of all clusters yet, and decides nothing.
+	// Complete Whether the counts are complete. false: this process does not know the status of all clusters yet, and advances no rollout.
 	//
 	// Example: true
 	Complete bool `json:"complete,omitempty"`
 
-	// Waiting None: it advances within seconds, or is not running.
+	// Waiting Absent: it advances within seconds, or is not running.
 	Waiting *RolloutWaiting `json:"waiting,omitempty"`
 }
 
@@ -3306,7 +3306,7 @@ type RolloutCreate struct {
 	// Stages In the order in which they start. The server adds the stage `rest` with the clusters that no stage selects.
 	Stages []RolloutStage `json:"stages,omitempty"`
 
-	// Strategy The strategy whose stages it copies, in place of `stages`.
+	// Strategy Strategy to copy the stages from, in place of `stages`.
 	//
 	// Example: waves
 	Strategy string `json:"strategy,omitempty"`
@@ -3316,15 +3316,15 @@ type RolloutCreate struct {
 	// Example: automatic
 	Advance string `json:"advance,omitempty"`
 
-	// Gate Of all stages; with `advance: automatic`.
+	// Gate Gate of all stages; only with `advance: automatic`.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
-	// OnFailure When more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
+	// OnFailure Reaction if more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
 	//
 	// Example: pause
 	OnFailure string `json:"on_failure,omitempty"`
 
-	// Windows When stages may start and be raised automatically; none: always.
+	// Windows Times at which stages may start and be raised automatically; empty: always.
 	Windows []RolloutWindow `json:"windows,omitempty"`
 }
 
@@ -3335,42 +3335,42 @@ type RolloutFailure struct {
 	Failure   Failure `json:"failure"`
 }
 
-// RolloutGate When a started stage has passed: the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+// RolloutGate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
 type RolloutGate struct {
-	// Soak The shortest time between the start of a stage, or its last raise, and the next one, as Go writes a duration; default `30m`, at most `720h`.
+	// Soak Minimum time from the start of a stage, or its last raise, to the next start or raise, as a Go duration; default `30m`, at most `720h`.
 	//
 	// Example: 30m
 	Soak string `json:"soak,omitempty"`
 
-	// Confirmed The part of the affected clusters that must have confirmed their inputs, and at least one; default `100%`. `0%`: the stage passes by time alone, and the rollout is `unverified`.
+	// Confirmed Share of the affected clusters, at least one, that must confirm their inputs; default `100%`. With `0%` the stage passes by time alone, and the rollout is `unverified`.
 	//
 	// Example: 100%
 	Confirmed string `json:"confirmed,omitempty"`
 
-	// MaxFailures More failed clusters stop the rollout; default 0.
+	// MaxFailures Number of failed clusters that the gate allows; default 0.
 	//
 	// Example: 0
 	MaxFailures *int `json:"max_failures,omitempty"`
 
-	// Deadline If the stage has not passed so long after its start or last raise, the rollout is paused; default `2h`, at most `720h`, longer than the soak.
+	// Deadline Maximum time from the start of the stage, or its last raise, until it passes; then the rollout is paused. Default `2h`, at most `720h`, longer than the soak.
 	//
 	// Example: 2h
 	Deadline string `json:"deadline,omitempty"`
 }
 
-// RolloutProgress Clusters of a stage whose inputs the rollout changes, by the status of exactly these inputs.
+// RolloutProgress Numbers of clusters of a stage whose inputs the rollout changes, by the status of these inputs.
 type RolloutProgress struct {
-	// Affected Also those that are not served the change yet; the other counts add up to those that are.
+	// Affected Includes clusters that are not served the change yet. The other counts are of those that are served it.
 	//
 	// Example: 12
 	Affected int `json:"affected"`
 
-	// Confirmed All inputs that the rollout changes are confirmed; what it removes is confirmed when the cluster has polled the list without it.
+	// Confirmed All inputs that the rollout changes are confirmed. A removal is confirmed when the cluster polled the list without the input.
 	//
 	// Example: 10
 	Confirmed int `json:"confirmed"`
 
-	// Pending Neither confirmed nor overdue yet.
+	// Pending Neither confirmed nor overdue.
 	//
 	// Example: 1
 	Pending int `json:"pending"`
@@ -3380,7 +3380,7 @@ type RolloutProgress struct {
 	// Example: 0
 	Behind int `json:"behind"`
 
-	// Unknown Sends no receipts.
+	// Unknown The cluster sends no receipts.
 	//
 	// Example: 0
 	Unknown int `json:"unknown"`
@@ -3388,17 +3388,17 @@ type RolloutProgress struct {
 	// Failed Example: 1
 	Failed int `json:"failed"`
 
-	// Offline Has not polled for OFFLINE_AFTER; not waited for.
+	// Offline The cluster has not polled for OFFLINE_AFTER. The gate does not wait for it.
 	//
 	// Example: 0
 	Offline int `json:"offline"`
 
-	// ClusterIds The first 100 clusters of each of these counts, sorted by id. Not in lists.
+	// ClusterIds Ids of the first 100 clusters of each count, sorted. Not in lists.
 	//
 	// Example: {"failed":["demo-cluster-01"]}
 	ClusterIds map[string][]string `json:"cluster_ids,omitempty"`
 
-	// Failures Of the first 20 failed clusters. Not in lists.
+	// Failures Failures of the first 20 failed clusters. Not in lists.
 	Failures []RolloutFailure `json:"failures,omitempty"`
 }
 
@@ -3422,22 +3422,22 @@ type RolloutStage struct {
 	// Example: false
 	All bool `json:"all,omitempty"`
 
-	// Percent Only this part of them, at least one cluster; those that join later are in the stage in proportion.
+	// Percent Share of the selected clusters, at least one. The same share of clusters that join later is in the stage.
 	//
 	// Example: 10
 	Percent int `json:"percent,omitempty"`
 
-	// Count Only this number of them.
+	// Count Number of the selected clusters.
 	//
 	// Example: 3
 	Count int `json:"count,omitempty"`
 
-	// AtOnce How many clusters are served the change when the stage starts, and how many more with each `raise`; without it, all of them at the start. A stage is raised at most 50 times.
+	// AtOnce Number of clusters that are served the change when the stage starts, and that each `raise` adds; default: all at the start. At most 50 raises.
 	//
 	// Example: 200
 	AtOnce int `json:"at_once,omitempty"`
 
-	// Gate In place of single fields of the gate of the rollout.
+	// Gate Overrides single fields of the gate of the rollout.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// Approval The stage can neither start nor be skipped until it is approved. Rolling it back ends the approval.
@@ -3471,7 +3471,7 @@ type RolloutStageStatus struct {
 	// Example: started
 	State string `json:"state"`
 
-	// Clusters Number of clusters that are in it now.
+	// Clusters Current number of its clusters.
 	//
 	// Example: 12
 	Clusters int `json:"clusters"`
@@ -3479,15 +3479,15 @@ type RolloutStageStatus struct {
 	// AtOnce Example: 200
 	AtOnce int `json:"at_once,omitempty"`
 
-	// Gate The effective gate: of the stage, the rollout, or the default.
+	// Gate The effective gate, with the values of the rollout and the defaults.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
-	// Reached Number of its clusters that are served the change now.
+	// Reached Current number of its clusters that are served the change.
 	//
 	// Example: 12
 	Reached int `json:"reached,omitempty"`
 
-	// Raises How often it was raised.
+	// Raises Number of raises.
 	//
 	// Example: 0
 	Raises int `json:"raises,omitempty"`
@@ -3495,7 +3495,7 @@ type RolloutStageStatus struct {
 	// StartedAt Example: 2026-01-02T03:04:05.678901Z
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
-	// RaisedAt When it was raised last.
+	// RaisedAt Time of the last raise.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	RaisedAt *time.Time `json:"raised_at,omitempty"`
@@ -3506,7 +3506,7 @@ type RolloutStageStatus struct {
 	// Approval Example: true
 	Approval bool `json:"approval,omitempty"`
 
-	// ApprovedBy The actor that approved it; empty: it is not approved.
+	// ApprovedBy The actor who approved the stage; empty: not approved.
 	//
 	// Example: token:ann
 	ApprovedBy string `json:"approved_by,omitempty"`
@@ -3517,7 +3517,7 @@ type RolloutStageStatus struct {
 
 // RolloutWaiting Why the rollout does not advance now.
 type RolloutWaiting struct {
-	// Reason `start`: for a person. `observations`: until this process knows the status of all clusters, and ten minutes after the clock of a process differed from that of the database. `guard`: the server refuses the next step.
+	// Reason `start`: a person has to start the stage. `observations`: this process does not know the status of all clusters yet, or the clock of a process differed from that of the database in the last ten minutes. `guard`: the server refuses the next step.
 	//
 	// Example: soak
 	Reason string `json:"reason"`
@@ -3525,12 +3525,12 @@ type RolloutWaiting struct {
 	// Message Example: soak of stage dev
 	Message string `json:"message"`
 
-	// Stage The stage that the rollout waits in, or to start.
+	// Stage The current stage, or the one to start.
 	//
 	// Example: dev
 	Stage string `json:"stage,omitempty"`
 
-	// Until When it ends, or at the latest; none: not known.
+	// Until When the wait ends at the latest; absent: unknown.
 	//
 	// Example: 2026-01-02T03:34:05Z
 	Until *time.Time `json:"until,omitempty"`
@@ -3538,7 +3538,7 @@ type RolloutWaiting struct {
 
 // RolloutWindow A time of the week in which stages may start and be raised.
 type RolloutWindow struct {
-	// Days On which it begins; default every day.
+	// Days Days on which the window begins; default: every day.
 	//
 	// Example: ["mon","tue","wed","thu"]
 	Days []string `json:"days,omitempty"`
@@ -3546,12 +3546,12 @@ type RolloutWindow struct {
 	// From Example: 08:00
 	From string `json:"from"`
 
-	// To The end; not after `from`: on the next day.
+	// To End of the window; on the next day unless it is after `from`.
 	//
 	// Example: 16:00
 	To string `json:"to"`
 
-	// Tz Time zone of the IANA database; default UTC.
+	// Tz IANA time zone; default UTC.
 	//
 	// Example: Europe/Berlin
 	Tz string `json:"tz,omitempty"`
@@ -3591,7 +3591,7 @@ type Status struct {
 // Example: {"confirmed":11,"failed":1}
 type StatusCounts map[string]int
 
-// Strategy Stages with a name. A rollout copies them when it is created.
+// Strategy A named list of stages. A rollout copies it when it is created.
 type Strategy struct {
 	// ID Example: waves
 	ID string `json:"id"`
@@ -3624,7 +3624,7 @@ type StrategyCreate struct {
 	Description string         `json:"description,omitempty"`
 	Stages      []RolloutStage `json:"stages"`
 
-	// Gate Which rollouts copy with the stages.
+	// Gate Rollouts copy it with the stages.
 	Gate *RolloutGate `json:"gate,omitempty"`
 }
 

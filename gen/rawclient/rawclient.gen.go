@@ -1351,7 +1351,7 @@ type ClientInterface interface {
 
 	// DeleteRollout Delete a rollout
 	//
-	// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
+	// Deletes a completed or aborted rollout. One that changes a `deletion_policy` can be deleted 15 minutes after its end, since clusters may apply the policy of their last poll until then. No answer changes. The history keeps the rollout.
 	//
 	// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
 	DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1365,11 +1365,11 @@ type ClientInterface interface {
 
 	// ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
-	// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-	// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
-	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
-	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
-	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
+	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
+	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
+	// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
 	// allow is 409 `conflict`. Plan an action with `POST /plan`.
 	//
 	// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
@@ -1388,7 +1388,7 @@ type ClientInterface interface {
 
 	// ListStrategies List strategies
 	//
-	// Named stages, which rollouts copy when they are created. Sorted by id.
+	// Lists of stages that rollouts copy when they are created, sorted by id.
 	//
 	// Corresponds with GET /strategies (the `ListStrategies` operationId).
 	ListStrategies(ctx context.Context, params *ListStrategiesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1409,7 +1409,7 @@ type ClientInterface interface {
 
 	// DeleteStrategy Delete a strategy
 	//
-	// Rollouts keep the stages that they have copied.
+	// Existing rollouts keep their copy of the stages.
 	//
 	// Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
 	DeleteStrategy(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1421,7 +1421,7 @@ type ClientInterface interface {
 
 	// UpdateStrategyWithBody Update a strategy
 	//
-	// Rollouts keep the stages that they have copied.
+	// Existing rollouts keep their copy of the stages.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1430,7 +1430,7 @@ type ClientInterface interface {
 
 	// UpdateStrategy Update a strategy
 	//
-	// Rollouts keep the stages that they have copied.
+	// Existing rollouts keep their copy of the stages.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4234,7 +4234,7 @@ func (c *Client) CreateRollout(ctx context.Context, params *CreateRolloutParams,
 
 // DeleteRollout Delete a rollout
 //
-// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
+// Deletes a completed or aborted rollout. One that changes a `deletion_policy` can be deleted 15 minutes after its end, since clusters may apply the policy of their last poll until then. No answer changes. The history keeps the rollout.
 //
 // Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
 func (c *Client) DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4268,11 +4268,11 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 
 // ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
-// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
-// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
-// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
-// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
+// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
+// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
+// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
 // allow is 409 `conflict`. Plan an action with `POST /plan`.
 //
 // Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
@@ -4311,7 +4311,7 @@ func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEdit
 
 // ListStrategies List strategies
 //
-// Named stages, which rollouts copy when they are created. Sorted by id.
+// Lists of stages that rollouts copy when they are created, sorted by id.
 //
 // Corresponds with GET /strategies (the `ListStrategies` operationId).
 func (c *Client) ListStrategies(ctx context.Context, params *ListStrategiesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4362,7 +4362,7 @@ func (c *Client) CreateStrategy(ctx context.Context, params *CreateStrategyParam
 
 // DeleteStrategy Delete a strategy
 //
-// Rollouts keep the stages that they have copied.
+// Existing rollouts keep their copy of the stages.
 //
 // Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
 func (c *Client) DeleteStrategy(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4394,7 +4394,7 @@ func (c *Client) GetStrategy(ctx context.Context, id ID, params *GetStrategyPara
 
 // UpdateStrategyWithBody Update a strategy
 //
-// Rollouts keep the stages that they have copied.
+// Existing rollouts keep their copy of the stages.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4413,7 +4413,7 @@ func (c *Client) UpdateStrategyWithBody(ctx context.Context, id ID, params *Upda
 
 // UpdateStrategy Update a strategy
 //
-// Rollouts keep the stages that they have copied.
+// Existing rollouts keep their copy of the stages.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -19352,7 +19352,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteRolloutWithResponse Delete a rollout
 	//
-	// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
+	// Deletes a completed or aborted rollout. One that changes a `deletion_policy` can be deleted 15 minutes after its end, since clusters may apply the policy of their last poll until then. No answer changes. The history keeps the rollout.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19370,11 +19370,11 @@ type ClientWithResponsesInterface interface {
 
 	// ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
-	// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-	// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
-	// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
-	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
-	// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
+	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
+	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
+	// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
 	// allow is 409 `conflict`. Plan an action with `POST /plan`.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -19397,7 +19397,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListStrategiesWithResponse List strategies
 	//
-	// Named stages, which rollouts copy when they are created. Sorted by id.
+	// Lists of stages that rollouts copy when they are created, sorted by id.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19420,7 +19420,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteStrategyWithResponse Delete a strategy
 	//
-	// Rollouts keep the stages that they have copied.
+	// Existing rollouts keep their copy of the stages.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19436,7 +19436,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateStrategyWithBodyWithResponse Update a strategy
 	//
-	// Rollouts keep the stages that they have copied.
+	// Existing rollouts keep their copy of the stages.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19445,7 +19445,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateStrategyWithResponse Update a strategy
 	//
-	// Rollouts keep the stages that they have copied.
+	// Existing rollouts keep their copy of the stages.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -25613,7 +25613,7 @@ func (c *ClientWithResponses) CreateRolloutWithResponse(ctx context.Context, par
 
 // DeleteRolloutWithResponse Delete a rollout
 //
-// Only one that is completed or aborted, and if it changes a `deletion_policy`, only 15 minutes after its end: until then clusters may still obey the policy that they polled. It changes no answer. The history keeps the rollout.
+// Deletes a completed or aborted rollout. One that changes a `deletion_policy` can be deleted 15 minutes after its end, since clusters may apply the policy of their last poll until then. No answer changes. The history keeps the rollout.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -25643,11 +25643,11 @@ func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID,
 
 // ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
-// `start`: the clusters of the next stage are served the change. `raise`: so are the next `at_once` clusters of the last started stage.
-// `approve`: a stage with `approval` may start; the next one, or another with `stage`. `pause`: no stage can start until `resume`. `skip`: the
-// next stage gets no clusters; those that it selects are in the next stage that selects them. `back`: the clusters of the
-// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: makes
-// the change of the documents; all stages must have started, so it changes no answer. An action that the state does not
+// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
+// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
+// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
+// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
 // allow is 409 `conflict`. Plan an action with `POST /plan`.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -25682,7 +25682,7 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, params 
 
 // ListStrategiesWithResponse List strategies
 //
-// Named stages, which rollouts copy when they are created. Sorted by id.
+// Lists of stages that rollouts copy when they are created, sorted by id.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -25723,7 +25723,7 @@ func (c *ClientWithResponses) CreateStrategyWithResponse(ctx context.Context, pa
 
 // DeleteStrategyWithResponse Delete a strategy
 //
-// Rollouts keep the stages that they have copied.
+// Existing rollouts keep their copy of the stages.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -25751,7 +25751,7 @@ func (c *ClientWithResponses) GetStrategyWithResponse(ctx context.Context, id ID
 
 // UpdateStrategyWithBodyWithResponse Update a strategy
 //
-// Rollouts keep the stages that they have copied.
+// Existing rollouts keep their copy of the stages.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -25766,7 +25766,7 @@ func (c *ClientWithResponses) UpdateStrategyWithBodyWithResponse(ctx context.Con
 
 // UpdateStrategyWithResponse Update a strategy
 //
-// Rollouts keep the stages that they have copied.
+// Existing rollouts keep their copy of the stages.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
