@@ -46,6 +46,12 @@ type Issuer = oidc.Issuer
 // Issuers verifies ID tokens: see [oidc.Verifier].
 type Issuers = oidc.Verifier
 
+// IssuerSignIn is a sign-in of a person in a browser: see [oidc.SignIn].
+type IssuerSignIn = oidc.SignIn
+
+// IDTokenError is the reason for which an ID token is refused: see [oidc.TokenError].
+type IDTokenError = oidc.TokenError
+
 // IssuersConfig configures Issuers: see [oidc.Config].
 type IssuersConfig = oidc.Config
 

@@ -19,7 +19,7 @@
 // Reading order:
 //
 //  1. ui.go: settings, routes, and the handler of a page. request.go: one page request, and its in-process API client.
-//  2. session.go, cookie.go, ended_sessions.go, session_limit.go: sign-in, the encrypted session, sign-out, limits.
+//  2. session.go, sign_in_issuer.go, cookie.go, ended_sessions.go, session_limit.go: sign-in, the encrypted session, sign-out, limits.
 //  3. render.go and format.go: templates, error pages, and the functions that templates call.
 //  4. kinds.go: the kinds of documents. overview.go, clusters.go, cluster.go, components.go, layers.go, rollouts.go, definitions.go, changes.go
 //     and search.go: one page each. diff.go and document_groups.go: documents before and after.

@@ -42,6 +42,7 @@ type testEnv struct {
 	tracker       *clusterstatus.Tracker
 	endedSessions ui.EndedSessions
 	api           *server.Server
+	issuers       ui.Issuers
 	wrapAPI       func(http.Handler) http.Handler // changes the API that pages use; nil: no change
 	http          *httptest.Server
 	client        *http.Client
@@ -145,7 +146,7 @@ func (env *testEnv) page(key string, changes ...bool) http.Handler {
 	if env.wrapAPI != nil {
 		api = env.wrapAPI(api)
 	}
-	page, err := ui.New(ui.Config{API: api, EndedSessions: env.endedSessions, SessionKey: key, Changes: len(changes) > 0, Version: "v2.0.0-test", Logger: slog.New(slog.NewJSONHandler(env.logs, nil)), Now: env.now})
+	page, err := ui.New(ui.Config{API: api, Issuers: env.issuers, EndedSessions: env.endedSessions, SessionKey: key, Changes: len(changes) > 0, Version: "v2.0.0-test", Logger: slog.New(slog.NewJSONHandler(env.logs, nil)), Now: env.now})
 	if err != nil {
 		panic(err)
 	}

@@ -67,7 +67,7 @@ func signInProblem(h http.Header, err error) (status int, problem string, known 
 	switch {
 	case errors.Is(err, errMayNotRead):
 		return http.StatusForbidden, "This token may not read the fleet: it is a poll token of a cluster.", true
-	case answered && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable):
+	case answered && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable):
 		if wait := answer.Header.Get("Retry-After"); wait != "" {
 			h.Set("Retry-After", wait)
 		}

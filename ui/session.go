@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strings"
@@ -82,7 +81,8 @@ func destination(to string) string {
 type signInView struct {
 	frame
 	To, Problem string
-	Insecure    bool // plain HTTP: the browser drops the cookie
+	Issuers     []string // at which people can sign in
+	Insecure    bool     // plain HTTP: the browser drops the cookie
 }
 
 // signInForm handles GET /ui/sign-in.
@@ -93,7 +93,11 @@ func (p *Page) signInForm(w http.ResponseWriter, r *http.Request) {
 // showSignIn renders the sign-in form with an optional problem.
 func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
 	insecure := r.TLS == nil && p.cookieName(r) != plainCookie && r.Header.Get("X-Forwarded-Proto") != "https"
-	p.render(w, r, status, "sign-in", signInView{frame: frame{Title: "Sign in", Version: p.cfg.Version}, To: to, Problem: problem, Insecure: insecure})
+	view := signInView{frame: frame{Title: "Sign in", Version: p.cfg.Version}, To: to, Problem: problem, Insecure: insecure}
+	if p.cfg.Issuers != nil {
+		view.Issuers = p.cfg.Issuers.Names()
+	}
+	p.render(w, r, status, "sign-in", view)
 }
 
 // signIn handles POST /ui/sign-in: it checks the token with the API and sets the cookie.
@@ -107,26 +111,10 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		p.showSignIn(w, r, http.StatusBadRequest, to, "Enter an API token: visible characters, without spaces.")
 		return
 	}
-	now := p.cfg.Now()
-	s := session{ID: rand.Text(), Token: token, Started: now, Seen: now}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
 	r = r.WithContext(ctx)
-	req, err := p.newPageRequest(w, r, s)
-	if err == nil {
-		err = req.identify()
-	}
-	if err != nil {
-		status, problem, known := signInProblem(w.Header(), err)
-		if !known {
-			p.failed(w, r, nil, err)
-			return
-		}
-		p.showSignIn(w, r, status, to, problem)
-		return
-	}
-	if err := p.saveSession(w, r, s); err != nil {
-		p.failed(w, r, req, err)
+	if !p.beginSession(w, r, token, to) {
 		return
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)

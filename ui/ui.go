@@ -30,6 +30,8 @@ type Config struct {
 	SessionKey string
 	// SessionKeyPrevious is the secret of sessions from before a rotation of SessionKey; may be empty.
 	SessionKeyPrevious string
+	// Issuers signs people in with OpenID Connect; nil: with tokens only.
+	Issuers Issuers
 	// EndedSessions shares signed-out sessions between processes. Nil: a sign-out counts only in this process.
 	EndedSessions EndedSessions
 	// Changes enables change forms, for tokens that may write.
@@ -91,6 +93,10 @@ func New(cfg Config) (*Page, error) {
 	p.routes.HandleFunc("GET "+prefix+"/sign-in", p.signInForm)
 	p.routes.HandleFunc("POST "+prefix+"/sign-in", p.signIn)
 	p.routes.HandleFunc("POST "+prefix+"/sign-out", p.signOut)
+	if cfg.Issuers != nil {
+		p.routes.HandleFunc("GET "+signInPath, p.startIssuerSignIn)
+		p.routes.HandleFunc("GET "+callbackPath, p.finishIssuerSignIn)
+	}
 	for pattern, show := range map[string]func(*pageRequest) error{
 		"/{$}":                              showOverview,
 		"/clusters":                         showClusters,
@@ -196,6 +202,10 @@ func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 		session, ok := p.session(w, r)
 		if !ok {
 			p.redirectToSignIn(w, r)
+			return
+		}
+		if p.sendsOtherToken(r, session) {
+			http.Error(w, "the request has a session and another bearer token: send one of them", http.StatusUnauthorized)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -37,4 +38,23 @@ func TestIssuersSetting(t *testing.T) {
 	mismatch := run(`[{name: corp, url: "` + issuer.URL() + `", client_id: fleet}]`)
 	require.Equal(t, 1, mismatch.exit())
 	require.Contains(t, mismatch.Log(), "the issuer in the discovery document differs")
+}
+
+// TestPageSignIn: a person signs in on the page of a process; without a binding the page gives the reason.
+func TestPageSignIn(t *testing.T) {
+	t.Parallel()
+	issuer := testissuer.New(t)
+	issuer.SignIn(testissuer.Claims{"aud": "fleet", "sub": "00u1", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()})
+	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "SEED_ACCEPT=true", `OIDC_ISSUERS=[{name: corp, url: "`+issuer.URL()+`", client_id: fleet}]`)
+	began := p.page("/ui/sign-in/issuer?name=corp", nil)
+	require.Equal(t, http.StatusSeeOther, began.StatusCode)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, began.Header.Get("Location"), nil)
+	require.NoError(t, err)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	back, err := client.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, back.Body.Close())
+	path, ok := strings.CutPrefix(back.Header.Get("Location"), p.Base)
+	require.True(t, ok)
+	require.Equal(t, http.StatusForbidden, p.page(path, began.Cookies()[0]).StatusCode)
 }

@@ -110,7 +110,7 @@ func serve(c *cli.Context) error {
 			background.Go(func() { issuers.Run(ctx) })
 		}
 	}
-	handler, err := withPage(cfg, srv, st, logger)
+	handler, err := withPage(cfg, srv, issuers, st, logger)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
@@ -121,11 +121,11 @@ func serve(c *cli.Context) error {
 }
 
 // withPage wraps the API in the fleet page, if that is enabled.
-func withPage(cfg config, srv *server.Server, ended ui.EndedSessions, logger *slog.Logger) (http.Handler, error) {
+func withPage(cfg config, srv *server.Server, issuers *server.Issuers, ended ui.EndedSessions, logger *slog.Logger) (http.Handler, error) {
 	if !cfg.page {
 		return server.WithBasePath(cfg.basePath, srv), nil
 	}
-	page, err := ui.New(ui.Config{API: srv, BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, SessionKeyPrevious: cfg.sessionKeyPrevious, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	page, err := ui.New(ui.Config{API: srv, Issuers: newPageIssuers(issuers), BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, SessionKeyPrevious: cfg.sessionKeyPrevious, Changes: cfg.pageChanges, Version: version, Logger: logger})
 	if err != nil {
 		return nil, err
 	}

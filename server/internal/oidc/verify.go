@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -80,6 +81,8 @@ type Verifier struct {
 	sources map[string]*source // by URL
 	mu      sync.Mutex
 	cache   map[[sha256.Size]byte]*Identity
+
+	exchanges atomic.Int32 // requests of sign-ins that run now
 }
 
 // New loads the keys of all issuers at once. It fails if an issuer is configured wrongly. An issuer that does not answer is only
