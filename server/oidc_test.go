@@ -191,6 +191,21 @@ func TestSession(t *testing.T) {
 	require.InDelta(t, 1, w.metric(`flux_resourceset_auth_failures_total{reason="expired"}`), 0)
 }
 
+// TestSessionDuringOutage: while the issuer does not answer, sessions go on and none begin.
+func TestSessionDuringOutage(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	late := start.Add(25 * time.Hour)
+	fresh := issuer.Token(idClaims(testissuer.Claims{"iat": late.Unix(), "exp": late.Add(time.Hour).Unix()}))
+	w.clock.advance(20 * time.Hour) // the keys are 20 hours old
+	begun := w.do(http.MethodPost, "/auth/sessions", "", bearer(issuer.Token(idClaims(testissuer.Claims{"iat": start.Add(20 * time.Hour).Unix(), "exp": start.Add(21 * time.Hour).Unix()})))...).want(http.StatusCreated).json()
+	issuer.Stop()
+	w.clock.advance(5 * time.Hour)
+	w.do(http.MethodPost, "/auth/sessions", "", bearer(fresh)...).problem(http.StatusServiceUnavailable, "issuer_unavailable")
+	w.get("/clusters", bearer(begun["token"].(string))...).want(http.StatusForbidden)
+	w.get("/clusters", "Authorization", "Bearer "+writeToken).want(http.StatusOK)
+}
+
 // TestNoSession: sessions begin only with a recent ID token of a person.
 func TestNoSession(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +59,33 @@ func TestPageSignIn(t *testing.T) {
 	path, ok := strings.CutPrefix(back.Header.Get("Location"), p.Base)
 	require.True(t, ok)
 	require.Equal(t, http.StatusForbidden, p.page(path, began.Cookies()[0]).StatusCode)
+}
+
+// TestIssuerDownAtStart: a process that starts while the issuer is down verifies tokens with the keys in STATE_DIR, and accepts
+// sessions from before a rotation of SESSION_KEY until the old key is removed.
+func TestIssuerDownAtStart(t *testing.T) {
+	t.Parallel()
+	issuer, dir := testissuer.New(t), t.TempDir()
+	run := func(settings ...string) *program {
+		return start(t, append(settings, "API_MODE=crud", "DATABASE_URL=sqlite://"+filepath.Join(dir, "fleet.db"), "SEED_FILE="+demoSeed, "STATE_DIR="+filepath.Join(dir, "state"),
+			`OIDC_ISSUERS=[{name: corp, url: "`+issuer.URL()+`", client_id: fleet}]`)...)
+	}
+	signedIn := func(person string) string {
+		return "Bearer " + issuer.Token(testissuer.Claims{"aud": "fleet", "sub": person, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()})
+	}
+	const oldKey, newKey = "SESSION_KEY=" + pageKey, "SESSION_KEY=another-key-that-nobody-guesses-00"
+	first := run(oldKey)
+	begun := first.send(http.MethodPost, "/auth/sessions", "", "Authorization", signedIn("00u1"))
+	require.Equal(t, http.StatusCreated, begun.status, begun.body)
+	var session struct{ Token string }
+	require.NoError(t, json.Unmarshal([]byte(begun.body), &session))
+	first.Kill()
+	issuer.Stop()
+
+	rotated := run(newKey, "SESSION_KEY_PREVIOUS="+pageKey)
+	require.Equal(t, http.StatusCreated, rotated.send(http.MethodPost, "/auth/sessions", "", "Authorization", signedIn("00u2")).status)
+	require.Contains(t, rotated.Log(), "the keys of an issuer could not be fetched")
+	require.Equal(t, http.StatusForbidden, rotated.send(http.MethodGet, "/clusters", "", "Authorization", "Bearer "+session.Token).status)
+	rotated.Kill()
+	require.Equal(t, http.StatusUnauthorized, run(newKey).send(http.MethodGet, "/clusters", "", "Authorization", "Bearer "+session.Token).status)
 }
