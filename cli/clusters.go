@@ -118,6 +118,8 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			kindCommands{s.session, clusters}.patchDocumentCommand(),
 			s.labelCommand(),
 			s.protectCommand(),
+			rolloutCommands(s).freezeClusterCommand(),
+			rolloutCommands(s).endFreezeCommand("unfreeze", "End the freeze of a cluster: it is served the changes since then"),
 			s.excludeCommand(),
 			s.deleteClusterCommand(),
 		},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,13 +16,13 @@ import (
 var freezes = documentKind{
 	kind: "freeze", schema: "Freeze", name: "freeze", plural: "freezes", title: "freeze",
 	view: render.View{
-		Header: []string{"ID", "STATE", "CLUSTERS", "SELECTOR", "FROM", "UNTIL", "REASON"},
+		Header: []string{"ID", "STATE", "CLUSTERS", "SELECTOR", "FROM", "UNTIL", "REASON", "MODE", "PENDING"},
 		Row: render.RowOf(func(d api.Freeze) []string {
 			selector := d.Selector
 			if d.All {
 				selector = "*"
 			}
-			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason}
+			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason, d.Mode, strconv.Itoa(len(d.PendingClusterIds))}
 		}),
 	},
 	api: calls{path: "/freezes", revisions: "freeze"},
@@ -51,14 +52,15 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 			if !c.Bool("all") {
 				return args.Errorf("%s needs --all, or a subcommand: create takes a name and a selector", c.Command.HelpName)
 			}
-			return s.createFreeze(c, freezeAll)
+			return s.createFreeze(c, map[string]any{"id": freezeAll})
 		}),
 		Subcommands: []*cli.Command{
 			{
-				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), dryRunFlag()),
-				Description: args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026"),
+				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), modeFlag(), dryRunFlag()),
+				Description: "With --mode snapshot changes are possible, and reach the clusters, at most 100, when the freeze ends. cluster freeze does this for one cluster.\n\n" +
+					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026", "freeze create shop-eu --selector shop=eu --mode snapshot --reason CHG-2027"),
 				Action: withArguments(func(c *cli.Context, ids []string) error {
-					return s.createFreeze(c, ids[0])
+					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
 			},
 			v.listCommand(), get, v.historyCommand(),
@@ -77,7 +79,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					})
 				}),
 			},
-			s.deleteUnservedCommand(freezes, "End a freeze; it changes nothing that clusters are served"),
+			s.endFreezeCommand("delete", "End a freeze; in mode snapshot its clusters are served the changes since then"),
 		},
 	}
 }
@@ -91,10 +93,14 @@ func freezeFlags() []cli.Flag {
 	}
 }
 
+func modeFlag() cli.Flag {
+	return &cli.StringFlag{Name: "mode", Usage: "`MODE`: block refuses changes of what the clusters are served; snapshot keeps what they are served now, whatever changes (default: block)"}
+}
+
 // freezeBody returns the fields that flags set.
 func freezeBody(c *cli.Context) map[string]any {
 	body := map[string]any{}
-	for _, name := range []string{"selector", "from", "until", "reason"} {
+	for _, name := range []string{"selector", "from", "until", "reason", "mode"} {
 		if c.IsSet(name) {
 			body[name] = c.String(name)
 		}
@@ -105,13 +111,12 @@ func freezeBody(c *cli.Context) map[string]any {
 	return body
 }
 
-// createFreeze creates a freeze from the flags.
-func (s rolloutCommands) createFreeze(c *cli.Context, id string) error {
+// createFreeze creates a freeze from the flags and further fields.
+func (s rolloutCommands) createFreeze(c *cli.Context, body map[string]any) error {
 	if c.String("reason") == "" {
 		return args.Errorf("%s needs --reason: each refused change states it", c.Command.HelpName)
 	}
-	body := freezeBody(c)
-	body["id"] = id
+	maps.Copy(body, freezeBody(c))
 	return s.sendFreeze(c, body, func(conn client, data []byte) (answer, error) {
 		return receive(freezes.api.create(c.Context, conn, data, writeEdits(c)...))
 	})
@@ -132,4 +137,61 @@ func (s rolloutCommands) sendFreeze(c *cli.Context, body map[string]any, send fu
 		return err
 	}
 	return s.printChange(c, freezes.outputOf(a.body, a.body))
+}
+
+// endFreezeCommand deletes a freeze. The end of a freeze of mode snapshot is a change with a plan.
+func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, actionFlags()),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			return s.endFreeze(c, ids[0])
+		}),
+	}
+}
+
+// endFreeze deletes a freeze as the flags of a change require.
+func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
+	return s.perform(c, change{
+		operations: fixedOperations(), planRequest: map[string]any{"freeze": id}, description: "end the freeze \"" + id + "\"", unconfirmedInScripts: true, printsSummary: true,
+		request: func(conn client, hash string) (answer, error) {
+			return receive(freezes.api.delete(c.Context, conn, id, append(writeEdits(c), planned(hash))...))
+		},
+		show: func(_ client, a answer) error { return s.printChange(c, freezes.outputOf(a.body, a.body)) },
+	})
+}
+
+// unfreezeCommand ends a freeze by its name, or that of the whole fleet.
+func (s rolloutCommands) unfreezeCommand() *cli.Command {
+	cmd := s.endFreezeCommand("unfreeze", "End a freeze")
+	cmd.ArgsUsage = "[NAME]"
+	cmd.Flags = append(cmd.Flags, &cli.BoolFlag{Name: "all", Usage: "the freeze that freeze --all created"})
+	cmd.Description = args.ExampleText("unfreeze --all", "unfreeze year-end")
+	cmd.Action = func(c *cli.Context) error {
+		if c.Bool("all") {
+			if _, err := arguments(c); err != nil {
+				return err
+			}
+			return s.endFreeze(c, freezeAll)
+		}
+		ids, err := arguments(c, "NAME")
+		if err != nil {
+			return err
+		}
+		return s.endFreeze(c, ids[0])
+	}
+	return cmd
+}
+
+// freezeClusterCommand freezes one cluster in mode snapshot. The freeze has the name of the cluster.
+func (s rolloutCommands) freezeClusterCommand() *cli.Command {
+	return &cli.Command{
+		Name: "freeze", Usage: "Keep what a cluster is served, whatever changes, until cluster unfreeze", ArgsUsage: "NAME",
+		Flags: []cli.Flag{&cli.StringFlag{Name: "until", Usage: "end at this `TIME`; default: with cluster unfreeze"}, dryRunFlag()},
+		Description: "The cluster is served exactly what it is served now, regardless of changes of components, namespaces, layers and its own document.\n" +
+			"Plans and freeze get show the changes that wait. The freeze has the name of the cluster, and mode snapshot.\n\n" +
+			args.ExampleText("cluster freeze demo-cluster-01 --reason 'INC-7: do not touch'", "cluster unfreeze demo-cluster-01 --plan"),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			return s.createFreeze(c, map[string]any{"id": ids[0], "selector": "id=" + ids[0], "mode": "snapshot"})
+		}),
+	}
 }

@@ -409,14 +409,19 @@ func notClusters(ops []operation) error {
 	return nil
 }
 
-func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Command {
-	flags, hidden := slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()), []string{"rendered", "templates"}
+// actionFlags are the flags of changes that are no operations, so that no rollout can make them.
+func actionFlags() []cli.Flag {
+	hidden := []string{"rendered", "templates"}
 	for _, f := range rolloutFlags() {
 		hidden = append(hidden, f.Names()[0])
 	}
-	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
+	return slices.DeleteFunc(plannedFlags(), func(f cli.Flag) bool {
 		return slices.Contains(hidden, f.Names()[0])
 	})
+}
+
+func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Command {
+	flags := slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, actionFlags())
 	if slices.Contains([]string{"start", "raise", "approve", "skip", "back"}, action) {
 		flags = append(flags, &cli.StringFlag{Name: "stage", Usage: "only if this is the `STAGE` that it concerns"})
 	}

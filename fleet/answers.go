@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -14,7 +15,11 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 	if list == nil {
 		return nil, fmt.Errorf("%q is not a kind of definition", kind)
 	}
-	e := s.Effective(d)
+	return s.answer(s.Effective(d), d, list)
+}
+
+// answer is Answer for a configuration of a cluster.
+func (s *State) answer(e *Effective, d *Document, list *descriptor) (*Answer, error) {
 	if a := e.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(e, list, a)) {
 		a.current.Store(s.id)
 		return a, nil
@@ -51,6 +56,27 @@ func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
 		return a, err
 	}
 	return encodeAnswer(values(inputs))
+}
+
+// answersDiffer reports whether two configurations of a cluster have different answers, in this State and in an earlier one or
+// the same.
+func (s *State) answersDiffer(before *State, cluster string, was, is *Effective) bool {
+	if s.sameAnswers(before, was, is) {
+		return false
+	}
+	etag := func(s *State, list *descriptor, e *Effective) string {
+		if list = s.kinds.byKind[list.kind]; list == nil || list.count(e) == 0 {
+			return ""
+		}
+		a, err := s.answer(e, s.docs[KindCluster][cluster], list)
+		if err != nil {
+			return err.Error()
+		}
+		return a.ETag
+	}
+	return slices.ContainsFunc(s.kinds.listsWithRemoved(before.kinds), func(list *descriptor) bool {
+		return etag(before, list, was) != etag(s, list, is)
+	})
 }
 
 // stillMadeOf reports whether all definitions that an answer depends on are unchanged in this State.

@@ -45,7 +45,10 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.recomputeLayers(nil, nil, rolloutsChanged, true) // stored states are served even above the limits
+	if err := s.recomputeLayers(nil, nil, rolloutsChanged, true); err != nil { // stored states are served even above the limits
+		return nil, err
+	}
+	return s, s.applySnapshots(nil)
 }
 
 // types separates the resource types from the records, since reading the other records requires them.
@@ -195,6 +198,9 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 		next.shared = &sharedObjects{} // variants render objects too
 	}
 	if err := next.recomputeLayers(s, edits, rolloutsChanged, committed); err != nil {
+		return nil, err
+	}
+	if err := next.applySnapshots(s); err != nil {
 		return nil, err
 	}
 	if copied[KindToken] {

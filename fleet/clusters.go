@@ -69,7 +69,7 @@ func normalizeResources(obj map[string]any) {
 // checkCluster checks a cluster's document and its effective configuration.
 func checkCluster(c *checker, d *Document) {
 	cl, ks := d.Cluster(), c.next.kinds
-	on := &clusterCheck{own: cl, effective: c.next.Effective(d)}
+	on := &clusterCheck{own: cl, effective: c.next.configured(d)}
 	// No object on a cluster is named after its id, so the id may have dots, as long as a selector can contain it.
 	c.dnsSubdomain("/id", cl.ID)
 	if len(cl.ID) > 63 {
@@ -150,7 +150,7 @@ func warnLayersChanged(c *checker, before, after *Document) {
 	if c.base == nil || after.Deleted() || before.Deleted() {
 		return
 	}
-	was, is := c.base.Effective(before).layerIDs(), c.next.Effective(after).layerIDs()
+	was, is := c.base.configured(before).layerIDs(), c.next.configured(after).layerIDs()
 	var moves []string
 	for _, m := range []struct {
 		verb string
@@ -182,7 +182,7 @@ func checkRename(c *checker, before, after *Document) {
 	if was.ClusterDNS == is.ClusterDNS {
 		return
 	}
-	if c.base != nil && c.base.Effective(before).cluster.DeletionProtection {
+	if c.base != nil && c.base.configured(before).cluster.DeletionProtection {
 		c.problem("/cluster_dns", "deletion_protection is on: clear it in a change of its own before giving the cluster another DNS name")
 		return
 	}
@@ -267,7 +267,7 @@ func checkExcludes(c *checker, d *Document) {
 			has[id] = true
 		}
 		fromLayers := map[string]bool{}
-		if st := c.next.Effective(d).chain; st != nil {
+		if st := c.next.configured(d).chain; st != nil {
 			for _, doc := range st.layers {
 				for _, id := range doc.layer().assignedIDs(a) {
 					fromLayers[id] = true
@@ -297,7 +297,7 @@ func warnStagesChanged(c *checker, before, after *Document) {
 	if c.base == nil || after.Deleted() || before.Deleted() {
 		return
 	}
-	was, is := c.base.Effective(before).rolloutsOn(), c.next.Effective(after).rolloutsOn()
+	was, is := c.base.configured(before).rolloutsOn(), c.next.configured(after).rolloutsOn()
 	for _, m := range []struct {
 		verb string
 		ids  []string

@@ -39,6 +39,10 @@ const KindBudget Kind = "budget"
 // budget, but the history shows them.
 const KindOrphan Kind = "forgotten"
 
+// KindSnapshot is the kind of documents that keep what the clusters of a freeze of mode snapshot are served. They have the id
+// of the freeze, are created and deleted with it, and never change. The history shows them without their content.
+const KindSnapshot Kind = "freeze_snapshot"
+
 // resourcePrefix is the prefix of the kinds of resource types' definitions.
 const resourcePrefix = "resource/"
 
@@ -144,7 +148,7 @@ func (k Kind) ResourceType() (id string, ok bool) {
 
 // isInternal reports whether documents of a kind are never part of an answer.
 func isInternal(kind Kind) bool {
-	return kind == KindToken || kind == KindBudget || kind == KindOrphan
+	return kind == KindToken || kind == KindBudget || kind == KindOrphan || kind == KindSnapshot
 }
 
 // documentOperations are the operations on one document.

@@ -78,7 +78,7 @@ func (c *checker) checkUnassignedPatches(on *clusterCheck, id string) {
 		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], jsontext.Same)
 	}
 	switch was := c.before(on.effective.id); {
-	case was != nil && same(was) && isAssigned(c.base.Effective(was).cluster, id):
+	case was != nil && same(was) && isAssigned(c.base.configured(was).cluster, id):
 		c.warn("the patches of component %q on cluster %q have no effect any more: the component is no longer on it", id, on.effective.id)
 	case c.recalled != nil && same(c.recalled), c.base != nil && was == nil && c.next.assignedByLayers(id):
 		c.warn("the patches of component %q on cluster %q have no effect: the component is not on it", id, on.effective.id)

@@ -39,7 +39,7 @@ func (v *txValidation) checkDependents(edits []edit) {
 	var candidates []*Effective
 	largest := v.next.largestBounds(changed)
 	for id, doc := range v.next.docs[KindCluster] {
-		if e := v.next.Effective(doc); !edited[id] && !doc.Deleted() && v.candidate(e, changed, redefined, largest) {
+		if e := v.next.configured(doc); !edited[id] && !doc.Deleted() && v.candidate(e, changed, redefined, largest) {
 			candidates = append(candidates, e)
 		}
 	}
@@ -148,7 +148,7 @@ func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]
 		if a.hasAny(d.has, changed[a.kind]) {
 			checkSizes(now, d.has, a)
 			if old, ok := v.base.Get(KindCluster, d.has.id); ok && len(now.limits) > 0 {
-				checkSizes(was, v.base.Effective(old), a)
+				checkSizes(was, v.base.configured(old), a)
 			}
 		}
 	}

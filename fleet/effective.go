@@ -26,8 +26,17 @@ func (ks *kindSet) newOwn(rec Record, value any, cluster *api.Cluster) *Effectiv
 	}
 }
 
-// Effective returns the effective configuration of a cluster of the State.
+// Effective returns the configuration that a cluster of the State is served.
 func (s *State) Effective(d *Document) *Effective {
+	if f := s.frozen[d.ID]; f != nil {
+		return f.served
+	}
+	return s.configured(d)
+}
+
+// configured returns the configuration of a cluster of the State without freezes of mode snapshot: changes are validated
+// with it.
+func (s *State) configured(d *Document) *Effective {
 	if s.layers != nil {
 		if e := s.layers.effective[d.ID]; e != nil {
 			return e

@@ -16,6 +16,9 @@ import (
 // It parses the documents and shares no code with polls. With many values it takes long, and it ends with ctx.
 func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer string) (api.Explanation, error) {
 	out := api.Explanation{Cluster: d.ID, Layers: append([]string{}, s.Effective(d).layerIDs()...), Inputs: []api.ExplainedInput{}}
+	if f := s.frozen[d.ID]; f != nil {
+		out.Freeze = f.snapshot.ID
+	}
 	has := s.Effective(d)
 	places, err := s.places(d)
 	if err != nil {
@@ -68,6 +71,9 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 
 // places returns the documents that determine a cluster's configuration: its own, then its layers, the highest first.
 func (s *State) places(d *Document) ([]explain.Place, error) {
+	if f := s.frozen[d.ID]; f != nil {
+		d = f.settings
+	}
 	docs := []*Document{d}
 	if st := s.Effective(d).chain; st != nil {
 		for _, l := range slices.Backward(st.layers) {
@@ -88,7 +94,7 @@ func (s *State) places(d *Document) ([]explain.Place, error) {
 func (s *State) placeOn(has *Effective, doc *Document) (explain.Place, error) {
 	place, err := doc.place()
 	stored, exists := s.docs[doc.Kind][doc.ID]
-	if err != nil || !exists || has.chain == nil || has.chain.variants.get(doc.Kind, doc.ID) == nil {
+	if err != nil || !exists || len(has.rolloutsOn()) == 0 || has.chain == nil || has.chain.variants.get(doc.Kind, doc.ID) == nil {
 		return place, err
 	}
 	if place.Stored, err = unstructured.Decode(stored.Body); err != nil {

@@ -1,16 +1,17 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused. Creating,
-// changing and deleting one changes no answer. The kind is not in [Kinds]: restores and reverts leave freezes as they are.
+// KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused, or in mode
+// snapshot have no effect on them until it is deleted. Creating and changing one changes no answer. The kind is not in
+// [Kinds]: restores and reverts leave freezes as they are.
 const KindFreeze Kind = "freeze"
 
 // maxFreezes limits the number of freezes: each is matched with each cluster that a change affects.
@@ -21,34 +22,26 @@ var freezeKind = kindRules{
 	noun:       "freeze",
 	collection: "freezes",
 	empty:      func() any { return new(freeze) },
-	normalize:  func(map[string]any) {},
+	normalize:  normalizeFreeze,
 	complete:   func(value any, _ json.RawMessage) error { return value.(*freeze).parse() },
 	check:      func(c *checker, d *Document) { checkFreeze(c, d.freeze()) },
 	bound:      func(any) int { return 0 },
 	view:       func(d *Document) any { return d.freeze().view(d) },
 }
 
-func (d *Document) freeze() *freeze { return d.value.(*freeze) }
-
-// parse computes the selector. A freeze with an unreadable one must not be read as one without clusters.
-func (f *freeze) parse() (err error) {
-	if f.Selector == "" {
-		return nil
+// normalizeFreeze omits the default mode.
+func normalizeFreeze(obj map[string]any) {
+	if obj["mode"] == freezeModeBlock {
+		delete(obj, "mode")
 	}
-	if f.selector, err = ParseSelector(f.Selector); err != nil {
-		return fmt.Errorf("/selector: %w", err)
-	}
-	return nil
 }
 
-// selects reports whether the freeze is about a cluster, active or not.
-func (f *freeze) selects(c *api.Cluster) bool {
-	return f.All || f.Selector != "" && f.selector.Matches(c)
-}
-
-// phase returns pending, active or ended at a time.
+// phase returns pending, active or ended at a time. A freeze of mode snapshot is active until a commit deletes it, since no
+// answer may depend on a clock.
 func (f *freeze) phase(at time.Time) string {
 	switch {
+	case f.Mode == freezeModeSnapshot:
+		return freezeActive
 	case f.From != nil && at.Before(*f.From):
 		return freezePending
 	case f.Until != nil && !at.Before(*f.Until):
@@ -79,23 +72,48 @@ func (s *State) ActiveFreezes(at time.Time) []*Document {
 // view returns a freeze as the API shows it, without the values that depend on the clusters and the time.
 func (f *freeze) view(d *Document) *api.Freeze {
 	return &api.Freeze{
-		ID: f.ID, Selector: f.Selector, All: f.All, From: f.From, Until: f.Until, Reason: f.Reason,
+		ID: f.ID, Selector: f.Selector, All: f.All, From: f.From, Until: f.Until, Reason: f.Reason, Mode: cmp.Or(f.Mode, freezeModeBlock),
 		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 }
 
 // FreezeView returns a freeze as the API shows it, with its state at a time and the number of its clusters.
-func (s *State) FreezeView(d *Document, at time.Time) any {
+func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	view := d.freeze().view(d)
 	if view.State = d.freeze().phase(at); slices.Contains(s.ActiveFreezes(at), d) {
 		view.State = freezeActive
 	}
 	for _, cluster := range s.docs[KindCluster] {
-		if !cluster.Deleted() && d.freeze().selects(cluster.Cluster()) {
+		if !cluster.Deleted() && s.isFrozenBy(d, cluster.Cluster()) {
 			view.Clusters++
 		}
 	}
+	if d.freeze().Mode == freezeModeSnapshot {
+		view.PendingClusterIds = s.pendingOf(d)
+	}
 	return view
+}
+
+// pendingOf returns the clusters whose answers will change when a freeze of mode snapshot ends, sorted.
+func (s *State) pendingOf(d *Document) (ids []string) {
+	for id, f := range s.frozen {
+		if s.docs[KindSnapshot][d.ID].snapshot().kept[id] && s.answersDiffer(s, id, f.served, f.configured) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// OverdueFreezes returns the freezes of mode snapshot whose time is over, and since when: a commit has to delete them.
+func (s *State) OverdueFreezes(at time.Time) map[string]time.Duration {
+	overdue := map[string]time.Duration{}
+	for id := range s.docs[KindSnapshot] {
+		if d := s.docs[KindFreeze][id]; d != nil && d.freeze().Until != nil && !at.Before(*d.freeze().Until) {
+			overdue[id] = at.Sub(*d.freeze().Until)
+		}
+	}
+	return overdue
 }
 
 // checkFreeze checks a freeze's document.
@@ -108,10 +126,13 @@ func checkFreeze(c *checker, f *freeze) {
 	if f.All == (f.Selector != "") {
 		c.problem("/selector", "exactly one of selector (not empty) and all is required")
 	}
+	c.oneOf("/mode", f.Mode, "", freezeModeBlock, freezeModeSnapshot)
 	switch {
+	case f.From != nil && f.Mode == freezeModeSnapshot:
+		c.problem("/from", "must be absent with mode snapshot, which keeps what the clusters are served now")
 	case f.From != nil && f.Until != nil && !f.From.Before(*f.Until):
 		c.problem("/until", "must be later than from")
-	case f.phase(c.next.At()) == freezeEnded:
+	case f.Until != nil && !c.next.At().Before(*f.Until):
 		c.warn("freeze %q has ended already, at %s", f.ID, f.Until.UTC().Format(time.RFC3339))
 	}
 	if n := len(c.next.docs[KindFreeze]); n > maxFreezes {

@@ -10,7 +10,8 @@ import (
 )
 
 // freezeCheck collects the frozen clusters that a change affects. Freezes, and the clusters that they select, are those
-// before the change: a commit that ends a freeze cannot also use its end.
+// before the change: a commit that ends a freeze cannot also use its end. Only the end of a freeze of mode snapshot is itself
+// a change of answers, which its own freeze does not forbid.
 type freezeCheck struct {
 	r      Result
 	active []*Document
@@ -19,7 +20,10 @@ type freezeCheck struct {
 
 // newFreezeCheck returns the check of a change.
 func (r Result) newFreezeCheck() *freezeCheck {
-	return &freezeCheck{r, r.base.ActiveFreezes(r.Commit.At), map[string]map[string]bool{}}
+	active := slices.DeleteFunc(r.base.ActiveFreezes(r.Commit.At), func(d *Document) bool {
+		return r.base.docs[KindSnapshot][d.ID] != nil && r.State.docs[KindFreeze][d.ID] == nil
+	})
+	return &freezeCheck{r, active, map[string]map[string]bool{}}
 }
 
 // clusterOf returns the cluster whose answers must not change; nil: none. A cluster that joins has no answer yet that could
@@ -37,7 +41,7 @@ func (f *freezeCheck) clusterOf(a affected) *Effective {
 // concerns reports whether an affected cluster is frozen.
 func (f *freezeCheck) concerns(a affected) bool {
 	cluster := f.clusterOf(a)
-	return cluster != nil && slices.ContainsFunc(f.active, func(d *Document) bool { return d.freeze().selects(cluster.cluster) })
+	return cluster != nil && slices.ContainsFunc(f.active, func(d *Document) bool { return f.r.base.isFrozenBy(d, cluster.cluster) })
 }
 
 // add adds an affected cluster. differs: the effect on its answers is not empty.
@@ -48,7 +52,7 @@ func (f *freezeCheck) add(a affected, differs bool) {
 	cluster := f.clusterOf(a)
 	differs = differs || len(f.r.removals.byName[a.name]) > 0 || f.createdAgain(cluster.id)
 	for _, d := range f.active {
-		if d.freeze().selects(cluster.cluster) && (differs || f.leaves(d, a)) {
+		if f.r.base.isFrozenBy(d, cluster.cluster) && (differs || f.leaves(d, a)) {
 			if f.ids[d.ID] == nil {
 				f.ids[d.ID] = map[string]bool{}
 			}
@@ -66,7 +70,7 @@ func (f *freezeCheck) createdAgain(id string) bool {
 // leaves reports whether a change of the cluster's labels takes it out of the freeze, so that the next change would be
 // possible.
 func (f *freezeCheck) leaves(d *Document, a affected) bool {
-	return a.after != nil && !d.freeze().selects(a.after.cluster)
+	return a.after != nil && !f.r.base.isFrozenBy(d, a.after.cluster)
 }
 
 // result returns the frozen clusters, by freeze.
@@ -79,7 +83,8 @@ func (f *freezeCheck) result() (out []frozen) {
 	return out
 }
 
-// frozen returns the frozen clusters that the change affects.
+// frozen returns the frozen clusters that the change affects, and if it serves a rollout to more clusters, those under a
+// freeze of mode snapshot that would be among them.
 func (r Result) frozen() ([]frozen, error) {
 	check := r.newFreezeCheck()
 	if len(check.active) == 0 {
@@ -103,7 +108,53 @@ func (r Result) frozen() ([]frozen, error) {
 		}
 		check.add(a, effect.key != "")
 	}
-	return check.result(), nil
+	out := check.result()
+	if r.advancesRollout() {
+		pending, err := r.pending()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pending...)
+	}
+	return out, nil
+}
+
+// advancesRollout reports whether the change starts or raises a stage of a rollout.
+func (r Result) advancesRollout() bool {
+	return slices.ContainsFunc(r.Commit.Changes, func(ch Change) bool {
+		was, is := r.base.docs[KindRollout][ch.ID], r.State.docs[KindRollout][ch.ID]
+		if ch.Kind != KindRollout || was == nil || is == nil {
+			return false
+		}
+		before, after := was.rollout(), is.rollout()
+		return after.Started > before.Started || after.Started > 0 && after.Started == before.Started && after.Stages[after.Started-1].Raises > before.Stages[after.Started-1].Raises
+	})
+}
+
+// pending returns the clusters under freezes of mode snapshot that the change will reach when these end. A cluster under several
+// freezes is in each.
+func (r Result) pending() ([]frozen, error) {
+	by := map[string][]string{}
+	for id, is := range r.State.frozen {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
+		was := r.base.frozen[id]
+		if was == nil || !r.State.answersDiffer(r.base, id, was.configured, is.configured) {
+			continue
+		}
+		for freeze, snapshot := range r.State.docs[KindSnapshot] {
+			if snapshot.snapshot().kept[id] {
+				by[freeze] = append(by[freeze], id)
+			}
+		}
+	}
+	var out []frozen
+	for _, freeze := range sortedKeys(by) {
+		slices.Sort(by[freeze])
+		out = append(out, frozen{r.State.docs[KindFreeze][freeze], by[freeze]})
+	}
+	return out, nil
 }
 
 // checkFrozen refuses a change that affects frozen clusters, unless the guard names the freezes and the commit has a reason.
@@ -119,7 +170,7 @@ func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 	var overridden []api.RevisionOperation
 	var refused []frozen
 	for _, f := range all {
-		if slices.Contains(g.OverrideFreezes, f.freeze.ID) {
+		if slices.Contains(g.OverrideFreezes, f.freeze.ID) && f.freeze.freeze().Mode != freezeModeSnapshot {
 			overridden = append(overridden, api.RevisionOperation{Op: "override", Kind: string(KindFreeze), ID: f.freeze.ID, Clusters: len(f.clusters)})
 		} else {
 			refused = append(refused, f)
@@ -137,16 +188,24 @@ func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 // frozenError returns the error for frozen clusters, with one problem for each.
 func frozenError(all []frozen) error {
 	var problems []Problem
-	details, ids := make([]string, len(all)), make([]string, len(all))
-	for i, f := range all {
-		details[i] = f.describe()
-		ids[i] = f.freeze.ID
+	var details, ids []string
+	ends := "" // how to go on if a freeze cannot be overridden
+	for _, f := range all {
+		details = append(details, f.describe())
+		if f.freeze.freeze().Mode != freezeModeSnapshot {
+			ids = append(ids, f.freeze.ID)
+		} else {
+			ends = "; end the freezes of mode snapshot first"
+		}
 		for _, id := range f.clusters {
 			problems = append(problems, Problem{Kind: KindCluster, ID: id, Detail: fmt.Sprintf("is frozen by %q", f.freeze.ID)})
 		}
 	}
-	return &Error{Code: CodeFrozen, Problems: problems, Detail: fmt.Sprintf("%s; to make the change all the same, send X-Fleet-Override-Freeze: %s and X-Change-Reason",
-		strings.Join(details, "; and "), strings.Join(ids, ","))}
+	detail := strings.Join(details, "; and ") + ends
+	if ends == "" {
+		detail += fmt.Sprintf("; to make the change all the same, send X-Fleet-Override-Freeze: %s and X-Change-Reason", strings.Join(ids, ","))
+	}
+	return &Error{Code: CodeFrozen, Problems: problems, Detail: detail}
 }
 
 // describe describes the frozen clusters in a message.

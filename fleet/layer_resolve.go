@@ -236,7 +236,7 @@ func (s *State) layerChanges(before *State, edits []edit) []layerChange {
 		if d == nil || old == nil || edited[id] {
 			return
 		}
-		if was, is := before.Effective(old), s.Effective(d); was != is {
+		if was, is := before.configured(old), s.configured(d); was != is {
 			out = append(out, layerChange{d, was, is})
 		}
 	}
@@ -325,7 +325,7 @@ func (tx *Tx) effective(d *Document) *Effective {
 		return d.own
 	}
 	if !tx.layers.edited && tx.base.docs[KindCluster][d.ID] == d {
-		return tx.base.Effective(d)
+		return tx.base.configured(d)
 	}
 	layers, key := tx.matchingLayers(d.Cluster())
 	if len(layers) == 0 {

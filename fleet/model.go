@@ -44,10 +44,11 @@ type State struct {
 	// newest is the latest time of any commit, which is not that of the head if a clock went back.
 	newest   time.Time
 	docs     map[Kind]map[string]*Document
-	byDNS    map[string]string // cluster_dns, in lower case -> id; decommissioned clusters included
-	live     int               // number of clusters that are not decommissioned
-	layers   *layerResolution  // nil if there are no layers and no rollout delivers
-	rollouts *openRollouts     // nil if there are none
+	byDNS    map[string]string         // cluster_dns, in lower case -> id; decommissioned clusters included
+	live     int                       // number of clusters that are not decommissioned
+	layers   *layerResolution          // nil if there are no layers and no rollout delivers
+	rollouts *openRollouts             // nil if there are none
+	frozen   map[string]*frozenCluster // by id, those under a freeze of mode snapshot
 	id       *stateID
 	shared   *sharedObjects
 	// definitions stays the same until a definition or a resource type changes.
@@ -435,8 +436,43 @@ type freeze struct {
 	From     *time.Time `json:"from,omitempty"`  // nil: since it was created
 	Until    *time.Time `json:"until,omitempty"` // nil: until it is deleted
 	Reason   string     `json:"reason"`
+	Mode     string     `json:"mode,omitempty"` // freezeModeSnapshot; empty: changes are refused
 
 	selector Selector
+}
+
+// freezeSnapshot is what the clusters of a freeze are served: the clusters that its selector matched when it was created.
+type freezeSnapshot struct {
+	ID          string               `json:"id"`
+	Definitions []snapshotDefinition `json:"definitions"`
+	Clusters    []snapshotCluster    `json:"clusters"`
+
+	kept map[string]bool // the ids of the clusters
+}
+
+// snapshotDefinition is one version of a definition. Clusters may have several versions of it, because of rollouts.
+type snapshotDefinition struct {
+	Kind Kind            `json:"kind"`
+	ID   string          `json:"id"`
+	Body json.RawMessage `json:"body"`
+	// CreatedAt and UpdatedAt are those of the document: Flux may not have applied a recent deletion policy.
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// snapshotCluster is a cluster with its merged settings, and the index of each of its definitions.
+type snapshotCluster struct {
+	ID          string          `json:"id"`
+	Settings    json.RawMessage `json:"settings"`
+	Definitions []int           `json:"definitions"`
+}
+
+// frozenCluster is a cluster under a freeze of mode snapshot.
+type frozenCluster struct {
+	snapshot   *Document
+	settings   *Document  // from the snapshot, in the form of a cluster's document
+	configured *Effective // without the freeze
+	served     *Effective
 }
 
 // frozen are the clusters under a freeze that a change would change the answers to, or take out of the freeze.

@@ -103,7 +103,7 @@ func (v *txValidation) checkPolicies(edits []edit, now time.Time) {
 		}
 		v.namespacesLeft(v.base.Effective(before), is, now)
 	}
-	for _, r := range v.layerChanges {
+	for _, r := range v.servedChanges {
 		v.namespacesLeft(r.was, r.is, now)
 	}
 }

@@ -66,6 +66,17 @@ func (r Result) Plan() (api.Plan, error) {
 		plan.Warnings = append(plan.Warnings, step.startWarning())
 	}
 	frozen := freezes.result()
+	pending, err := r.pending()
+	if err != nil {
+		return plan, err
+	}
+	if plan.Pending = frozenViews(pending); r.advancesRollout() {
+		frozen = append(frozen, pending...)
+	} else {
+		for _, f := range pending {
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("the change reaches %s when freeze %q (%s) ends: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, list(f.clusters)))
+		}
+	}
 	for _, f := range frozen {
 		plan.Warnings = append(plan.Warnings, "the change would be refused: "+f.describe())
 	}
@@ -166,7 +177,7 @@ func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) 
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {
-		if ch.Kind != KindBudget && ch.Kind != KindOrphan {
+		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindSnapshot {
 			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 		}
 	}

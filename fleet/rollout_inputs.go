@@ -12,7 +12,8 @@ import (
 )
 
 // RolloutInputs are the inputs that an open rollout changes in one State, by the id of the cluster: those that differ between
-// the fleet without it and the fleet with it on all clusters. So an input that a hotfix or a pin keeps as it is does not count.
+// the fleet without it and the fleet with it on all clusters. So an input that a hotfix or a pin keeps as it is does not count; one
+// that a freeze keeps does.
 type RolloutInputs struct {
 	ByCluster map[string][]ChangedInput
 	state     *State
@@ -37,6 +38,9 @@ func (s *State) RolloutInputs(ctx context.Context, d *Document, known *RolloutIn
 	}
 	made := Documents{}
 	made.Set(KindRollout, d.ID, bodies[1])
+	for id := range s.docs[KindSnapshot] {
+		made.Set(KindSnapshot, id, nil)
+	}
 	unchanged := known.unchanged(s, d)
 	inputs, err := s.inputsChangedBy(ctx, []Change{{Kind: KindRollout, ID: d.ID, Before: bodies[0], After: bodies[1]}}, made, unchanged)
 	if err != nil {
@@ -107,4 +111,28 @@ func sameRolloutChanges(a, b *Document) bool {
 	return slices.EqualFunc(a.rollout().Changes, b.rollout().Changes, func(a, b rolloutChange) bool {
 		return a.Kind == b.Kind && a.ID == b.ID && bytes.Equal(a.Before, b.Before) && bytes.Equal(a.After, b.After)
 	})
+}
+
+// HeldBack reports whether a freeze of mode snapshot keeps changes of some inputs from a cluster.
+func (s *State) HeldBack(cluster *Document, inputs []ChangedInput) (bool, error) {
+	f := s.frozen[cluster.ID]
+	if f == nil {
+		return false, nil
+	}
+	for _, list := range s.kinds.lists {
+		only := map[string]bool{}
+		for _, in := range inputs {
+			only[in.ID] = only[in.ID] || in.List == list.endpoint
+		}
+		served, err := s.receiptsOf(f.served, list, only)
+		if err != nil {
+			return false, err
+		}
+		for _, in := range inputs {
+			if in.List == list.endpoint && served[in.ID] != in.Receipt { // zero: removed
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }

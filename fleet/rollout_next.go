@@ -10,9 +10,10 @@ import (
 )
 
 // StageCounts are the clusters of a stage whose inputs the rollout changes, by the status of exactly these inputs. All but
-// Affected count only clusters that are served the change.
+// Affected and Frozen count only clusters that are served the change.
 type StageCounts struct {
 	Affected, Confirmed, Pending, Behind, Unknown, Failed, Offline int
+	Frozen                                                         int // the started stage reaches them when their freeze ends
 	// Failure names one of the failed clusters, with the cause that it reported; empty: none.
 	Failure string
 }
@@ -83,6 +84,9 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 	g := parseGate(r.effectiveGate(&s.RolloutStage))
 	if s.Skipped || c.Affected == 0 && s.Reached == "" {
 		return RolloutStep{}
+	}
+	if c.Frozen > 0 {
+		return RolloutStep{Reason: "freeze", Stage: s.Name, Message: fmt.Sprintf("stage %q: freezes of mode snapshot keep the change from %s", s.Name, plural(c.Frozen, "cluster"))}
 	}
 	pause := func(format string, args ...any) RolloutStep {
 		return RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: "+format, append([]any{s.Name}, args...)...)}
@@ -202,4 +206,12 @@ func (s *State) WaitForFreezes(ctx context.Context, id string, step RolloutStep,
 func Advances(d *Document) bool {
 	r := d.rollout()
 	return r.State == rolloutRunning && r.Advance == advanceAutomatic
+}
+
+// EndFreeze ends a freeze of mode snapshot whose time is over. Nobody has confirmed its removals, so the guard refuses those from
+// a protected environment too.
+func (tx *Tx) EndFreeze(id string) error {
+	tx.Guard(Guard{Careful: true})
+	_, err := tx.Delete(KindFreeze, id, DeleteOptions{})
+	return err
 }

@@ -48,7 +48,7 @@ func (p *componentPast) start(at Revision, history DocumentHistory) error {
 
 // documents returns all kinds that an input may depend on: any cluster, layer or component may have affected it earlier.
 func (p *componentPast) documents() []DocumentName {
-	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}, {Kind: KindRollout}}
+	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}, {Kind: KindRollout}, {Kind: KindSnapshot}}
 }
 
 // stepBack implements servedPast.
@@ -99,6 +99,9 @@ func (p *componentPast) cluster(layers *layerResolution, id string, body []byte)
 	if body == nil {
 		return nil, nil //nolint:nilnil // there was no such cluster
 	}
+	if frozen := p.view.frozen[id]; frozen != nil {
+		return frozen.served, nil
+	}
 	doc, err := p.view.kinds.document(Record{Kind: KindCluster, ID: id, Body: body})
 	switch {
 	case err != nil:
@@ -144,7 +147,7 @@ func (p *componentPast) stepBackOverAll(changes []DocumentChange, c *componentCh
 			return err
 		}
 	}
-	r := Result{Commit: others, State: next, base: older, layerChanges: next.layerChanges(older, edits), work: p.work}
+	r := Result{Commit: others, State: next, base: older, layerChanges: next.servedChanges(older, edits), work: p.work}
 	affectedNames, err := r.affected(true)
 	if err != nil {
 		return err

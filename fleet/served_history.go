@@ -130,7 +130,7 @@ func (p *clusterPast) start(at Revision) error {
 	if err != nil {
 		return err
 	}
-	names := []DocumentName{{KindCluster, p.cluster}, {Kind: KindLayer}, {Kind: KindResourceType}, {Kind: KindRollout}}
+	names := []DocumentName{{KindCluster, p.cluster}, {Kind: KindLayer}, {Kind: KindResourceType}, {Kind: KindRollout}, {Kind: KindSnapshot}}
 	for _, name := range names {
 		p.watched[name] = true
 	}

@@ -130,12 +130,22 @@ func TestServedHistoryMatchesPolls(t *testing.T) {
 		states := []*State{nil, w.state}
 		for range rapid.IntRange(1, 25).Draw(rt, "commits") {
 			edit, _ := randomLayerEdit(rt)
+			if rapid.IntRange(0, 5).Draw(rt, "freeze") == 0 {
+				if edit = remove(KindFreeze, "keep", DeleteOptions{}); w.state.docs[KindFreeze]["keep"] == nil {
+					edit = create(KindFreeze, `{"id":"keep","mode":"snapshot","all":true,"reason":"INC-7"}`)
+				}
+			}
 			tx := w.state.Begin()
 			tx.Guard(Guard{Off: true})
 			if edit(tx) != nil {
 				continue
 			}
 			if res, err := tx.Finish(Commit{ID: newCommitID(rt), At: w.now, Actor: "test"}); err == nil && len(res.Commit.Changes) > 0 {
+				if f := w.state.docs[KindSnapshot]["keep"]; f != nil && res.State.docs[KindSnapshot]["keep"] != nil && slices.ContainsFunc(sortedKeys(f.snapshot().kept), func(id string) bool {
+					return res.State.frozen[id] == nil
+				}) {
+					continue // the guard refuses to delete a frozen cluster
+				}
 				w.keep(res)
 				states = append(states, w.state)
 			}

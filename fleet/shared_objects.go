@@ -114,7 +114,7 @@ func (v *txValidation) checkSharedObjects(edits []edit) {
 		}
 		var before []Problem
 		if was, ok := v.base.Get(KindCluster, has.id); ok {
-			before = v.base.objectConflicts(v.base.Effective(was), v.work)
+			before = v.base.objectConflicts(v.base.configured(was), v.work)
 		}
 		v.conflicts = append(v.conflicts, v.newProblems(found, before)...)
 	}
@@ -127,7 +127,7 @@ func (v *txValidation) sharingCandidates(edits []edit) []*Effective {
 	add := func(doc *Document) {
 		if doc != nil && !doc.Deleted() && !looked[doc.ID] {
 			looked[doc.ID] = true
-			out = append(out, v.next.Effective(doc))
+			out = append(out, v.next.configured(doc))
 		}
 	}
 	retyped := slices.ContainsFunc(edits, func(e edit) bool {
@@ -136,7 +136,7 @@ func (v *txValidation) sharingCandidates(edits []edit) []*Effective {
 	})
 	if shared := len(v.next.sharedByDefinitions(v.work)) > 0; retyped || shared && v.next.shared != v.base.shared {
 		for _, doc := range v.next.All(KindCluster) {
-			if shared || len(v.next.Effective(doc).cluster.Resources) > 0 {
+			if shared || len(v.next.configured(doc).cluster.Resources) > 0 {
 				add(doc)
 			}
 		}

@@ -153,9 +153,14 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 	return edits
 }
 
-// Public returns the change as the API shows it: for a token, without the stored form of its secrets.
+// Public returns the change as the API shows it: a token without the stored form of its secrets, a snapshot without its content,
+// which may have megabytes.
 func (c Change) Public() (before, after json.RawMessage, err error) {
-	if c.Kind != KindToken {
+	switch c.Kind {
+	case KindSnapshot:
+		return nil, nil, nil
+	case KindToken:
+	default:
 		return c.Before, c.After, nil
 	}
 	if before, err = withoutSecrets(c.Before); err != nil {

@@ -45,7 +45,7 @@ type Result struct {
 	// Stored is the number of problems in the checked documents that were stored before, and so do not refuse the change.
 	Stored       int
 	base         *State
-	layerChanges []layerChange // clusters that layers change
+	layerChanges []layerChange // clusters that layers or freezes change
 	removals     removals
 	work         work
 	filters      ClusterFilters

@@ -38,6 +38,9 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 			clusters = tx.countClustersWith(kind, id)
 		}
 		tx.record(kind, id, nil)
+		if kind == KindFreeze {
+			tx.record(KindSnapshot, id, nil)
+		}
 		switch {
 		case !opt.Cascade: // Finish finds remaining references
 		case kind == KindResourceType:
@@ -56,8 +59,8 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 	if doc.own.cluster.DeletionProtection {
 		return nil, 0, doc.own.protectedError()
 	}
-	if exists && tx.base.Effective(stored).cluster.DeletionProtection {
-		return nil, 0, tx.base.Effective(stored).protectedError()
+	if exists && tx.base.configured(stored).cluster.DeletionProtection {
+		return nil, 0, tx.base.configured(stored).protectedError()
 	}
 	if opt.Orphan {
 		tx.record(kind, id, nil)

@@ -166,7 +166,11 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 			return nil, err
 		}
 	}
-	return tx.store(kind, id, obj)
+	doc, err := tx.store(kind, id, obj)
+	if err == nil && kind == KindFreeze {
+		err = tx.storeSnapshot(before, doc)
+	}
+	return doc, err
 }
 
 // store makes an object the document's content without changing it.

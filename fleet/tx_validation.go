@@ -14,16 +14,18 @@ import (
 type txValidation struct {
 	base, next   *State
 	layerChanges []layerChange // clusters that layers change
-	problems     []Problem
-	limits       []Problem
-	conflicts    []Problem // about objects of the next State
-	warnings     []string
-	stored       int             // number of problems that existed before
-	tooLarge     atomic.Int32    // number of clusters whose answers become too large
-	wrong        atomic.Int32    // number of new problems
-	warned       map[string]bool // the content of warnings: there may be one for each of 10,000 clusters
-	work         work
-	recalled     map[docKey]*Document
+	// servedChanges are the clusters that are served another configuration, through layers or freezes.
+	servedChanges []layerChange
+	problems      []Problem
+	limits        []Problem
+	conflicts     []Problem // about objects of the next State
+	warnings      []string
+	stored        int             // number of problems that existed before
+	tooLarge      atomic.Int32    // number of clusters whose answers become too large
+	wrong         atomic.Int32    // number of new problems
+	warned        map[string]bool // the content of warnings: there may be one for each of 10,000 clusters
+	work          work
+	recalled      map[docKey]*Document
 }
 
 // checkResult holds the problems of a document in the next State and in the base; zero: it was not checked.

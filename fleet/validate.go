@@ -46,7 +46,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := cmp.Or(next.checkRolloutDocuments(), tx.base.checkRolloutDeletions(edits, c.At)); err != nil {
 		return Result{}, err
 	}
-	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
+	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), servedChanges: next.servedChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
 	if !tx.seed.covers(tx) {
 		if err := v.checkInUse(tx, edits); err != nil {
 			return Result{}, err
@@ -65,7 +65,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.checkVariants(edits); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.layerChanges, filters: tx.filters, work: tx.work}
+	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, work: tx.work}
 	affectedNames, err := res.affected(false)
 	if err != nil {
 		return Result{}, err
@@ -220,9 +220,9 @@ func (v *txValidation) checkDocument(e edit) (now, was *checker) {
 		}
 	}
 	if e.kind == KindCluster && !doc.Deleted() {
-		checkSizes(now, v.next.Effective(doc), v.next.kinds.lists...)
+		checkSizes(now, v.next.configured(doc), v.next.kinds.lists...)
 		if len(now.limits) > 0 && before != nil && !before.Deleted() {
-			checkSizes(was, v.base.Effective(before), v.base.kinds.lists...)
+			checkSizes(was, v.base.configured(before), v.base.kinds.lists...)
 		}
 		if len(now.problems)+len(now.limits) == 0 && v.work.stopped() == nil {
 			v.markChecked(before, doc)
@@ -242,20 +242,20 @@ func (v *txValidation) checkDocument(e edit) (now, was *checker) {
 // alreadyValid reports whether a cluster has the same configuration as in the base, which was checked without problems.
 // Warnings of such a check would not be new either.
 func (v *txValidation) alreadyValid(before, doc *Document) bool {
-	return v.unchanged(before, doc) && v.base.Effective(before).checked.Load() == v.next.definitions
+	return v.unchanged(before, doc) && v.base.configured(before).checked.Load() == v.next.definitions
 }
 
 // unchanged reports whether the answers to a live cluster are certainly the same as before.
 func (v *txValidation) unchanged(before, doc *Document) bool {
 	return doc.Kind == KindCluster && before != nil && !before.Deleted() && !doc.Deleted() &&
-		v.next.sameAnswers(v.base, v.base.Effective(before), v.next.Effective(doc))
+		v.next.sameAnswers(v.base, v.base.configured(before), v.next.configured(doc))
 }
 
 // markChecked marks the configuration of a cluster as checked, also in the base: the next plan starts from there.
 func (v *txValidation) markChecked(before, doc *Document) {
-	v.next.Effective(doc).checked.Store(v.next.definitions)
+	v.next.configured(doc).checked.Store(v.next.definitions)
 	if v.unchanged(before, doc) {
-		v.base.Effective(before).checked.Store(v.next.definitions)
+		v.base.configured(before).checked.Store(v.next.definitions)
 	}
 }
 

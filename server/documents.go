@@ -79,7 +79,9 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 func (s *Server) viewOf(st *fleet.State, doc *fleet.Document) any {
 	switch doc.Kind {
 	case fleet.KindFreeze:
-		return st.FreezeView(doc, s.cfg.Now())
+		view := st.FreezeView(doc, s.cfg.Now())
+		view.EndRefused = s.endRefusal(st, doc.ID)
+		return view
 	case fleet.KindRollout:
 		return st.RolloutView(doc)
 	default:

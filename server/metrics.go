@@ -130,7 +130,7 @@ func (m *metrics) committed(changes []fleet.Change) {
 	kinds := map[fleet.Kind]bool{}
 	for _, ch := range changes {
 		kind := ch.Kind
-		if kind == fleet.KindBudget || kind == fleet.KindOrphan {
+		if kind == fleet.KindBudget || kind == fleet.KindOrphan || kind == fleet.KindSnapshot {
 			continue // they are part of other changes
 		}
 		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {
@@ -222,7 +222,7 @@ var (
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited,
-		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting,
+		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting, descFreezeOverdue,
 	} {
 		ch <- d
 	}
@@ -277,6 +277,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descDocs, float64(resources), string(kindResource))
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
 	s.collectRollouts(st, gauge)
+	s.collectFreezes(st, gauge)
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()
 	s.eachSeen(st, func(_ string, at time.Time) {

@@ -43,13 +43,14 @@ func (s *Server) statusWait() string {
 	return ""
 }
 
-// AdvanceRollouts makes at most one step of each automatic rollout. It decides nothing while this process does not know the
-// status of all clusters, while clocks differ, or while it does not follow the store.
+// AdvanceRollouts ends the freezes whose time is over, and makes at most one step of each automatic rollout. It decides nothing
+// while this process does not know the status of all clusters, while clocks differ, or while it does not follow the store.
 func (s *Server) AdvanceRollouts(ctx context.Context) {
 	st, _, problem := s.cfg.Replica.StateForReads()
 	if st == nil || problem != nil || s.statusWait() != "" {
 		return
 	}
+	s.endFreezes(ctx, st)
 	anyOpen := false
 	for _, d := range st.All(fleet.KindRollout) {
 		_, open := fleet.RolloutStages(d)

@@ -80,6 +80,15 @@ func (s *Server) rolloutProgress(ctx context.Context, st *fleet.State, d *fleet.
 		if !reached {
 			continue
 		}
+		held, err := st.HeldBack(cluster, changed)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			p.Frozen++
+			addID(p, "frozen", cluster.ID)
+			continue
+		}
 		yieldToPolls()
 		known, err := s.progressOf(st, cluster, changed, names)
 		if err != nil {
@@ -116,6 +125,11 @@ func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status)
 		count, name = &p.Behind, "behind"
 	}
 	*count++
+	addID(p, name, id)
+}
+
+// addID adds a cluster to the first ones of a count.
+func addID(p *api.RolloutProgress, name, id string) {
 	if p.ClusterIds == nil {
 		p.ClusterIds = map[string][]string{}
 	}
@@ -128,7 +142,7 @@ func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status)
 func stageCounts(progress []api.RolloutProgress) []fleet.StageCounts {
 	out := make([]fleet.StageCounts, len(progress))
 	for i, p := range progress {
-		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline}
+		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline, Frozen: p.Frozen}
 		if len(p.Failures) > 0 {
 			out[i].Failure = p.Failures[0].ClusterID + ": " + summarize.Cause(p.Failures[0].Failure.Message, summaryMessage)
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -135,6 +136,8 @@ type Server struct {
 	changedInputs changedInputsCache
 	rolloutInputs rolloutInputsCache
 	rolloutWaits  rolloutWaits
+	// freezeRefusals are the logged reasons for which freezes cannot end, by id.
+	freezeRefusals atomic.Pointer[map[string]string]
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }

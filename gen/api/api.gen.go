@@ -794,6 +794,11 @@ type Explanation struct {
 	// Example: ["prod-eu"]
 	Layers []string         `json:"layers"`
 	Inputs []ExplainedInput `json:"inputs"`
+
+	// Freeze The freeze of mode `snapshot` that the values come from: pointers are those of the documents as it keeps them, and revisions are its own.
+	//
+	// Example: year-end
+	Freeze string `json:"freeze,omitempty"`
 }
 
 // Failure A failure event of a cluster. The text is untrusted; show it as text.
@@ -1199,6 +1204,21 @@ type Freeze struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
+
+	// Mode `block`: changes of the answers are refused. `snapshot`: changes are possible, and reach the clusters when the freeze has been deleted.
+	//
+	// Example: block
+	Mode string `json:"mode"`
+
+	// PendingClusterIds Only with mode `snapshot`: the clusters whose answers will change when the freeze ends.
+	//
+	// Example: ["demo-cluster-01"]
+	PendingClusterIds []string `json:"pending_cluster_ids,omitempty"`
+
+	// EndRefused Only with mode `snapshot`, when `until` has passed: why the server cannot end the freeze, so that a person has to delete it with a plan hash.
+	//
+	// Example: 4 installed things would be removed
+	EndRefused string `json:"end_refused,omitempty"`
 }
 
 // FreezeCreate defines model for FreezeCreate.
@@ -1232,6 +1252,11 @@ type FreezeCreate struct {
 	//
 	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
+
+	// Mode `block`, the default: changes of the answers are refused. `snapshot`: the clusters, at most 100, are served what they are served now until the freeze is deleted, whatever changes; then `from` must be absent.
+	//
+	// Example: block
+	Mode string `json:"mode,omitempty"`
 }
 
 // FreezePatch defines model for FreezePatch.
@@ -1252,7 +1277,7 @@ type FreezePatch struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// FrozenClusters Frozen clusters whose answers a change would change.
+// FrozenClusters Frozen clusters whose answers a change would change, or will when the freeze ends.
 type FrozenClusters struct {
 	// Freeze Id of the freeze.
 	//
@@ -2189,13 +2214,16 @@ type Plan struct {
 
 	// Frozen The active freezes that forbid the change: 409 `frozen` without X-Fleet-Override-Freeze.
 	Frozen []FrozenClusters `json:"frozen,omitempty"`
-	Totals PlanTotals       `json:"totals"`
 
 	// Waiting What the stage of a rollout waits for, besides freezes. `approval`: its start is refused with 409 until then. `window`: the server starts it in the next window; a person may start it before.
 	Waiting []RolloutWaiting `json:"waiting,omitempty"`
+
+	// Pending The clusters that the change reaches when their freezes of mode `snapshot` end.
+	Pending []FrozenClusters `json:"pending,omitempty"`
+	Totals  PlanTotals       `json:"totals"`
 }
 
-// PlanRequest Either operations or a rollout.
+// PlanRequest Exactly one of `operations`, `rollout` and `freeze`.
 type PlanRequest struct {
 	Operations []Operation `json:"operations,omitempty"`
 
@@ -2223,6 +2251,11 @@ type PlanRequest struct {
 	//
 	// Example: 9f2c1e
 	PlanHash string `json:"plan_hash,omitempty"`
+
+	// Freeze Plan the end of this freeze.
+	//
+	// Example: year-end
+	Freeze string `json:"freeze,omitempty"`
 }
 
 // PlanTotals defines model for PlanTotals.
@@ -3360,7 +3393,7 @@ type RolloutGate struct {
 
 // RolloutProgress Numbers of clusters of a stage whose inputs the rollout changes, by the status of these inputs.
 type RolloutProgress struct {
-	// Affected Includes clusters that are not served the change yet. The other counts are of those that are served it.
+	// Affected Includes clusters that are not served the change yet. The other counts, except `frozen`, are of those that are served it.
 	//
 	// Example: 12
 	Affected int `json:"affected"`
@@ -3400,6 +3433,11 @@ type RolloutProgress struct {
 
 	// Failures Failures of the first 20 failed clusters. Not in lists.
 	Failures []RolloutFailure `json:"failures,omitempty"`
+
+	// Frozen A freeze of mode `snapshot` keeps the change from the cluster.
+	//
+	// Example: 0
+	Frozen int `json:"frozen,omitempty"`
 }
 
 // RolloutStage A stage: `cluster_ids`, `selector` or `all` selects its clusters, without those of earlier stages.
@@ -4735,8 +4773,17 @@ type CreateFreezeParams struct {
 
 // DeleteFreezeParams defines parameters for DeleteFreeze.
 type DeleteFreezeParams struct {
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
+
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
+	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
+
+	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
+	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`

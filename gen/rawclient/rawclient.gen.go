@@ -499,6 +499,11 @@ type ClientInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
+	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+	// would reach them. They cannot be overridden.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -511,6 +516,11 @@ type ClientInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
+	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+	// would reach them. They cannot be overridden.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -518,7 +528,8 @@ type ClientInterface interface {
 
 	// DeleteFreeze End a freeze
 	//
-	// It changes no answer: changes that were refused have to be made again.
+	// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+	// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 	//
 	// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
 	DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2372,6 +2383,11 @@ func (c *Client) ListFreezes(ctx context.Context, params *ListFreezesParams, req
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
+// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+// would reach them. They cannot be overridden.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -2394,6 +2410,11 @@ func (c *Client) CreateFreezeWithBody(ctx context.Context, params *CreateFreezeP
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
+// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+// would reach them. They cannot be overridden.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -2411,7 +2432,8 @@ func (c *Client) CreateFreeze(ctx context.Context, params *CreateFreezeParams, b
 
 // DeleteFreeze End a freeze
 //
-// It changes no answer: changes that were refused have to be made again.
+// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 //
 // Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
 func (c *Client) DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8617,6 +8639,18 @@ func NewDeleteFreezeRequest(server string, id ID, params *DeleteFreezeParams) (*
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.PlanHash != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -8642,48 +8676,70 @@ func NewDeleteFreezeRequest(server string, id ID, params *DeleteFreezeParams) (*
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetRemovesFrom != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Removes-From", *params.XFleetRemovesFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Removes-From", headerParam0)
+		}
+
+		if params.XFleetOverrideFreeze != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -18416,6 +18472,11 @@ type ClientWithResponsesInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
+	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+	// would reach them. They cannot be overridden.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -18428,6 +18489,11 @@ type ClientWithResponsesInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
+	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+	// would reach them. They cannot be overridden.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -18435,7 +18501,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteFreezeWithResponse End a freeze
 	//
-	// It changes no answer: changes that were refused have to be made again.
+	// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+	// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -24071,6 +24138,11 @@ func (c *ClientWithResponses) ListFreezesWithResponse(ctx context.Context, param
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
+// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+// would reach them. They cannot be overridden.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -24089,6 +24161,11 @@ func (c *ClientWithResponses) CreateFreezeWithBodyWithResponse(ctx context.Conte
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
+// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
+// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
+// would reach them. They cannot be overridden.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -24102,7 +24179,8 @@ func (c *ClientWithResponses) CreateFreezeWithResponse(ctx context.Context, para
 
 // DeleteFreezeWithResponse End a freeze
 //
-// It changes no answer: changes that were refused have to be made again.
+// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 //
 // Returns a wrapper object for the known response body format(s).
 //
