@@ -25,6 +25,7 @@ type freezeRow struct {
 	Selection  string // all clusters, or the selector
 	By         string // the author of its last change
 	Until      *time.Time
+	Pending    int // clusters whose answers change when it ends
 	History    string
 	End        string // the address of the form that ends it; empty: the token may not
 }
@@ -53,7 +54,7 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 			more++
 			continue
 		}
-		row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, History: historyLink(kindFreeze, f.ID)}
+		row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), History: historyLink(kindFreeze, f.ID)}
 		if f.All {
 			row.Selection = "all clusters"
 		}
@@ -72,9 +73,10 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 	return rows, more, nil
 }
 
-// concerns reports whether a freeze selects a cluster; always if cluster is empty.
+// concerns reports whether a freeze selects a cluster; always if cluster is empty. A freeze of mode snapshot may keep changes from
+// a cluster that the selector matches no more.
 func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
-	if cluster == "" || f.All {
+	if cluster == "" || f.All || slices.Contains(f.PendingClusterIds, cluster) {
 		return true, nil
 	}
 	matching, err := req.fleet.ListClustersWithResponse(req.r.Context(), &api.ListClustersParams{Selector: new(f.Selector + ",id=" + cluster), Limit: new(1)})
@@ -109,33 +111,32 @@ func endFreezeForm(req *pageRequest) (changeForm, error) {
 	id := req.r.PathValue("id")
 	return changeForm{
 		Headline: "End freeze " + id, Button: "End freeze", NavSection: "overview",
-		Notes:   []string{"What its clusters are served can change again. Changes that were refused are not made later."},
+		Notes:   []string{"What its clusters are served can change again. Changes that were refused are not made later. In mode snapshot, its clusters are served the changes since it began."},
 		Command: "frs freeze delete " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Freeze: &freezeChange{ID: id, End: true},
 	}, nil
 }
 
-// planFreeze returns the plan of a change of a freeze. Its hash is the ETag of the freeze.
+// planFreeze returns the plan of a change of a freeze.
 func (req *pageRequest) planFreeze(f freezeChange) (*api.Plan, error) {
-	plan := &api.Plan{PlanHash: "new"}
-	existing, err := req.fleet.GetFreezeWithResponse(req.r.Context(), f.ID, nil)
-	problem, answered := errors.AsType[*client.Error](err)
-	missing := answered && problem.StatusCode == http.StatusNotFound
-	switch {
-	case f.End && err == nil:
-		plan.PlanHash = existing.HTTPResponse.Header.Get("ETag")
-		plan.Changes = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "delete"}}
-	case !f.End && missing:
-		plan.Changes = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "create"}}
-	case err != nil:
-		return nil, err
+	if f.End {
+		plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Freeze: f.ID})
+		if err != nil {
+			return nil, err
+		}
+		return plan.JSON200, nil
 	}
-	return plan, nil
+	plan := &api.Plan{PlanHash: "new"}
+	_, err := req.fleet.GetFreezeWithResponse(req.r.Context(), f.ID, nil)
+	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
+		plan.Changes, err = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "create"}}, nil
+	}
+	return plan, err
 }
 
 // changeFreeze makes the change of a freeze.
 func (req *pageRequest) changeFreeze(f freezeChange, hash, reason string) error {
 	if f.End {
-		_, err := req.fleet.DeleteFreezeWithResponse(req.r.Context(), f.ID, &api.DeleteFreezeParams{IfMatch: &hash, XChangeReason: &reason})
+		_, err := req.fleet.DeleteFreezeWithResponse(req.r.Context(), f.ID, &api.DeleteFreezeParams{PlanHash: &hash, XChangeReason: &reason})
 		return err
 	}
 	_, err := req.fleet.CreateFreezeWithResponse(req.r.Context(), &api.CreateFreezeParams{XChangeReason: &reason}, api.FreezeCreate{ID: f.ID, All: true, Reason: reason})

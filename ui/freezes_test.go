@@ -70,6 +70,31 @@ func TestFreezeForms(t *testing.T) {
 	require.Contains(t, overview, "it is over")
 }
 
+// TestSnapshotFreezeOnPages: the line of a freeze of mode snapshot has the number of clusters that its end changes, and the form
+// that ends it shows and confirms the effect.
+func TestSnapshotFreezeOnPages(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	env.enableChanges()
+	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+	env.call(http.MethodPost, "/freezes", `{"id":"keep","mode":"snapshot","selector":"id=cluster-0002","reason":"INC-7"}`)
+	require.NotContains(t, env.get("/ui/").body, "when it ends")
+	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"cluster_name":"renamed"}`)
+	for _, page := range []string{"/ui/", "/ui/clusters/cluster-0002"} {
+		require.Contains(t, env.get(page).body, "1 cluster will change when it ends.", page)
+	}
+	const end = "/ui/freezes/keep/end"
+	require.Contains(t, env.get(end).body, "On 1 cluster:")
+	stale := html.UnescapeString(env.planHash(end))
+	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"cluster_name":"again"}`)
+	env.unchanged(func() {
+		require.Equal(t, http.StatusPreconditionFailed, env.send(env.client, http.MethodPost, end, url.Values{"plan_hash": {stale}, "reason": {"over"}}).status)
+	})
+	ended := env.send(env.client, http.MethodPost, end, url.Values{"plan_hash": {html.UnescapeString(env.planHash(end))}, "reason": {"over"}})
+	require.Equal(t, http.StatusSeeOther, ended.status, ended.body)
+	require.NotContains(t, env.get("/ui/").body, "Frozen by")
+}
+
 // TestFreezeInBrowser: the emergency stop takes two clicks and a reason, and the pages fit the screen.
 func TestFreezeInBrowser(t *testing.T) {
 	t.Parallel()
