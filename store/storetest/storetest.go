@@ -102,6 +102,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"ChainShortened", testChainShortened},
 		{"Audit", testAudit},
 		{"Sessions", testSessions},
+		{"SnapshotFreeze", testSnapshotFreeze},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
