@@ -50,7 +50,7 @@ func (f *freezeCheck) add(a affected, differs bool) {
 		return
 	}
 	cluster := f.clusterOf(a)
-	differs = differs || len(f.r.removals.byName[a.name]) > 0 || f.createdAgain(cluster.id)
+	differs = differs || len(f.r.removals.byName[a.name]) > 0 || f.createdAgain(a)
 	for _, d := range f.active {
 		if f.r.base.isFrozenBy(d, cluster.cluster) && (differs || f.leaves(d, a)) {
 			if f.ids[d.ID] == nil {
@@ -61,10 +61,14 @@ func (f *freezeCheck) add(a affected, differs bool) {
 	}
 }
 
-// createdAgain reports whether the cluster is deleted and created again: then its receipts differ.
-func (f *freezeCheck) createdAgain(id string) bool {
-	was, is := f.r.base.docs[KindCluster][id], f.r.State.docs[KindCluster][id]
-	return was != nil && is != nil && was.incarnation() != is.incarnation()
+// createdAgain reports whether the cluster is deleted and created again: then the receipts of its inputs differ.
+func (f *freezeCheck) createdAgain(a affected) bool {
+	if a.before == nil || a.after == nil {
+		return false
+	}
+	was, is := f.r.base.docs[KindCluster][a.before.id], f.r.State.docs[KindCluster][a.before.id]
+	return was != nil && is != nil && was.incarnation() != is.incarnation() &&
+		slices.ContainsFunc(f.r.lists(), func(list *descriptor) bool { return list.count(a.before) > 0 })
 }
 
 // leaves reports whether a change of the cluster's labels takes it out of the freeze, so that the next change would be
