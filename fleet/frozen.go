@@ -212,14 +212,17 @@ func frozenError(all []frozen) error {
 	return &Error{Code: CodeFrozen, Problems: problems, Detail: detail}
 }
 
-// describe describes the frozen clusters in a message.
+// describe describes the refusal of a change in a message.
 func (f frozen) describe() string {
 	until := ""
 	if t := f.freeze.freeze().Until; t != nil {
 		until = " until " + t.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("the answers to %s would change, which freeze %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, until, list(f.clusters))
+	return fmt.Sprintf("the answers to %s would change, which freeze %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, until, f.firstClusters())
 }
+
+// firstClusters returns the first clusters and the number of the others.
+func (f frozen) firstClusters() string { return firstOf(f.clusters, 3) }
 
 // frozenViews returns the frozen clusters as a plan shows them.
 func frozenViews(all []frozen) []api.FrozenClusters {

@@ -429,7 +429,7 @@ func TestSnapshotFreezeOfStages(t *testing.T) {
 	require.Equal(t, "c3", w.plan(start).Frozen[0].ClusterIds[0])
 	step, err := w.state.WaitForFreezes(t.Context(), "r", RolloutStep{Action: RolloutStart, Stage: "prod"}, w.now)
 	require.NoError(t, err)
-	require.Equal(t, "freeze", step.Reason)
+	require.Equal(t, RolloutStep{Reason: "freeze", Stage: "prod", Message: `freeze "stop" of c3`}, step)
 	require.Empty(t, w.plan(remove(KindFreeze, "stop", DeleteOptions{})).Groups)
 	w.must(remove(KindFreeze, "stop", DeleteOptions{}))
 	w.must(create(KindFreeze, `{"id":"stop","mode":"snapshot","reason":"INC-7","selector":"id=c3"}`))
@@ -514,4 +514,18 @@ func TestSnapshotFreezeOfRecentPolicy(t *testing.T) {
 	w.now = w.now.Add(24 * time.Hour)
 	require.Zero(t, w.plan(end).Totals.Removals)
 	w.must(end)
+}
+
+// TestMessagesOfFreezesAreShort: they have the first clusters and the number of the others; the wait of a rollout has the end of
+// the freezes once, beside its message.
+func TestMessagesOfFreezesAreShort(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.must(rollOut(w, "r", []RolloutStage{{Name: "all", All: true}}, patchOp(KindNamespace, "team", `{"labels":{"a":"b"}}`)))
+	w.must(create(KindFreeze, `{"id":"stop","all":true,"until":"2999-01-01T00:00:00Z","reason":"INC-7"}`))
+	require.Equal(t, `the answers to 4 clusters would change, which freeze "stop" (INC-7) forbids until 2999-01-01T00:00:00Z: c0, c1, c2 and 1 more; to make the change all the same, send X-Fleet-Override-Freeze: stop and X-Change-Reason`,
+		w.refused(CodeFrozen, act("r", RolloutStart)).Detail)
+	step, err := w.state.WaitForFreezes(t.Context(), "r", RolloutStep{Action: RolloutStart, Stage: "all"}, w.now)
+	require.NoError(t, err)
+	require.Equal(t, RolloutStep{Reason: "freeze", Stage: "all", Message: `freeze "stop" of c0, c1, c2 and 1 more`, Until: time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)}, step)
 }

@@ -186,12 +186,12 @@ func (s *State) WaitForFreezes(ctx context.Context, id string, step RolloutStep,
 	}
 	details, until := make([]string, len(all)), all[0].freeze.freeze().Until
 	for i, f := range all {
-		details[i] = f.describe()
+		details[i] = fmt.Sprintf("freeze %q of %s", f.freeze.ID, f.firstClusters())
 		if end := f.freeze.freeze().Until; end == nil || until != nil && end.After(*until) {
 			until = end
 		}
 	}
-	message := strings.Join(details, "; and ")
+	message := strings.Join(details, ", ")
 	if step.Action == RolloutBack {
 		return RolloutStep{Action: RolloutPause, Stage: step.Stage, Message: step.Message + "; it keeps the change: " + message}, nil
 	}

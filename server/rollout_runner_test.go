@@ -236,7 +236,7 @@ func TestRolloutFreeze(t *testing.T) {
 		require.Equal(t, "freeze", at(waiting, "reason"))
 		require.Equal(t, "rest", at(waiting, "stage"))
 		require.Equal(t, "2999-01-01T00:00:00Z", at(waiting, "until"))
-		require.Contains(t, at(waiting, "message"), `freeze "year-end" (CHG-9)`)
+		require.Contains(t, at(waiting, "message"), `freeze "year-end" of wave-2`)
 		require.NotContains(t, at(waiting, "message"), "passed-stage")
 	}
 	require.NotContains(t, w.logs.String(), "cannot advance")
@@ -261,7 +261,7 @@ func TestRolloutFrozenBack(t *testing.T) {
 	require.Equal(t, served, w.polls())
 	because := w.get(autoPath).want(200).json()["paused_because"]
 	require.Contains(t, because, "1 cluster failed")
-	require.Contains(t, because, `freeze "year-end" (CHG-9)`)
+	require.Contains(t, because, `freeze "year-end" of wave-1`)
 }
 
 // TestRolloutGuard: the runner confirms no removals: a stage with more of them than the guard allows pauses the rollout, again
