@@ -192,8 +192,8 @@ func (s staged) stagesStarted(id string, want int, when string) {
 	}
 }
 
-// TestRolloutByReceipts: each stage starts after the receipts of the one before, and no object of later stages changes. A hotfix
-// wins before, during and after the rollout. A cluster that joins is served the change if its stage has started. The
+// TestRolloutByReceipts: each stage starts after the receipts of the one before, and no object of later stages changes. A second
+// person approves one of them. A hotfix wins before, during and after the rollout. A cluster that joins is served the change if its stage has started. The
 // completion changes no object.
 func TestRolloutByReceipts(t *testing.T) {
 	t.Parallel()
@@ -256,7 +256,16 @@ func TestRolloutByReceipts(t *testing.T) {
 	// The receipts of prod are held back until the state of all clusters before the completion is known.
 	earlier := watch(canary, dev, hotfix, joinedDev)
 	prod.gate.RefuseReceipts(true)
-	prod.cli("rollout", "approve", id, "--stage", "prod")
+	if _, err := prod.w.CLI(t.Context(), "rollout", "approve", id, "--stage", "prod"); err == nil || !strings.Contains(err.Error(), "another person must approve") {
+		t.Errorf("the author of the rollout approves a stage: %v", err)
+	}
+	prod.evaluated(id, 2, "approval")
+	later("after the approval of the author")
+	second := prod.w.API
+	second.Token = prod.api("POST", "/tokens", object{"name": "second-person", "role": "write"})["token"].(string)
+	if err := second.Do(t.Context(), "POST", "/rollouts/"+id+"/approve?stage=prod", nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	prod.runs("2.0.0")
 	joinedProd.runs("2.0.0")
 	joinedProd.confirmed("platform-components", "ro-web")

@@ -157,11 +157,12 @@ func (w *Env) startFleet(ctx context.Context, kind string) error {
 	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: map[string]string{
 		"API_MODE": "crud", "DATABASE_URL": database, "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"), "SEED_ACCEPT": "true",
 		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken, "ALLOW_SHORT_TOKENS": "true", "MAX_REMOVALS": "1000", // the tests share it, and an hour
+		"REQUIRE_SECOND_PERSON": "true",
 	}})
 	if err != nil {
 		return err
 	}
-	w.URL, w.API = crud.URL, API{url: crud.URL}
+	w.URL, w.API = crud.URL, API{Token: WriteToken, url: crud.URL}
 	if w.pg != nil {
 		if err := w.pg.letReaderRead(ctx); err != nil {
 			return err

@@ -53,8 +53,11 @@ func (s *Server) Stop() { stop(s.proc.Process) }
 // Log returns the log of the server and of earlier servers of the same name.
 func (s *Server) Log() string { return s.proc.Log() }
 
-// API changes the fleet over HTTP, as the write token.
+// API changes the fleet over HTTP.
 type API struct {
+	// Token is sent with each request.
+	Token string
+
 	url string
 }
 
@@ -75,7 +78,7 @@ func (a API) Do(ctx context.Context, method, path string, body, out any) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+WriteToken)
+	req.Header.Set("Authorization", "Bearer "+a.Token)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := (&http.Client{}).Do(req)
 	if err != nil {
