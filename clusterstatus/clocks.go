@@ -19,10 +19,12 @@ type clocks struct {
 	difference time.Duration // of this process, if it is too large; otherwise 0
 	now        time.Time     // by the clock of the Store, at the last read
 	reported   time.Time     // when some process last had a wrong clock, by the clock of the Store
+	stored     time.Time     // the time of the row in the Store; zero: it has none
 }
 
 // observe reads the row of a process whose clock was wrong.
 func (c *clocks) observe(r Row) {
+	c.stored = r.ObservedAt
 	if r.ObservedAt.After(c.reported) {
 		c.reported = r.ObservedAt
 	}
@@ -41,8 +43,12 @@ func (c *clocks) differ() bool {
 	return c.difference != 0 || !c.reported.IsZero() && c.now.Sub(c.reported).Abs() < wrongClockLifetime
 }
 
-// encode returns the row that tells the other processes of a wrong clock; not ok: it is not wrong, or the row is new enough.
+// encode returns the row that reports a wrong clock to the other processes; not ok: no clock is wrong, or the row in the Store is
+// new enough. Each process that knows of the wrong clock replaces a row that the Store has lost.
 func (c *clocks) encode() (row Row, ok bool) {
-	ok = c.difference != 0 && c.now.Sub(c.reported) >= wrongClockWriteEvery
-	return Row{Cluster: storeID, Subject: clocksSubject, Body: clocksRowBody, ObservedAt: c.now}, ok
+	at := c.reported
+	if c.difference != 0 && c.now.Sub(c.reported) >= wrongClockWriteEvery {
+		at = c.now
+	}
+	return Row{Cluster: storeID, Subject: clocksSubject, Body: clocksRowBody, ObservedAt: at}, c.differ() && at.After(c.stored)
 }

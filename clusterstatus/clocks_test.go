@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClocksDiffer: every process knows that the clock of one of them is wrong, and for a while that it was; a read that takes
-// long is no difference.
+// TestClocksDiffer: every process knows that the clock of one of them is wrong, and for a while that it was.
 func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour, 11 * time.Second, -11 * time.Second} {
@@ -33,6 +32,32 @@ func TestClocksDiffer(t *testing.T) {
 			require.False(t, tracker.Stats().ClocksDiffer)
 		}
 	}
+}
+
+// TestClocksDifferAfterLoss: a process that starts after the Store has lost its rows learns of the wrong clock from any process
+// that knows of it.
+func TestClocksDifferAfterLoss(t *testing.T) {
+	t.Parallel()
+	for _, aware := range []time.Duration{time.Hour, 0} { // its difference
+		store := newFakeStore()
+		right, wrong := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
+		wrong.Sync(t.Context(), time.Now().Add(time.Hour))
+		right.Sync(t.Context(), time.Now())
+		store.clear()
+		if aware == 0 {
+			right.Sync(t.Context(), time.Now())
+		} else {
+			wrong.Sync(t.Context(), time.Now().Add(aware))
+		}
+		restarted := NewTracker(Config{Store: store})
+		restarted.Sync(t.Context(), time.Now())
+		require.True(t, restarted.Stats().ClocksDiffer, "the difference of the process that wrote after the loss: %s", aware)
+	}
+}
+
+// TestClocksCompared: a read that takes long is no difference.
+func TestClocksCompared(t *testing.T) {
+	t.Parallel()
 	var c clocks
 	c.compare(noon, noon.Add(30*time.Second), 30*time.Second)
 	require.False(t, c.differ())

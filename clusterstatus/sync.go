@@ -120,6 +120,12 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 		}
 		batch, rows = batch[:0], rows[:0]
 	}
+	// Other processes read it before the observations by this clock.
+	if row, wrong := t.clocks.encode(); wrong && !t.denied {
+		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
+			t.clocks.observe(row)
+		}
+	}
 	for _, w := range sortRows(pending) {
 		w.cluster.mu.Lock()
 		row, ok := w.cluster.encodeRow(w.subject)
@@ -140,11 +146,6 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 	if row, ok := t.filters.encode(now); ok && err == nil && !t.denied {
 		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
 			t.filters.markWritten(row.ObservedAt)
-		}
-	}
-	if row, wrong := t.clocks.encode(); wrong && err == nil && !t.denied {
-		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
-			t.clocks.observe(row)
 		}
 	}
 	if len(rows) > 0 || t.lossDetector.due(now) && !t.denied {
@@ -259,6 +260,7 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	}
 	changed := map[changedList]struct{}{}
 	var found [2]time.Time
+	t.clocks.stored = time.Time{} // unless the row is read
 	began := time.Now()
 	next, err := t.cfg.Store.Since(ctx, from, append(t.lossDetector.subjects[:], filtersSubject, clocksSubject), func(r Row) {
 		switch {
