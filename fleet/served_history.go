@@ -123,8 +123,9 @@ func (p *clusterPast) documents() []DocumentName {
 	return out
 }
 
-// start sets the view to these documents as of a revision. Any layer may have matched the cluster earlier, and it may have
-// referred to any resource type, so all of them are watched.
+// start sets the view to the state as of a revision: the cluster, its definitions, and all layers, resource types and
+// rollouts. It watches all of them, because an earlier version of the cluster may have matched other layers, referred to other
+// resource types, or been in other rollouts.
 func (p *clusterPast) start(at Revision) error {
 	empty, err := NewState(p.newest.rules, Head{}, time.Time{}, nil)
 	if err != nil {

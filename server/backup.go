@@ -37,8 +37,8 @@ const (
 	backupPace  = 30 * time.Second
 )
 
-// GetBackup answers with a copy of the whole store. Its queue runs one at a time: a client that has received the end of one
-// may request the next.
+// GetBackup answers with a copy of the whole store. The queue for backups (admission/queue.go) admits one at a time and refuses
+// a second with 429. A client that has received the end of one may request the next.
 func (s *Server) GetBackup(c echo.Context, _ api.GetBackupParams) error {
 	if _, err := s.state(c); err != nil {
 		return err

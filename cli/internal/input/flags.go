@@ -28,8 +28,8 @@ func Pairs(flag string, texts []string) (any, error) {
 	return pairs, nil
 }
 
-// ValuesFrom returns objects on a cluster with Helm values, each as KIND/NAME[:KEY] with a ? at the end for an optional one, as the
-// field values_from.
+// ValuesFrom parses texts of the form KIND/NAME[:KEY][?] and returns them as the field values_from. Each text names an object on the
+// cluster that contains Helm values; a ? at the end makes the object optional.
 func ValuesFrom(flag string, texts []string) (any, error) {
 	refs := []map[string]any{}
 	for _, text := range texts {

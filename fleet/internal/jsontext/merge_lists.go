@@ -55,8 +55,9 @@ func (m *Merge) list(at string, base, ours, theirs entries) any {
 	return out
 }
 
-// order returns the order of ours, with each additional entry of theirs after its predecessor there; in the order of theirs
-// where that differs from the base.
+// order returns the order of the merged list, which is the order of ours. If theirs reorders entries of the base, these entries
+// take the order of theirs; if ours reorders them too, that is a conflict, unless the order is the same and Strict is not set.
+// An entry that ours lacks follows its predecessor in theirs.
 func (m *Merge) order(at string, base, ours, theirs entries) []string {
 	common := func(e entries) []string {
 		return slices.DeleteFunc(slices.Clone(e.names), func(n string) bool { return !base.has(n) || !ours.has(n) || !theirs.has(n) })

@@ -59,8 +59,8 @@ func Merge(v Versions, opt Options) (map[string]any, []jsontext.MergeConflict, e
 	return merged, nil, nil
 }
 
-// fillAlike adds to all versions of a document the sets of patches, and the lists of resources, that one of them has:
-// documents omit empty ones, which is not the same as a deletion.
+// fillAlike gives all versions of a document the same keys in patches and resources: a version that lacks the key of another
+// one gets it with an empty value. Documents omit empty values, and the merge would treat a missing key as a deletion.
 func fillAlike(sides []map[string]any) {
 	for field, empty := range map[string]func() any{
 		"patches":   func() any { return map[string]any{} },
