@@ -88,16 +88,19 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 			view.Clusters++
 		}
 	}
-	if d.freeze().Mode == freezeModeSnapshot {
-		view.PendingClusterIds = s.pendingOf(d)
-	}
+	view.PendingClusterIds = s.pendingOf(d)
 	return view
 }
 
-// pendingOf returns the clusters whose answers will change when a freeze of mode snapshot ends, sorted.
+// pendingOf returns the clusters whose answers will change when a freeze of mode snapshot ends, sorted. It is empty for others, and
+// for one that is deleted.
 func (s *State) pendingOf(d *Document) (ids []string) {
+	snapshot := s.docs[KindSnapshot][d.ID]
+	if snapshot == nil {
+		return nil
+	}
 	for id, f := range s.frozen {
-		if s.docs[KindSnapshot][d.ID].snapshot().kept[id] && s.answersDiffer(s, id, f.served, f.configured) {
+		if snapshot.snapshot().kept[id] && s.answersDiffer(s, id, f.served, f.configured) {
 			ids = append(ids, id)
 		}
 	}

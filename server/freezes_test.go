@@ -101,7 +101,9 @@ func TestSnapshotFreezeRoutes(t *testing.T) {
 	end := w.post("/plan", `{"freeze":"keep"}`).want(200).json()
 	require.Equal(t, []any{"wave-1"}, at(end, "groups", 0, "clusters"))
 	w.delete("/freezes/keep?plan_hash=0123456789abcdef").problem(412, "stale")
-	w.delete("/freezes/keep?plan_hash=" + end["plan_hash"].(string)).want(200)
+	w.post("/freezes", `{"id":"other","mode":"snapshot","selector":"id=wave-2","reason":"INC-8"}`).want(201)
+	ended := w.delete("/freezes/keep?plan_hash=" + end["plan_hash"].(string)).want(200)
+	require.NotContains(t, ended.json(), "pending_cluster_ids")
 	require.NotEqual(t, after, w.polls())
 }
 
