@@ -111,9 +111,10 @@ func TestSnapshotFreezeRoutes(t *testing.T) {
 func TestSnapshotFreezeEnds(t *testing.T) {
 	t.Parallel()
 	w, runners := autoRollout(t, 2, "")
+	w.patch("/clusters/wave-1", `{"cluster_name":"kept"}`).want(200) // so that no input of it is confirmed
 	until := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
 	w.post("/freezes", `{"id":"keep","mode":"snapshot","selector":"id=wave-1","until":"`+until+`","reason":"INC-7"}`).want(201)
-	w.patch("/clusters/wave-1", `{"cluster_name":"renamed"}`).want(200)
+	w.patch("/clusters/wave-1", `{"cluster_name":"renamed","platform_components":[]}`).want(200)
 	w.patch("/platform_components/podinfo", `{"oci_tag":"v7"}`).want(200)
 	w.confirm("wave-1.example.com")
 	require.Equal(t, "confirmed", at(w.status("wave-1"), "state"), "receipts of the kept inputs count")
@@ -122,7 +123,7 @@ func TestSnapshotFreezeEnds(t *testing.T) {
 	w.get("/freezes/keep").want(200)
 	w.clock.advance(2 * time.Hour)
 	require.Equal(t, kept, w.polls())
-	w.patch("/clusters/wave-1", `{"platform_components":[],"deletion_protection":true}`).want(200)
+	w.patch("/clusters/wave-1", `{"deletion_protection":true}`).want(200)
 	w.confirm("wave-1.example.com")
 	require.Equal(t, "confirmed", w.input("wave-1", "platform-components", "podinfo")["state"], "the kept inputs are expected")
 	runners[0].AdvanceRollouts(t.Context())
