@@ -375,6 +375,34 @@ func TestRolloutWaitsForFreeze(t *testing.T) {
 	prod.rolloutIs(id, "completed", 3, "")
 }
 
+// TestFreezeKeepsCluster: a change of the catalog writes no object of a cluster that a freeze keeps, and its receipt is of the
+// input that it keeps. The end of the freeze serves it the change.
+func TestFreezeKeepsCluster(t *testing.T) {
+	t.Parallel()
+	defineStaged(t, "fk-web")
+	frozen, other := joinStaged(t, "fk-web", "frozen", "prod"), joinStaged(t, "fk-web", "other", "prod")
+	frozen.gate.RefuseReceipts(true)
+	frozen.runs("1.0.0")
+	other.runs("1.0.0")
+	input := frozen.receipt("platform-components", "fk-web")
+	kept := watch(frozen)
+	frozen.cli("cluster", "freeze", frozen.id, "--reason", "e2e")
+	other.api("PATCH", "/platform_components/fk-web", object{"component_version": "2.0.0"})
+	other.runs("2.0.0")
+	other.confirmed("platform-components", "fk-web")
+	kept("during the freeze")
+	frozen.gate.RefuseReceipts(false)
+	frozen.allConfirmed(1)
+	if now := frozen.receipt("platform-components", "fk-web"); now != input || !frozen.gate.HasReceipt(input) {
+		t.Errorf("the input was %v, and is %v, which the cluster must have confirmed", input, now)
+	}
+	kept("after its receipt")
+
+	frozen.cli("cluster", "unfreeze", frozen.id, "--yes")
+	frozen.runs("2.0.0")
+	frozen.allConfirmed(1)
+}
+
 // TestRolloutRaisesByWindow: a stage with at_once serves the change to one cluster, whose receipt does not suffice while no window
 // is open. A person raises the stage all the same; then it has all of its clusters.
 func TestRolloutRaisesByWindow(t *testing.T) {
