@@ -111,7 +111,7 @@ func endFreezeForm(req *pageRequest) (changeForm, error) {
 	id := req.r.PathValue("id")
 	return changeForm{
 		Headline: "End freeze " + id, Button: "End freeze", NavSection: "overview",
-		Notes:   []string{"What its clusters are served can change again. Changes that were refused are not made later. In mode snapshot, its clusters are served the changes since it began."},
+		Notes:   []string{"The clusters of this freeze are served changes again. Changes that were refused are not made later."},
 		Command: "frs freeze delete " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Freeze: &freezeChange{ID: id, End: true},
 	}, nil
 }
