@@ -24,7 +24,7 @@ func since(ctx context.Context, tx Tx, h HeadRow, after fleet.Head, limit int) (
 	if err := h.reached(after); err != nil {
 		return nil, err
 	}
-	if err := known(ctx, tx, after, h); err != nil {
+	if err := checkHeadInLog(ctx, tx, after, h); err != nil {
 		return nil, err
 	}
 	commits, err := selectedCommits(ctx, tx, `SELECT `+commitColumns+` FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2`, int64(after.Revision), limit)
@@ -48,8 +48,8 @@ func compacted(oldest fleet.Revision) error {
 	return fmt.Errorf("%w: it starts at revision %d", store.ErrCompacted, oldest)
 }
 
-// known returns nil if the log contains the commit that after names, else ErrDiverged or ErrCompacted.
-func known(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
+// checkHeadInLog returns nil if the log contains the commit that after names, else ErrDiverged or ErrCompacted.
+func checkHeadInLog(ctx context.Context, tx Tx, after fleet.Head, h HeadRow) error {
 	if after.Revision >= h.Revision {
 		return fmt.Errorf("%w: revision %d is not a past of the head, revision %d", store.ErrDiverged, after.Revision, h.Revision)
 	}

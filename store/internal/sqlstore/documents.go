@@ -154,7 +154,7 @@ func latest(ctx context.Context, tx Tx, h HeadRow, kind fleet.Kind, after fleet.
 		return nil, err
 	}
 	if after != h.Head {
-		if err := known(ctx, tx, after, h); err != nil {
+		if err := checkHeadInLog(ctx, tx, after, h); err != nil {
 			return nil, err
 		}
 	}
