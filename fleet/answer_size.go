@@ -31,7 +31,7 @@ func checkSizes(c *checker, d *Effective, lists ...*descriptor) {
 		if c.next.bound(d, a) < adviseAnswerBytes {
 			continue
 		}
-		inputs, _, err := c.next.inputs(d, a, nil)
+		inputs, _, err := c.next.resolveInputs(d, a, nil)
 		if err != nil {
 			continue // reported as the invalid reference or patch
 		}

@@ -27,7 +27,7 @@ func (s *State) answer(e *Effective, d *Document, list *descriptor) (*Answer, er
 	if list.count(e) == 0 {
 		return emptyAnswer() // one value for all clusters and types
 	}
-	inputs, deps, err := s.inputs(e, list, nil)
+	inputs, deps, err := s.resolveInputs(e, list, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ func (s *State) stillMadeOf(e *Effective, list *descriptor, a *Answer) bool {
 	return true
 }
 
-// inputs merges a cluster with its assigned definitions, in the order of assignment; with only, it computes just these
+// resolveInputs merges a cluster with its assigned definitions, in the order of assignment; with only, it computes just these
 // inputs. A bug here must not look like an empty list, so the list is built only after every reference has been resolved.
-func (s *State) inputs(d *Effective, list *descriptor, only map[string]bool) ([]input, []*Document, error) {
+func (s *State) resolveInputs(d *Effective, list *descriptor, only map[string]bool) ([]input, []*Document, error) {
 	var deps []*Document
 	for id := range list.eachID(d) {
 		def, ok := s.definition(d, list.kind, id)

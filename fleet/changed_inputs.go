@@ -121,7 +121,7 @@ func (s *State) receiptsOf(e *Effective, list *descriptor, only map[string]bool)
 	if list = s.kinds.byKind[list.kind]; e == nil || list == nil {
 		return nil, nil
 	}
-	inputs, _, err := s.inputs(e, list, only)
+	inputs, _, err := s.resolveInputs(e, list, only)
 	if broken, ok := errors.AsType[*Error](err); ok && broken.Code == CodeUnresolved {
 		return nil, nil
 	}

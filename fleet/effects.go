@@ -254,7 +254,7 @@ func inputsByID(s *State, d *Effective, list *descriptor, look map[string]bool) 
 		return out, nil
 	}
 	var err error
-	if out.list, _, err = s.inputs(d, list, look); err != nil {
+	if out.list, _, err = s.resolveInputs(d, list, look); err != nil {
 		return out, err
 	}
 	for _, in := range out.list {

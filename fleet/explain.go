@@ -37,7 +37,7 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 		only = map[string]bool{id: true}
 	}
 	for _, a := range lists {
-		inputs, _, err := s.inputs(has, a, only)
+		inputs, _, err := s.resolveInputs(has, a, only)
 		if err != nil {
 			return out, err
 		}

@@ -212,7 +212,7 @@ func inputText(t require.TestingT, s *State, cluster, component string) string {
 	if s == nil || s.docs[KindCluster][cluster] == nil {
 		return ""
 	}
-	inputs, _, err := s.inputs(s.clusterByID(cluster), s.kinds.descriptor(KindComponent), map[string]bool{component: true})
+	inputs, _, err := s.resolveInputs(s.clusterByID(cluster), s.kinds.descriptor(KindComponent), map[string]bool{component: true})
 	require.NoError(t, err)
 	if len(inputs) == 0 {
 		return ""
@@ -229,7 +229,7 @@ func inputsText(t require.TestingT, s *State, cluster string) string {
 	}
 	text := ""
 	for _, a := range s.kinds.lists {
-		inputs, _, err := s.inputs(s.clusterByID(cluster), a, nil)
+		inputs, _, err := s.resolveInputs(s.clusterByID(cluster), a, nil)
 		require.NoError(t, err)
 		for _, in := range inputs {
 			body, err := json.Marshal(in.value)
