@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -67,56 +66,6 @@ func (s *session) planCommand() *cli.Command {
 			return s.showPlan(c, conn, change{operations: a.operations, describe: a.describe})
 		},
 	}
-}
-
-// applyRun is one run of apply, plan or diff.
-type applyRun struct {
-	s   *session
-	c   *cli.Context
-	set manifests.Set
-}
-
-func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
-	set := manifests.Set{Kinds: fileKinds()}
-	mode := c.String("mode")
-	for _, word := range c.StringSlice("prune") {
-		if manifests.IsResource(word) {
-			set.PruneResources = true
-			continue
-		}
-		k, ok := set.Kinds.Find(word)
-		if !ok {
-			return nil, args.Errorf("--prune: there is no kind %q; there are %s", word, args.ListOf(kindWords()))
-		}
-		set.Prune = append(set.Prune, k)
-	}
-	prunesClusters := slices.ContainsFunc(set.Prune, func(k manifests.Kind) bool { return k.Kind == clusters.kind })
-	switch {
-	case prunesClusters && mode != "uninstall" && mode != "orphan":
-		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps its objects)", clusters.name)
-	case !prunesClusters && c.IsSet("mode"):
-		return nil, args.Errorf("--mode is for --prune %s", clusters.name)
-	}
-	if _, err := arguments(c); err != nil {
-		return nil, err
-	}
-	names := c.StringSlice("file")
-	if len(names) == 0 {
-		return nil, args.Errorf("%s needs documents: use -f", c.Command.HelpName)
-	}
-	var err error
-	if set.Documents, err = set.Kinds.ReadFiles(names, s.input); err != nil {
-		return nil, err
-	}
-	for _, k := range set.Prune {
-		if !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Kind == k.Kind }) {
-			return nil, args.Errorf("--prune %s would delete every %s: the files contain none", k.Name, k.Title)
-		}
-	}
-	if set.PruneResources && !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Type != "" }) {
-		return nil, args.Errorf("--prune %s would delete every resource: the files contain none", resourceKind)
-	}
-	return &applyRun{s, c, set}, nil
 }
 
 // pruneQuestion is the text of the confirmation for --prune; empty without --prune.
