@@ -133,7 +133,7 @@ type permission struct {
 	Needs   string `json:"needs"`
 	Actor   string `json:"actor"`
 	Role    string `json:"role"`
-	Reason  string `json:"reason"` // empty: allowed
+	Reason  string `json:"reason"` // why not, or the limits; empty: allowed without limits
 }
 
 // errDenied makes can-i exit with 1 when the permission is missing.
@@ -206,7 +206,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 		return permissionQuery{}, args.Errorf("a verb is missing for %s, such as: auth can-i get %s", cmd.Name, cmd.Name)
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
 		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
-	case of.Name == tokens.name:
+	case of.Name == tokens.name, of.Name == accessDocuments.name:
 		return permissionQuery{needs: "admin", use: forChanges}, nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
 		return permissionQuery{needs: "write", use: forChanges}, nil
@@ -221,6 +221,8 @@ var offline = []string{"auth", "config", "completion", "version"}
 func (q permissionQuery) evaluate(who api.Identity) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
 	switch {
+	case who.Role == "scoped" && who.Mode == "crud":
+		p.Allowed, p.Reason = q.evaluateScoped(who)
 	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":
 		p.Reason = "this server is in mode " + who.Mode + ", and serves only polls of Flux"
 	case !p.Allowed:
@@ -236,6 +238,31 @@ func (q permissionQuery) evaluate(who api.Identity) permission {
 	return p
 }
 
+// evaluateScoped returns whether access documents grant a right, and the limits or the reason.
+func (q permissionQuery) evaluateScoped(who api.Identity) (allowed bool, reason string) {
+	var limits []string
+	reads := false
+	for _, a := range who.Access {
+		reads = reads || a.On == nil && slices.Contains(a.May, "read")
+		switch {
+		case !slices.Contains(a.May, q.needs), a.On != nil && (q.needs == "read" || q.needs == "admin"):
+		case a.On == nil:
+			allowed = true
+		default:
+			limits = append(limits, a.ID+": "+scopeText(a.On))
+		}
+	}
+	switch {
+	case !reads:
+		return false, "no access document grants read without limits, which every request needs"
+	case allowed:
+		return true, ""
+	case len(limits) > 0:
+		return true, "limited by access documents: " + strings.Join(limits, " | ")
+	}
+	return false, fmt.Sprintf("no access document grants %s to %s", q.needs, who.Actor)
+}
+
 // sameDNS compares DNS names as the server does.
 func sameDNS(a, b string) bool {
 	return !strings.ContainsFunc(a+b, func(r rune) bool { return r > '~' }) && strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
@@ -245,7 +272,8 @@ func (s authCommands) printPermission(c *cli.Context, p permission) error {
 	word := "no"
 	if p.Allowed {
 		word = "yes"
-	} else {
+	}
+	if p.Reason != "" {
 		s.note("%s", render.Printable(p.Reason))
 	}
 	switch {

@@ -36,6 +36,11 @@ func TestFreezePage(t *testing.T) {
 	runPage(t, "freeze", 7)
 }
 
+func TestAccessPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "access", 8)
+}
+
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	runPage(t, "undo", 7)

@@ -207,6 +207,7 @@ func (s *session) hint(err error) string {
 // hints by error code of the server, or by status without a code.
 var hints = map[string]string{
 	"unauthorized":          "reads use FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows those that are set.",
+	"out_of_scope":          "auth whoami shows your access documents; one of them must permit the whole change",
 	"forbidden":             "this token lacks the permission, auth whoami shows those that it has; use one with a higher role, see: token create --help",
 	"method_not_allowed":    "a server in read-only mode rejects changes: set FLUX_API_URL to the server in crud mode.",
 	"in_use":                "unassign it first where it is used; --cascade unassigns it from every cluster in the same change.",

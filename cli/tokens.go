@@ -19,7 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-var tokenRoles = []string{"poll", "read", "write", "admin"}
+var tokenRoles = []string{"poll", "read", "write", "admin", "scoped"}
 
 var tokens = documentKind{
 	kind: "token", name: "token", plural: "tokens", title: "token",
@@ -49,11 +49,13 @@ var tokens = documentKind{
 	api: calls{path: "/tokens"},
 }
 
-// adminPath reports whether a request is about tokens or for a backup, which need the token for changes even to read.
+// adminPath reports whether a request is about tokens or access documents or for a backup, which need the token for changes even
+// to read.
 func adminPath(base string, requested *url.URL) bool {
 	if u, err := url.Parse(base); err == nil {
 		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/"))
-		return ok && (rest == "/backup" || rest == "/tokens" || strings.HasPrefix(rest, "/tokens/"))
+		first, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		return ok && (rest == "/backup" || first == "tokens" || first == "access")
 	}
 	return false
 }
@@ -115,7 +117,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: secretOutput + "\n\n" +
 			"Role poll reads only the inputs of one cluster; read reads and plans everything; write changes the\n" +
-			"fleet; admin manages tokens as well.\n\n" +
+			"fleet; admin manages tokens as well; scoped has the rights that access documents grant the token: see access create.\n\n" +
 			args.ExampleText(
 				"token create poll-demo-cluster-01 --cluster demo-cluster-01",
 				"token create ci --role write --expires-in 90d --description 'pipeline of team a' --quiet > ci.token",

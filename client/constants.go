@@ -67,6 +67,7 @@ const (
 	CodeObjectConflict       = "object_conflict"
 	CodeInRollout            = "in_rollout"
 	CodeFrozen               = "frozen"
+	CodeOutOfScope           = "out_of_scope"
 	CodeNotStageable         = "not_stageable"
 	CodeConfirmationRequired = "confirmation_required"
 	CodeEarlyReceipt         = "early_receipt"

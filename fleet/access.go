@@ -1,31 +1,325 @@
 package fleet
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
-// Right permits one class of operations.
-type Right string
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
 
-// The rights. None includes another one.
+// Right permits one class of operations. None includes another one.
+type Right = api.Right
+
+// The rights.
 const (
 	RightRead           Right = "read"            // reads of the fleet
 	RightPlan           Right = "plan"            // plans and dry runs
-	RightWrite          Right = "write"           // changes of documents, but of access documents and tokens
-	RightRevert         Right = "revert"          // reverts of revisions
+	RightWrite          Right = "write"           // changes of documents, except of access documents and tokens
+	RightRevert         Right = "revert"          // changes that consist of reverts
 	RightPushVersion    Right = "push_version"    // changes of the version of a component
 	RightApprove        Right = "approve"         // approvals of stages of rollouts
-	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze
+	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze, beside a right to make them
 	RightAdmin          Right = "admin"           // access documents, tokens and backups
 )
 
-// Rights are the rights of a Subject in one State: the union of the access documents that select it. The zero value permits
+var rights = []string{RightRead, RightPlan, RightWrite, RightRevert, RightPushVersion, RightApprove, RightOverrideFreeze, RightAdmin}
+
+const (
+	maxAccess         = 500 // documents
+	maxAccessSubjects = 50
+	maxAccessGroups   = 50
+	maxAccessClaims   = 20
+)
+
+var accessKind = kindRules{
+	name:       KindAccess,
+	noun:       "access document",
+	collection: "access",
+	empty:      func() any { return new(access) },
+	normalize:  func(map[string]any) {},
+	complete:   func(value any, body json.RawMessage) error { return value.(*access).parse(body) },
+	check:      func(c *checker, d *Document) { checkAccess(c, d.access()) },
+	bound:      func(any) int { return 0 },
+	view: func(d *Document) any {
+		view := d.access().Access
+		view.Revision, view.CreatedAt, view.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
+		return &view
+	},
+}
+
+func (d *Document) access() *access { return d.value.(*access) }
+
+// parse computes the selector, and looks for unknown fields, also those of the objects in it.
+func (a *access) parse(body json.RawMessage) (err error) {
+	a.unknown = hasUnknownField(body, &api.Access{})
+	if a.On != nil && a.On.Selector != "" {
+		if a.selector, err = ParseSelector(a.On.Selector); err != nil {
+			return fmt.Errorf("/on/selector: %w", err)
+		}
+	}
+	return nil
+}
+
+// hasUnknownField reports whether a text has fields that a model does not have.
+func hasUnknownField(text json.RawMessage, model any) bool {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(model) != nil
+}
+
+// may reports whether the document grants a right.
+func (a *access) may(right Right) bool { return slices.Contains(a.May, right) }
+
+// expired reports whether the rights have ended.
+func (a *access) expired(now time.Time) bool { return a.ExpiresAt != nil && !now.Before(*a.ExpiresAt) }
+
+// indexAccess builds the index behind Rights.
+func (s *State) indexAccess() {
+	if s.access = nil; len(s.docs[KindAccess]) == 0 {
+		return
+	}
+	s.access = &accessIndex{tokens: map[string][]*access{}, groups: map[[2]string][]*access{}, claims: map[string][]claimSubject{}}
+	for _, d := range s.sorted(KindAccess, func(*Document) bool { return true }) {
+		a := d.access()
+		if a.unknown {
+			continue
+		}
+		for _, sub := range a.Subjects {
+			switch {
+			case sub.Token != "":
+				s.access.tokens[sub.Token] = append(s.access.tokens[sub.Token], a)
+			case len(sub.Claims) > 0:
+				s.access.claims[sub.Issuer] = append(s.access.claims[sub.Issuer], claimSubject{sub, a})
+			default:
+				for _, group := range sub.Groups {
+					key := [2]string{sub.Issuer, group}
+					s.access.groups[key] = append(s.access.groups[key], a)
+				}
+			}
+		}
+	}
+}
+
+// Rights are the rights of a [Subject] in one State: the union of the access documents that select it. The zero value permits
 // nothing.
-type Rights struct{}
+type Rights struct {
+	grants []*access
+}
 
 // Rights returns the rights of a subject at a time. Expired access documents grant none.
-func (s *State) Rights(_ *Subject, _ time.Time) Rights { return Rights{} }
+func (s *State) Rights(sub *Subject, now time.Time) Rights {
+	var r Rights
+	if s == nil || s.access == nil || sub == nil {
+		return r
+	}
+	add := func(a *access) {
+		if !a.expired(now) && !slices.Contains(r.grants, a) {
+			r.grants = append(r.grants, a)
+		}
+	}
+	if sub.Token != "" {
+		for _, a := range s.access.tokens[sub.Token] {
+			add(a)
+		}
+		return r
+	}
+	for _, group := range sub.Groups {
+		for _, a := range s.access.groups[[2]string{sub.Issuer, group}] {
+			add(a)
+		}
+	}
+	for _, c := range s.access.claims[sub.Issuer] {
+		if c.selects(sub) {
+			add(c.access)
+		}
+	}
+	return r
+}
 
-// Has reports whether the rights include one, for some clusters or documents at least.
-func (r Rights) Has(Right) bool { return false }
+// selects reports whether an identity of the issuer has the claims, and one of the groups if there are any.
+func (c claimSubject) selects(sub *Subject) bool {
+	for name, want := range c.Claims {
+		have, present := sub.Claims[name]
+		if name == "sub" {
+			have, present = sub.Sub, sub.Sub != ""
+		}
+		if !present || !matchesPattern(want, have) {
+			return false
+		}
+	}
+	return len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(group string) bool { return slices.Contains(sub.Groups, group) })
+}
+
+// matchesPattern reports whether a text equals a pattern, or starts with it if it ends with *.
+func matchesPattern(pattern, text string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(text, prefix)
+	}
+	return pattern == text
+}
+
+// Include reports whether the rights include one, for some clusters or documents at least.
+func (r Rights) Include(right Right) bool {
+	return slices.ContainsFunc(r.grants, func(a *access) bool { return a.may(right) })
+}
 
 // Everywhere reports whether the rights include one for all clusters and documents.
-func (r Rights) Everywhere(Right) bool { return false }
+func (r Rights) Everywhere(right Right) bool {
+	return slices.ContainsFunc(r.grants, func(a *access) bool { return a.On == nil && a.may(right) })
+}
+
+// Names returns the rights, for some clusters or documents at least, in the order of their declaration.
+func (r Rights) Names() []string {
+	names := []string{}
+	for _, right := range rights {
+		if r.Include(right) {
+			names = append(names, right)
+		}
+	}
+	return names
+}
+
+// Documents returns the access documents that grant the rights, as the API shows them, without their subjects.
+func (r Rights) Documents() []api.GrantedAccess {
+	out := make([]api.GrantedAccess, len(r.grants))
+	for i, a := range r.grants {
+		out[i] = api.GrantedAccess{ID: a.ID, May: a.May, On: a.On, ExpiresAt: a.ExpiresAt}
+	}
+	return out
+}
+
+// checkAccess checks an access document.
+func checkAccess(c *checker, a *access) {
+	c.dnsSubdomain("/id", a.ID)
+	if a.ID == "check" || a.ID == "sessions" {
+		c.problem("/id", "%q is reserved", a.ID)
+	}
+	c.text("/description", a.Description, 1024)
+	if n := len(a.Subjects); n == 0 || n > maxAccessSubjects {
+		c.problem("/subjects", "there must be 1 to %d subjects", maxAccessSubjects)
+	}
+	for i, sub := range a.Subjects[:min(len(a.Subjects), maxAccessSubjects)] {
+		checkAccessSubject(c, fmt.Sprintf("/subjects/%d", i), sub)
+	}
+	if len(a.May) == 0 || len(a.May) > len(rights) {
+		c.problem("/may", "there must be 1 to %d rights", len(rights))
+	}
+	for i, right := range a.May[:min(len(a.May), len(rights))] {
+		c.oneOf(fmt.Sprintf("/may/%d", i), right, rights...)
+	}
+	if a.On != nil {
+		checkAccessScope(c, a)
+	}
+	if a.unknown {
+		c.problem("", "it has a field that this version does not know")
+	}
+	if a.expired(c.next.At()) {
+		c.warn("access document %q has expired already, at %s", a.ID, a.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	if n := len(c.next.docs[KindAccess]); n > maxAccess {
+		c.problem("", "there would be %d access documents; at most %d are possible", n, maxAccess)
+	}
+}
+
+// checkAccessSubject checks a subject, and warns of claims that others than its author expects can have.
+func checkAccessSubject(c *checker, at string, sub api.AccessSubject) {
+	if (sub.Token == "") == (sub.Issuer == "") {
+		c.problem(at, "exactly one of token and issuer is required")
+		return
+	}
+	if sub.Token != "" {
+		if len(sub.Groups)+len(sub.Claims) > 0 {
+			c.problem(at, "groups and claims are for an issuer")
+		}
+		if !c.next.hasScopedToken(sub.Token) {
+			c.warn("there is no token %q of role scoped", sub.Token)
+		}
+		return
+	}
+	c.text(at+"/issuer", sub.Issuer, 253)
+	if len(sub.Groups)+len(sub.Claims) == 0 {
+		c.problem(at, "groups or claims are required: the issuer alone would select each of its identities")
+	}
+	c.atMost(at+"/groups", len(sub.Groups), maxAccessGroups, "groups")
+	for i, group := range sub.Groups[:min(len(sub.Groups), maxAccessGroups)] {
+		c.required(fmt.Sprintf("%s/groups/%d", at, i), group)
+		c.text(fmt.Sprintf("%s/groups/%d", at, i), group, 1024)
+	}
+	c.atMost(at+"/claims", len(sub.Claims), maxAccessClaims, "claims")
+	for _, name := range sortedKeys(sub.Claims) {
+		pointer := at + "/claims" + Pointer(name)
+		c.required(pointer, name)
+		c.required(pointer, sub.Claims[name])
+		c.text(pointer, sub.Claims[name], 1024)
+		checkPattern(c, pointer, sub.Claims[name])
+	}
+	warnOfClaims(c, sub)
+}
+
+// warnOfClaims warns of claims of GitHub that do not identify a repository for ever, or not the runs in it.
+func warnOfClaims(c *checker, sub api.AccessSubject) {
+	has := func(name string) bool { return sub.Claims[name] != "" }
+	if has("repository") && !has("repository_id") || has("repository_owner") && !has("repository_owner_id") {
+		c.warn("a subject of issuer %q names a repository or an owner without its id: another one can get the name later; add repository_id or repository_owner_id", sub.Issuer)
+	}
+	if (has("repository") || has("repository_id")) && !has("ref") && !has("environment") && !has("sub") {
+		c.warn("a subject of issuer %q selects every run of a repository, also those of pull requests: add ref or environment", sub.Issuer)
+	}
+}
+
+// checkPattern refuses a pattern with * at another place than its end.
+func checkPattern(c *checker, at, pattern string) {
+	if i := strings.IndexByte(pattern, '*'); i >= 0 && i < len(pattern)-1 {
+		c.problem(at, "* is possible only at the end")
+	}
+}
+
+// checkAccessScope checks the limits of an access document.
+func checkAccessScope(c *checker, a *access) {
+	on := a.On
+	limitable := []string{string(KindRollout), string(KindStrategy), string(KindFreeze)}
+	for _, kind := range c.next.kinds.names() {
+		limitable = append(limitable, string(kind))
+	}
+	if on.Selector == "" && len(on.Kinds)+len(on.Components)+len(on.Layers) == 0 {
+		c.problem("/on", "must have a limit; without limits, omit it")
+	}
+	for i, kind := range on.Kinds {
+		if _, typed := Kind(kind).ResourceType(); !typed { // the type may be created later
+			c.oneOf(fmt.Sprintf("/on/kinds/%d", i), kind, limitable...)
+		}
+	}
+	for _, list := range []struct {
+		at     string
+		values []string
+		kind   Kind
+	}{{"/on/components", on.Components, KindComponent}, {"/on/layers", on.Layers, KindLayer}} {
+		for i, pattern := range list.values {
+			c.required(fmt.Sprintf("%s/%d", list.at, i), pattern)
+			checkPattern(c, fmt.Sprintf("%s/%d", list.at, i), pattern)
+		}
+		if len(list.values) > 0 && len(on.Kinds) > 0 && !slices.Contains(on.Kinds, string(list.kind)) {
+			c.problem(list.at, "kinds must contain %s", list.kind)
+		}
+	}
+	if a.may(RightAdmin) {
+		c.problem("/on", "the right admin cannot be limited: its holder could grant itself every right")
+	}
+	if a.may(RightRead) {
+		c.warn("access document %q does not grant read, which cannot be limited yet: grant it in another one without on", a.ID)
+	}
+}
+
+// hasScopedToken reports whether there is a managed token of role scoped with a name.
+func (s *State) hasScopedToken(name string) bool {
+	for _, d := range s.docs[KindToken] {
+		if t := d.token(); t.Name == name && t.Role == RoleScoped {
+			return true
+		}
+	}
+	return false
+}

@@ -41,6 +41,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 		return nil, err
 	}
 	s.indexTokens()
+	s.indexAccess()
 	rolloutsChanged, err := s.reindexRollouts(nil, nil, true)
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (s *State) unknownTypeKinds() (kinds []Kind) {
 // the kinds that changed. If clusters share a DNS name it returns an error and a State, which may only be used to find
 // further problems. Committed edits are accepted whatever their layerCost is.
 func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
-	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders}
+	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders, access: s.access}
 	copied := map[Kind]bool{}
 	reindex := false
 	for _, e := range edits {
@@ -205,6 +206,9 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	}
 	if copied[KindToken] {
 		next.indexTokens()
+	}
+	if copied[KindAccess] {
+		next.indexAccess()
 	}
 	if reindex {
 		if err := next.index(); err != nil {

@@ -28,6 +28,10 @@ const KindResourceType Kind = "resource_type"
 // the hashes of plans, and restores.
 const KindToken Kind = "token"
 
+// KindAccess is the kind of access documents, which grant rights to identities. They change no answer. The kind is not in
+// [Kinds]: like tokens they are never restored or reverted, since that would grant rights again that were withdrawn.
+const KindAccess Kind = "access"
+
 // KindBudget is the kind of the one document that records recent removals without confirmation. It is part of the log, so
 // that all processes count the same, across restarts and whichever process receives a request. Like tokens it is never part
 // of an answer: [Kinds] omits it, and so do the hashes of plans, restores and the history in the API. Its name sorts before

@@ -37,7 +37,7 @@ type decodeError struct{ pointer, detail string }
 func (e *decodeError) Error() string { return e.pointer + ": " + e.detail }
 
 // embedded are the generated models that are embedded in other structs here.
-var embedded = []string{"Layer", "ResourceType", "Resource"}
+var embedded = []string{"Layer", "ResourceType", "Resource", "Access"}
 
 // typeError converts an error of encoding/json to a decodeError with the JSON pointer of the field.
 func typeError(err error) error {

@@ -55,6 +55,7 @@ type State struct {
 	definitions *definitionsID
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
+	access  *accessIndex       // nil if there are no access documents
 
 	components catalog
 	clusters   struct { // the result of ClustersAnswer
@@ -479,6 +480,27 @@ type frozenCluster struct {
 type frozen struct {
 	freeze   *Document
 	clusters []string // ids, sorted
+}
+
+// access is the value of an access document.
+type access struct {
+	api.Access
+	selector Selector // of on
+	// unknown: it has a field that this version does not know, which may limit its rights, so it grants nothing.
+	unknown bool
+}
+
+// accessIndex finds the access documents that may select a subject.
+type accessIndex struct {
+	tokens map[string][]*access      // by the name of the token
+	groups map[[2]string][]*access   // by issuer and group
+	claims map[string][]claimSubject // by issuer
+}
+
+// claimSubject is a subject that requires claims.
+type claimSubject struct {
+	api.AccessSubject
+	access *access
 }
 
 // openRollouts are the rollouts of a State that are not completed or aborted.

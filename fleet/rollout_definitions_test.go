@@ -23,7 +23,7 @@ var readsStored = map[string]string{
 	// The documents themselves.
 	"State.All": "", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "",
 	"kindSet.state": "", "State.with": "", "State.withBodies": "", "State.rereadResources": "", "changesOf": "", "Tx.changes": "",
-	"Tx.raw": "", "Tx.each": "", "Tx.Match": "", "Tx.delete": "", "Tx.endTombstones": "", "Tx.hasLastingChange": "", "Batch.restore": "",
+	"scopeCheck.permits": "", "Tx.raw": "", "Tx.each": "", "Tx.Match": "", "Tx.delete": "", "Tx.endTombstones": "", "Tx.hasLastingChange": "", "Batch.restore": "",
 	"Result.hash": "", "Result.ownership": "", "State.Blame": "", "clusterPast.changesAt": "",
 
 	// Rollouts and the layers that they change.
@@ -81,7 +81,7 @@ func TestDefinitionsOfClusters(t *testing.T) {
 
 // readsStoredDocuments reports whether an expression reads documents of a kind that rollouts may change.
 func readsStoredDocuments(n ast.Node) bool {
-	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindSnapshot", "KindResourceType"}
+	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindSnapshot", "KindAccess", "KindResourceType"}
 	switch n := n.(type) {
 	case *ast.IndexExpr:
 		docs, ok := n.X.(*ast.SelectorExpr)

@@ -123,7 +123,7 @@ func (s *State) newRollout(n NewRollout) (*rollout, error) {
 
 // finish makes the change of a new rollout without committing it, and records the rollout's document in tx.
 func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
-	n.change.guard = tx.guard
+	n.change.guard, n.change.scope = tx.guard, tx.scope
 	n.change.guard.proposed = true
 	tx.guard = Guard{} // the creation itself removes nothing
 	open := 1

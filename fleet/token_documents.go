@@ -91,6 +91,9 @@ func (t *storedToken) holders(id string) map[Digest]*Holder {
 			continue // another kind of digest, from a newer version: it authenticates no secret here
 		}
 		h := &Holder{ID: id, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Actor: fmt.Sprintf("%s%s (%s)", tokenActor, t.Name, id)}
+		if t.Role == RoleScoped {
+			h.Subject = &Subject{Token: t.Name}
+		}
 		for _, end := range []*time.Time{t.ExpiresAt, secret.ExpiresAt} {
 			if end != nil && (h.until.IsZero() || end.Before(h.until)) {
 				h.until = *end
@@ -106,7 +109,7 @@ func checkToken(c *checker, d *Document) {
 	t := d.token()
 	c.dnsSubdomain("/name", t.Name)
 	c.text("/description", t.Description, 1024)
-	c.oneOf("/role", t.Role, RolePoll, RoleRead, RoleWrite, RoleAdmin)
+	c.oneOf("/role", t.Role, RolePoll, RoleRead, RoleWrite, RoleAdmin, RoleScoped)
 	switch {
 	case t.Role == RolePoll && t.ClusterID == "":
 		c.problem("/cluster_id", "is required: a poll token is for one cluster")
@@ -122,10 +125,26 @@ func checkToken(c *checker, d *Document) {
 
 // ActorRole returns the role of the managed token with this name in the log; empty: there is none, or it has expired.
 func (s *State) ActorRole(actor string, now time.Time) string {
-	for _, h := range s.holders {
-		if h.Actor == actor && !h.Expired(now) {
-			return h.Role
-		}
+	if h := s.actor(actor, now); h != nil {
+		return h.Role
 	}
 	return ""
+}
+
+// ActorSubject returns the subject of the managed token with this name in the log; nil: it has none, or has expired.
+func (s *State) ActorSubject(actor string, now time.Time) *Subject {
+	if h := s.actor(actor, now); h != nil {
+		return h.Subject
+	}
+	return nil
+}
+
+// actor returns the holder of a secret that has not expired, by the name in the log.
+func (s *State) actor(actor string, now time.Time) *Holder {
+	for _, h := range s.holders {
+		if h.Actor == actor && !h.Expired(now) {
+			return h
+		}
+	}
+	return nil
 }

@@ -19,8 +19,9 @@ type Tx struct {
 	kinds   *kindSet             // with the resource types after the edits
 	edits   map[docKey]*Document // nil: deleted
 	guard   Guard
-	force   bool // overwrite patches that named managers own
-	seed    Seed // the seed that the documents come from, if any
+	scope   *scope // nil: the principal has no access documents that limit the change
+	force   bool   // overwrite patches that named managers own
+	seed    Seed   // the seed that the documents come from, if any
 	work    work
 	filters ClusterFilters
 	notesMu sync.Mutex
@@ -100,6 +101,18 @@ type removals struct {
 type protectedCluster struct {
 	cluster *Effective
 	leaving []string
+}
+
+// scope holds the access documents of a principal that may still permit a change. Checks only remove some: in the end, one
+// document permits the whole change.
+type scope struct {
+	grants []grant
+}
+
+// grant is an access document that may permit a change.
+type grant struct {
+	*access
+	planned bool // it permits only to plan the change
 }
 
 // labelIndex holds the ids of the clusters of a Tx by label and value, so that a batch with thousands of selectors need not

@@ -24,6 +24,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := tx.checkDocumentsInScope(edits); err != nil {
+		return Result{}, err
+	}
 	if len(changes) == 0 {
 		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, work: tx.work}
 		return res, tx.guard.check(res)
@@ -72,7 +75,13 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	}
 	res.removals = res.computeRemovals(affectedNames)
 	res.Warnings = append(res.Warnings, res.removals.warnings...)
+	if err := tx.checkClustersInScope(&res); err != nil {
+		return Result{}, err
+	}
 	overridden, err := tx.guard.checkFrozen(res)
+	if err == nil && len(overridden) > 0 {
+		err = tx.checkOverrideInScope()
+	}
 	if err != nil {
 		return res, err
 	}

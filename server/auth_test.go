@@ -68,6 +68,7 @@ var managed = []string{
 	`{"name":"expired","role":"admin","expires_at":"2026-01-02T03:04:06Z"}`,
 	`{"name":"revoked","role":"admin"}`,
 	`{"name":"rotated","role":"admin"}`,
+	`{"name":"scoped","role":"scoped"}`,
 }
 
 func principals(secrets []string) map[string]principal {
@@ -97,6 +98,7 @@ func principals(secrets []string) map[string]principal {
 		"an expired token":                {header: "Bearer " + secrets[5], mayCall: nobodyMay},
 		"a revoked token":                 {header: "Bearer " + secrets[6], mayCall: nobodyMay},
 		"a secret from before a rotation": {header: "Bearer " + secrets[7], mayCall: nobodyMay},
+		"a token of role scoped":          {header: "Bearer " + secrets[8], mayCall: noneMay},
 		"a secret that never was":         {header: "Bearer " + fleet.FormatSecret([32]byte{1}), mayCall: nobodyMay},
 		"the digest of a secret":          {header: fmt.Sprintf("Bearer %x", sha256.Sum256([]byte(secrets[4]))), mayCall: nobodyMay},
 
@@ -136,9 +138,9 @@ func accessOf(method, path string) access {
 		return list
 	case strings.HasPrefix(path, "/api/v2/flux/clusters/"):
 		return pollOwn
-	case (strings.HasPrefix(path, "/tokens") || path == "/backup") && reads:
+	case (strings.HasPrefix(path, "/tokens") || strings.HasPrefix(path, "/access") || path == "/backup") && reads:
 		return tokens
-	case strings.HasPrefix(path, "/tokens"):
+	case strings.HasPrefix(path, "/tokens"), strings.HasPrefix(path, "/access"):
 		return manage
 	case reads, path == "/plan":
 		return read

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -34,6 +35,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeObjectConflict: http.StatusConflict,
 	fleet.CodeInRollout:      http.StatusConflict,
 	fleet.CodeFrozen:         http.StatusConflict,
+	fleet.CodeOutOfScope:     http.StatusForbidden,
 	fleet.CodeStale:          http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded:  http.StatusUnprocessableEntity,
 	fleet.CodeNotStageable:   http.StatusUnprocessableEntity,
@@ -178,7 +180,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 			break
 		}
 		field := api.FieldProblem{Pointer: s.masker.Tokens(problem.Pointer), Detail: s.masker.Tokens(problem.Detail)}
-		if p.Code == string(fleet.CodeRevertConflict) || p.Code == string(fleet.CodeFrozen) { // the request does not name the documents
+		if slices.Contains([]string{string(fleet.CodeRevertConflict), string(fleet.CodeFrozen), string(fleet.CodeOutOfScope)}, p.Code) { // the request does not name the documents
 			field.Kind, field.ID = string(problem.Kind), s.masker.Tokens(problem.ID)
 		}
 		body.Errors = append(body.Errors, field)

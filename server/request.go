@@ -75,8 +75,12 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	meta.Actor = r.principal.Actor
 	var refusal *auth.RefusedError
 	judged := func(tx *fleet.Tx) error {
-		if _, refusal = s.authorize(r, tx.Base()); refusal != nil {
+		var caller auth.Principal
+		if caller, refusal = s.authorize(r, tx.Base()); refusal != nil {
 			return refusal
+		}
+		if caller.Subject != nil {
+			tx.LimitTo(tx.Base().Rights(caller.Subject, s.cfg.Now()), meta.DryRun)
 		}
 		tx.ClusterFilters(s.tracker.Filters())
 		return edit(tx)

@@ -86,8 +86,12 @@ func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string)
 		return err
 	}
 	err = s.commitStep(ctx, id, "")
-	if refused, ok := errors.AsType[*fleet.Error](err); ok && refused.Code == fleet.CodeConfirm {
+	refused, ok := errors.AsType[*fleet.Error](err)
+	switch {
+	case ok && refused.Code == fleet.CodeConfirm:
 		return s.commitStep(ctx, id, "the next step removes more than was confirmed: "+refused.Detail)
+	case ok && refused.Code == fleet.CodeOutOfScope:
+		return s.commitStep(ctx, id, "the principal of the rollout may not make the next step: "+refused.Detail)
 	}
 	return err
 }
@@ -110,6 +114,9 @@ func (s *Server) commitStep(ctx context.Context, id, pauseBecause string) (err e
 		}
 		tx.UseContext(ctx)
 		tx.ClusterFilters(s.tracker.Filters())
+		if step.Action != fleet.RolloutPause {
+			s.limitToPrincipal(tx, id)
+		}
 		return tx.StepRollout(id, step)
 	})
 	switch {
@@ -140,8 +147,27 @@ func (s *Server) rolloutStep(ctx context.Context, st *fleet.State, id string) (f
 	if err != nil {
 		return fleet.RolloutStep{}, err
 	}
-	if principal := fleet.RolloutPrincipal(d); step.Action != "" && step.Action != fleet.RolloutPause && !s.auth.MayStill(principal, auth.Write, st) {
+	if principal := fleet.RolloutPrincipal(d); step.Action != "" && step.Action != fleet.RolloutPause && !s.mayAdvance(principal, st) {
 		step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: "no authorized principal: " + principal + " may not change the fleet any more"}
 	}
 	return step, nil
+}
+
+// mayAdvance reports whether the principal of a rollout may change the fleet. [Server.limitToPrincipal] limits a principal with
+// access documents to their rights.
+func (s *Server) mayAdvance(principal string, st *fleet.State) bool {
+	rights := s.auth.RightsOf(principal, st)
+	return s.auth.MayStill(principal, auth.Write, st) || rights.Include(fleet.RightWrite) || rights.Include(fleet.RightPushVersion)
+}
+
+// limitToPrincipal limits a step to the rights of the rollout's principal, unless its role permits all changes. A principal
+// that is unknown has none.
+func (s *Server) limitToPrincipal(tx *fleet.Tx, id string) {
+	principal := ""
+	if d, ok := tx.Base().Get(fleet.KindRollout, id); ok {
+		principal = fleet.RolloutPrincipal(d)
+	}
+	if !s.auth.MayStill(principal, auth.Write, tx.Base()) {
+		tx.LimitTo(s.auth.RightsOf(principal, tx.Base()), false)
+	}
 }

@@ -37,6 +37,13 @@ func (s *Server) WhoAmI(c echo.Context, _ api.WhoAmIParams) error {
 			out.May = append(out.May, known.name)
 		}
 	}
+	if subject := r.principal.Subject; subject != nil {
+		rights := r.state.Rights(subject, s.cfg.Now())
+		out.Role, out.Access = fleet.RoleScoped, rights.Documents()
+		if s.cfg.Mode == ModeCRUD {
+			out.May = rights.Names()
+		}
+	}
 	switch {
 	case r.principal.Managed != nil:
 		out.ID, out.Name = r.principal.Managed.ID, r.principal.Managed.Name

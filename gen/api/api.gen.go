@@ -29,6 +29,117 @@ func (e GetStatusParamsSort) Valid() bool {
 	}
 }
 
+// Access Grants rights on some clusters and documents to some identities.
+type Access struct {
+	// ID Example: team-web
+	ID string `json:"id"`
+
+	// Description Example: The team of the shop
+	Description string          `json:"description,omitempty"`
+	Subjects    []AccessSubject `json:"subjects"`
+	May         []Right         `json:"may"`
+	On          *AccessScope    `json:"on,omitempty"`
+
+	// ExpiresAt Absent: never.
+	//
+	// Example: 2027-01-01T00:00:00Z
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// AccessCreate defines model for AccessCreate.
+type AccessCreate struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: team-web
+	ID string `json:"id"`
+
+	// Description Example: The team of the shop
+	Description string `json:"description,omitempty"`
+
+	// Subjects It selects an identity if one of them does.
+	Subjects []AccessSubject `json:"subjects"`
+	May      []Right         `json:"may"`
+	On       *AccessScope    `json:"on,omitempty"`
+
+	// ExpiresAt When the rights end; without it, never.
+	//
+	// Example: 2027-01-01T00:00:00Z
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// AccessPatch defines model for AccessPatch.
+type AccessPatch struct {
+	// Description Example: The team of the shop
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+	Subjects    []AccessSubject           `json:"subjects,omitempty"`
+	May         []Right                   `json:"may,omitempty"`
+
+	// On Fields of `on`, each replaced; null removes one, or all limits.
+	//
+	// Example: {"selector":"team=web"}
+	On nullable.Nullable[map[string]interface{}] `json:"on,omitempty"`
+
+	// ExpiresAt Example: 2027-01-01T00:00:00Z
+	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
+}
+
+// AccessScope Limits rights. Without `kinds`, the rights are on the kinds that the other fields select: cluster, platform_component, layer.
+type AccessScope struct {
+	// Selector Changes may affect only these clusters. The selector of a layer or freeze must contain each requirement of it.
+	//
+	// Example: team=web
+	Selector string `json:"selector,omitempty"`
+
+	// Kinds Only documents of these kinds.
+	//
+	// Example: ["cluster","layer"]
+	Kinds []string `json:"kinds,omitempty"`
+
+	// Components Of components, only those with these ids; `*` at the end stands for any text.
+	//
+	// Example: ["podinfo","web-*"]
+	Components []string `json:"components,omitempty"`
+
+	// Layers Of layers, only those with these ids; `*` at the end stands for any text.
+	//
+	// Example: ["web-*"]
+	Layers []string `json:"layers,omitempty"`
+}
+
+// AccessSubject Identities: a managed token of role `scoped`, or those of an issuer that have one of the groups and all of the claims.
+type AccessSubject struct {
+	// Token Name of a managed token of role `scoped`; alone.
+	//
+	// Example: ci-web
+	Token string `json:"token,omitempty"`
+
+	// Issuer Name of an issuer in the configuration; with groups, claims or both.
+	//
+	// Example: corp
+	Issuer string `json:"issuer,omitempty"`
+
+	// Groups One of them is sufficient.
+	//
+	// Example: ["team-web"]
+	Groups []string `json:"groups,omitempty"`
+
+	// Claims All must be equal; `*` at the end of a value stands for any text.
+	//
+	// Example: {"ref":"refs/heads/main","repository_id":"4711"}
+	Claims map[string]string `json:"claims,omitempty"`
+}
+
 // Annotations Kubernetes annotations, at most 256 KiB in all.
 //
 // Example: {"owner":"platform"}
@@ -862,12 +973,12 @@ type FieldProblem struct {
 	// Detail Example: there is no platform component "grafna"
 	Detail string `json:"detail"`
 
-	// Kind `frozen`: `cluster`. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
+	// Kind `frozen`: `cluster`. `out_of_scope`: the kind of a document or cluster outside the caller's rights. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
 	//
 	// Example: cluster
 	Kind string `json:"kind,omitempty"`
 
-	// ID `revert_conflict`: the document's id. `frozen`: the frozen cluster's.
+	// ID `revert_conflict`: the document's id. `frozen`: the frozen cluster's. `out_of_scope`: the document's or cluster's.
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
@@ -1294,6 +1405,19 @@ type FrozenClusters struct {
 	ClusterIds []string `json:"cluster_ids"`
 }
 
+// GrantedAccess An access document that selects the caller, without its subjects.
+type GrantedAccess struct {
+	// ID Example: team-web
+	ID  string       `json:"id"`
+	May []Right      `json:"may"`
+	On  *AccessScope `json:"on,omitempty"`
+
+	// ExpiresAt Absent: never.
+	//
+	// Example: 2027-01-01T00:00:00Z
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
 // Identity The sender of a request and its permissions.
 type Identity struct {
 	// Actor As revisions and the log name it.
@@ -1306,7 +1430,7 @@ type Identity struct {
 	// Example: token
 	Credential string `json:"credential"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
 	//
 	// Example: poll
 	Role TokenRole `json:"role"`
@@ -1345,6 +1469,9 @@ type Identity struct {
 	//
 	// Example: crud
 	Mode string `json:"mode"`
+
+	// Access Role `scoped`: the access documents whose rights the caller has; `may` has these rights in place of roles, for some clusters or documents at least.
+	Access []GrantedAccess `json:"access,omitempty"`
 }
 
 // InputChange defines model for InputChange.
@@ -1412,7 +1539,7 @@ type IssuedToken struct {
 	// Name Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
 	//
 	// Example: poll
 	Role TokenRole `json:"role"`
@@ -3156,6 +3283,14 @@ type RevisionSummary struct {
 	Clusters int `json:"clusters,omitempty"`
 }
 
+// Right `read`: reads of the whole fleet, without `on`; all other rights require it. `plan`: plans and dry runs. `write`: changes
+// of documents. `revert`: only reverts. `push_version`: only changes of component_version and oci_tag. `approve`: approvals of
+// stages. `override_freeze`: changes despite a freeze, beside a right to make them. `admin`: access documents, tokens and
+// backups, without `on`. None includes another one.
+//
+// Example: write
+type Right = string
+
 // RoleBinding A cluster role binding definition.
 type RoleBinding struct {
 	// ID Name of the ClusterRoleBinding.
@@ -3727,7 +3862,7 @@ type Token struct {
 	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
 	//
 	// Example: poll
 	Role TokenRole `json:"role"`
@@ -3767,7 +3902,7 @@ type TokenCreate struct {
 	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
 	//
 	// Example: poll
 	Role TokenRole `json:"role"`
@@ -3788,7 +3923,7 @@ type TokenCreate struct {
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
 }
 
-// TokenRole `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well.
+// TokenRole `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
 //
 // Example: poll
 type TokenRole = string
@@ -4125,6 +4260,78 @@ type Unavailable = Problem
 
 // UnsupportedMediaType RFC 9457 problem details, with a stable code and every field problem.
 type UnsupportedMediaType = Problem
+
+// ListAccessParams defines parameters for ListAccess.
+type ListAccessParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateAccessParams defines parameters for CreateAccess.
+type CreateAccessParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteAccessParams defines parameters for DeleteAccess.
+type DeleteAccessParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetAccessParams defines parameters for GetAccess.
+type GetAccessParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchAccessParams defines parameters for PatchAccess.
+type PatchAccessParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
 
 // PollClustersParams defines parameters for PollClusters.
 type PollClustersParams struct {
@@ -6285,6 +6492,15 @@ type WhoAmIParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
+
+// CreateAccessJSONRequestBody defines body for CreateAccess for application/json ContentType.
+type CreateAccessJSONRequestBody = AccessCreate
+
+// PatchAccessJSONRequestBody defines body for PatchAccess for application/json ContentType.
+type PatchAccessJSONRequestBody = AccessPatch
+
+// PatchAccessApplicationMergePatchPlusJSONRequestBody defines body for PatchAccess for application/merge-patch+json ContentType.
+type PatchAccessApplicationMergePatchPlusJSONRequestBody = AccessPatch
 
 // SendEventJSONRequestBody defines body for SendEvent for application/json ContentType.
 type SendEventJSONRequestBody = FluxEvent

@@ -93,6 +93,78 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListAccess List access documents
+	//
+	// Sorted by id, also those that have expired.
+	//
+	// Corresponds with GET /access (the `ListAccess` operationId).
+	ListAccess(ctx context.Context, params *ListAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAccessWithBody Grant rights
+	//
+	// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+	// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+	// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+	// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+	// reverted.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /access (the `CreateAccess` operationId).
+	CreateAccessWithBody(ctx context.Context, params *CreateAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAccess Grant rights
+	//
+	// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+	// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+	// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+	// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+	// reverted.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /access (the `CreateAccess` operationId).
+	CreateAccess(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAccess Delete an access document
+	//
+	// Its rights end with the commit: no later commit can use them.
+	//
+	// Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
+	DeleteAccess(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAccess Get an access document
+	//
+	// Corresponds with GET /access/{id} (the `GetAccess` operationId).
+	GetAccess(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAccessWithBody Change an access document
+	//
+	// A JSON merge patch (RFC 7396).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+	PatchAccessWithBody(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAccess Change an access document
+	//
+	// A JSON merge patch (RFC 7396).
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+	PatchAccess(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAccessWithApplicationMergePatchPlusJSONBody Change an access document
+	//
+	// A JSON merge patch (RFC 7396).
+	//
+	// Takes a body of the `application/merge-patch+json` content type.
+	//
+	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+	PatchAccessWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PollClusters All clusters, as inputs
 	//
 	// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422:
@@ -1525,6 +1597,158 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /whoami (the `WhoAmI` operationId).
 	WhoAmI(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListAccess List access documents
+//
+// Sorted by id, also those that have expired.
+//
+// Corresponds with GET /access (the `ListAccess` operationId).
+func (c *Client) ListAccess(ctx context.Context, params *ListAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAccessRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAccessWithBody Grant rights
+//
+// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+// reverted.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /access (the `CreateAccess` operationId).
+func (c *Client) CreateAccessWithBody(ctx context.Context, params *CreateAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAccessRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAccess Grant rights
+//
+// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+// reverted.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /access (the `CreateAccess` operationId).
+func (c *Client) CreateAccess(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAccessRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAccess Delete an access document
+//
+// Its rights end with the commit: no later commit can use them.
+//
+// Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
+func (c *Client) DeleteAccess(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAccessRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAccess Get an access document
+//
+// Corresponds with GET /access/{id} (the `GetAccess` operationId).
+func (c *Client) GetAccess(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAccessRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAccessWithBody Change an access document
+//
+// A JSON merge patch (RFC 7396).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+func (c *Client) PatchAccessWithBody(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAccessRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAccess Change an access document
+//
+// A JSON merge patch (RFC 7396).
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+func (c *Client) PatchAccess(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAccessRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAccessWithApplicationMergePatchPlusJSONBody Change an access document
+//
+// A JSON merge patch (RFC 7396).
+//
+// Takes a body of the `application/merge-patch+json` content type.
+//
+// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+func (c *Client) PatchAccessWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // PollClusters All clusters, as inputs
@@ -4618,6 +4842,493 @@ func (c *Client) WhoAmI(ctx context.Context, params *WhoAmIParams, reqEditors ..
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListAccessRequest constructs an http.Request for the ListAccess method
+func NewListAccessRequest(server string, params *ListAccessParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/access")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateAccessRequest calls the generic CreateAccess builder with application/json body
+func NewCreateAccessRequest(server string, params *CreateAccessParams, body CreateAccessJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAccessRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAccessRequestWithBody constructs an http.Request for the CreateAccess method, with any body, and a specified content type
+func NewCreateAccessRequestWithBody(server string, params *CreateAccessParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/access")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteAccessRequest constructs an http.Request for the DeleteAccess method
+func NewDeleteAccessRequest(server string, id ID, params *DeleteAccessParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/access/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAccessRequest constructs an http.Request for the GetAccess method
+func NewGetAccessRequest(server string, id ID, params *GetAccessParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/access/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPatchAccessRequest calls the generic PatchAccess builder with application/json body
+func NewPatchAccessRequest(server string, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchAccessRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchAccess builder with application/merge-patch+json body
+func NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchAccessRequestWithBody(server, id, params, "application/merge-patch+json", bodyReader)
+}
+
+// NewPatchAccessRequestWithBody constructs an http.Request for the PatchAccess method, with any body, and a specified content type
+func NewPatchAccessRequestWithBody(server string, id ID, params *PatchAccessParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/access/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
 }
 
 // NewPollClustersRequest constructs an http.Request for the PollClusters method
@@ -18016,6 +18727,84 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAccessWithResponse List access documents
+	//
+	// Sorted by id, also those that have expired.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /access (the `ListAccess` operationId).
+	ListAccessWithResponse(ctx context.Context, params *ListAccessParams, reqEditors ...RequestEditorFn) (*ListAccessResponse, error)
+
+	// CreateAccessWithBodyWithResponse Grant rights
+	//
+	// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+	// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+	// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+	// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+	// reverted.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /access (the `CreateAccess` operationId).
+	CreateAccessWithBodyWithResponse(ctx context.Context, params *CreateAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAccessResponse, error)
+
+	// CreateAccessWithResponse Grant rights
+	//
+	// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+	// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+	// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+	// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+	// reverted.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /access (the `CreateAccess` operationId).
+	CreateAccessWithResponse(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccessResponse, error)
+
+	// DeleteAccessWithResponse Delete an access document
+	//
+	// Its rights end with the commit: no later commit can use them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
+	DeleteAccessWithResponse(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*DeleteAccessResponse, error)
+
+	// GetAccessWithResponse Get an access document
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /access/{id} (the `GetAccess` operationId).
+	GetAccessWithResponse(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*GetAccessResponse, error)
+
+	// PatchAccessWithBodyWithResponse Change an access document
+	//
+	// A JSON merge patch (RFC 7396).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+	PatchAccessWithBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
+
+	// PatchAccessWithResponse Change an access document
+	//
+	// A JSON merge patch (RFC 7396).
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+	PatchAccessWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
+
+	// PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse Change an access document
+	//
+	// A JSON merge patch (RFC 7396).
+	//
+	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+	PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
+
 	// PollClustersWithResponse All clusters, as inputs
 	//
 	// For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422:
@@ -19606,6 +20395,177 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /whoami (the `WhoAmI` operationId).
 	WhoAmIWithResponse(ctx context.Context, params *WhoAmIParams, reqEditors ...RequestEditorFn) (*WhoAmIResponse, error)
+}
+
+// ListAccessResponse200Headers the declared response headers of an HTTP 200 response for ListAccess
+type ListAccessResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type ListAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Access
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListAccessResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CreateAccessResponse200Headers the declared response headers of an HTTP 200 response for CreateAccess
+type CreateAccessResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// CreateAccessResponse201Headers the declared response headers of an HTTP 201 response for CreateAccess
+type CreateAccessResponse201Headers struct {
+	ETag           *string
+	Location       *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CreateAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Access
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Access
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateAccessResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateAccessResponse201Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// DeleteAccessResponse200Headers the declared response headers of an HTTP 200 response for DeleteAccess
+type DeleteAccessResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type DeleteAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Access
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteAccessResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetAccessResponse200Headers the declared response headers of an HTTP 200 response for GetAccess
+type GetAccessResponse200Headers struct {
+	Age            *int
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type GetAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Access
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetAccessResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PatchAccessResponse200Headers the declared response headers of an HTTP 200 response for PatchAccess
+type PatchAccessResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type PatchAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Access
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PatchAccessResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
 }
 
 // PollClustersResponse200Headers the declared response headers of an HTTP 200 response for PollClusters
@@ -23412,6 +24372,132 @@ func (r WhoAmIResponse) StatusCode() int {
 	return 0
 }
 
+// ListAccessWithResponse List access documents
+//
+// Sorted by id, also those that have expired.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /access (the `ListAccess` operationId).
+func (c *ClientWithResponses) ListAccessWithResponse(ctx context.Context, params *ListAccessParams, reqEditors ...RequestEditorFn) (*ListAccessResponse, error) {
+	rsp, err := c.ListAccess(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAccessResponse(rsp)
+}
+
+// CreateAccessWithBodyWithResponse Grant rights
+//
+// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+// reverted.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /access (the `CreateAccess` operationId).
+func (c *ClientWithResponses) CreateAccessWithBodyWithResponse(ctx context.Context, params *CreateAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAccessResponse, error) {
+	rsp, err := c.CreateAccessWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAccessResponse(rsp)
+}
+
+// CreateAccessWithResponse Grant rights
+//
+// A principal has the union of the rights of all access documents that select it. A change by such a principal is committed
+// only if one access document covers all of it: every document that it changes, and every cluster whose answers differ, each
+// before and after; otherwise it is 403 `out_of_scope`. Tokens of the other roles keep all permissions of their role. Only a
+// principal with role `admin`, or with the right `admin`, can read or write access documents. They are never restored or
+// reverted.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /access (the `CreateAccess` operationId).
+func (c *ClientWithResponses) CreateAccessWithResponse(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccessResponse, error) {
+	rsp, err := c.CreateAccess(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAccessResponse(rsp)
+}
+
+// DeleteAccessWithResponse Delete an access document
+//
+// Its rights end with the commit: no later commit can use them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
+func (c *ClientWithResponses) DeleteAccessWithResponse(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*DeleteAccessResponse, error) {
+	rsp, err := c.DeleteAccess(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAccessResponse(rsp)
+}
+
+// GetAccessWithResponse Get an access document
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /access/{id} (the `GetAccess` operationId).
+func (c *ClientWithResponses) GetAccessWithResponse(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*GetAccessResponse, error) {
+	rsp, err := c.GetAccess(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAccessResponse(rsp)
+}
+
+// PatchAccessWithBodyWithResponse Change an access document
+//
+// A JSON merge patch (RFC 7396).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+func (c *ClientWithResponses) PatchAccessWithBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
+	rsp, err := c.PatchAccessWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAccessResponse(rsp)
+}
+
+// PatchAccessWithResponse Change an access document
+//
+// A JSON merge patch (RFC 7396).
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+func (c *ClientWithResponses) PatchAccessWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
+	rsp, err := c.PatchAccess(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAccessResponse(rsp)
+}
+
+// PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse Change an access document
+//
+// A JSON merge patch (RFC 7396).
+//
+// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
+func (c *ClientWithResponses) PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
+	rsp, err := c.PatchAccessWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAccessResponse(rsp)
+}
+
 // PollClustersWithResponse All clusters, as inputs
 //
 // For management clusters that provision others. Sorted by id. An answer above 900 KiB (about 6,000 clusters) is 422:
@@ -25997,6 +27083,305 @@ func (c *ClientWithResponses) WhoAmIWithResponse(ctx context.Context, params *Wh
 		return nil, err
 	}
 	return ParseWhoAmIResponse(rsp)
+}
+
+// ParseListAccessResponse parses an HTTP response from a ListAccessWithResponse call
+func ParseListAccessResponse(rsp *http.Response) (*ListAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Access
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListAccessResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateAccessResponse parses an HTTP response from a CreateAccessWithResponse call
+func ParseCreateAccessResponse(rsp *http.Response) (*CreateAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Access
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Access
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateAccessResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers CreateAccessResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAccessResponse parses an HTTP response from a DeleteAccessWithResponse call
+func ParseDeleteAccessResponse(rsp *http.Response) (*DeleteAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Access
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteAccessResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetAccessResponse parses an HTTP response from a GetAccessWithResponse call
+func ParseGetAccessResponse(rsp *http.Response) (*GetAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Access
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetAccessResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchAccessResponse parses an HTTP response from a PatchAccessWithResponse call
+func ParsePatchAccessResponse(rsp *http.Response) (*PatchAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Access
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PatchAccessResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
 }
 
 // ParsePollClustersResponse parses an HTTP response from a PollClustersWithResponse call

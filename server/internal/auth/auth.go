@@ -119,13 +119,19 @@ func (p *Principal) MayPoll(cluster *fleet.Document, dns string) bool {
 type Access struct {
 	Needs Role // the lowest role that may call it; None: no credential is needed
 	Poll  bool // a poll: principals of one cluster may call it for that cluster
+	// Rights are those of which one permits the call to a principal with access documents; none: no such principal may call it.
+	Rights []fleet.Right
+	Self   bool // it returns only the caller's own identity: every principal may call it
 }
 
 // Public reports whether no credential is needed.
 func (a Access) Public() bool { return a.Needs == None }
 
 // mayCall reports whether the principal may call an operation; dns is the cluster that a poll names.
-func (p *Principal) mayCall(a Access, st *fleet.State, dns string) bool {
+func (p *Principal) mayCall(a Access, st *fleet.State, dns string, now time.Time) bool {
+	if p.Subject != nil {
+		return a.Self || p.hasRight(a, st.Rights(p.Subject, now))
+	}
 	if !a.Poll {
 		return p.Role >= a.Needs
 	}
@@ -134,6 +140,20 @@ func (p *Principal) mayCall(a Access, st *fleet.State, dns string) bool {
 		cluster, _ = st.ByDNS(dns)
 	}
 	return p.MayPoll(cluster, dns)
+}
+
+// hasRight reports whether rights permit an operation. Every answer may describe any part of the fleet, also that of a change
+// or a refusal, so each call needs the right to read everything, and operations for admins need theirs without limits.
+func (p *Principal) hasRight(a Access, rights fleet.Rights) bool {
+	if a.Poll || !rights.Everywhere(fleet.RightRead) {
+		return false
+	}
+	return slices.ContainsFunc(a.Rights, func(right fleet.Right) bool {
+		if right == fleet.RightRead || right == fleet.RightAdmin {
+			return rights.Everywhere(right)
+		}
+		return rights.Include(right)
+	})
 }
 
 // RefusedError is the reason and the answer of a refused request.
@@ -192,12 +212,12 @@ func (a *Authenticator) Authorize(r *http.Request, access Access, dns string, st
 	switch {
 	case err != nil:
 		return caller, NewRefusedError(caller, err, access)
-	case caller.mayCall(access, st, dns):
+	case caller.mayCall(access, st, dns, a.cfg.Now()):
 		return caller, nil
+	case caller.Subject != nil:
+		return caller, &RefusedError{caller, nil, errNoRight}
 	case caller.static: // as the reference implementation answers
 		return caller, &RefusedError{caller, nil, unauthorized(access, errReadToken)}
-	case caller.Subject != nil:
-		return caller, &RefusedError{caller, nil, errNoRights}
 	}
 	return caller, &RefusedError{caller, nil, errForbidden}
 }
@@ -216,7 +236,7 @@ var (
 
 // tokenRoles are the roles of managed tokens. A role of a newer version has no permissions here.
 var tokenRoles = map[string]Role{
-	fleet.RolePoll: Poll, fleet.RoleRead: Read, fleet.RoleWrite: Write, fleet.RoleAdmin: Admin,
+	fleet.RolePoll: Poll, fleet.RoleRead: Read, fleet.RoleWrite: Write, fleet.RoleAdmin: Admin, fleet.RoleScoped: Scoped,
 }
 
 // errForbidden is the same for everything that a Principal may not do, so that it does not reveal which documents exist.
@@ -225,10 +245,10 @@ var errForbidden = &httperror.Error{
 	Detail: "the token or client certificate is valid but does not permit this: use one with a higher role",
 }
 
-// errNoRights is the refusal of a subject without a binding.
-var errNoRights = &httperror.Error{
+// errNoRight is errForbidden for principals with access documents.
+var errNoRight = &httperror.Error{
 	Status: http.StatusForbidden, Code: "forbidden",
-	Detail: "the token is valid, but no access document grants its holder this right: ask an admin of the fleet",
+	Detail: "the token is valid, but no access document permits this: GET /whoami lists your rights; each call requires the right read, without limits, as well",
 }
 
 // Identify returns the sender of a request: by its token if it has one, else by its client certificate. It neither allocates
@@ -348,7 +368,7 @@ func (a *Authenticator) identifyToken(token string, st *fleet.State) (caller Pri
 	case h.Expired(a.cfg.Now()):
 		return Principal{Actor: h.Actor}, errExpired
 	}
-	return Principal{Role: tokenRoles[h.Role], Method: ManagedToken, Actor: h.Actor, Cluster: h.ClusterID, Managed: h}, nil
+	return Principal{Role: tokenRoles[h.Role], Method: ManagedToken, Actor: h.Actor, Cluster: h.ClusterID, Managed: h, Subject: h.Subject}, nil
 }
 
 // MayStill reports whether an actor of the log has a role now: a static token that is configured, or a managed token that was
@@ -358,4 +378,9 @@ func (a *Authenticator) MayStill(actor string, needs Role, st *fleet.State) bool
 		return true
 	}
 	return tokenRoles[st.ActorRole(actor, a.cfg.Now())] >= needs
+}
+
+// RightsOf returns the rights that an actor of the log has now, if it is a managed token of role scoped; others have none.
+func (a *Authenticator) RightsOf(actor string, st *fleet.State) fleet.Rights {
+	return st.Rights(st.ActorSubject(actor, a.cfg.Now()), a.cfg.Now())
 }

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// accessDocuments grant rights to identities.
+var accessDocuments = documentKind{
+	kind: "access", schema: "Access", name: "access", plural: "access documents", title: "access document",
+	view: render.View{
+		Header: []string{"ID", "SUBJECTS", "MAY", "ON", "EXPIRES", "DESCRIPTION"}, Narrow: 5,
+		Row: render.RowOf(func(d api.Access) []string {
+			subjects := make([]string, len(d.Subjects))
+			for i, sub := range d.Subjects {
+				subjects[i] = subjectText(sub)
+			}
+			return []string{d.ID, strings.Join(subjects, "; "), strings.Join(d.May, ","), scopeText(d.On), render.TimeOr(d.ExpiresAt, "never"), d.Description}
+		}),
+	},
+	api: calls{path: "/access", revisions: "access"},
+}
+
+// subjectText describes a subject in one line.
+func subjectText(sub api.AccessSubject) string {
+	if sub.Token != "" {
+		return "token " + sub.Token
+	}
+	parts := []string{sub.Issuer}
+	for _, group := range sub.Groups {
+		parts = append(parts, "group="+group)
+	}
+	for _, name := range slices.Sorted(maps.Keys(sub.Claims)) {
+		parts = append(parts, name+"="+sub.Claims[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// scopeText describes limits in one line.
+func scopeText(on *api.AccessScope) string {
+	if on == nil {
+		return "everything"
+	}
+	var parts []string
+	if on.Selector != "" {
+		parts = append(parts, "clusters "+on.Selector)
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"kinds", on.Kinds}, {"components", on.Components}, {"layers", on.Layers}} {
+		if len(list.values) > 0 {
+			parts = append(parts, list.name+" "+strings.Join(list.values, ","))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (s tokenCommands) accessCommand() *cli.Command {
+	v := kindCommands{s.session, accessDocuments}
+	get := v.getCommand()
+	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
+	return &cli.Command{
+		Name: "access", Usage: "Rights of tokens and identities on parts of the fleet",
+		Subcommands: []*cli.Command{
+			s.createAccessCommand(), v.listCommand(), get, v.historyCommand(),
+			rolloutCommands{s.session}.deleteUnservedCommand(accessDocuments, "Withdraw the rights of an access document"),
+		},
+	}
+}
+
+func (s tokenCommands) createAccessCommand() *cli.Command {
+	return &cli.Command{
+		Name: "create", Usage: "Grant rights to a token of role scoped, or to identities of an issuer", ArgsUsage: "NAME",
+		Description: "Rights are exactly those of --may: read, plan, write, revert, push_version, approve, override_freeze, admin. read and admin\n" +
+			"are possible only without limits. One access document must permit the whole of a change.\n\n" +
+			args.ExampleText(
+				"access create readers --issuer corp --group engineering --may read,plan",
+				"access create team-web --issuer corp --group team-web --may write --selector team=web --kind cluster --kind layer",
+				"access create ci-podinfo --token ci --may push_version --component podinfo --kind platform_component --kind rollout",
+			),
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "token", Usage: "`NAME` of a token of role scoped"},
+			&cli.StringFlag{Name: "issuer", Usage: "`NAME` of an issuer in the server's configuration, with --group or --claim"},
+			&cli.StringSliceFlag{Name: "group", Usage: "a `GROUP` of the issuer; several: one of them is sufficient"},
+			&cli.StringSliceFlag{Name: "claim", Usage: "a claim `NAME=VALUE` of the issuer's token, VALUE with * at its end for any text; several: all must be equal"},
+			&cli.StringSliceFlag{Name: "may", Usage: "`RIGHTS`, separated by commas"},
+			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "changes may affect only the clusters with these labels, `SELECTOR` as in cluster list"},
+			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND`, such as cluster"},
+			&cli.StringSliceFlag{Name: "component", Usage: "of components, only this `ID`, with * at its end for any text"},
+			&cli.StringSliceFlag{Name: "layer", Usage: "of layers, only this `ID`, with * at its end for any text"},
+			&cli.StringFlag{Name: "description", Usage: "a note for readers"},
+		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
+		Action: withArguments(func(c *cli.Context, operands []string) error {
+			body, err := accessBody(c, operands[0])
+			if err != nil {
+				return err
+			}
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(accessDocuments.api.create(c.Context, conn, body, writeEdits(c)...))
+			if err != nil {
+				return err
+			}
+			return s.printChange(c, accessDocuments.output(a.body))
+		}),
+	}
+}
+
+// accessBody returns the access document that flags describe.
+func accessBody(c *cli.Context, id string) (map[string]any, error) {
+	subject := map[string]any{}
+	for flag, field := range map[string]string{"token": "token", "issuer": "issuer"} {
+		if c.IsSet(flag) {
+			subject[field] = c.String(flag)
+		}
+	}
+	if c.IsSet("group") {
+		subject["groups"] = c.StringSlice("group")
+	}
+	if c.IsSet("claim") {
+		claims := map[string]any{}
+		for _, claim := range c.StringSlice("claim") {
+			name, value, ok := strings.Cut(claim, "=")
+			if !ok {
+				return nil, args.Errorf("--claim %q is not NAME=VALUE", claim)
+			}
+			claims[name] = value
+		}
+		subject["claims"] = claims
+	}
+	if len(subject) == 0 || !c.IsSet("may") {
+		return nil, args.Errorf("%s needs --may, and --token or --issuer", c.Command.HelpName)
+	}
+	body := map[string]any{"id": id, "subjects": []any{subject}, "may": strings.Split(strings.Join(c.StringSlice("may"), ","), ",")}
+	on := map[string]any{}
+	if c.IsSet("selector") {
+		on["selector"] = c.String("selector")
+	}
+	for flag, field := range map[string]string{"kind": "kinds", "component": "components", "layer": "layers"} {
+		if c.IsSet(flag) {
+			on[field] = c.StringSlice(flag)
+		}
+	}
+	if len(on) > 0 {
+		body["on"] = on
+	}
+	if c.IsSet("description") {
+		body["description"] = c.String("description")
+	}
+	at, err := expiresAt(c)
+	if at != nil {
+		body["expires_at"] = at
+	}
+	return body, err
+}

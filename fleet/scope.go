@@ -1,0 +1,341 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// The rights of a principal with access documents are checked on the effect of a commit: one access document must cover every
+// document that it changes, and every cluster whose answers may differ, each before and after. So a batch, a restore, a
+// cascade or a stage of a rollout needs no rules of its own.
+
+// LimitTo lets Finish refuse a change that no access document of the rights permits as a whole: CodeOutOfScope. For a dry run,
+// the right to plan is sufficient.
+func (tx *Tx) LimitTo(r Rights, dryRun bool) {
+	tx.scope = &scope{}
+	for _, a := range r.grants {
+		if slices.ContainsFunc(a.May, func(right Right) bool {
+			return right != RightRead && right != RightPlan && right != RightOverrideFreeze
+		}) {
+			tx.scope.grants = append(tx.scope.grants, grant{a, false})
+		}
+		if dryRun && a.may(RightPlan) {
+			tx.scope.grants = append(tx.scope.grants, grant{a, true})
+		}
+	}
+}
+
+// narrow keeps the grants that cover all of n things. CodeOutOfScope if none remains, with the things that no grant covers.
+func (s *scope) narrow(n int, covers func(g grant, i int) bool, problem func(i int) Problem) error {
+	kept := slices.Clone(s.grants)
+	var outside []Problem
+	for i := 0; i < n && len(outside) < maxProblems; i++ {
+		kept = slices.DeleteFunc(kept, func(g grant) bool { return !covers(g, i) })
+		if len(kept) == 0 && !slices.ContainsFunc(s.grants, func(g grant) bool { return covers(g, i) }) {
+			outside = append(outside, problem(i))
+		}
+	}
+	switch {
+	case len(outside) > 0:
+		return outOfScope(outside)
+	case len(kept) == 0 && n > 0:
+		return errorf(CodeOutOfScope, "no access document of yours permits the whole change: they permit its parts, and are not combined within a change; make one change for each")
+	}
+	s.grants = kept
+	return nil
+}
+
+// outOfScope returns the error for documents and clusters that no access document covers.
+func outOfScope(outside []Problem) error {
+	names := make([]string, len(outside))
+	for i, p := range outside {
+		names[i] = fmt.Sprintf("%s %q", p.Kind, p.ID)
+	}
+	return &Error{Code: CodeOutOfScope, Detail: "no access document of yours permits this change of " + list(names), Problems: outside}
+}
+
+// checkDocumentsInScope refuses a change of documents that no access document permits.
+func (tx *Tx) checkDocumentsInScope(edits []edit) error {
+	if tx.scope == nil {
+		return nil
+	}
+	if len(tx.scope.grants) == 0 {
+		return errorf(CodeOutOfScope, "no access document of yours permits changes")
+	}
+	check := scopeCheck{tx: tx, approval: tx.requestedOnly(RolloutApprove), revert: tx.requestedOnly("revert")}
+	edits = slices.DeleteFunc(slices.Clone(edits), check.follows)
+	return tx.scope.narrow(len(edits), func(g grant, i int) bool { return check.permits(g, edits[i]) }, func(i int) Problem {
+		return Problem{Kind: edits[i].kind, ID: edits[i].id, Detail: "no access document of yours permits this change"}
+	})
+}
+
+// requestedOnly reports whether all requested operations are of one kind.
+func (tx *Tx) requestedOnly(op string) bool {
+	return len(tx.requested) > 0 && !slices.ContainsFunc(tx.requested, func(ran doneOperation) bool { return ran.Op != op })
+}
+
+// scopeCheck checks the documents of a change.
+type scopeCheck struct {
+	tx       *Tx
+	approval bool // the change consists of approvals
+	revert   bool // the change consists of reverts
+}
+
+// follows reports whether a document follows from the rest of the change: a record of the service, or the token of a cluster
+// that is deleted.
+func (c scopeCheck) follows(e edit) bool {
+	if e.kind == KindToken && e.doc == nil {
+		cluster := c.tx.base.docs[KindToken][e.id].token().ClusterID
+		doc, edited := c.tx.edits[docKey{KindCluster, cluster}]
+		return cluster != "" && edited && doc == nil
+	}
+	return e.kind == KindBudget || e.kind == KindOrphan || e.kind == KindSnapshot
+}
+
+// permits reports whether a grant permits the change of a document.
+func (c scopeCheck) permits(g grant, e edit) bool {
+	before, after := c.tx.base.docs[e.kind][e.id], e.doc
+	if e.kind == KindAccess || e.kind == KindToken {
+		return g.On == nil && g.may(RightAdmin) // also to plan it: an answer has the subjects of access documents
+	}
+	approves := e.kind == KindRollout && approvesStage(before, after)
+	switch {
+	case g.planned:
+	case approves && !g.may(RightApprove):
+		return false
+	case c.approval: // the document of the rollout, whose stages the principal may approve
+		if !approves {
+			return false
+		}
+	case g.may(RightWrite), c.revert && g.may(RightRevert), g.may(RightPushVersion) && c.changesVersionsOnly(before, after):
+	default:
+		return false
+	}
+	if g.On == nil {
+		return true
+	}
+	return (before == nil || c.covers(g, before)) && (after == nil || c.covers(g, after))
+}
+
+// approvesStage reports whether a change of a rollout adds an approval. It needs the right to approve, whichever operation
+// made it.
+func approvesStage(before, after *Document) bool {
+	if after == nil {
+		return false
+	}
+	for i, stage := range after.rollout().Stages {
+		var was *stageApproval
+		if before != nil && i < len(before.rollout().Stages) {
+			was = before.rollout().Stages[i].Approved
+		}
+		if stage.Approved != nil && (was == nil || *was != *stage.Approved) {
+			return true
+		}
+	}
+	return false
+}
+
+// versionFields are the fields of a component that push_version permits to change.
+var versionFields = []string{"component_version", "oci_tag"}
+
+// changesVersionsOnly reports whether a change is of versions of components, or of a rollout that changes nothing else.
+func (c scopeCheck) changesVersionsOnly(before, after *Document) bool {
+	for _, doc := range []*Document{before, after} {
+		if doc == nil || doc.Kind != KindRollout {
+			continue
+		}
+		for _, ch := range doc.rollout().Changes {
+			if ch.Kind != KindComponent || !differOnlyIn(ch.Before, ch.After, versionFields) {
+				return false
+			}
+		}
+	}
+	if kind := anyOf(before, after).Kind; kind != KindComponent {
+		return kind == KindRollout
+	}
+	return before != nil && after != nil && differOnlyIn(before.Body, after.Body, versionFields)
+}
+
+// anyOf returns a version of a document that exists.
+func anyOf(before, after *Document) *Document {
+	if after != nil {
+		return after
+	}
+	return before
+}
+
+// differOnlyIn reports whether two objects have the same other fields.
+func differOnlyIn(before, after json.RawMessage, fields []string) bool {
+	var was, is map[string]json.RawMessage
+	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil {
+		return false
+	}
+	for _, obj := range []map[string]json.RawMessage{was, is} {
+		for name := range obj {
+			if !slices.Contains(fields, name) && !bytes.Equal(was[name], is[name]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// covers reports whether one version of a document is within the limits of a grant.
+func (c scopeCheck) covers(g grant, doc *Document) bool {
+	if !g.coversKind(doc.Kind) {
+		return false
+	}
+	limited := g.On.Selector != ""
+	switch doc.Kind {
+	case KindCluster:
+		return !limited || g.selector.Matches(doc.Cluster())
+	case KindComponent:
+		return matchesAny(g.On.Components, doc.ID)
+	case KindLayer:
+		l := doc.layer()
+		return matchesAny(g.On.Layers, doc.ID) && (!limited || l.selectorErr == nil && !l.All && l.selector.within(g.selector))
+	case KindFreeze:
+		f := doc.freeze()
+		return !limited || !f.All && f.Selector != "" && f.selector.within(g.selector)
+	case KindRollout:
+		return c.coversRollout(g, doc.rollout())
+	case KindStrategy, KindResourceType:
+		return !limited // rollouts and definitions of others may use them
+	}
+	return true
+}
+
+// coversRollout reports whether the limits of a grant cover every document that a rollout changes. Its stages need no limit,
+// since the start of each is checked by its effect.
+func (c scopeCheck) coversRollout(g grant, r *rollout) bool {
+	for _, ch := range r.Changes {
+		for _, body := range []json.RawMessage{ch.Before, ch.After} {
+			doc, err := c.tx.kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: body})
+			if err != nil || !c.covers(g, doc) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// coversKind reports whether a kind is within the limits: without kinds, those that the other limits select.
+func (a *access) coversKind(kind Kind) bool {
+	if len(a.On.Kinds) > 0 {
+		return slices.Contains(a.On.Kinds, string(kind))
+	}
+	return kind == KindCluster && a.On.Selector != "" || kind == KindComponent && len(a.On.Components) > 0 || kind == KindLayer && len(a.On.Layers) > 0
+}
+
+// matchesAny reports whether an id matches one of the patterns, or there are none.
+func matchesAny(patterns []string, id string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(p, id) })
+}
+
+// within reports whether a selector contains each requirement of another one, so that it selects, also of clusters that join
+// later, only those that the other one selects.
+func (s Selector) within(limit Selector) bool {
+	have, _ := s.selector.Requirements()
+	want, _ := limit.selector.Requirements()
+	for _, r := range want {
+		if !slices.ContainsFunc(have, func(h labels.Requirement) bool { return sameRequirement(h, r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameRequirement reports whether two requirements are equal, whichever operator for equality they use.
+func sameRequirement(a, b labels.Requirement) bool {
+	operator := func(r labels.Requirement) selection.Operator {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals:
+			return selection.In
+		case selection.NotEquals:
+			return selection.NotIn
+		default:
+			return r.Operator()
+		}
+	}
+	return a.Key() == b.Key() && operator(a) == operator(b) && a.Values().Equal(b.Values())
+}
+
+// checkClustersInScope refuses a change of answers to clusters that no access document covers before and after. It compares no
+// answers: each cluster whose answers may differ must be covered.
+func (tx *Tx) checkClustersInScope(res *Result) error {
+	if tx.scope == nil {
+		return nil
+	}
+	if slices.ContainsFunc(tx.scope.grants, func(g grant) bool { return g.limitsClusters() }) {
+		clusters, err := res.affected(true)
+		if err != nil {
+			return err
+		}
+		late, err := res.affectedLater()
+		if err != nil {
+			return err
+		}
+		clusters = append(clusters, late...)
+		slices.SortFunc(clusters, func(a, b affected) int { return strings.Compare(a.id, b.id) })
+		err = tx.scope.narrow(len(clusters), func(g grant, i int) bool { return g.coversCluster(res, clusters[i]) }, func(i int) Problem {
+			return Problem{Kind: KindCluster, ID: clusters[i].id, Detail: "its answers may change, and no access document of yours permits that"}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(tx.scope.grants, func(g grant) bool { return !g.planned }) {
+		res.Warnings = append(res.Warnings, "the change would be refused: your access documents permit only to plan it")
+	}
+	return nil
+}
+
+// affectedLater returns the clusters under freezes of mode snapshot whose answers the change affects when these end.
+func (r *Result) affectedLater() (out []affected, err error) {
+	for id := range r.State.frozen {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
+		was, is := r.base.docs[KindCluster][id], r.State.docs[KindCluster][id]
+		if was == nil || is == nil {
+			continue // its document changes
+		}
+		if before, after := r.base.configured(was), r.State.configured(is); r.State.answersDiffer(r.base, id, before, after) {
+			out = append(out, affected{id: id, name: lowerName(is.Cluster()), before: before, after: after})
+		}
+	}
+	return out, nil
+}
+
+// limitsClusters reports whether the document limits the clusters that a change may affect.
+func (a *access) limitsClusters() bool { return a.On != nil && a.On.Selector != "" }
+
+// coversCluster reports whether a cluster is within the limits before and after a change. Objects of a deleted cluster are
+// not: its labels are unknown, and a new cluster of its name would uninstall them.
+func (a *access) coversCluster(res *Result, of affected) bool {
+	if !a.limitsClusters() {
+		return true
+	}
+	if of.before == nil && res.base.docs[KindOrphan][of.name] != nil {
+		return false
+	}
+	return (of.before == nil || a.selector.Matches(of.before.cluster)) && (of.after == nil || a.selector.Matches(of.after.cluster))
+}
+
+// checkOverrideInScope refuses to override freezes without the right to do so.
+func (tx *Tx) checkOverrideInScope() error {
+	if tx.scope == nil {
+		return nil
+	}
+	tx.scope.grants = slices.DeleteFunc(tx.scope.grants, func(g grant) bool { return !g.may(RightOverrideFreeze) && !g.planned })
+	if len(tx.scope.grants) == 0 {
+		return errorf(CodeOutOfScope, "no access document of yours that permits the change grants %s as well", RightOverrideFreeze)
+	}
+	return nil
+}
