@@ -306,8 +306,12 @@ func (e *evaluation) addList(desired fleet.DesiredInputs) {
 	if e.Details {
 		e.status.Lists = append(e.status.Lists, e.list)
 	}
-	if (e.list.State == Behind || e.list.State == Progressing) && (e.IncludeInput == nil || e.IncludeList != nil && e.IncludeList(desired.List)) { // it may still run inputs that were removed from the list
+	switch { // it may still run inputs that were removed from the list
+	case e.IncludeInput != nil && (e.IncludeList == nil || !e.IncludeList(desired.List)):
+	case e.list.State == Behind || e.list.State == Progressing:
 		e.status.State = worse(e.status.State, e.list.State)
+	case e.list.State == Never && e.IncludeInput != nil: // its polls may only be unknown here
+		e.status.State = worse(e.status.State, e.list.pendingState())
 	}
 	desired.Inputs(e.addInput)
 }

@@ -219,3 +219,22 @@ func TestBehindWhenPollOverdue(t *testing.T) {
 	tracker.RecordPoll("x", "components", "3", "", now)
 	require.Equal(t, Progressing, at(time.Second), "it was served another list, which changed again")
 }
+
+// TestRemovalNeedsPoll: inputs that were removed from a list are gone once the cluster has polled the list without them. Polls
+// of other lists prove nothing, nor does a list whose polls are unknown, such as after a loss of the status.
+func TestRemovalNeedsPoll(t *testing.T) {
+	t.Parallel()
+	tracker := NewTracker(Config{})
+	removed := func(list string) State {
+		return tracker.Evaluate(Query{
+			Cluster: "x", Desired: desiredLists("2", 1), Now: noon, OfflineAfter: OfflineAfter,
+			IncludeInput: func(string, string) bool { return false }, IncludeList: func(l string) bool { return l == list },
+		}).State
+	}
+	tracker.RecordPoll("x", "namespaces", "1", "", noon)
+	require.Equal(t, Behind, removed("components"))
+	tracker.RecordPoll("x", "components", "1", "", noon)
+	require.Equal(t, Progressing, removed("components"))
+	tracker.RecordPoll("x", "components", "2", "", noon)
+	require.Equal(t, Delivered, removed("components"))
+}
