@@ -150,11 +150,13 @@ func (s *rolloutSimulation) requirePassed(d *simulatedDocument, at time.Time, ra
 			continue
 		}
 		reached++
-		if s.evaluated.now().Sub(c.seen) > simulatedOfflineAfter-2*time.Minute { // processes exchange the last request of a cluster once a minute
+		runs, silent := s.confirmed(c, inputs), s.evaluated.now().Sub(c.seen)
+		// Processes exchange the last request of a cluster once a minute, so it may be offline or not.
+		if silent > simulatedOfflineAfter+2*time.Minute || silent > simulatedOfflineAfter-2*time.Minute && !runs {
 			continue
 		}
 		online++
-		if s.confirmed(c, inputs) {
+		if runs {
 			confirmed++
 		} else {
 			missing = append(missing, fmt.Sprint(c.id, inputs, c.runs, c.applies))
