@@ -84,10 +84,14 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 		view.State = freezeActive
 	}
 	for _, cluster := range s.docs[KindCluster] {
-		if !cluster.Deleted() && s.isFrozenBy(d, cluster.Cluster()) {
-			view.Clusters++
+		if cluster.Deleted() || !s.isFrozenBy(d, cluster.Cluster()) {
+			continue
+		}
+		if view.Clusters++; s.docs[KindSnapshot][d.ID] != nil {
+			view.ClusterIds = append(view.ClusterIds, cluster.ID)
 		}
 	}
+	slices.Sort(view.ClusterIds)
 	view.PendingClusterIds = s.pendingOf(d)
 	return view
 }

@@ -76,6 +76,7 @@ func TestSnapshotFreezeRoutes(t *testing.T) {
 	before := w.polls()
 	made := w.post("/freezes", `{"id":"keep","mode":"snapshot","selector":"id=wave-1","until":"2999-01-01T00:00:00Z","reason":"INC-7"}`).want(201).json()
 	require.Equal(t, "snapshot", made["mode"])
+	require.Equal(t, []any{"wave-1"}, made["cluster_ids"])
 	require.NotContains(t, made, "snapshot", "the stored inputs are no part of the view")
 	require.NotContains(t, made, "pending_cluster_ids")
 	newest := w.get("/revisions?limit=1").want(200).list()[0]
@@ -94,6 +95,7 @@ func TestSnapshotFreezeRoutes(t *testing.T) {
 	after := w.polls()
 	require.NotEqual(t, before, after, "other clusters are served the change")
 	require.Equal(t, []any{"wave-1"}, w.get("/freezes/keep").want(200).json()["pending_cluster_ids"])
+	require.Equal(t, []any{"wave-1"}, w.get("/freezes").want(200).list()[0]["cluster_ids"])
 	require.Equal(t, "keep", w.get("/clusters/wave-1/explain").want(200).json()["freeze"])
 	w.do("DELETE", "/clusters/wave-1", "", "X-Fleet-Override-Freeze", "keep", "X-Change-Reason", "CHG-1").problem(409, "frozen")
 

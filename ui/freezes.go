@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
@@ -22,7 +23,7 @@ const shownFreezes = 10
 // freezeRow is a freeze that is active now.
 type freezeRow struct {
 	ID, Reason string
-	Selection  string // all clusters, or the selector
+	Selection  string // all clusters, the selector, or in mode snapshot the clusters
 	By         string // the author of its last change
 	Until      *time.Time
 	Pending    int // clusters whose answers change when it ends
@@ -55,7 +56,10 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 			continue
 		}
 		row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), History: historyLink(kindFreeze, f.ID)}
-		if f.All {
+		switch {
+		case f.Mode == "snapshot":
+			row.Selection = strings.Join(f.ClusterIds, ", ")
+		case f.All:
 			row.Selection = "all clusters"
 		}
 		if req.mayChange() {
@@ -73,10 +77,14 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 	return rows, more, nil
 }
 
-// concerns reports whether a freeze selects a cluster; always if cluster is empty. A freeze of mode snapshot may keep changes from
-// a cluster that the selector matches no more.
+// concerns reports whether a freeze is about a cluster; always if cluster is empty.
 func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
-	if cluster == "" || f.All || slices.Contains(f.PendingClusterIds, cluster) {
+	switch {
+	case cluster == "":
+		return true, nil
+	case f.Mode == "snapshot":
+		return slices.Contains(f.ClusterIds, cluster), nil
+	case f.All:
 		return true, nil
 	}
 	matching, err := req.fleet.ListClustersWithResponse(req.r.Context(), &api.ListClustersParams{Selector: new(f.Selector + ",id=" + cluster), Limit: new(1)})

@@ -95,6 +95,20 @@ func TestSnapshotFreezeOnPages(t *testing.T) {
 	require.NotContains(t, env.get("/ui/").body, "Frozen by")
 }
 
+// TestSnapshotFreezeOfLabels: a freeze of mode snapshot is on the pages of the clusters that its selector matched when it began, by
+// name, whatever their labels are since then.
+func TestSnapshotFreezeOfLabels(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"labels":{"ring":"one"}}`)
+	env.call(http.MethodPost, "/freezes", `{"id":"keep","mode":"snapshot","selector":"ring=one","reason":"INC-7"}`)
+	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"labels":{"ring":null}}`)
+	env.call(http.MethodPatch, "/clusters/cluster-0003", `{"labels":{"ring":"one"}}`)
+	require.Contains(t, env.get("/ui/clusters/cluster-0002").body, "<code>cluster-0002</code>, until it is ended")
+	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Frozen by")
+}
+
 // TestFreezeInBrowser: the emergency stop takes two clicks and a reason, and the pages fit the screen.
 func TestFreezeInBrowser(t *testing.T) {
 	t.Parallel()

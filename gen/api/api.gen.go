@@ -1330,6 +1330,11 @@ type Freeze struct {
 	//
 	// Example: 4 installed things would be removed
 	EndRefused string `json:"end_refused,omitempty"`
+
+	// ClusterIds Only with mode `snapshot`: its clusters, sorted. They stay the same whatever their labels are.
+	//
+	// Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids,omitempty"`
 }
 
 // FreezeCreate defines model for FreezeCreate.
