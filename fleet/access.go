@@ -107,7 +107,8 @@ func (s *State) indexAccess() {
 // Rights are the rights of a [Subject] in one State: the union of the access documents that select it. The zero value permits
 // nothing.
 type Rights struct {
-	grants []*access
+	grants  []*access
+	subject *Subject // nil without grants
 }
 
 // Rights returns the rights of a subject at a time. Expired access documents grant none.
@@ -118,7 +119,7 @@ func (s *State) Rights(sub *Subject, now time.Time) Rights {
 	}
 	add := func(a *access) {
 		if !a.expired(now) && !slices.Contains(r.grants, a) {
-			r.grants = append(r.grants, a)
+			r.grants, r.subject = append(r.grants, a), sub
 		}
 	}
 	if sub.Token != "" {
@@ -138,6 +139,33 @@ func (s *State) Rights(sub *Subject, now time.Time) Rights {
 		}
 	}
 	return r
+}
+
+// identity returns the identity of an issuer that has the rights, with the groups and claims that its access documents name;
+// nil for a managed token.
+func (r Rights) identity() *Subject {
+	if r.subject == nil || r.subject.Token != "" {
+		return nil
+	}
+	out := &Subject{Issuer: r.subject.Issuer, User: r.subject.User, Sub: r.subject.Sub, Claims: map[string]string{}}
+	for _, a := range r.grants {
+		for _, sub := range a.Subjects {
+			if sub.Issuer != out.Issuer {
+				continue
+			}
+			for _, group := range sub.Groups {
+				if slices.Contains(r.subject.Groups, group) && !slices.Contains(out.Groups, group) {
+					out.Groups = append(out.Groups, group)
+				}
+			}
+			for name := range sub.Claims {
+				if value, ok := r.subject.Claims[name]; ok {
+					out.Claims[name] = value
+				}
+			}
+		}
+	}
+	return out
 }
 
 // selects reports whether an identity of the issuer has the claims, and one of the groups if there are any.

@@ -399,12 +399,12 @@ type Holder struct {
 // Subject is an authenticated identity, which the subjects of access documents select: that of an external issuer, or a
 // managed token of [RoleScoped]. It is never changed.
 type Subject struct {
-	Issuer string            // name of the issuer in the configuration; empty for a managed token
-	User   string            // for readers of the log, from a claim that the configuration names; it grants no rights
-	Sub    string            // claim sub, which identifies it for the issuer; claims match it as any other claim
-	Groups []string          // of the issuer
-	Claims map[string]string // claims of the token with a single value, by name
-	Token  string            // name of the managed token; empty for an external identity
+	Issuer string            `json:"issuer,omitempty"` // name of the issuer in the configuration; empty for a managed token
+	User   string            `json:"user,omitempty"`   // for readers of the log, from a claim that the configuration names; it grants no rights
+	Sub    string            `json:"sub,omitempty"`    // claim sub, which identifies it for the issuer; claims match it as any other claim
+	Groups []string          `json:"groups,omitempty"` // of the issuer
+	Claims map[string]string `json:"claims,omitempty"` // claims of the token with a single value, by name
+	Token  string            `json:"token,omitempty"`  // name of the managed token; empty for an external identity
 }
 
 // checker collects the problems of one document of a State that is about to be committed.

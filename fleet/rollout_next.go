@@ -139,6 +139,9 @@ func RolloutPhase(d *Document) (started int, paused, open bool) {
 // RolloutPrincipal returns the actor whose permission the rollout needs to advance.
 func RolloutPrincipal(d *Document) string { return d.rollout().Principal }
 
+// RolloutIdentity returns the identity of a principal of an issuer; nil: the principal is a token.
+func RolloutIdentity(d *Document) *Subject { return d.rollout().Identity }
+
 // StepRollout runs the action of a step, and records why it pauses.
 func (tx *Tx) StepRollout(id string, step RolloutStep) error {
 	stage := step.Stage

@@ -80,7 +80,7 @@ func (tx *Tx) stampRollout(r *rollout, action string, c Commit) error {
 		r.ChangedBy = c.Actor
 	}
 	if slices.Contains([]string{RolloutStart, RolloutSkip, RolloutResume}, action) && c.Actor != RolloutRunner {
-		r.Principal = c.Actor
+		r.Principal, r.Identity = c.Actor, tx.scope.identity()
 	}
 	doc, err := tx.kinds.newRecord(KindRollout, r.ID, r)
 	if err == nil {

@@ -192,7 +192,7 @@ func (d *Document) checkDeletable() error {
 // earlier has the same hash.
 func (r *rollout) withoutCommit() (json.RawMessage, error) {
 	out := *r
-	out.Principal, out.ChangedBy, out.Stages = "", "", slices.Clone(r.Stages)
+	out.Principal, out.Identity, out.ChangedBy, out.Stages = "", nil, "", slices.Clone(r.Stages)
 	for i := range out.Stages {
 		s := &out.Stages[i]
 		s.StartedAt, s.RaisedAt = nil, nil

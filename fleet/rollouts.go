@@ -138,7 +138,7 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 		return err
 	}
 	r := n.rollout
-	r.Operations, r.Author, r.Principal = res.Commit.Operations, c.Actor, c.Actor
+	r.Operations, r.Author, r.Principal, r.Identity = res.Commit.Operations, c.Actor, c.Actor, tx.scope.identity()
 	if n.change.guard.PlanHash != "" {
 		r.ConfirmedRemovals, r.Confirmed = res.removals.count, res.removals.digests()
 	}

@@ -18,7 +18,7 @@ import (
 // LimitTo lets Finish refuse a change that no access document of the rights permits as a whole: CodeOutOfScope. For a dry run,
 // the right to plan is sufficient.
 func (tx *Tx) LimitTo(r Rights, dryRun bool) {
-	tx.scope = &scope{}
+	tx.scope = &scope{rights: r}
 	for _, a := range r.grants {
 		if slices.ContainsFunc(a.May, func(right Right) bool {
 			return right != RightRead && right != RightPlan && right != RightOverrideFreeze
@@ -29,6 +29,14 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 			tx.scope.grants = append(tx.scope.grants, grant{a, true})
 		}
 	}
+}
+
+// identity returns the identity of an issuer that a Tx is limited to the rights of; nil: there is none.
+func (s *scope) identity() *Subject {
+	if s == nil {
+		return nil
+	}
+	return s.rights.identity()
 }
 
 // narrow keeps the grants that cover all of n things. CodeOutOfScope if none remains, with the things that no grant covers.

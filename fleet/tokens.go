@@ -153,21 +153,37 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 	return edits
 }
 
-// Public returns the change as the API shows it: a token without the stored form of its secrets, a snapshot without its content,
-// which may have megabytes.
+// Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout without the identity
+// of its principal, a snapshot without its content, which may have megabytes.
 func (c Change) Public() (before, after json.RawMessage, err error) {
+	private := withoutSecrets
 	switch c.Kind {
 	case KindSnapshot:
 		return nil, nil, nil
 	case KindToken:
+	case KindRollout:
+		private = withoutIdentity
 	default:
 		return c.Before, c.After, nil
 	}
-	if before, err = withoutSecrets(c.Before); err != nil {
+	if before, err = private(c.Before); err != nil {
 		return nil, nil, err
 	}
-	after, err = withoutSecrets(c.After)
+	after, err = private(c.After)
 	return before, after, err
+}
+
+// withoutIdentity returns a rollout's body without the groups and claims of its principal.
+func withoutIdentity(body json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(body, []byte(`"identity"`)) {
+		return body, nil
+	}
+	obj, err := ParseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	delete(obj, "identity")
+	return jsontext.Canonical(obj)
 }
 
 // withoutSecrets returns a token's body with the digests removed.

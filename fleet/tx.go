@@ -106,6 +106,7 @@ type protectedCluster struct {
 // scope holds the access documents of a principal that may still permit a change. Checks only remove some: in the end, one
 // document permits the whole change.
 type scope struct {
+	rights Rights
 	grants []grant
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
+	"github.com/flux-resourceset/flux-resourceset/internal/testissuer"
+	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 )
 
@@ -219,6 +221,47 @@ func TestScopedRolloutPauses(t *testing.T) {
 			w.patch("/access/ci", test.narrow).want(200)
 			w.clock.advance(30 * time.Minute)
 			w.confirmAll()
+			runners[0].AdvanceRollouts(t.Context())
+			require.Equal(t, test.want, w.rolloutState())
+		})
+	}
+}
+
+// TestRolloutOfIdentity: a rollout of a person continues after the end of the session, with the current rights of the person. The
+// groups of the person are in no answer.
+func TestRolloutOfIdentity(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change string // of the access document; empty: it is deleted
+		want   string
+	}{
+		"the rights stay": {`{"description":"x"}`, "running2"},
+		"no longer":       {`{"expires_at":"2026-01-02T03:05:00Z"}`, "paused1"},
+		"another group":   {`{"subjects":[{"issuer":"corp","groups":["others"]}]}`, "paused1"},
+		"another issuer":  {`{"subjects":[{"issuer":"other","groups":["team-web"]}]}`, "paused1"},
+		"another scope":   {`{"on":{"selector":"id=wave-1","kinds":["rollout","platform_component"]}}`, "paused1"},
+		"deleted":         {"", "paused1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			issuer, issuers := newIssuer(t, func() time.Time { return start })
+			w, runners := autoRollout(t, 1, "", func(cfg *server.Config) { cfg.Issuers = issuers })
+			w.create("/access", `{"id":"people","subjects":[{"issuer":"corp","groups":["team-web"]}],"may":["read"]}`)
+			w.create("/access", `{"id":"team-web","subjects":[{"issuer":"corp","groups":["team-web"]}],"may":["write"]}`)
+			as := bearer(issuer.Token(idClaims(testissuer.Claims{"groups": []string{"team-web", "private"}})))
+			w.do("POST", autoPath+"/start", "", as...).want(200)
+			require.Equal(t, "oidc:corp:ann@example.com (00u1)", w.get(autoPath).json()["principal"])
+			for _, path := range []string{autoPath, "/rollouts", "/revisions/" + w.get(autoPath).header.Get("X-Fleet-Revision")} {
+				require.NotContains(t, string(w.get(path).want(200).body), "team-web", path)
+				require.NotContains(t, string(w.get(path).want(200).body), "private", path)
+			}
+			w.clock.advance(9 * time.Hour)
+			w.confirmAll()
+			if test.change != "" {
+				w.patch("/access/team-web", test.change).want(200)
+			} else {
+				w.delete("/access/team-web").want(200)
+			}
 			runners[0].AdvanceRollouts(t.Context())
 			require.Equal(t, test.want, w.rolloutState())
 		})

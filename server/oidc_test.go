@@ -14,16 +14,23 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
+// newIssuer returns an issuer, and the configuration that accepts its tokens.
+func newIssuer(t *testing.T, now func() time.Time) (*testissuer.Issuer, *server.Issuers) {
+	t.Helper()
+	issuer := testissuer.New(t)
+	issuers, err := server.NewIssuers(t.Context(), server.IssuersConfig{
+		Issuers: []server.Issuer{{Name: "corp", URL: issuer.URL(), ClientID: "fleet", Audiences: []string{"https://fleet.example.com"}, GroupsClaim: "groups", UserClaim: "email"}},
+		Logger:  slog.New(slog.DiscardHandler), Now: now,
+	})
+	require.NoError(t, err)
+	return issuer, issuers
+}
+
 // setupIssuer returns a world that accepts the tokens of an issuer.
 func setupIssuer(t *testing.T, o options) (*world, *testissuer.Issuer) {
 	t.Helper()
-	issuer := testissuer.New(t)
 	now := &clock{now: start}
-	issuers, err := server.NewIssuers(t.Context(), server.IssuersConfig{
-		Issuers: []server.Issuer{{Name: "corp", URL: issuer.URL(), ClientID: "fleet", Audiences: []string{"https://fleet.example.com"}, GroupsClaim: "groups", UserClaim: "email"}},
-		Logger:  slog.New(slog.DiscardHandler), Now: now.Now,
-	})
-	require.NoError(t, err)
+	issuer, issuers := newIssuer(t, now.Now)
 	configure := o.configure
 	o.configure = func(cfg *server.Config) {
 		cfg.Issuers, cfg.Now = issuers, now.Now

@@ -147,27 +147,36 @@ func (s *Server) rolloutStep(ctx context.Context, st *fleet.State, id string) (f
 	if err != nil {
 		return fleet.RolloutStep{}, err
 	}
-	if principal := fleet.RolloutPrincipal(d); step.Action != "" && step.Action != fleet.RolloutPause && !s.mayAdvance(principal, st) {
-		step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: "no authorized principal: " + principal + " may not change the fleet any more"}
+	if step.Action != "" && step.Action != fleet.RolloutPause && !s.mayAdvance(d, st) {
+		step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: "no authorized principal: " + fleet.RolloutPrincipal(d) + " may not change the fleet any more"}
 	}
 	return step, nil
 }
 
 // mayAdvance reports whether the principal of a rollout may change the fleet. [Server.limitToPrincipal] limits a principal with
 // access documents to their rights.
-func (s *Server) mayAdvance(principal string, st *fleet.State) bool {
-	rights := s.auth.RightsOf(principal, st)
-	return s.auth.MayStill(principal, auth.Write, st) || rights.Include(fleet.RightWrite) || rights.Include(fleet.RightPushVersion)
+func (s *Server) mayAdvance(d *fleet.Document, st *fleet.State) bool {
+	rights := s.rightsOfPrincipal(d, st)
+	return s.auth.MayStill(fleet.RolloutPrincipal(d), auth.Write, st) || rights.Include(fleet.RightWrite) || rights.Include(fleet.RightPushVersion)
+}
+
+// rightsOfPrincipal returns the rights that access documents grant to the principal of a rollout now: also after its session
+// has ended, since its identity is recorded.
+func (s *Server) rightsOfPrincipal(d *fleet.Document, st *fleet.State) fleet.Rights {
+	if identity := fleet.RolloutIdentity(d); identity != nil {
+		return s.auth.RightsOfIdentity(identity, st)
+	}
+	return s.auth.RightsOf(fleet.RolloutPrincipal(d), st)
 }
 
 // limitToPrincipal limits a step to the rights of the rollout's principal, unless its role permits all changes. A principal
 // that is unknown has none.
 func (s *Server) limitToPrincipal(tx *fleet.Tx, id string) {
-	principal := ""
-	if d, ok := tx.Base().Get(fleet.KindRollout, id); ok {
-		principal = fleet.RolloutPrincipal(d)
-	}
-	if !s.auth.MayStill(principal, auth.Write, tx.Base()) {
-		tx.LimitTo(s.auth.RightsOf(principal, tx.Base()), false)
+	d, ok := tx.Base().Get(fleet.KindRollout, id)
+	switch {
+	case !ok:
+		tx.LimitTo(fleet.Rights{}, false)
+	case !s.auth.MayStill(fleet.RolloutPrincipal(d), auth.Write, tx.Base()):
+		tx.LimitTo(s.rightsOfPrincipal(d, tx.Base()), false)
 	}
 }

@@ -384,3 +384,11 @@ func (a *Authenticator) MayStill(actor string, needs Role, st *fleet.State) bool
 func (a *Authenticator) RightsOf(actor string, st *fleet.State) fleet.Rights {
 	return st.Rights(st.ActorSubject(actor, a.cfg.Now()), a.cfg.Now())
 }
+
+// RightsOfIdentity returns the rights that an identity has now, while its issuer is configured.
+func (a *Authenticator) RightsOfIdentity(identity *fleet.Subject, st *fleet.State) fleet.Rights {
+	if a.cfg.Issuers == nil || !a.cfg.Issuers.Has(identity.Issuer) {
+		return fleet.Rights{}
+	}
+	return st.Rights(identity, a.cfg.Now())
+}
