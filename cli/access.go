@@ -71,7 +71,7 @@ func (s tokenCommands) accessCommand() *cli.Command {
 		Name: "access", Usage: "Rights of tokens and identities on parts of the fleet",
 		Subcommands: []*cli.Command{
 			s.createAccessCommand(), v.listCommand(), get, v.historyCommand(),
-			rolloutCommands{s.session}.deleteUnservedCommand(accessDocuments, "Withdraw the rights of an access document"),
+			rolloutCommands(s).deleteUnservedCommand(accessDocuments, "Withdraw the rights of an access document"),
 		},
 	}
 }

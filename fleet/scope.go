@@ -215,8 +215,9 @@ func (c scopeCheck) covers(g grant, doc *Document) bool {
 		return c.coversRollout(g, doc.rollout())
 	case KindStrategy, KindResourceType:
 		return !limited // rollouts and definitions of others may use them
+	default: // its effect on clusters is checked
+		return true
 	}
-	return true
 }
 
 // coversRollout reports whether the limits of a grant cover every document that a rollout changes. Its stages need no limit,
