@@ -82,7 +82,7 @@ func testCreatedAgain(t *testing.T, b *bench) {
 }
 
 func testLargeDocument(t *testing.T, b *bench) {
-	large := body(`{"text":%q}`, strings.Repeat("0123456789abcdef", 256<<10)) // 4 MiB, the limit of a request
+	large := body(`{"text":%q}`, strings.Repeat("0123456789abcdef", 576<<10)) // 9 MiB, above the limit of a request, and of the snapshot of a freeze
 	c := b.commit(create(fleet.KindCluster, "large", large))
 	require.Equal(t, []fleet.Record{record(c, c, fleet.KindCluster, "large", large)}, b.load().Records)
 	require.Equal(t, []fleet.Commit{c}, b.since(fleet.Head{}, 1))
