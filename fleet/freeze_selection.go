@@ -1,8 +1,9 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -20,19 +21,17 @@ var snapshotKind = kindRules{
 	noun:      "snapshot of a freeze",
 	empty:     func() any { return new(freezeSnapshot) },
 	normalize: func(map[string]any) {},
-	complete: func(value any, _ json.RawMessage) error {
-		snapshot := value.(*freezeSnapshot)
-		snapshot.kept = make(map[string]bool, len(snapshot.Clusters))
-		for _, c := range snapshot.Clusters {
-			snapshot.kept[c.ID] = true
-		}
-		return nil
-	},
-	check: func(*checker, *Document) {},
-	bound: func(any) int { return 0 },
+	check:     func(*checker, *Document) {},
+	bound:     func(any) int { return 0 },
 }
 
 func (d *Document) snapshot() *freezeSnapshot { return d.value.(*freezeSnapshot) }
+
+// keeps reports whether a cluster is in a snapshot.
+func (f *freezeSnapshot) keeps(cluster string) bool {
+	_, found := slices.BinarySearchFunc(f.Clusters, cluster, func(c snapshotCluster, id string) int { return strings.Compare(c.ID, id) })
+	return found
+}
 
 // parse computes the selector. A freeze with an unreadable one must not be read as one without clusters.
 func (f *freeze) parse() (err error) {
@@ -54,7 +53,7 @@ func (f *freeze) matches(c *api.Cluster) bool {
 // selector matched when it was created.
 func (s *State) isFrozenBy(freeze *Document, c *api.Cluster) bool {
 	if snapshot := s.docs[KindSnapshot][freeze.ID]; snapshot != nil {
-		return snapshot.snapshot().kept[c.ID]
+		return snapshot.snapshot().keeps(c.ID)
 	}
 	return freeze.freeze().matches(c)
 }

@@ -77,38 +77,35 @@ func (f *freeze) view(d *Document) *api.Freeze {
 	}
 }
 
-// FreezeView returns a freeze as the API shows it, with its state at a time and the number of its clusters.
+// FreezeView returns a freeze as the API shows it, with its state at a time and its clusters.
 func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	view := d.freeze().view(d)
 	if view.State = d.freeze().phase(at); slices.Contains(s.ActiveFreezes(at), d) {
 		view.State = freezeActive
 	}
+	if snapshot := s.docs[KindSnapshot][d.ID]; snapshot != nil {
+		view.ClusterIds = s.keptBy(snapshot, func(string, *frozenCluster) bool { return true })
+		view.PendingClusterIds = s.keptBy(snapshot, func(id string, f *frozenCluster) bool {
+			return s.answersDiffer(s, id, f.served, f.configured)
+		})
+		view.Clusters = len(view.ClusterIds)
+		return view
+	}
 	for _, cluster := range s.docs[KindCluster] {
-		if cluster.Deleted() || !s.isFrozenBy(d, cluster.Cluster()) {
-			continue
-		}
-		if view.Clusters++; s.docs[KindSnapshot][d.ID] != nil {
-			view.ClusterIds = append(view.ClusterIds, cluster.ID)
+		if !cluster.Deleted() && d.freeze().matches(cluster.Cluster()) {
+			view.Clusters++
 		}
 	}
-	slices.Sort(view.ClusterIds)
-	view.PendingClusterIds = s.pendingOf(d)
 	return view
 }
 
-// pendingOf returns the clusters whose answers will change when a freeze of mode snapshot ends, sorted. It is empty for others, and
-// for one that is deleted.
-func (s *State) pendingOf(d *Document) (ids []string) {
-	snapshot := s.docs[KindSnapshot][d.ID]
-	if snapshot == nil {
-		return nil
-	}
-	for id, f := range s.frozen {
-		if snapshot.snapshot().kept[id] && s.answersDiffer(s, id, f.served, f.configured) {
-			ids = append(ids, id)
+// keptBy returns those clusters of a freeze of mode snapshot that satisfy a condition, sorted.
+func (s *State) keptBy(snapshot *Document, condition func(id string, f *frozenCluster) bool) (ids []string) {
+	for _, c := range snapshot.snapshot().Clusters {
+		if f := s.frozen[c.ID]; f != nil && condition(c.ID, f) {
+			ids = append(ids, c.ID)
 		}
 	}
-	slices.Sort(ids)
 	return ids
 }
 

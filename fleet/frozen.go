@@ -137,26 +137,18 @@ func (r Result) advancesRollout() bool {
 
 // pending returns the clusters under freezes of mode snapshot that the change will reach when these end. A cluster under several
 // freezes is in each.
-func (r Result) pending() ([]frozen, error) {
-	by := map[string][]string{}
-	for id, is := range r.State.frozen {
+func (r Result) pending() (out []frozen, err error) {
+	for _, d := range r.State.sorted(KindSnapshot, func(*Document) bool { return true }) {
 		if err := r.work.stopped(); err != nil {
 			return nil, err
 		}
-		was := r.base.frozen[id]
-		if was == nil || !r.State.answersDiffer(r.base, id, was.configured, is.configured) {
-			continue
+		ids := r.State.keptBy(d, func(id string, is *frozenCluster) bool {
+			was := r.base.frozen[id]
+			return was != nil && r.State.answersDiffer(r.base, id, was.configured, is.configured)
+		})
+		if len(ids) > 0 {
+			out = append(out, frozen{r.State.docs[KindFreeze][d.ID], ids})
 		}
-		for freeze, snapshot := range r.State.docs[KindSnapshot] {
-			if snapshot.snapshot().kept[id] {
-				by[freeze] = append(by[freeze], id)
-			}
-		}
-	}
-	var out []frozen
-	for _, freeze := range sortedKeys(by) {
-		slices.Sort(by[freeze])
-		out = append(out, frozen{r.State.docs[KindFreeze][freeze], by[freeze]})
 	}
 	return out, nil
 }

@@ -203,8 +203,8 @@ func (f *snapshotFleets) freeze(t *rapid.T) {
 	}
 	t.Logf("revision %d: %s %s", res.State.Revision(), id, body)
 	served := map[string]string{}
-	for cluster := range res.State.docs[KindSnapshot][id].snapshot().kept {
-		served[cluster] = answersOf(t, f.state, cluster)
+	for _, c := range res.State.docs[KindSnapshot][id].snapshot().Clusters {
+		served[c.ID] = answersOf(t, f.state, c.ID)
 	}
 	require.Empty(t, f.add(t, "freeze "+id, res).Groups, "a freeze changes no answer")
 	if len(f.kept) == 0 { // otherwise it may keep what the other one keeps
@@ -443,7 +443,7 @@ func TestSnapshotFreezeOfStages(t *testing.T) {
 	}
 	require.True(t, heldBack(), "its stage has not started")
 	w.must(patch(KindNamespace, "team", `{"labels":{"later":"1"}}`))
-	require.Equal(t, []string{"c3"}, w.state.pendingOf(w.state.docs[KindFreeze]["stop"]))
+	require.Equal(t, []string{"c3"}, w.state.FreezeView(w.state.docs[KindFreeze]["stop"], w.now).PendingClusterIds)
 	w.must(remove(KindFreeze, "stop", DeleteOptions{}))
 	w.must(start)
 }

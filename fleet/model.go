@@ -446,9 +446,7 @@ type freeze struct {
 type freezeSnapshot struct {
 	ID          string               `json:"id"`
 	Definitions []snapshotDefinition `json:"definitions"`
-	Clusters    []snapshotCluster    `json:"clusters"`
-
-	kept map[string]bool // the ids of the clusters
+	Clusters    []snapshotCluster    `json:"clusters"` // sorted by id
 }
 
 // snapshotDefinition is one version of a definition. Clusters may have several versions of it, because of rollouts.

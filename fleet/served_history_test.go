@@ -141,8 +141,8 @@ func TestServedHistoryMatchesPolls(t *testing.T) {
 				continue
 			}
 			if res, err := tx.Finish(Commit{ID: newCommitID(rt), At: w.now, Actor: "test"}); err == nil && len(res.Commit.Changes) > 0 {
-				if f := w.state.docs[KindSnapshot]["keep"]; f != nil && res.State.docs[KindSnapshot]["keep"] != nil && slices.ContainsFunc(sortedKeys(f.snapshot().kept), func(id string) bool {
-					return res.State.frozen[id] == nil
+				if f := w.state.docs[KindSnapshot]["keep"]; f != nil && res.State.docs[KindSnapshot]["keep"] != nil && slices.ContainsFunc(f.snapshot().Clusters, func(c snapshotCluster) bool {
+					return res.State.frozen[c.ID] == nil
 				}) {
 					continue // the guard refuses to delete a frozen cluster
 				}
