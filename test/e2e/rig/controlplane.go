@@ -8,6 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,4 +131,22 @@ users: [{name: admin, user: {token: %s}}]
 		os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(AdminToken+",admin,admin,system:masters\n"), 0o600),
 		os.WriteFile(cp.kubeconfig, []byte(kubeconfig), 0o600),
 	)
+}
+
+// ServiceAccountKeys returns the public keys of tokens of ServiceAccounts, as a JSON Web Key Set.
+func (w *Env) ServiceAccountKeys(ctx context.Context) ([]byte, error) {
+	httpClient, err := rest.HTTPClientFor(&rest.Config{Host: w.KubeURL, BearerToken: AdminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.KubeURL+"/openid/v1/jwks", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := httpClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
 }
