@@ -21,7 +21,7 @@ type authCommands struct{ *session }
 func (s authCommands) authCommand() *cli.Command {
 	return &cli.Command{
 		Name: "auth", Usage: "Your identity and permissions on the server",
-		Subcommands: []*cli.Command{s.whoAmICommand(), s.canICommand(), s.loginCommand(), s.logoutCommand()},
+		Subcommands: []*cli.Command{s.whoAmICommand(), s.canICommand(), s.loginCommand(), s.logoutCommand(), s.endSessionsCommand()},
 	}
 }
 

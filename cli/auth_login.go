@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -154,13 +155,46 @@ func (s authCommands) storeSession(c *cli.Context, session config.TokenSource) (
 func (s authCommands) logoutCommand() *cli.Command {
 	return &cli.Command{
 		Name: "logout", Usage: "Remove the session of auth login from the context",
-		Description: "The session itself lasts until its end: an admin ends the rights of a person by removing them from access documents.\n\n" + args.ExampleText("auth logout"),
+		Description: "The session itself lasts until its end, unless an admin ends it: auth end-sessions.\n\n" + args.ExampleText("auth logout"),
 		Action: s.connected(func(c *cli.Context, _ client, _ []string) error {
 			name, err := s.storeSession(c, config.TokenSource{})
 			if err == nil {
 				s.note("Signed out of context %q.", name)
 			}
 			return err
+		}),
+	}
+}
+
+func (s authCommands) endSessionsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "end-sessions", Usage: "End the sessions of a person, or of all people of an issuer, that began until now", ArgsUsage: "ISSUER",
+		Description: "Every server refuses them within a second. People can sign in again: remove their rights first where they must not.\n\n" +
+			args.ExampleText("auth end-sessions corp --sub 00u1a2 --reason 'lost laptop'", "auth end-sessions corp"),
+		Flags: slices.Concat([]cli.Flag{&cli.StringFlag{Name: "sub", Usage: "`SUBJECT` of the person, in parentheses in the history"}}, writeFlags()),
+		Action: withArguments(func(c *cli.Context, operands []string) error {
+			body := map[string]any{"issuer": operands[0]}
+			if sub := c.String("sub"); sub != "" {
+				body["sub"] = sub
+			}
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(send(c.Context, conn, http.MethodPost, "/access/sessions/end", body, writeEdits(c)))
+			if err != nil {
+				return err
+			}
+			var ended api.EndedSessions
+			if err := a.decode(&ended); err != nil {
+				return err
+			}
+			if c.Bool("dry-run") {
+				s.note("Nothing was changed: --dry-run.")
+				return nil
+			}
+			s.note("Ended the sessions of %s that began until %s.", render.Printable(cmp.Or(ended.Sub, "all people of "+ended.Issuer)), ended.NotBefore.Local().Format(time.DateTime))
+			return nil
 		}),
 	}
 }

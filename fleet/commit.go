@@ -47,6 +47,10 @@ const KindOrphan Kind = "forgotten"
 // of the freeze, are created and deleted with it, and never change. The history shows them without their content.
 const KindSnapshot Kind = "freeze_snapshot"
 
+// KindSessionEnd is the kind of documents that end the sessions of people of an issuer. They are part of the log, so that they reach
+// every process, and change no answer.
+const KindSessionEnd Kind = "session_end"
+
 // resourcePrefix is the prefix of the kinds of resource types' definitions.
 const resourcePrefix = "resource/"
 
@@ -152,7 +156,7 @@ func (k Kind) ResourceType() (id string, ok bool) {
 
 // isInternal reports whether documents of a kind are never part of an answer.
 func isInternal(kind Kind) bool {
-	return kind == KindToken || kind == KindBudget || kind == KindOrphan || kind == KindSnapshot
+	return kind == KindToken || kind == KindBudget || kind == KindOrphan || kind == KindSnapshot || kind == KindSessionEnd
 }
 
 // documentOperations are the operations on one document.

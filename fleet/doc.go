@@ -50,7 +50,7 @@
 //  14. freeze_selection.go and freezes.go: times at which the answers to some clusters must not change. freeze_snapshots.go
 //     stores what clusters are served when such a time begins. frozen.go finds the frozen clusters that a change affects, now
 //     or when the freeze ends.
-//  15. access.go: the rights of identities. scope.go refuses changes that they do not permit.
+//  15. access.go: the rights of identities. session_ends.go: ended sessions of people. scope.go refuses changes that they do not permit.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

@@ -198,6 +198,44 @@ func TestSession(t *testing.T) {
 	require.InDelta(t, 1, w.metric(`flux_resourceset_auth_failures_total{reason="expired"}`), 0)
 }
 
+// TestEndSessions: sessions and ID tokens of a person, or of all people of an issuer, end; later ones and workloads are accepted.
+func TestEndSessions(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{configure: func(cfg *server.Config) { cfg.SessionKeys = []string{"a-key-of-sessions-that-nobody-guesses"} }})
+	signIn := func(sub string) (idToken, session string) {
+		now := w.clock.Now()
+		idToken = issuer.Token(idClaims(testissuer.Claims{"sub": sub, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}))
+		return idToken, w.do(http.MethodPost, "/auth/sessions", "", bearer(idToken)...).want(http.StatusCreated).json()["token"].(string)
+	}
+	annToken, ann := signIn("00u1")
+	_, bob := signIn("00u2")
+	workload := issuer.Token(idClaims(testissuer.Claims{"sub": "00u1", "aud": "https://fleet.example.com"}))
+	w.clock.advance(time.Minute)
+	w.unchanged(func() {
+		w.post("/access/sessions/end", `{"issuer":"other"}`).problem(http.StatusBadRequest, "validation_error")
+		w.post("/access/sessions/end?dry_run=true", `{"issuer":"corp"}`).want(http.StatusOK)
+	})
+	ended := w.post("/access/sessions/end", `{"issuer":"corp","sub":"00u1"}`).want(http.StatusOK).json()
+	require.Equal(t, "2026-01-02T03:05:05.678901Z", ended["not_before"])
+	for _, token := range []string{ann, annToken} {
+		require.Contains(t, w.get("/clusters", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized").json()["detail"], "an admin ended the sessions")
+	}
+	w.do(http.MethodPost, "/auth/sessions", "", bearer(annToken)...).problem(http.StatusUnauthorized, "unauthorized")
+	w.get("/whoami", bearer(bob)...).want(http.StatusOK)
+	w.get("/whoami", bearer(workload)...).want(http.StatusOK)
+	w.clock.advance(time.Second)
+	_, again := signIn("00u1")
+	w.get("/whoami", bearer(again)...).want(http.StatusOK)
+
+	w.clock.advance(time.Minute)
+	w.post("/access/sessions/end", `{"issuer":"corp"}`).want(http.StatusOK)
+	for _, token := range []string{again, bob} {
+		w.get("/whoami", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized")
+	}
+	last := w.post("/access/sessions/end", `{"issuer":"corp","sub":"00u2"}`).want(http.StatusOK).header.Get("X-Fleet-Revision")
+	require.Equal(t, "end_sessions", at(w.get("/revisions/"+last).want(http.StatusOK).json(), "operations", 0, "op"))
+}
+
 // TestSessionDuringOutage: while the issuer does not answer, sessions go on and none begin.
 func TestSessionDuringOutage(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
@@ -35,7 +36,10 @@ func (s *Server) CreateSession(c echo.Context) error {
 	if caller.Identity == nil || caller.Identity.SignedIn.IsZero() {
 		return errNotSignedIn
 	}
-	begun := session.Session{Subject: *caller.Subject, Started: caller.Identity.SignedIn, Expires: caller.Identity.SignedIn.Add(session.MaxAge)}
+	begun := session.Session{Subject: *caller.Subject, Started: s.cfg.Now(), Expires: caller.Identity.SignedIn.Add(session.MaxAge)}
+	if began := caller.Identity.SignedIn; began.Before(begun.Started) { // the clock of the issuer may be ahead
+		begun.Started = began
+	}
 	begun.Claims = map[string]string{"sub": caller.Subject.Sub}
 	if !s.cfg.Now().Before(begun.Expires) {
 		return &httperror.Error{Status: http.StatusForbidden, Code: "forbidden", Detail: "the sign-in was more than 8 hours ago: sign in again"}
@@ -48,4 +52,22 @@ func (s *Server) CreateSession(c echo.Context) error {
 		return err
 	}
 	return response.WriteJSON(c, http.StatusCreated, api.Session{Token: token, Actor: caller.Actor, ExpiresAt: begun.Expires.UTC()})
+}
+
+// EndSessions ends the sessions of a person, or of all people of an issuer, that began until now.
+func (s *Server) EndSessions(c echo.Context, p api.EndSessionsParams) error {
+	req, err := decodeBody[api.SessionEnd](c)
+	if err != nil {
+		return err
+	}
+	if s.sessions == nil || !s.cfg.Issuers.Has(req.Issuer) {
+		return fleet.Invalid([]fleet.Problem{{Pointer: "/issuer", Detail: "is not the name of an issuer in OIDC_ISSUERS"}})
+	}
+	ended := api.EndedSessions{Issuer: req.Issuer, Sub: value(req.Sub), NotBefore: s.commitTime()}
+	if _, err := s.commit(c, fleet.KindSessionEnd, "", writeParams{nil, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		return tx.EndSessions(ended.Issuer, ended.Sub, ended.NotBefore)
+	}); err != nil {
+		return err
+	}
+	return response.WriteJSON(c, http.StatusOK, ended)
 }

@@ -835,6 +835,22 @@ type EffectGroup struct {
 	Forgotten bool `json:"forgotten,omitempty"`
 }
 
+// EndedSessions Ended sessions.
+type EndedSessions struct {
+	// Issuer Example: corp
+	Issuer string `json:"issuer"`
+
+	// Sub Empty: all people of the issuer.
+	//
+	// Example: 00u1a2
+	Sub string `json:"sub"`
+
+	// NotBefore Sessions that began until then have ended.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	NotBefore time.Time `json:"not_before"`
+}
+
 // EndpointEffect defines model for EndpointEffect.
 type EndpointEffect struct {
 	// Added Whole inputs, without their cluster block.
@@ -3167,7 +3183,7 @@ type RevisionDetail struct {
 // RevisionOperation A requested operation, in the form of /batch; other routes are recorded in the same form. Values and documents are not kept
 // here; `changes` has them.
 type RevisionOperation struct {
-	// Op As in a batch; `seed`, and for tokens `create`, `rotate` and `delete`.
+	// Op As in a batch; `seed`, for tokens `create`, `rotate` and `delete`, and `end_sessions`.
 	//
 	// Example: set_component
 	Op string `json:"op"`
@@ -3753,6 +3769,19 @@ type Session struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// SessionEnd Whose sessions end.
+type SessionEnd struct {
+	// Issuer Name of an issuer in the configuration.
+	//
+	// Example: corp
+	Issuer string `json:"issuer"`
+
+	// Sub Subject of a person, as in parentheses of the actor; absent: all people of the issuer.
+	//
+	// Example: 00u1a2
+	Sub *string `json:"sub,omitempty"`
+}
+
 // Spec The fields of a definition, as the schema of its type has them.
 //
 // Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
@@ -4280,6 +4309,21 @@ type ListAccessParams struct {
 
 // CreateAccessParams defines parameters for CreateAccess.
 type CreateAccessParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// EndSessionsParams defines parameters for EndSessions.
+type EndSessionsParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
@@ -6500,6 +6544,9 @@ type WhoAmIParams struct {
 
 // CreateAccessJSONRequestBody defines body for CreateAccess for application/json ContentType.
 type CreateAccessJSONRequestBody = AccessCreate
+
+// EndSessionsJSONRequestBody defines body for EndSessions for application/json ContentType.
+type EndSessionsJSONRequestBody = SessionEnd
 
 // PatchAccessJSONRequestBody defines body for PatchAccess for application/json ContentType.
 type PatchAccessJSONRequestBody = AccessPatch

@@ -126,6 +126,26 @@ type ClientInterface interface {
 	// Corresponds with POST /access (the `CreateAccess` operationId).
 	CreateAccess(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// EndSessionsWithBody End sessions of people
+	//
+	// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+	// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+	EndSessionsWithBody(ctx context.Context, params *EndSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSessions End sessions of people
+	//
+	// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+	// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+	EndSessions(ctx context.Context, params *EndSessionsParams, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteAccess Delete an access document
 	//
 	// Its rights end with the commit: no later commit can use them.
@@ -1652,6 +1672,46 @@ func (c *Client) CreateAccessWithBody(ctx context.Context, params *CreateAccessP
 // Corresponds with POST /access (the `CreateAccess` operationId).
 func (c *Client) CreateAccess(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateAccessRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSessionsWithBody End sessions of people
+//
+// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+func (c *Client) EndSessionsWithBody(ctx context.Context, params *EndSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSessions End sessions of people
+//
+// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+func (c *Client) EndSessions(ctx context.Context, params *EndSessionsParams, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4946,6 +5006,110 @@ func NewCreateAccessRequestWithBody(server string, params *CreateAccessParams, c
 	}
 
 	operationPath := fmt.Sprintf("/access")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewEndSessionsRequest calls the generic EndSessions builder with application/json body
+func NewEndSessionsRequest(server string, params *EndSessionsParams, body EndSessionsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndSessionsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewEndSessionsRequestWithBody constructs an http.Request for the EndSessions method, with any body, and a specified content type
+func NewEndSessionsRequestWithBody(server string, params *EndSessionsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/access/sessions/end")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -18762,6 +18926,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /access (the `CreateAccess` operationId).
 	CreateAccessWithResponse(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccessResponse, error)
 
+	// EndSessionsWithBodyWithResponse End sessions of people
+	//
+	// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+	// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+	EndSessionsWithBodyWithResponse(ctx context.Context, params *EndSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error)
+
+	// EndSessionsWithResponse End sessions of people
+	//
+	// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+	// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+	EndSessionsWithResponse(ctx context.Context, params *EndSessionsParams, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error)
+
 	// DeleteAccessWithResponse Delete an access document
 	//
 	// Its rights end with the commit: no later commit can use them.
@@ -20467,6 +20651,37 @@ func (r CreateAccessResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r CreateAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// EndSessionsResponse200Headers the declared response headers of an HTTP 200 response for EndSessions
+type EndSessionsResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type EndSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndedSessions
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *EndSessionsResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r EndSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndSessionsResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -24425,6 +24640,38 @@ func (c *ClientWithResponses) CreateAccessWithResponse(ctx context.Context, para
 	return ParseCreateAccessResponse(rsp)
 }
 
+// EndSessionsWithBodyWithResponse End sessions of people
+//
+// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+func (c *ClientWithResponses) EndSessionsWithBodyWithResponse(ctx context.Context, params *EndSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error) {
+	rsp, err := c.EndSessionsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionsResponse(rsp)
+}
+
+// EndSessionsWithResponse End sessions of people
+//
+// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
+// from before: 401, on every server within a second. They can sign in again, so remove their rights first where they must not.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /access/sessions/end (the `EndSessions` operationId).
+func (c *ClientWithResponses) EndSessionsWithResponse(ctx context.Context, params *EndSessionsParams, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error) {
+	rsp, err := c.EndSessions(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionsResponse(rsp)
+}
+
 // DeleteAccessWithResponse Delete an access document
 //
 // Its rights end with the commit: no later commit can use them.
@@ -27224,6 +27471,52 @@ func ParseCreateAccessResponse(rsp *http.Response) (*CreateAccessResponse, error
 			headers.XFleetRevision = &value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEndSessionsResponse parses an HTTP response from a EndSessionsWithResponse call
+func ParseEndSessionsResponse(rsp *http.Response) (*EndSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndedSessions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers EndSessionsResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

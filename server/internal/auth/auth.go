@@ -99,6 +99,7 @@ type Principal struct {
 	// Expires is the end of an ID token or a session.
 	Expires  time.Time
 	Identity *oidc.Identity // of an ID token
+	signedIn time.Time      // of a person at an issuer; zero: of another credential
 	static   bool           // it has a static token
 }
 

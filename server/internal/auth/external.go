@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/oidc"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/session"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // External tokens are ID tokens of the configured issuers, and the tokens of sessions that began with one. Polls never use them:
@@ -28,8 +29,24 @@ func (e *externalError) Unwrap() error { return e.cause }
 
 var errTwoTokens = &externalError{errMalformed, "the request has more than one Authorization header: send one"}
 
+// errEnded is the refusal of a person whose sessions were ended after the sign-in.
+var errEnded = &externalError{errExpired, "an admin ended the sessions of this person: sign in again"}
+
 // identify is Identify, and accepts external tokens as well, where issuers are configured and for operations other than polls.
 func (a *Authenticator) identify(r *http.Request, access Access, st *fleet.State) (Principal, error) {
+	caller, err := a.identifyAny(r, access, st)
+	switch {
+	case err != nil || caller.signedIn.IsZero():
+		return caller, err
+	case st == nil:
+		return Principal{}, store.ErrNotLoaded // the session may have been ended
+	case st.SessionEnded(caller.Subject, caller.signedIn):
+		return Principal{Actor: caller.Actor}, errEnded
+	}
+	return caller, nil
+}
+
+func (a *Authenticator) identifyAny(r *http.Request, access Access, st *fleet.State) (Principal, error) {
 	caller, err := a.Identify(r, st)
 	if a.cfg.Issuers == nil || access.Poll {
 		return caller, err
@@ -83,7 +100,7 @@ func (a *Authenticator) knownExternal(token string) (Principal, bool) {
 }
 
 func idTokenPrincipal(id *oidc.Identity) Principal {
-	return Principal{Role: Scoped, Method: IDToken, Subject: &id.Subject, Actor: externalActor(&id.Subject), Expires: id.Expires, Identity: id}
+	return Principal{Role: Scoped, Method: IDToken, Subject: &id.Subject, Actor: externalActor(&id.Subject), Expires: id.Expires, Identity: id, signedIn: id.SignedIn}
 }
 
 // openSession returns the holder of a session. Sessions of an issuer end when it is removed from the configuration.
@@ -97,7 +114,7 @@ func (a *Authenticator) openSession(token string) (Principal, error) {
 	case !a.cfg.Issuers.Has(s.Issuer):
 		return Principal{}, &externalError{errUnknown, "the issuer of the session is no longer configured: sign in again"}
 	}
-	return Principal{Role: Scoped, Method: Session, Subject: &s.Subject, Actor: externalActor(&s.Subject), Expires: s.Expires}, nil
+	return Principal{Role: Scoped, Method: Session, Subject: &s.Subject, Actor: externalActor(&s.Subject), Expires: s.Expires, signedIn: s.Started}, nil
 }
 
 func externalActor(s *fleet.Subject) string {

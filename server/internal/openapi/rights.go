@@ -35,7 +35,7 @@ var rights = byOperation(
 	permitted{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightRevert}, []string{"RevertRevision"}},
 	permitted{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightRevert}, []string{"ApplyBatch"}},
 	permitted{[]fleet.Right{fleet.RightAdmin}, []string{
-		"ListAccess", "CreateAccess", "GetAccess", "PatchAccess", "DeleteAccess", "ListTokens", "CreateToken", "GetToken",
+		"ListAccess", "CreateAccess", "GetAccess", "PatchAccess", "DeleteAccess", "EndSessions", "ListTokens", "CreateToken", "GetToken",
 		"RevokeToken", "RotateToken", "GetBackup",
 	}},
 )
