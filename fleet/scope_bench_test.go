@@ -1,0 +1,45 @@
+package fleet
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkScope commits a change of one cluster, and one of a component that 10,000 clusters use, with and without the limits of
+// an access document, alternately. The ratio compares the medians of the processor time.
+func BenchmarkScope(b *testing.B) {
+	base := loadShared(b, sharedFleet(b, 10_000, 0))
+	tx := base.Begin()
+	_, err := tx.Create(KindAccess, []byte(`{"id":"ci","subjects":[{"token":"ci"}],"may":["write"],"on":{"selector":"id!=other","kinds":["cluster","platform_component"]}}`))
+	require.NoError(b, err)
+	granted, err := tx.Finish(Commit{ID: uuid.New(), Actor: "test"})
+	require.NoError(b, err)
+	for name, edit := range map[string]func(*Tx) error{
+		"cluster":   patch(KindCluster, "k00001", `{"patches":{"c0":{"replicaCount":"7"}}}`),
+		"component": patch(KindComponent, "c3", `{"component_version":"99.0.0"}`),
+	} {
+		b.Run(name, func(b *testing.B) {
+			var times [2][]time.Duration // without and with limits
+			for b.Loop() {
+				for limited := range times {
+					before := cpuTime(b)
+					tx := granted.State.Begin()
+					if limited == 1 {
+						tx.LimitTo(granted.State.Rights(ci, time.Time{}), false)
+					}
+					require.NoError(b, edit(tx))
+					_, err := tx.Finish(Commit{ID: uuid.New(), Actor: "test"})
+					require.NoError(b, err)
+					times[limited] = append(times[limited], cpuTime(b)-before)
+				}
+			}
+			median := func(of []time.Duration) float64 { return float64(slices.Sorted(slices.Values(of))[len(of)/2]) }
+			b.ReportMetric(median(times[0])/1e6, "unlimited-cpu-ms")
+			b.ReportMetric(median(times[1])/median(times[0]), "cpu-ratio")
+		})
+	}
+}
