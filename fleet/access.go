@@ -141,9 +141,9 @@ func (s *State) Rights(sub *Subject, now time.Time) Rights {
 	return r
 }
 
-// identity returns the identity of an issuer that has the rights, with the groups and claims that its access documents name;
+// Identity returns the identity of an issuer that has the rights, with the groups and claims that its access documents name;
 // nil for a managed token.
-func (r Rights) identity() *Subject {
+func (r Rights) Identity() *Subject {
 	if r.subject == nil || r.subject.Token != "" {
 		return nil
 	}

@@ -36,7 +36,7 @@ func (s *scope) identity() *Subject {
 	if s == nil {
 		return nil
 	}
-	return s.rights.identity()
+	return s.rights.Identity()
 }
 
 // narrow keeps the grants that cover all of n things. CodeOutOfScope if none remains, with the things that no grant covers.

@@ -198,6 +198,21 @@ func TestSession(t *testing.T) {
 	require.InDelta(t, 1, w.metric(`flux_resourceset_auth_failures_total{reason="expired"}`), 0)
 }
 
+// TestSessionKeepsRights: a session has the rights of its ID token, also by a claim, and for a person in too many groups.
+func TestSessionKeepsRights(t *testing.T) {
+	t.Parallel()
+	w, issuer := setupIssuer(t, options{})
+	w.create("/access", `{"id":"by-group","subjects":[{"issuer":"corp","groups":["team-web"]}],"may":["read"]}`)
+	w.create("/access", `{"id":"by-claim","subjects":[{"issuer":"corp","claims":{"department":"platform"}}],"may":["read"]}`)
+	for name, changes := range map[string]testissuer.Claims{
+		"a claim":     {"department": "platform"},
+		"many groups": {"groups": append(make([]string, 200), "team-web")},
+	} {
+		begun := w.do(http.MethodPost, "/auth/sessions", "", bearer(issuer.Token(idClaims(changes)))...).want(http.StatusCreated).json()
+		require.Equal(t, http.StatusOK, w.get("/clusters", bearer(begun["token"].(string))...).status, name)
+	}
+}
+
 // TestEndSessions: sessions and ID tokens of a person, or of all people of an issuer, end; later ones and workloads are accepted.
 func TestEndSessions(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -44,7 +45,15 @@ func (s *Server) CreateSession(c echo.Context) error {
 	if !s.cfg.Now().Before(begun.Expires) {
 		return &httperror.Error{Status: http.StatusForbidden, Code: "forbidden", Detail: "the sign-in was more than 8 hours ago: sign in again"}
 	}
+	named := requestOf(c).state.Rights(caller.Subject, s.cfg.Now()).Identity()
+	if named != nil {
+		maps.Copy(begun.Claims, named.Claims)
+	}
 	token, err := s.sessions.Seal(begun)
+	if errors.Is(err, session.ErrTooLarge) && named != nil { // the other groups grant nothing now
+		begun.Groups = named.Groups
+		token, err = s.sessions.Seal(begun)
+	}
 	if errors.Is(err, session.ErrTooLarge) {
 		return &httperror.Error{Status: http.StatusForbidden, Code: "forbidden", Detail: err.Error()}
 	}
