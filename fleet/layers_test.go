@@ -494,19 +494,24 @@ func TestSeedsHaveLayers(t *testing.T) {
 	require.Equal(t, "null", string(w.state.docs[KindLayer]["base"].layer().Patches["c"]["a"]))
 }
 
-// TestProcessWithoutLayersRefusesThem: its answers would lack their definitions.
-func TestProcessWithoutLayersRefusesThem(t *testing.T) {
+// TestOlderProcessRefusesNewKinds: the answers of a process that does not know a kind would lack its effect. It loads no store that
+// has such a document, and applies no commit with one.
+func TestOlderProcessRefusesNewKinds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, string(KindLayer), `{"id":"base","priority":1,"all":true}`)
-	old := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
-	delete(old.byName, KindLayer)
-	_, err := old.state(testRules, w.state.head, w.state.at, slices.Collect(w.state.Records()))
-	require.ErrorContains(t, err, `a document of kind "layer", which this version does not know`)
-	empty, err := old.state(testRules, Head{}, time.Time{}, nil)
-	require.NoError(t, err)
-	delete(empty.docs, KindLayer)
-	_, err = empty.Apply(Commit{Revision: 1, Changes: []Change{{Kind: KindLayer, ID: "base", After: json.RawMessage(`{"id":"base"}`)}}})
-	require.ErrorContains(t, err, `which this version does not know`)
+	w := newWorld(t, string(KindLayer), `{"id":"base","priority":1,"all":true}`, string(KindNamespace), `{"id":"web"}`)
+	w.must(rollOut(w, "r", devFirst, patchOp(KindNamespace, "web", `{"labels":{"a":"b"}}`)))
+	w.must(act("r", RolloutStart))
+	for _, kind := range []Kind{KindLayer, KindRollout} {
+		old := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
+		delete(old.byName, kind)
+		_, err := old.state(testRules, w.state.head, w.state.at, slices.Collect(w.state.Records()))
+		require.ErrorContains(t, err, fmt.Sprintf("a document of kind %q, which this version does not know", kind))
+		empty, err := old.state(testRules, Head{}, time.Time{}, nil)
+		require.NoError(t, err)
+		delete(empty.docs, kind)
+		_, err = empty.Apply(Commit{Revision: 1, Changes: []Change{{Kind: kind, ID: "base", After: json.RawMessage(`{"id":"base"}`)}}})
+		require.ErrorContains(t, err, `which this version does not know`)
+	}
 }
 
 // TestUnreadableLayerIsRefused: a layer that another version wrote in an unreadable form must not count as one that matches
