@@ -46,10 +46,11 @@ const (
 
 // Roles of tokens.
 const (
-	RolePoll  = "poll"
-	RoleRead  = "read"
-	RoleWrite = "write"
-	RoleAdmin = "admin"
+	RolePoll   = "poll"
+	RoleRead   = "read"
+	RoleWrite  = "write"
+	RoleAdmin  = "admin"
+	RoleScoped = "scoped" // the rights that access documents grant
 )
 
 // Codes of errors, as returned by [ErrorCode].

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -315,9 +316,7 @@ func TestGitHubActions(t *testing.T) {
 			"sub": "repo:acme/web:ref:refs/heads/main", "repository": "acme/web", "repository_id": "4711", "repository_owner_id": "42", "ref": "refs/heads/main",
 			"event_name": "push", "iat": time.Now().Unix(), "nbf": time.Now().Add(-time.Minute).Unix(), "exp": time.Now().Add(5 * time.Minute).Unix(),
 		}
-		for name, value := range changes {
-			claims[name] = value
-		}
+		maps.Copy(claims, changes)
 		runner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer of-the-runner" {
 				w.WriteHeader(http.StatusUnauthorized)

@@ -127,8 +127,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"delay"}, Breaks: check.Authority,
 			Replace: []rig.Replace{{
 				File: "server/request.go",
-				Old:  "\t\tif _, refusal = s.authorize(r, tx.Base()); refusal != nil {\n",
-				New:  "\t\tif refusal != nil {\n",
+				Old:  "\t\tif caller, refusal = s.authorize(r, tx.Base()); refusal != nil {\n",
+				New:  "\t\tif caller = r.principal; refusal != nil {\n",
 			}},
 		},
 		{
