@@ -145,8 +145,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Damage: "dangling", Breaks: check.Doubt,
 			Replace: []rig.Replace{{
 				File: "fleet/answers.go",
-				Old:  "\tinputs, deps, err := s.inputs(e, list, nil)\n",
-				New:  "\tinputs, deps, err := s.inputs(e, list, nil)\n\tif err != nil && kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
+				Old:  "\tinputs, deps, err := s.resolveInputs(e, list, nil)\n",
+				New:  "\tinputs, deps, err := s.resolveInputs(e, list, nil)\n\tif err != nil && kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
 			}},
 		},
 	}
