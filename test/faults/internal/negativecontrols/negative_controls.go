@@ -146,7 +146,7 @@ func All() []Control {
 			Replace: []rig.Replace{{
 				File: "fleet/answers.go",
 				Old:  "\tinputs, deps, err := s.resolveInputs(e, list, nil)\n",
-				New:  "\tinputs, deps, err := s.resolveInputs(e, list, nil)\n\tif err != nil && kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
+				New:  "\tinputs, deps, err := s.resolveInputs(e, list, nil)\n\tif err != nil && list.kind == KindNamespace {\n\t\tinputs, deps, err = nil, nil, nil\n\t}\n",
 			}},
 		},
 	}
