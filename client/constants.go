@@ -50,7 +50,7 @@ const (
 	RoleRead   = "read"
 	RoleWrite  = "write"
 	RoleAdmin  = "admin"
-	RoleScoped = "scoped" // the rights that access documents grant
+	RoleScoped = "scoped"
 )
 
 // Codes of errors, as returned by [ErrorCode].
