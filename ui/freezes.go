@@ -26,7 +26,8 @@ type freezeRow struct {
 	Selection  string // all clusters, the selector, or in mode snapshot the clusters
 	By         string // the author of its last change
 	Until      *time.Time
-	Pending    int // clusters whose answers change when it ends
+	Pending    int    // clusters whose answers change when it ends
+	EndRefused string // why the server cannot end it although its time is over
 	History    string
 	End        string // the address of the form that ends it; empty: the token may not
 }
@@ -55,7 +56,7 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 			more++
 			continue
 		}
-		row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), History: historyLink(kindFreeze, f.ID)}
+		row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), EndRefused: f.EndRefused, History: historyLink(kindFreeze, f.ID)}
 		switch {
 		case f.Mode == "snapshot":
 			row.Selection = strings.Join(f.ClusterIds, ", ")

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -81,7 +82,7 @@ func TestSnapshotFreezeOnPages(t *testing.T) {
 	require.NotContains(t, env.get("/ui/").body, "when it ends")
 	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"cluster_name":"renamed"}`)
 	for _, page := range []string{"/ui/", "/ui/clusters/cluster-0002"} {
-		require.Contains(t, env.get(page).body, "1 cluster will change when it ends.", page)
+		require.Contains(t, env.get(page).body, "1 cluster will change when it ends", page)
 	}
 	const end = "/ui/freezes/keep/end"
 	require.Contains(t, env.get(end).body, "On 1 cluster:")
@@ -96,7 +97,7 @@ func TestSnapshotFreezeOnPages(t *testing.T) {
 }
 
 // TestSnapshotFreezeOfLabels: a freeze of mode snapshot is on the pages of the clusters that its selector matched when it began, by
-// name, whatever their labels are since then.
+// name, regardless of later changes of their labels.
 func TestSnapshotFreezeOfLabels(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 8)
@@ -107,6 +108,19 @@ func TestSnapshotFreezeOfLabels(t *testing.T) {
 	env.call(http.MethodPatch, "/clusters/cluster-0003", `{"labels":{"ring":"one"}}`)
 	require.Contains(t, env.get("/ui/clusters/cluster-0002").body, "<code>cluster-0002</code>, until it is ended")
 	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Frozen by")
+}
+
+// TestRefusedEndOnPages: a freeze whose end by time would remove objects without confirmation is shown with the reason.
+func TestRefusedEndOnPages(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
+	until := env.now().Add(time.Hour).UTC().Format(time.RFC3339)
+	env.call(http.MethodPost, "/freezes", `{"id":"keep","mode":"snapshot","selector":"id=cluster-0001","until":"`+until+`","reason":"INC-7"}`)
+	env.call(http.MethodPatch, "/clusters/cluster-0001", `{"platform_components":[],"patches":{},"deletion_protection":true}`)
+	require.NotContains(t, env.get("/ui/").body, "it cannot end by itself")
+	env.advance(2 * time.Hour)
+	require.Contains(t, env.get("/ui/").body, "it cannot end by itself: cluster &#34;cluster-0001&#34; has deletion_protection")
 }
 
 // TestFreezeInBrowser: the emergency stop takes two clicks and a reason, and the pages fit the screen.
