@@ -133,7 +133,7 @@ type permission struct {
 	Needs   string `json:"needs"`
 	Actor   string `json:"actor"`
 	Role    string `json:"role"`
-	Reason  string `json:"reason"` // why not, or the limits; empty: allowed without limits
+	Reason  string `json:"reason"` // reason of the refusal, or the limits; empty: allowed without limits
 }
 
 // errDenied makes can-i exit with 1 when the permission is missing.

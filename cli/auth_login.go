@@ -20,7 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// loginTimeout is the time for a person to sign in.
+// loginTimeout limits the time that a person has to sign in.
 const loginTimeout = 10 * time.Minute
 
 func (s authCommands) loginCommand() *cli.Command {
@@ -39,7 +39,7 @@ func (s authCommands) loginCommand() *cli.Command {
 }
 
 func (s authCommands) login(c *cli.Context, conn client) error {
-	issuers, err := receiveAs[[]api.Issuer](conn.ListIssuers(c.Context, withoutToken))
+	issuers, err := receiveAs[[]api.Issuer](conn.ListIssuers(c.Context, removeToken))
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (s authCommands) login(c *cli.Context, conn client) error {
 	return nil
 }
 
-// withoutToken removes a token that may have expired.
-func withoutToken(_ context.Context, req *http.Request) error {
+// removeToken removes a token that may have expired.
+func removeToken(_ context.Context, req *http.Request) error {
 	req.Header.Del("Authorization")
 	return nil
 }
@@ -86,7 +86,7 @@ func selectIssuer(issuers []api.Issuer, name string) (api.Issuer, error) {
 	return api.Issuer{}, args.Errorf("--issuer must be one of %s", render.Printable(args.ListOf(names)))
 }
 
-// idToken lets the person sign in.
+// idToken lets the person sign in, and returns the ID token.
 func (s authCommands) idToken(c *cli.Context, issuer api.Issuer) (string, error) {
 	ctx, cancel := context.WithTimeout(c.Context, loginTimeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (s authCommands) idToken(c *cli.Context, issuer api.Issuer) (string, error)
 	})
 }
 
-// openBrowser opens a URL, if the system knows a browser. The person can copy the URL otherwise.
+// openBrowser opens a URL, if the system has a browser. Otherwise the person can copy the URL.
 func openBrowser(ctx context.Context, address string) {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {
@@ -122,7 +122,8 @@ func openBrowser(ctx context.Context, address string) {
 	}
 }
 
-// storeSession stores a session in the context in use, or in a new one for the server; an empty session is removed.
+// storeSession stores a session in the current context, or in a new one for the server. With an empty session it removes the
+// stored one.
 func (s authCommands) storeSession(c *cli.Context, session config.TokenSource) (name string, err error) {
 	file, err := s.environment().Load(c)
 	if err != nil {

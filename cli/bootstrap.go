@@ -168,8 +168,8 @@ func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.Reso
 	return types, nil
 }
 
-// createsToken reports whether to create a token for the cluster. It rejects a command line that would lose the token or could
-// not print it.
+// createsToken reports whether to create a token for the cluster. It rejects flags with which the output would not contain the
+// new token.
 func (s bootstrapper) createsToken(c *cli.Context, via bootstrap.Connection) (bool, error) {
 	lost := tokenCommands(s).checkSecretOutput(c)
 	switch {
@@ -185,9 +185,9 @@ func (s bootstrapper) createsToken(c *cli.Context, via bootstrap.Connection) (bo
 	return lost == nil, lost
 }
 
-// skipsToken reports whether the output is useful without the token that was not created: the cluster has one, another user
-// creates it, or the server has none. The Secret is then made elsewhere. Values without the token are not: an upgrade of the
-// chart with them deletes the Secret.
+// skipsToken reports whether the output is useful although the token was not created: the cluster already has one, another user
+// creates it, or the server does not support tokens. The Secret then comes from elsewhere. Chart values without the token are not
+// useful: an upgrade of the chart with them deletes the Secret.
 func skipsToken(c *cli.Context, err error) bool {
 	return !c.IsSet("create-token") && !c.Bool("values") && slices.Contains([]string{"conflict", "forbidden", "unauthorized", "not_found"}, apiclient.ErrorCode(err))
 }

@@ -111,7 +111,7 @@ func freezeBody(c *cli.Context) map[string]any {
 	return body
 }
 
-// createFreeze creates a freeze from the flags and further fields.
+// createFreeze creates a freeze from the flags and the fields in body.
 func (s rolloutCommands) createFreeze(c *cli.Context, body map[string]any) error {
 	if c.String("reason") == "" {
 		return args.Errorf("%s needs --reason: each refused change states it", c.Command.HelpName)
@@ -139,7 +139,7 @@ func (s rolloutCommands) sendFreeze(c *cli.Context, body map[string]any, send fu
 	return s.printChange(c, freezes.outputOf(a.body, a.body))
 }
 
-// endFreezeCommand deletes a freeze. The end of a freeze of mode snapshot is a change with a plan.
+// endFreezeCommand returns a command that deletes a freeze. The end of a freeze of mode snapshot is a change with a plan.
 func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, actionFlags()),
@@ -149,7 +149,7 @@ func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 	}
 }
 
-// endFreeze deletes a freeze as the flags of a change require.
+// endFreeze deletes a freeze according to the flags of a change.
 func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
 	return s.perform(c, change{
 		operations: fixedOperations(), planRequest: map[string]any{"freeze": id}, description: "end the freeze \"" + id + "\"", unconfirmedInScripts: true, printsSummary: true,
@@ -160,7 +160,7 @@ func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
 	})
 }
 
-// unfreezeCommand ends a freeze by its name, or that of the whole fleet.
+// unfreezeCommand returns the command that ends a freeze by its name, or the freeze of the whole fleet.
 func (s rolloutCommands) unfreezeCommand() *cli.Command {
 	cmd := s.endFreezeCommand("unfreeze", "End a freeze")
 	cmd.ArgsUsage = "[NAME]"
@@ -182,7 +182,7 @@ func (s rolloutCommands) unfreezeCommand() *cli.Command {
 	return cmd
 }
 
-// freezeClusterCommand freezes one cluster in mode snapshot. The freeze has the name of the cluster.
+// freezeClusterCommand returns the command that freezes one cluster in mode snapshot. The freeze has the name of the cluster.
 func (s rolloutCommands) freezeClusterCommand() *cli.Command {
 	return &cli.Command{
 		Name: "freeze", Usage: "Keep what a cluster is served, whatever changes, until cluster unfreeze", ArgsUsage: "NAME",

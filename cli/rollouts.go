@@ -409,7 +409,7 @@ func notClusters(ops []operation) error {
 	return nil
 }
 
-// actionFlags are the flags of changes that are no operations, so that no rollout can make them.
+// actionFlags are the flags of changes that are not operations, so a rollout cannot make them.
 func actionFlags() []cli.Flag {
 	hidden := []string{"rendered", "templates"}
 	for _, f := range rolloutFlags() {

@@ -49,8 +49,7 @@ var tokens = documentKind{
 	api: calls{path: "/tokens"},
 }
 
-// adminPath reports whether a request is about tokens or access documents or for a backup, which need the token for changes even
-// to read.
+// adminPath reports whether a request concerns tokens, access documents or a backup. These need the write token even for reads.
 func adminPath(base string, requested *url.URL) bool {
 	if u, err := url.Parse(base); err == nil {
 		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/"))

@@ -4,17 +4,17 @@ import "time"
 
 const (
 	clocksSubject = "clocks" // the subject of the row of the last process whose clock was wrong
-	// maxClockDifference is shorter than the time for which a receipt of a replaced input does not count: within it, the order
-	// of the observations of two processes cannot make an earlier receipt count.
+	// maxClockDifference is shorter than the time for which a receipt of a replaced input does not count. So within it, a wrong
+	// order of observations cannot make an earlier receipt count.
 	maxClockDifference = 10 * time.Second
-	// wrongClockLifetime is the time for which observations by a wrong clock are distrusted: most clusters poll again within it.
+	// wrongClockLifetime is the time for which the status is not trusted after a wrong clock: most clusters poll again within it.
 	wrongClockLifetime   = 10 * time.Minute
 	wrongClockWriteEvery = time.Minute
-	clocksRowBody        = `""` // the time of the row suffices
+	clocksRowBody        = `""` // the row needs only its time
 )
 
-// clocks compares the clocks of the processes with that of the Store. The order of observations of different processes is that
-// of their clocks: with an hour between them, a receipt of an input may seem to follow a poll that replaced it.
+// clocks compares the clocks of the processes with the clock of the Store. The clocks order the observations of different
+// processes: if they differ by an hour, a receipt of an input may seem to follow the poll that replaced the input.
 type clocks struct {
 	difference time.Duration // of this process, if it is too large; otherwise 0
 	now        time.Time     // by the clock of the Store, at the last read
@@ -30,7 +30,8 @@ func (c *clocks) observe(r Row) {
 	}
 }
 
-// compare compares the clock of this process, now before a read, with that of the Store, next during a read that took so long.
+// compare compares the clock of this process, which was now before a read, with the clock of the Store, which was next during
+// the read. took is the duration of the read.
 func (c *clocks) compare(now, next time.Time, took time.Duration) {
 	c.now, c.difference = next, 0
 	if d := next.Sub(now); d < -maxClockDifference || d > maxClockDifference+took {
@@ -44,7 +45,7 @@ func (c *clocks) differ() bool {
 }
 
 // encode returns the row that reports a wrong clock to the other processes; not ok: no clock is wrong, or the row in the Store is
-// new enough. Each process that knows of the wrong clock replaces a row that the Store has lost.
+// new enough. If the Store has lost the row, each process that knows of the wrong clock writes it again.
 func (c *clocks) encode() (row Row, ok bool) {
 	at := c.reported
 	if c.difference != 0 && c.now.Sub(c.reported) >= wrongClockWriteEvery {

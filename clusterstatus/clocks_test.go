@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClocksDiffer: every process knows that the clock of one of them is wrong, and for a while that it was.
+// TestClocksDiffer: every process knows that the clock of one process is wrong, and for ten minutes afterwards that it was wrong.
 func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour, 11 * time.Second, -11 * time.Second} {
@@ -55,7 +55,7 @@ func TestClocksDifferAfterLoss(t *testing.T) {
 	}
 }
 
-// TestClocksCompared: a read that takes long is no difference.
+// TestClocksCompared: a slow read does not count as a difference between clocks.
 func TestClocksCompared(t *testing.T) {
 	t.Parallel()
 	var c clocks

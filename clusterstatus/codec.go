@@ -19,7 +19,7 @@ const (
 	kindInvalidation = "void"
 	kindEvent        = "event"
 	kindShared       = "shared"    // the last poll with a token that is not the cluster's own
-	kindUncounted    = "uncounted" // an answer to a poll with such a token, where these do not count
+	kindUncounted    = "uncounted" // an answer to a poll with a shared token, if such polls do not count
 )
 
 // subject identifies an observation of a cluster.

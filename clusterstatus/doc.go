@@ -6,8 +6,8 @@
 //   - The status is no part of the fleet. It is in no commit, plan, export or copy, and an answer to a poll never waits for it.
 //     A process whose [Store] fails keeps its own observations in memory and writes them later. After a complete loss, clusters
 //     repeat their receipts within the hour.
-//   - A cluster reports only on itself, and is not trusted: limits bound the memory that one cluster can fill. A poll with a
-//     token that other clusters may use too either counts like any other, or changes no state: the caller decides.
+//   - A cluster reports only on itself, and is not trusted: limits bound the memory that one cluster can fill. The caller
+//     decides whether a poll with a token that other clusters may use too counts, or changes no state.
 //   - A receipt confirms an input only if the cluster cannot have sent it before its last change. The function receiptCounts is
 //     the only place that decides this.
 //   - Processes converge. Each row of the Store has one subject and a time; the later observation wins in every process, so the

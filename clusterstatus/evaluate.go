@@ -153,7 +153,8 @@ type Status struct {
 	Events []ObjectEvent // events about objects, not inputs, the newest first
 }
 
-// sharedTokenWindow is how long a poll with a shared token is remembered: longer than its time takes to reach other processes.
+// sharedTokenWindow is the time for which a poll with a shared token is remembered. It exceeds the delay with which other
+// processes learn of the poll.
 const sharedTokenWindow = time.Hour
 
 // SharedToken reports whether the cluster polled with a shared token within an hour.
@@ -306,11 +307,11 @@ func (e *evaluation) addList(desired fleet.DesiredInputs) {
 	if e.Details {
 		e.status.Lists = append(e.status.Lists, e.list)
 	}
-	switch { // it may still run inputs that were removed from the list
+	switch { // the cluster may still run inputs that were removed from the list
 	case e.IncludeInput != nil && (e.IncludeList == nil || !e.IncludeList(desired.List)):
 	case e.list.State == Behind || e.list.State == Progressing:
 		e.status.State = worse(e.status.State, e.list.State)
-	case e.list.State == Never && e.IncludeInput != nil: // its polls may only be unknown here
+	case e.list.State == Never && e.IncludeInput != nil: // it may have polled, unknown to this process
 		e.status.State = worse(e.status.State, e.list.pendingState())
 	}
 	desired.Inputs(e.addInput)

@@ -221,7 +221,7 @@ func TestBehindWhenPollOverdue(t *testing.T) {
 }
 
 // TestRemovalNeedsPoll: inputs that were removed from a list are gone once the cluster has polled the list without them. Polls
-// of other lists prove nothing, nor does a list whose polls are unknown, such as after a loss of the status.
+// of other lists do not prove this, and neither does a list without known polls, such as after a loss of the status.
 func TestRemovalNeedsPoll(t *testing.T) {
 	t.Parallel()
 	tracker := NewTracker(Config{})

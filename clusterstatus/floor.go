@@ -60,7 +60,7 @@ func (t *Tracker) ServedNewer(id, list string, revision int64, now time.Time) bo
 	return false
 }
 
-// learnFloor sets the floor of a list from the row of another process's poll, unless a later one is known.
+// learnFloor sets the floor of a list from the row of a poll that another process served, unless a later poll is known.
 func (c *cluster) learnFloor(t *Tracker, s subject, text string, at int64, now time.Time) {
 	list := s.key.list.Value()
 	p := c.poll(list)

@@ -93,7 +93,7 @@ type cluster struct {
 	interval      time.Duration // between two polls of a list; 0: not known yet
 	gaps          gaps
 	polls         listPolls
-	uncounted     listPolls            // for their floors only: see RecordUncountedPoll
+	uncounted     listPolls            // used only for floors: see RecordUncountedPoll
 	sharedSeen    int64                // last poll with a token that is not the cluster's own
 	storedShared  int64                // the value of sharedSeen in the Store
 	receipts      map[inputKey]receipt // at most one for each desired input: see RecordReceipt
@@ -156,7 +156,7 @@ func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, 
 // poll returns the answer that the cluster was last served for a list; nil when there is none.
 func (c *cluster) poll(list string) *listPoll { return c.polls.find(list) }
 
-// uncountedPoll returns the answer that was last served for a list to polls that do not count, and creates it on first use.
+// uncountedPoll returns the last answer for a list to polls that do not count, and creates the entry on first use.
 func (c *cluster) uncountedPoll(list string) *listPoll {
 	if p := c.uncounted.find(list); p != nil {
 		return p

@@ -32,8 +32,8 @@ func (t *Tracker) recordPoll(id, list, etag, agent string, now time.Time, shared
 	return changed || !known
 }
 
-// RecordUncountedPoll records a poll with a token that other clusters may use too, where such polls do not count: it changes no
-// state of the cluster. The answer is recorded only because the next one, by any process and for any token, must not be older:
+// RecordUncountedPoll records a poll with a token that other clusters may use too, if such polls do not count. It does not change
+// the state of the cluster. It records the answer only so that the next answer, by any process and for any token, is not older:
 // see [Tracker.ServedNewer].
 func (t *Tracker) RecordUncountedPoll(id, list, etag string, revision int64, now time.Time) {
 	c, at := t.cluster(id), now.UnixMilli()

@@ -18,11 +18,11 @@ type Right = api.Right
 const (
 	RightRead           Right = "read"            // reads of the fleet
 	RightPlan           Right = "plan"            // plans and dry runs
-	RightWrite          Right = "write"           // changes of documents, except of access documents and tokens
+	RightWrite          Right = "write"           // changes of documents, except access documents and tokens
 	RightRevert         Right = "revert"          // changes that consist of reverts
 	RightPushVersion    Right = "push_version"    // changes of the version of a component
 	RightApprove        Right = "approve"         // approvals of stages of rollouts
-	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze, beside a right to make them
+	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze, together with a right that permits them
 	RightAdmin          Right = "admin"           // access documents, tokens and backups
 )
 
@@ -53,7 +53,7 @@ var accessKind = kindRules{
 
 func (d *Document) access() *access { return d.value.(*access) }
 
-// parse computes the selector, and looks for unknown fields, also those of the objects in it.
+// parse computes the selector, and sets unknown if the document or an object in it has an unknown field.
 func (a *access) parse(body json.RawMessage) (err error) {
 	a.unknown = hasUnknownField(body, &api.Access{})
 	if a.On != nil && a.On.Selector != "" {
@@ -77,7 +77,7 @@ func (a *access) may(right Right) bool { return slices.Contains(a.May, right) }
 // expired reports whether the rights have ended.
 func (a *access) expired(now time.Time) bool { return a.ExpiresAt != nil && !now.Before(*a.ExpiresAt) }
 
-// indexAccess builds the index behind Rights.
+// indexAccess builds the index that Rights uses.
 func (s *State) indexAccess() {
 	if s.access = nil; len(s.docs[KindAccess]) == 0 {
 		return
@@ -141,8 +141,8 @@ func (s *State) Rights(sub *Subject, now time.Time) Rights {
 	return r
 }
 
-// Identity returns the identity of an issuer that has the rights, with the groups and claims that its access documents name;
-// nil for a managed token.
+// Identity returns the identity that has the rights, with only the groups and claims that its access documents name; nil for a
+// managed token.
 func (r Rights) Identity() *Subject {
 	if r.subject == nil || r.subject.Token != "" {
 		return nil
@@ -190,7 +190,7 @@ func matchesPattern(pattern, text string) bool {
 	return pattern == text
 }
 
-// Include reports whether the rights include one, for some clusters or documents at least.
+// Include reports whether the rights include one, at least for some clusters or documents.
 func (r Rights) Include(right Right) bool {
 	return slices.ContainsFunc(r.grants, func(a *access) bool { return a.may(right) })
 }
@@ -200,7 +200,7 @@ func (r Rights) Everywhere(right Right) bool {
 	return slices.ContainsFunc(r.grants, func(a *access) bool { return a.On == nil && a.may(right) })
 }
 
-// Names returns the rights, for some clusters or documents at least, in the order of their declaration.
+// Names returns the rights that apply at least to some clusters or documents, in the order of their declaration.
 func (r Rights) Names() []string {
 	names := []string{}
 	for _, right := range rights {
@@ -253,7 +253,7 @@ func checkAccess(c *checker, a *access) {
 	}
 }
 
-// checkAccessSubject checks a subject, and warns of claims that others than its author expects can have.
+// checkAccessSubject checks a subject, and warns about claims that also match unexpected identities.
 func checkAccessSubject(c *checker, at string, sub api.AccessSubject) {
 	if (sub.Token == "") == (sub.Issuer == "") {
 		c.problem(at, "exactly one of token and issuer is required")
@@ -288,7 +288,7 @@ func checkAccessSubject(c *checker, at string, sub api.AccessSubject) {
 	warnOfClaims(c, sub)
 }
 
-// warnOfClaims warns of claims of GitHub that do not identify a repository for ever, or not the runs in it.
+// warnOfClaims warns about claims of GitHub that do not identify a repository permanently, or that match every run in it.
 func warnOfClaims(c *checker, sub api.AccessSubject) {
 	has := func(name string) bool { return sub.Claims[name] != "" }
 	if has("repository") && !has("repository_id") || has("repository_owner") && !has("repository_owner_id") {
@@ -299,7 +299,7 @@ func warnOfClaims(c *checker, sub api.AccessSubject) {
 	}
 }
 
-// checkPattern refuses a pattern with * at another place than its end.
+// checkPattern refuses a pattern that has * anywhere but at its end.
 func checkPattern(c *checker, at, pattern string) {
 	if i := strings.IndexByte(pattern, '*'); i >= 0 && i < len(pattern)-1 {
 		c.problem(at, "* is possible only at the end")
@@ -317,7 +317,7 @@ func checkAccessScope(c *checker, a *access) {
 		c.problem("/on", "must have a limit; without limits, omit it")
 	}
 	for i, kind := range on.Kinds {
-		if _, typed := Kind(kind).ResourceType(); !typed { // the type may be created later
+		if _, typed := Kind(kind).ResourceType(); !typed { // the resource type may be created later
 			c.oneOf(fmt.Sprintf("/on/kinds/%d", i), kind, limitable...)
 		}
 	}
@@ -342,7 +342,7 @@ func checkAccessScope(c *checker, a *access) {
 	}
 }
 
-// hasScopedToken reports whether there is a managed token of role scoped with a name.
+// hasScopedToken reports whether a managed token of role scoped has this name.
 func (s *State) hasScopedToken(name string) bool {
 	for _, d := range s.docs[KindToken] {
 		if t := d.token(); t.Name == name && t.Role == RoleScoped {

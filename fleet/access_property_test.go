@@ -34,7 +34,7 @@ func randomAccess(t *rapid.T, id string) string {
 	return body + `,"expires_at":` + pick("expiry", `"2026-01-02T03:10:00Z"`, `"2027-01-01T00:00:00Z"`) + `}`
 }
 
-// inSelector reports whether a cluster has the label of a selector with one requirement, with other code than the fleet's.
+// inSelector reports whether a cluster has the label of a selector with one requirement, independently of the code under test.
 func inSelector(selector string, c *api.Cluster) bool {
 	key, value, _ := strings.Cut(selector, "=")
 	return selector == "" || c.Labels[key] == value && value != "" || key == "environment" && c.Environment == value || key == "id" && c.ID == value

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// TestAccessIsChecked: all problems of an access document are reported, each with its place, and warnings of risky subjects.
+// TestAccessIsChecked: all problems of an access document are reported with their pointers, and risky subjects cause warnings.
 func TestAccessIsChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +60,7 @@ func TestAccessIsLimited(t *testing.T) {
 	w.refused(CodeInvalid, create(KindAccess, `{"id":"one-more","subjects":[{"issuer":"corp","groups":["g"]}],"may":["read"]}`))
 }
 
-// TestSubjectsOfAccess: which identities an access document selects.
+// TestSubjectsOfAccess: an access document selects exactly the identities of its subjects.
 func TestSubjectsOfAccess(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -149,7 +149,7 @@ func outside(err error) []string {
 }
 
 // TestChangesOutOfScope: each attempt to bypass the limits of an access document is refused with the documents and clusters
-// outside; beside it a change within the limits is possible.
+// outside the limits; similar changes within the limits are possible.
 func TestChangesOutOfScope(t *testing.T) {
 	t.Parallel()
 	const prod = `{"selector":"tier=prod","kinds":["cluster","layer","platform_component","freeze","rollout"]}`
@@ -315,7 +315,7 @@ func TestApprovalsAreARight(t *testing.T) {
 	}
 }
 
-// TestAccessDocumentsAreNotCombined: two narrow ones never add up to a wider one within one change.
+// TestAccessDocumentsAreNotCombined: two narrow access documents do not permit one change that neither permits alone.
 func TestAccessDocumentsAreNotCombined(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)

@@ -58,8 +58,8 @@ func answerWithReceipts(inputs []input, incarnation int) (*Answer, error) {
 	return encodeAnswer(values(inputs))
 }
 
-// answersDiffer reports whether two configurations of a cluster have different answers, in this State and in an earlier one or
-// the same.
+// answersDiffer reports whether the answers to a cluster differ between configuration was in State before, and configuration is in
+// this State. Both States may be the same.
 func (s *State) answersDiffer(before *State, cluster string, was, is *Effective) bool {
 	if s.sameAnswers(before, was, is) {
 		return false

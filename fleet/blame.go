@@ -17,8 +17,8 @@ const blamePage = 250
 
 // Blame adds to an explanation the revision that set each value: the last one that changed the value in its document, not
 // the last one that changed the document. If that is older than the log, SetBefore is the oldest available revision.
-// Defaults, which no revision set, have neither. Values that a freeze keeps have the revision of the freeze. It reads the changes of the documents back to the oldest of these
-// revisions, and ends with ctx.
+// Defaults, which no revision set, have neither. Values that a freeze keeps have the revision of the freeze. Blame reads the
+// changes of the documents back to the oldest of these revisions, and ends with ctx.
 func (s *State) Blame(ctx context.Context, ex *api.Explanation, history DocumentHistory) error {
 	sources := map[DocumentName][]*api.ValueSource{}
 	for i := range ex.Inputs {

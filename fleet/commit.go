@@ -29,7 +29,7 @@ const KindResourceType Kind = "resource_type"
 const KindToken Kind = "token"
 
 // KindAccess is the kind of access documents, which grant rights to identities. They change no answer. The kind is not in
-// [Kinds]: like tokens they are never restored or reverted, since that would grant rights again that were withdrawn.
+// [Kinds]: like tokens they are never restored or reverted, since that would grant withdrawn rights again.
 const KindAccess Kind = "access"
 
 // KindBudget is the kind of the one document that records recent removals without confirmation. It is part of the log, so
@@ -43,8 +43,8 @@ const KindBudget Kind = "budget"
 // budget, but the history shows them.
 const KindOrphan Kind = "forgotten"
 
-// KindSnapshot is the kind of documents that keep what the clusters of a freeze of mode snapshot are served. They have the id
-// of the freeze, are created and deleted with it, and never change. The history shows them without their content.
+// KindSnapshot is the kind of documents that store the configuration of the clusters of a freeze of mode snapshot. They have the
+// id of the freeze, are created and deleted with it, and never change. The history shows them without their content.
 const KindSnapshot Kind = "freeze_snapshot"
 
 // KindSessionEnd is the kind of documents that end the sessions of people of an issuer. They are part of the log, so that they reach

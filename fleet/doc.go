@@ -22,7 +22,7 @@
 //     to each other.
 //  2. document.go, kinds.go, kind_descriptor.go and definitions.go: documents, and kinds of documents.
 //  3. layer_merge.go, layer_resolve.go, layer_limits.go and effective.go: settings that clusters share, and the effective
-//     configuration of each cluster. frozen_inputs.go: the one that a freeze keeps.
+//     configuration of each cluster. frozen_inputs.go computes the configuration that a freeze keeps.
 //  4. state.go reads the documents at one revision, apply.go computes the next State from a commit.
 //  5. answers.go: the answer to a poll. answer_encoding.go encodes it, receipts.go identifies its inputs.
 //  6. check.go collects the problems of a document. namespaces.go, rolebindings.go, components.go and resource_types.go are
@@ -48,9 +48,10 @@
 //     of a started stage, rollout_waits.go finds what a stage waits for, rollouts.go creates and changes rollouts,
 //     rollout_inputs.go finds the inputs that they change, rollout_next.go decides how they advance.
 //  14. freeze_selection.go and freezes.go: times at which the answers to some clusters must not change. freeze_snapshots.go
-//     stores what clusters are served when such a time begins. frozen.go finds the frozen clusters that a change affects, now
-//     or when the freeze ends.
-//  15. access.go: the rights of identities. session_ends.go: ended sessions of people. scope.go refuses changes that they do not permit.
+//     stores the configuration of clusters when such a time begins. frozen.go finds the frozen clusters that a change affects,
+//     now or when the freeze ends.
+//  15. access.go: the rights of identities. scope.go refuses changes that these rights do not permit. session_ends.go: ended
+//     sessions of people.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

@@ -102,10 +102,10 @@ func Pointer(keys ...string) string {
 }
 
 // list formats ids for a message: all of a few, the first of many.
-func list(ids []string) string { return firstOf(ids, 10) }
+func list(ids []string) string { return firstIDs(ids, 10) }
 
-// firstOf returns the first of some ids and the number of the others.
-func firstOf(ids []string, most int) string {
+// firstIDs returns the first ids, and the number of the other ids.
+func firstIDs(ids []string, most int) string {
 	if len(ids) <= most {
 		return strings.Join(ids, ", ")
 	}

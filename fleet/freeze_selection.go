@@ -33,7 +33,7 @@ func (f *freezeSnapshot) keeps(cluster string) bool {
 	return found
 }
 
-// parse computes the selector. A freeze with an unreadable one must not be read as one without clusters.
+// parse computes the selector. It fails for an invalid selector: otherwise the freeze would have no clusters.
 func (f *freeze) parse() (err error) {
 	if f.Selector == "" {
 		return nil
@@ -49,7 +49,7 @@ func (f *freeze) matches(c *api.Cluster) bool {
 	return f.All || f.Selector != "" && f.selector.Matches(c)
 }
 
-// isFrozenBy reports whether a freeze is about a cluster, active or not. One of mode snapshot is about the clusters that its
+// isFrozenBy reports whether a freeze, active or not, concerns a cluster. A freeze of mode snapshot concerns the clusters that its
 // selector matched when it was created.
 func (s *State) isFrozenBy(freeze *Document, c *api.Cluster) bool {
 	if snapshot := s.docs[KindSnapshot][freeze.ID]; snapshot != nil {

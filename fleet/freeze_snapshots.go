@@ -14,8 +14,8 @@ const (
 	maxSnapshotBytes    = 8 << 20 // of all freezes together
 )
 
-// storeSnapshot stores what the clusters of a new freeze of mode snapshot are served before the change. Its clusters and its mode
-// never change.
+// storeSnapshot stores the configuration of the clusters of a new freeze of mode snapshot, as it is before the change. The mode of
+// a freeze never changes, nor do its clusters in this mode.
 func (tx *Tx) storeSnapshot(before, freeze *Document) error {
 	f := freeze.freeze()
 	if before != nil {
@@ -57,8 +57,8 @@ func (f *freeze) checkUnchanged(next *freeze) error {
 	return nil
 }
 
-// newSnapshot returns what the clusters that a freeze selects are served in this State. CodeInvalid if it selects none or
-// too many, CodeLimitExceeded if all snapshots would be too large.
+// newSnapshot returns the configuration in this State of the clusters that a freeze selects. CodeInvalid if the freeze selects no
+// clusters or too many, CodeLimitExceeded if all snapshots together would be too large.
 func (s *State) newSnapshot(f *freeze) (*freezeSnapshot, error) {
 	at := "/selector"
 	if f.All {
@@ -106,7 +106,7 @@ func (s *State) newSnapshot(f *freeze) (*freezeSnapshot, error) {
 		}
 		if size > maxSnapshotBytes {
 			return nil, &Error{
-				Code: CodeLimitExceeded, Detail: fmt.Sprintf("what the freezes of mode snapshot keep would have more than %d bytes: freeze fewer clusters, or end another freeze first", maxSnapshotBytes),
+				Code: CodeLimitExceeded, Detail: fmt.Sprintf("the freezes of mode snapshot would store more than %d bytes: freeze fewer clusters, or end another freeze first", maxSnapshotBytes),
 				Problems: []Problem{{Pointer: at, Kind: KindFreeze, ID: f.ID, Detail: fmt.Sprintf("has %s with large settings and definitions", plural(len(clusters), "cluster"))}},
 			}
 		}
@@ -114,7 +114,7 @@ func (s *State) newSnapshot(f *freeze) (*freezeSnapshot, error) {
 	return out, nil
 }
 
-// settingsOf returns the merged settings of a cluster in the form of a cluster's document.
+// settingsOf returns the merged settings of a cluster as the body of a cluster document.
 func (ks *kindSet) settingsOf(e *Effective) (json.RawMessage, error) {
 	all, err := unstructured.FromValue(e.value)
 	if err != nil {

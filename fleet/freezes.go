@@ -84,8 +84,8 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 		view.State = freezeActive
 	}
 	if snapshot := s.docs[KindSnapshot][d.ID]; snapshot != nil {
-		view.ClusterIds = s.keptBy(snapshot, func(string, *frozenCluster) bool { return true })
-		view.PendingClusterIds = s.keptBy(snapshot, func(id string, f *frozenCluster) bool {
+		view.ClusterIds = s.snapshotClusters(snapshot, func(string, *frozenCluster) bool { return true })
+		view.PendingClusterIds = s.snapshotClusters(snapshot, func(id string, f *frozenCluster) bool {
 			return s.answersDiffer(s, id, f.served, f.configured)
 		})
 		view.Clusters = len(view.ClusterIds)
@@ -99,8 +99,8 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	return view
 }
 
-// keptBy returns those clusters of a freeze of mode snapshot that satisfy a condition, sorted.
-func (s *State) keptBy(snapshot *Document, condition func(id string, f *frozenCluster) bool) (ids []string) {
+// snapshotClusters returns the clusters of a freeze of mode snapshot that satisfy a condition, sorted.
+func (s *State) snapshotClusters(snapshot *Document, condition func(id string, f *frozenCluster) bool) (ids []string) {
 	for _, c := range snapshot.snapshot().Clusters {
 		if f := s.frozen[c.ID]; f != nil && condition(c.ID, f) {
 			ids = append(ids, c.ID)
@@ -109,7 +109,8 @@ func (s *State) keptBy(snapshot *Document, condition func(id string, f *frozenCl
 	return ids
 }
 
-// OverdueFreezes returns the freezes of mode snapshot whose time is over, and since when: a commit has to delete them.
+// OverdueFreezes returns the active freezes of mode snapshot whose until has passed, and the time since then. A commit has to
+// delete them.
 func (s *State) OverdueFreezes(at time.Time) map[string]time.Duration {
 	overdue := map[string]time.Duration{}
 	for id := range s.docs[KindSnapshot] {

@@ -61,7 +61,7 @@ func (f *freezeCheck) add(a affected, differs bool) {
 	}
 }
 
-// createdAgain reports whether the cluster is deleted and created again: then the receipts of its inputs differ.
+// createdAgain reports whether the change deletes a cluster and creates it again, which changes the receipts of its inputs.
 func (f *freezeCheck) createdAgain(a affected) bool {
 	if a.before == nil || a.after == nil {
 		return false
@@ -87,8 +87,8 @@ func (f *freezeCheck) result() (out []frozen) {
 	return out
 }
 
-// frozen returns the frozen clusters that the change affects, and if it serves a rollout to more clusters, those under a
-// freeze of mode snapshot that would be among them.
+// frozen returns the frozen clusters that the change affects. If the change starts or raises a stage of a rollout, it also returns
+// the clusters of this stage under freezes of mode snapshot.
 func (r Result) frozen() ([]frozen, error) {
 	check := r.newFreezeCheck()
 	if len(check.active) == 0 {
@@ -135,14 +135,14 @@ func (r Result) advancesRollout() bool {
 	})
 }
 
-// pending returns the clusters under freezes of mode snapshot that the change will reach when these end. A cluster under several
-// freezes is in each.
+// pending returns the clusters under freezes of mode snapshot that the change reaches when the freezes end. A cluster under several
+// freezes is listed for each of them.
 func (r Result) pending() (out []frozen, err error) {
 	for _, d := range r.State.sorted(KindSnapshot, func(*Document) bool { return true }) {
 		if err := r.work.stopped(); err != nil {
 			return nil, err
 		}
-		ids := r.State.keptBy(d, func(id string, is *frozenCluster) bool {
+		ids := r.State.snapshotClusters(d, func(id string, is *frozenCluster) bool {
 			was := r.base.frozen[id]
 			return was != nil && r.State.answersDiffer(r.base, id, was.configured, is.configured)
 		})
@@ -185,7 +185,7 @@ func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 func frozenError(all []frozen) error {
 	var problems []Problem
 	var details, ids []string
-	ends := "" // how to go on if a freeze cannot be overridden
+	ends := "" // advice if a freeze cannot be overridden
 	for _, f := range all {
 		details = append(details, f.describe())
 		if f.freeze.freeze().Mode != freezeModeSnapshot {
@@ -213,8 +213,8 @@ func (f frozen) describe() string {
 	return fmt.Sprintf("the answers to %s would change, which freeze %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, until, f.firstClusters())
 }
 
-// firstClusters returns the first clusters and the number of the others.
-func (f frozen) firstClusters() string { return firstOf(f.clusters, 3) }
+// firstClusters returns the ids of the first clusters, and the number of the other clusters.
+func (f frozen) firstClusters() string { return firstIDs(f.clusters, 3) }
 
 // frozenViews returns the frozen clusters as a plan shows them.
 func frozenViews(all []frozen) []api.FrozenClusters {

@@ -8,8 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// A freeze of mode snapshot keeps what its clusters are served: the merged settings of each cluster, and the definitions that
-// it refers to, as they were when the freeze was created. [State.Effective] returns them until the freeze is deleted, so
+// A freeze of mode snapshot keeps the merged settings of each of its clusters, and the definitions that these refer to, as they
+// were when the freeze was created. [State.Effective] returns them until the freeze is deleted, so
 // polls, plans, guards and all other readers need no special case. Validation uses [State.configured]: a change must be valid
 // for the clusters once the freeze has ended.
 
@@ -22,8 +22,8 @@ func (ks *kindSet) settingsFields() []string {
 	return fields
 }
 
-// applySnapshots computes the clusters under freezes of mode snapshot. It reuses those of an earlier State that are the same;
-// before may be nil.
+// applySnapshots computes the configuration of the clusters under freezes of mode snapshot. It reuses the unchanged ones of an
+// earlier State; before may be nil.
 func (s *State) applySnapshots(before *State) error {
 	s.frozen = nil
 	for _, d := range s.sorted(KindSnapshot, func(*Document) bool { return true }) {
@@ -31,7 +31,7 @@ func (s *State) applySnapshots(before *State) error {
 		for i := range d.snapshot().Clusters {
 			c := &d.snapshot().Clusters[i]
 			doc := s.docs[KindCluster][c.ID]
-			if doc == nil || doc.Deleted() || s.frozen[c.ID] != nil { // several freezes of a cluster keep the same
+			if doc == nil || doc.Deleted() || s.frozen[c.ID] != nil { // several freezes of a cluster keep the same configuration
 				continue
 			}
 			one := &frozenCluster{snapshot: d, configured: s.configured(doc)}
@@ -46,12 +46,12 @@ func (s *State) applySnapshots(before *State) error {
 				if one.settings, chain, err = s.kinds.decodeSnapshot(d, c, definitions); err != nil {
 					return fmt.Errorf("the snapshot of freeze %q cannot be read: %w", d.ID, err)
 				}
-				one.served = s.kinds.served(one.configured, one.settings.own, chain)
+				one.served = s.kinds.withSnapshot(one.configured, one.settings.own, chain)
 			case was.configured == one.configured:
 				one = was
 			default:
 				one.settings = was.settings
-				one.served = s.kinds.served(one.configured, one.settings.own, was.served.chain)
+				one.served = s.kinds.withSnapshot(one.configured, one.settings.own, was.served.chain)
 			}
 			if s.frozen == nil {
 				s.frozen = map[string]*frozenCluster{}
@@ -71,7 +71,7 @@ func (ks *kindSet) decodeSnapshot(d *Document, c *snapshotCluster, definitions [
 		}
 		stored := &d.snapshot().Definitions[at]
 		if ks.byKind[stored.Kind] == nil {
-			continue // only in histories of other documents, which leave resource types out: such a type cannot be deleted
+			continue // only in histories of other documents, which omit resource types: the resource type of a frozen input cannot be deleted
 		}
 		if definitions[at] == nil {
 			if definitions[at], err = ks.document(Record{Kind: stored.Kind, ID: stored.ID, Body: stored.Body, CreatedAt: stored.CreatedAt, UpdatedAt: stored.UpdatedAt}); err != nil {
@@ -93,17 +93,17 @@ func (ks *kindSet) decodeSnapshot(d *Document, c *snapshotCluster, definitions [
 	return settings, &layerChain{key: "freeze " + d.ID + " " + c.ID, patches: api.Patches{}, variants: v}, nil
 }
 
-// served returns a cluster with the settings and definitions of a snapshot. Fields that its inputs do not depend on, such as
-// labels and the deletion protection, are the current ones.
-func (ks *kindSet) served(configured, settings *Effective, chain *layerChain) *Effective {
+// withSnapshot returns the current configuration of a cluster with the settings and definitions of a snapshot. Fields that do not
+// affect inputs, such as labels and deletion protection, keep their current values.
+func (ks *kindSet) withSnapshot(configured, settings *Effective, chain *layerChain) *Effective {
 	e := &Effective{id: configured.id, value: ks.copyValue(configured.value), bound: settings.bound, block: settings.block, answers: settings.answers, chain: chain}
 	ks.copyFields(e.value, settings.value, ks.settingsFields())
 	e.cluster = ks.cluster(e.value)
 	return e
 }
 
-// servedChanges returns the clusters that are not edited themselves, and that are served another configuration than before,
-// through layers or freezes, by id. Their inputs may be the same.
+// servedChanges returns the clusters whose configuration changes through layers or freezes, by id, without the clusters that are
+// edited themselves. Their inputs may be the same.
 func (s *State) servedChanges(before *State, edits []edit) []layerChange {
 	changes := s.layerChanges(before, edits)
 	if s.frozen == nil && before.frozen == nil {

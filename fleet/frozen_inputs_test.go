@@ -23,13 +23,13 @@ type snapshotFleets struct {
 	plainA  map[Revision]Revision        // revision of the plain fleet, by that of the other
 	writes  []Revision                   // that both fleets have
 	begun   map[string]*State            // by the id of the freeze: the plain fleet then
-	kept    map[string]map[string]string // by the id of the freeze: what each cluster was served then
+	kept    map[string]map[string]string // by the id of the freeze: the answers to each cluster then
 	held    int                          // polls that differ from the plain fleet
 	removed int                          // by the ends of freezes
 }
 
-// answersOf are the answers to a cluster with receipts and ETags. An empty list of a resource type that is deleted becomes
-// 404, which removes nothing: that is no difference.
+// answersOf returns the answers to a cluster with receipts and ETags. It treats the 404 of a deleted resource type like an empty
+// list: neither removes an object.
 func answersOf(t require.TestingT, s *State, id string) string {
 	var out string
 	doc := s.docs[KindCluster][id]
@@ -44,7 +44,7 @@ func answersOf(t require.TestingT, s *State, id string) string {
 	return out
 }
 
-// frozenIn returns what a cluster was served when it was frozen.
+// frozenIn returns the answers to a cluster at the time of the freeze.
 func (f *snapshotFleets) frozenIn(id string) (kept string, frozen bool) {
 	for _, clusters := range f.kept {
 		if kept, frozen = clusters[id]; frozen {
@@ -119,7 +119,7 @@ func (f *snapshotFleets) add(t *rapid.T, what string, res Result) api.Plan {
 	return plan
 }
 
-// write makes a change in both fleets. Only a change that a snapshot cannot absorb is refused in one of them.
+// write makes a change in both fleets. Only a change that a snapshot cannot delay is refused in one of them.
 func (f *snapshotFleets) write(t *rapid.T, what string, edit func(w *world) func(*Tx) error) {
 	before := map[string]string{}
 	for id := range f.plain.state.docs[KindCluster] {
@@ -207,7 +207,7 @@ func (f *snapshotFleets) freeze(t *rapid.T) {
 		served[c.ID] = answersOf(t, f.state, c.ID)
 	}
 	require.Empty(t, f.add(t, "freeze "+id, res).Groups, "a freeze changes no answer")
-	if len(f.kept) == 0 { // otherwise it may keep what the other one keeps
+	if len(f.kept) == 0 { // otherwise it may keep the answers of another freeze
 		f.begun[id] = f.plain.state
 	}
 	f.kept[id] = served
@@ -337,7 +337,7 @@ func (f *snapshotFleets) step(t *rapid.T) {
 	}
 }
 
-// TestSnapshotFreezeRules: a cluster keeps what it is served, the end is a guarded change, and what a snapshot cannot absorb is
+// TestSnapshotFreezeRules: a cluster keeps its inputs, the end is a guarded change, and changes that a snapshot cannot delay are
 // refused, also with an override.
 func TestSnapshotFreezeRules(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ func (v *txValidation) checkLayerChanges(edited map[string]bool) {
 	v.checkLayerSizes()
 }
 
-// layerGroups returns the layerChanges in groups of which one member is to be checked: clusters without settings of their own and
-// with the same layers are one group.
+// layerGroups groups the layer changes, so that checking one member of a group is sufficient: clusters without settings of their
+// own and with the same layers are one group.
 func (v *txValidation) layerGroups() (groups [][]layerChange) {
 	type shared struct {
 		was, is     *layerChain

@@ -48,7 +48,7 @@ type State struct {
 	live     int                       // number of clusters that are not decommissioned
 	layers   *layerResolution          // nil if there are no layers and no rollout delivers
 	rollouts *openRollouts             // nil if there are none
-	frozen   map[string]*frozenCluster // by id, those under a freeze of mode snapshot
+	frozen   map[string]*frozenCluster // clusters under a freeze of mode snapshot, by id
 	id       *stateID
 	shared   *sharedObjects
 	// definitions stays the same until a definition or a resource type changes.
@@ -391,16 +391,16 @@ type Holder struct {
 	Role      string
 	ClusterID string // with RolePoll: the cluster
 	Actor     string // name in the log
-	// Subject is the identity whose rights a token of RoleScoped has; nil for other roles.
+	// Subject is the subject that access documents select, for a token of RoleScoped; nil for other roles.
 	Subject *Subject
 	until   time.Time
 }
 
-// Subject is an authenticated identity, which the subjects of access documents select: that of an external issuer, or a
-// managed token of [RoleScoped]. It is never changed.
+// Subject is an authenticated identity that access documents can select: an identity of an external issuer, or a managed token of
+// [RoleScoped]. It is immutable.
 type Subject struct {
 	Issuer string            `json:"issuer,omitempty"` // name of the issuer in the configuration; empty for a managed token
-	User   string            `json:"user,omitempty"`   // for readers of the log, from a claim that the configuration names; it grants no rights
+	User   string            `json:"user,omitempty"`   // for readers of the log, from the configured claim; it grants no rights
 	Sub    string            `json:"sub,omitempty"`    // claim sub, which identifies it for the issuer; claims match it as any other claim
 	Groups []string          `json:"groups,omitempty"` // of the issuer
 	Claims map[string]string `json:"claims,omitempty"` // claims of the token with a single value, by name
@@ -442,7 +442,7 @@ type freeze struct {
 	selector Selector
 }
 
-// freezeSnapshot is what the clusters of a freeze are served: the clusters that its selector matched when it was created.
+// freezeSnapshot has the configuration of the clusters that the selector of a freeze matched when the freeze was created.
 type freezeSnapshot struct {
 	ID          string               `json:"id"`
 	Definitions []snapshotDefinition `json:"definitions"`
@@ -454,7 +454,7 @@ type snapshotDefinition struct {
 	Kind Kind            `json:"kind"`
 	ID   string          `json:"id"`
 	Body json.RawMessage `json:"body"`
-	// CreatedAt and UpdatedAt are those of the document: Flux may not have applied a recent deletion policy.
+	// CreatedAt and UpdatedAt are the times of the document: Flux may not have applied a recent deletion policy.
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -484,7 +484,7 @@ type frozen struct {
 type access struct {
 	api.Access
 	selector Selector // of on
-	// unknown: it has a field that this version does not know, which may limit its rights, so it grants nothing.
+	// unknown: the document has a field that this version does not know. The field may limit its rights, so it grants no rights.
 	unknown bool
 }
 

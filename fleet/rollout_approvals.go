@@ -54,8 +54,8 @@ func (r *rollout) checkSecondPerson(actor string) error {
 	return nil
 }
 
-// samePerson reports whether two actors are taken for one person: the same actor, or tokens with one name. Somebody whose token
-// was issued again has another id.
+// samePerson reports whether two actors count as one person: the same actor, or tokens with the same name. A token that is issued
+// again has another id.
 func samePerson(a, b string) bool {
 	name := func(actor string) string {
 		if strings.HasPrefix(actor, tokenActor) {
@@ -66,8 +66,8 @@ func samePerson(a, b string) bool {
 	return name(a) == name(b)
 }
 
-// withoutPendingApprovals returns a rollout without the approvals of stages that have not started: an approval that was ended
-// since, by rolling its stage back, must not come back with a restore.
+// withoutPendingApprovals returns a rollout without the approvals of stages that have not started. A restore must not bring back
+// an approval that ended because its stage was rolled back.
 func (ks *kindSet) withoutPendingApprovals(d *Document) (*Document, error) {
 	r := *d.rollout()
 	r.Stages = slices.Clone(r.Stages)

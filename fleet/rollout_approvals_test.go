@@ -84,7 +84,7 @@ func TestSecondPersonWithSeveralTokens(t *testing.T) {
 	require.NoError(t, w.as("token:anna (0000000000000003)", approve("r", "dev")))
 }
 
-// TestRestoreEndsApprovals: an approval that was ended by rolling its stage back does not come back with a restore.
+// TestRestoreEndsApprovals: a restore does not bring back an approval that ended because its stage was rolled back.
 func TestRestoreEndsApprovals(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)

@@ -11,9 +11,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// RolloutInputs are the inputs that an open rollout changes in one State, by the id of the cluster: those that differ between
-// the fleet without it and the fleet with it on all clusters. So an input that a hotfix or a pin keeps as it is does not count; one
-// that a freeze keeps does.
+// RolloutInputs are the inputs that an open rollout changes in one State, by the id of the cluster: the inputs that differ between
+// the fleet without the rollout, and the fleet with it on all clusters. So an input that a hotfix or a pin keeps unchanged does not
+// count, but an input that a freeze keeps does.
 type RolloutInputs struct {
 	ByCluster map[string][]ChangedInput
 	state     *State
@@ -56,23 +56,23 @@ func (s *State) RolloutInputs(ctx context.Context, d *Document, known *RolloutIn
 	return &RolloutInputs{inputs, s, d}, nil
 }
 
-// unchanged returns whether the inputs of a cluster are still the same: they depend on its document, on the layers that match
-// it, on all definitions and resource types, and on what other rollouts change on it. They do not depend on the stages of this
-// rollout.
+// unchanged returns a function that reports whether the inputs of a cluster are still the same. They depend on its document, on the
+// layers that match it, on all definitions and resource types, and on the changes of other rollouts. They do not depend on the
+// stages of this rollout.
 func (in *RolloutInputs) unchanged(s *State, d *Document) func(id string) bool {
 	none := func(string) bool { return false }
 	if in == nil || in.state.definitions != s.definitions || !maps.Equal(in.state.docs[KindResourceType], s.docs[KindResourceType]) ||
 		in.state.rollouts == nil || s.rollouts == nil || !sameRolloutChanges(in.rollout, d) {
 		return none
 	}
-	layers := differing(in.state.docs[KindLayer], s.docs[KindLayer])
+	layers := changedVersions(in.state.docs[KindLayer], s.docs[KindLayer])
 	for _, l := range layers {
 		if key := (docKey{KindLayer, l.ID}); in.state.rollouts.changed[key] || s.rollouts.changed[key] {
 			return none // its variants may match other clusters
 		}
 	}
 	was, is := in.state.docs[KindCluster], s.docs[KindCluster]
-	rollouts := differing(in.state.docs[KindRollout], s.docs[KindRollout])
+	rollouts := changedVersions(in.state.docs[KindRollout], s.docs[KindRollout])
 	return func(id string) bool {
 		cluster := is[id]
 		if cluster == nil || was[id] != cluster {
@@ -85,8 +85,8 @@ func (in *RolloutInputs) unchanged(s *State, d *Document) func(id string) bool {
 	}
 }
 
-// differing returns the versions of the documents that differ, of both maps.
-func differing(was, is map[string]*Document) (out []*Document) {
+// changedVersions returns both versions of each document that differs between two maps.
+func changedVersions(was, is map[string]*Document) (out []*Document) {
 	for id, doc := range was {
 		if is[id] != doc {
 			out = append(out, doc)
@@ -100,7 +100,7 @@ func differing(was, is map[string]*Document) (out []*Document) {
 	return out
 }
 
-// sameReach reports whether a cluster is served the same of two versions of a rollout; nil: it does not exist.
+// sameReach reports whether two versions of a rollout serve the same to a cluster; nil: the rollout does not exist.
 func sameReach(was, is *Document, c *api.Cluster) bool {
 	reached := func(d *Document) bool { return d != nil && d.rollout().delivers() && d.rollout().reaches(c) }
 	return reached(was) == reached(is) && (!reached(is) || sameRolloutChanges(was, is))

@@ -28,7 +28,8 @@ type rollout struct {
 	PausedBecause string `json:"paused_because,omitempty"`
 	// Principal is the actor who created, started or resumed it last. The runner acts with this actor's permission.
 	Principal string `json:"principal,omitempty"`
-	// Identity is that of a Principal of an issuer, with the groups and claims that granted its rights; nil: it is a token.
+	// Identity is the identity of a Principal of an issuer, with the groups and claims that granted its rights; nil: the Principal is
+	// a token.
 	Identity *Subject `json:"identity,omitempty"`
 }
 

@@ -13,7 +13,7 @@ import (
 // Affected and Frozen count only clusters that are served the change.
 type StageCounts struct {
 	Affected, Confirmed, Pending, Behind, Unknown, Failed, Offline int
-	Frozen                                                         int // the started stage reaches them when their freeze ends
+	Frozen                                                         int // the change reaches them when their freeze ends
 	// Failure names one of the failed clusters, with the cause that it reported; empty: none.
 	Failure string
 }
@@ -211,8 +211,8 @@ func Advances(d *Document) bool {
 	return r.State == rolloutRunning && r.Advance == advanceAutomatic
 }
 
-// EndFreeze ends a freeze of mode snapshot whose time is over. Nobody has confirmed its removals, so the guard refuses those from
-// a protected environment too.
+// EndFreeze ends a freeze of mode snapshot whose until has passed. Its removals are not confirmed, so the guard also refuses
+// removals from a protected environment.
 func (tx *Tx) EndFreeze(id string) error {
 	tx.Guard(Guard{Careful: true})
 	_, err := tx.Delete(KindFreeze, id, DeleteOptions{})

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// checkVariants checks the fleet as it would be if all open rollouts were completed, so that a change cannot make a variant
-// invalid: the variants, and the documents that changed. Changed clusters, and those whose layers changed, are checked with the
-// variants of definitions, and with the layers that they have now.
+// checkVariants checks the fleet with all open rollouts completed, so that a change cannot make a variant invalid. It checks the
+// variants and the changed documents. It checks changed clusters, and clusters with changed layers, with the variants of definitions
+// and with their current layers.
 func (v *txValidation) checkVariants(edits []edit) error {
 	if v.next.rollouts == nil {
 		return nil
@@ -64,7 +64,7 @@ func appendVariantProblems(problems []Problem, doc *Document, now, before *check
 	return problems
 }
 
-// checkLayersWithVariants checks the clusters whose layers changed: what a layer assigns may not fit the variants, so that no stage
+// checkLayersWithVariants checks the clusters whose layers changed. If the assignments of a layer do not fit the variants, no stage
 // could start. was and is have the variants.
 func (v *txValidation) checkLayersWithVariants(problems []Problem, was, is *State) []Problem {
 	for _, group := range v.layerGroups() {

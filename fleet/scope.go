@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// The rights of a principal with access documents are checked on the effect of a commit: one access document must cover every
-// document that it changes, and every cluster whose answers may differ, each before and after. So a batch, a restore, a
-// cascade or a stage of a rollout needs no rules of its own.
+// The rights of a principal with access documents are checked against the effect of a commit: one access document must cover each
+// document that the commit changes, and each cluster whose answers may differ, before and after the commit. So a batch, a restore,
+// a cascade or a stage of a rollout needs no rules of its own.
 
-// LimitTo lets Finish refuse a change that no access document of the rights permits as a whole: CodeOutOfScope. For a dry run,
-// the right to plan is sufficient.
+// LimitTo makes Finish refuse a change with CodeOutOfScope unless one access document of the rights permits the whole change. For
+// a dry run, the right to plan is sufficient.
 func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 	tx.scope = &scope{rights: r}
 	for _, a := range r.grants {
@@ -31,7 +31,7 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 	}
 }
 
-// identity returns the identity of an issuer that a Tx is limited to the rights of; nil: there is none.
+// identity returns the identity of an issuer whose rights limit the Tx; nil: there is none.
 func (s *scope) identity() *Subject {
 	if s == nil {
 		return nil
@@ -39,7 +39,8 @@ func (s *scope) identity() *Subject {
 	return s.rights.Identity()
 }
 
-// narrow keeps the grants that cover all of n things. CodeOutOfScope if none remains, with the things that no grant covers.
+// narrow keeps only the grants that cover all n documents or clusters. If no grant remains, the error is CodeOutOfScope, with those
+// that no grant covers.
 func (s *scope) narrow(n int, covers func(g grant, i int) bool, problem func(i int) Problem) error {
 	kept := slices.Clone(s.grants)
 	var outside []Problem
@@ -53,7 +54,7 @@ func (s *scope) narrow(n int, covers func(g grant, i int) bool, problem func(i i
 	case len(outside) > 0:
 		return outOfScope(outside)
 	case len(kept) == 0 && n > 0:
-		return errorf(CodeOutOfScope, "no access document of yours permits the whole change: they permit its parts, and are not combined within a change; make one change for each")
+		return errorf(CodeOutOfScope, "no access document of yours permits the whole change: they permit parts of it, but are not combined; make one change for each part")
 	}
 	s.grants = kept
 	return nil
@@ -77,7 +78,7 @@ func (tx *Tx) checkDocumentsInScope(edits []edit) error {
 		return errorf(CodeOutOfScope, "no access document of yours permits changes")
 	}
 	check := scopeCheck{tx: tx, approval: tx.requestedOnly(RolloutApprove), revert: tx.requestedOnly("revert")}
-	edits = slices.DeleteFunc(slices.Clone(edits), check.follows)
+	edits = slices.DeleteFunc(slices.Clone(edits), check.isDerived)
 	return tx.scope.narrow(len(edits), func(g grant, i int) bool { return check.permits(g, edits[i]) }, func(i int) Problem {
 		return Problem{Kind: edits[i].kind, ID: edits[i].id, Detail: "no access document of yours permits this change"}
 	})
@@ -91,13 +92,13 @@ func (tx *Tx) requestedOnly(op string) bool {
 // scopeCheck checks the documents of a change.
 type scopeCheck struct {
 	tx       *Tx
-	approval bool // the change consists of approvals
-	revert   bool // the change consists of reverts
+	approval bool // the change consists only of approvals
+	revert   bool // the change consists only of reverts
 }
 
-// follows reports whether a document follows from the rest of the change: a record of the service, or the token of a cluster
-// that is deleted.
-func (c scopeCheck) follows(e edit) bool {
+// isDerived reports whether the change of a document results from the rest of the commit: a record of the service, or the token of
+// a deleted cluster.
+func (c scopeCheck) isDerived(e edit) bool {
 	if e.kind == KindToken && e.doc == nil {
 		cluster := c.tx.base.docs[KindToken][e.id].token().ClusterID
 		doc, edited := c.tx.edits[docKey{KindCluster, cluster}]
@@ -110,14 +111,14 @@ func (c scopeCheck) follows(e edit) bool {
 func (c scopeCheck) permits(g grant, e edit) bool {
 	before, after := c.tx.base.docs[e.kind][e.id], e.doc
 	if e.kind == KindAccess || e.kind == KindToken || e.kind == KindSessionEnd {
-		return g.On == nil && g.may(RightAdmin) // also to plan it: an answer has the subjects of access documents
+		return g.On == nil && g.may(RightAdmin) // also for plans: their answers contain the subjects of access documents
 	}
 	approves := e.kind == KindRollout && approvesStage(before, after)
 	switch {
 	case g.planned:
 	case approves && !g.may(RightApprove):
 		return false
-	case c.approval: // the document of the rollout, whose stages the principal may approve
+	case c.approval: // the principal may change the rollout only by approving a stage
 		if !approves {
 			return false
 		}
@@ -131,8 +132,8 @@ func (c scopeCheck) permits(g grant, e edit) bool {
 	return (before == nil || c.covers(g, before)) && (after == nil || c.covers(g, after))
 }
 
-// approvesStage reports whether a change of a rollout adds an approval. It needs the right to approve, whichever operation
-// made it.
+// approvesStage reports whether a change of a rollout adds an approval. The change needs the right to approve, regardless of the
+// operation that made it.
 func approvesStage(before, after *Document) bool {
 	if after == nil {
 		return false
@@ -152,7 +153,7 @@ func approvesStage(before, after *Document) bool {
 // versionFields are the fields of a component that push_version permits to change.
 var versionFields = []string{"component_version", "oci_tag"}
 
-// changesVersionsOnly reports whether a change is of versions of components, or of a rollout that changes nothing else.
+// changesVersionsOnly reports whether a change affects only versions of components, directly or through a rollout.
 func (c scopeCheck) changesVersionsOnly(before, after *Document) bool {
 	for _, doc := range []*Document{before, after} {
 		if doc == nil || doc.Kind != KindRollout {
@@ -164,21 +165,21 @@ func (c scopeCheck) changesVersionsOnly(before, after *Document) bool {
 			}
 		}
 	}
-	if kind := anyOf(before, after).Kind; kind != KindComponent {
+	if kind := existingVersion(before, after).Kind; kind != KindComponent {
 		return kind == KindRollout
 	}
 	return before != nil && after != nil && differOnlyIn(before.Body, after.Body, versionFields)
 }
 
-// anyOf returns a version of a document that exists.
-func anyOf(before, after *Document) *Document {
+// existingVersion returns the version before or after a change that exists.
+func existingVersion(before, after *Document) *Document {
 	if after != nil {
 		return after
 	}
 	return before
 }
 
-// differOnlyIn reports whether two objects have the same other fields.
+// differOnlyIn reports whether all fields of two objects are the same, except the given ones.
 func differOnlyIn(before, after json.RawMessage, fields []string) bool {
 	var was, is map[string]json.RawMessage
 	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil {
@@ -234,7 +235,7 @@ func (c scopeCheck) coversRollout(g grant, r *rollout) bool {
 	return true
 }
 
-// coversKind reports whether a kind is within the limits: without kinds, those that the other limits select.
+// coversKind reports whether a kind is within the limits. Without kinds, the other limits determine the kinds.
 func (a *access) coversKind(kind Kind) bool {
 	if len(a.On.Kinds) > 0 {
 		return slices.Contains(a.On.Kinds, string(kind))
@@ -247,8 +248,8 @@ func matchesAny(patterns []string, id string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(p, id) })
 }
 
-// within reports whether a selector contains each requirement of another one, so that it selects, also of clusters that join
-// later, only those that the other one selects.
+// within reports whether a selector contains each requirement of limit. It then selects only clusters that limit selects, also of
+// clusters that join later.
 func (s Selector) within(limit Selector) bool {
 	have, _ := s.selector.Requirements()
 	want, _ := limit.selector.Requirements()
@@ -260,7 +261,7 @@ func (s Selector) within(limit Selector) bool {
 	return true
 }
 
-// sameRequirement reports whether two requirements are equal, whichever operator for equality they use.
+// sameRequirement reports whether two requirements are equal; all operators for equality count as one.
 func sameRequirement(a, b labels.Requirement) bool {
 	operator := func(r labels.Requirement) selection.Operator {
 		switch r.Operator() {
@@ -275,8 +276,8 @@ func sameRequirement(a, b labels.Requirement) bool {
 	return a.Key() == b.Key() && operator(a) == operator(b) && a.Values().Equal(b.Values())
 }
 
-// checkClustersInScope refuses a change of answers to clusters that no access document covers before and after. It compares no
-// answers: each cluster whose answers may differ must be covered.
+// checkClustersInScope refuses a change of answers to clusters unless an access document covers them before and after. It does not
+// compare answers: each cluster whose answers may differ must be covered.
 func (tx *Tx) checkClustersInScope(res *Result) error {
 	if tx.scope == nil {
 		return nil
@@ -305,7 +306,7 @@ func (tx *Tx) checkClustersInScope(res *Result) error {
 	return nil
 }
 
-// affectedLater returns the clusters under freezes of mode snapshot whose answers the change affects when these end.
+// affectedLater returns the clusters under freezes of mode snapshot whose answers change when the freezes end.
 func (r *Result) affectedLater() (out []affected, err error) {
 	for id := range r.State.frozen {
 		if err := r.work.stopped(); err != nil {
@@ -325,8 +326,8 @@ func (r *Result) affectedLater() (out []affected, err error) {
 // limitsClusters reports whether the document limits the clusters that a change may affect.
 func (a *access) limitsClusters() bool { return a.On != nil && a.On.Selector != "" }
 
-// coversCluster reports whether a cluster is within the limits before and after a change. Objects of a deleted cluster are
-// not: its labels are unknown, and a new cluster of its name would uninstall them.
+// coversCluster reports whether a cluster is within the limits before and after a change. A new cluster with the DNS name of a
+// deleted cluster that left objects is not: it would uninstall them, and the labels of the deleted cluster are unknown.
 func (a *access) coversCluster(res *Result, of affected) bool {
 	if !a.limitsClusters() {
 		return true

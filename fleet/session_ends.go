@@ -15,7 +15,7 @@ const sessionEndAge = 48 * time.Hour
 type sessionEnd struct {
 	ID        string    `json:"id"`
 	Issuer    string    `json:"issuer"`
-	Sub       string    `json:"sub,omitempty"` // empty: everybody
+	Sub       string    `json:"sub,omitempty"` // empty: all people of the issuer
 	NotBefore time.Time `json:"not_before"`
 }
 
@@ -30,7 +30,8 @@ var sessionEndKind = kindRules{
 
 func (d *Document) sessionEnd() *sessionEnd { return d.value.(*sessionEnd) }
 
-// sessionEndID returns the id of the document for a person, or for everybody if sub is empty. A subject may have any characters.
+// sessionEndID returns the id of the document for a person, or with an empty sub for all people of the issuer. It is a hash, since
+// a subject may have any characters.
 func sessionEndID(issuer, sub string) string {
 	if sub == "" {
 		return issuer
@@ -39,8 +40,8 @@ func sessionEndID(issuer, sub string) string {
 	return issuer + "." + hex.EncodeToString(sum[:16])
 }
 
-// EndSessions ends the sessions of a person, or with an empty sub of all people of an issuer, that began until now. It removes
-// obsolete ends.
+// EndSessions ends the sessions of a person, or with an empty sub of all people of an issuer, that began until now. It also
+// removes obsolete documents.
 func (tx *Tx) EndSessions(issuer, sub string, now time.Time) error {
 	id := sessionEndID(issuer, sub)
 	doc, err := tx.kinds.newRecord(KindSessionEnd, id, sessionEnd{ID: id, Issuer: issuer, Sub: sub, NotBefore: now})

@@ -79,7 +79,7 @@ func (s *State) indexTokens() {
 	}
 }
 
-// tokenActor begins the actor of a managed token.
+// tokenActor is the prefix of actors that are managed tokens.
 const tokenActor = "token:"
 
 // holders returns the holders of a token's secrets.
@@ -131,7 +131,7 @@ func (s *State) ActorRole(actor string, now time.Time) string {
 	return ""
 }
 
-// ActorSubject returns the subject of the managed token with this name in the log; nil: it has none, or has expired.
+// ActorSubject returns the subject of the managed token of an actor in the log; nil: the token has none, or has expired.
 func (s *State) ActorSubject(actor string, now time.Time) *Subject {
 	if h := s.actor(actor, now); h != nil {
 		return h.Subject
@@ -139,7 +139,7 @@ func (s *State) ActorSubject(actor string, now time.Time) *Subject {
 	return nil
 }
 
-// actor returns the holder of a secret that has not expired, by the name in the log.
+// actor returns the holder of the managed token of an actor in the log; nil: all its secrets have expired.
 func (s *State) actor(actor string, now time.Time) *Holder {
 	for _, h := range s.holders {
 		if h.Actor == actor && !h.Expired(now) {

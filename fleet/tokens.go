@@ -154,7 +154,7 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 }
 
 // Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout without the identity
-// of its principal, a snapshot without its content, which may have megabytes.
+// of its principal, a snapshot without its content, which may be megabytes.
 func (c Change) Public() (before, after json.RawMessage, err error) {
 	private := withoutSecrets
 	switch c.Kind {

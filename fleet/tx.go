@@ -103,8 +103,8 @@ type protectedCluster struct {
 	leaving []string
 }
 
-// scope holds the access documents of a principal that may still permit a change. Checks only remove some: in the end, one
-// document permits the whole change.
+// scope holds the access documents of a principal that may still permit a change. Each check removes documents; each document that
+// remains permits the whole change.
 type scope struct {
 	rights Rights
 	grants []grant
@@ -113,7 +113,7 @@ type scope struct {
 // grant is an access document that may permit a change.
 type grant struct {
 	*access
-	planned bool // it permits only to plan the change
+	planned bool // it permits only the plan of the change
 }
 
 // labelIndex holds the ids of the clusters of a Tx by label and value, so that a batch with thousands of selectors need not

@@ -192,7 +192,7 @@ func TestEveryWriteByRightAndScope(t *testing.T) {
 	t.Logf("%d requests, %d operations", requests, len(writes))
 }
 
-// TestRefusalsShowNothing: the answers, headers and log lines of a caller without the right to read have no data of the fleet.
+// TestRefusalsShowNothing: without the right to read, answers, headers and log lines of a request contain no data of the fleet.
 func TestRefusalsShowNothing(t *testing.T) {
 	t.Parallel()
 	w := specWorld(t)

@@ -132,7 +132,7 @@ func rightsFor(method, path string) []string {
 }
 
 // TestRightsOfOperations: every operation requires the rights that its method and path suggest, and a token with other rights
-// is refused, whatever the request.
+// is refused, regardless of the request.
 func TestRightsOfOperations(t *testing.T) {
 	t.Parallel()
 	ops, err := openapi.Load(true)

@@ -26,7 +26,8 @@ func (w *world) sharedTokens() []string {
 	return all
 }
 
-// impersonate sends all that the Flux of a cluster sends when it applies its components, and that it failed and succeeded.
+// impersonate sends the same requests as the Flux of a cluster that applies its components: polls, receipts, and events of a
+// failure and a success.
 func (w *world) impersonate(token, dns string) {
 	w.t.Helper()
 	base := "/api/v2/flux/clusters/" + dns
@@ -43,8 +44,7 @@ func (w *world) impersonate(token, dns string) {
 	}
 }
 
-// observed is everything that the service derives from the polls, receipts and events of clusters, except that a shared token
-// polls.
+// observed is all state that the service derives from the polls, receipts and events of clusters, except the use of shared tokens.
 func (w *world) observed(server *server.Server) map[string]any {
 	w.t.Helper()
 	server.AdvanceRollouts(w.t.Context())
@@ -69,7 +69,7 @@ func (w *world) observed(server *server.Server) map[string]any {
 }
 
 // TestSharedTokenDoesNotCount is the attack with a shared token: it polls, confirms and fails for clusters of others. With
-// RequireClusterToken this changes no status, no metric, no stage of a rollout, and nothing that wait reads; without it, the
+// RequireClusterToken this changes no status, no metric, no stage of a rollout, and no data that wait reads; without it, the
 // first forged receipt completes the stage.
 func TestSharedTokenDoesNotCount(t *testing.T) {
 	t.Parallel()

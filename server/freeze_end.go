@@ -13,7 +13,7 @@ import (
 
 var descFreezeOverdue = desc("freeze_overdue_seconds", "Seconds since the end of a freeze of mode snapshot that has not ended, because a person has to confirm what its end removes.", "freeze")
 
-// endFreezes ends the freezes of mode snapshot whose time is over. It logs a refusal once.
+// endFreezes ends the freezes of mode snapshot whose until has passed. It logs each refusal once.
 func (s *Server) endFreezes(ctx context.Context, st *fleet.State) {
 	refusals := map[string]string{}
 	for id := range st.OverdueFreezes(s.cfg.Now()) {
@@ -48,7 +48,8 @@ func (s *Server) endFreeze(ctx context.Context, id string) error {
 	return err
 }
 
-// endRefusal returns why a freeze whose time is over cannot end without a person; empty: it can, or its time is not over.
+// endRefusal returns the reason for which a person has to end a freeze whose until has passed; empty: the server can end it, or
+// its until has not passed.
 func (s *Server) endRefusal(st *fleet.State, id string) string {
 	now := s.cfg.Now()
 	if _, overdue := st.OverdueFreezes(now)[id]; !overdue {
@@ -66,7 +67,7 @@ func (s *Server) endRefusal(st *fleet.State, id string) string {
 	return err.Error()
 }
 
-// collectFreezes reports the freezes whose time is over.
+// collectFreezes reports the freezes of mode snapshot whose until has passed.
 func (s *Server) collectFreezes(st *fleet.State, gauge func(*prometheus.Desc, float64, ...string)) {
 	for id, since := range st.OverdueFreezes(s.cfg.Now()) {
 		gauge(descFreezeOverdue, since.Seconds(), id)

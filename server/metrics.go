@@ -94,7 +94,7 @@ func newMetrics(s *Server) *metrics {
 	}, []string{"credential"})
 	for by := range auth.Methods {
 		if (by == auth.IDToken || by == auth.Session) && s.cfg.Issuers == nil {
-			continue // nothing has it
+			continue // no credential uses this method
 		}
 		m.identified[by] = identified.WithLabelValues(by.String())
 	}

@@ -43,15 +43,15 @@ func setupIssuer(t *testing.T, o options) (*world, *testissuer.Issuer) {
 	return w, issuer
 }
 
-// idClaims are those of a valid ID token, with changes.
+// idClaims returns the claims of a valid ID token, with changes.
 func idClaims(changes testissuer.Claims) testissuer.Claims {
 	claims := testissuer.Claims{"aud": "fleet", "sub": "00u1", "email": "ann@example.com", "exp": start.Add(time.Hour).Unix(), "iat": start.Unix()}
 	maps.Copy(claims, changes)
 	return claims
 }
 
-// TestIDTokenWithoutBinding: a valid token of an issuer has no rights by itself.
-func TestIDTokenWithoutBinding(t *testing.T) {
+// TestIDTokenWithoutAccess: a valid ID token has no rights without an access document.
+func TestIDTokenWithoutAccess(t *testing.T) {
 	t.Parallel()
 	w, issuer := setupIssuer(t, options{})
 	bearer := "Bearer " + issuer.Token(idClaims(nil))

@@ -32,7 +32,8 @@ func (s *Server) RunRollouts(ctx context.Context) {
 	}
 }
 
-// statusWait returns why rollouts cannot be decided by the status of clusters now; empty: they can.
+// statusWait returns the reason for which rollouts must wait, because the status of clusters is not reliable now; empty: they need
+// not wait.
 func (s *Server) statusWait() string {
 	switch stats := s.tracker.Stats(); {
 	case !stats.Complete:
@@ -43,7 +44,7 @@ func (s *Server) statusWait() string {
 	return ""
 }
 
-// AdvanceRollouts ends the freezes whose time is over, and makes at most one step of each automatic rollout. It decides nothing
+// AdvanceRollouts ends the freezes whose until has passed, and makes at most one step of each automatic rollout. It makes no steps
 // while this process does not know the status of all clusters, while clocks differ, or while it does not follow the store.
 func (s *Server) AdvanceRollouts(ctx context.Context) {
 	st, _, problem := s.cfg.Replica.StateForReads()
@@ -91,7 +92,7 @@ func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string)
 	case ok && refused.Code == fleet.CodeConfirm:
 		return s.commitStep(ctx, id, "the next step removes more than was confirmed: "+refused.Detail)
 	case ok && refused.Code == fleet.CodeOutOfScope:
-		return s.commitStep(ctx, id, "the principal of the rollout may not make the next step: "+refused.Detail)
+		return s.commitStep(ctx, id, "the principal of the rollout may no longer make the next step: "+refused.Detail)
 	}
 	return err
 }
@@ -148,20 +149,20 @@ func (s *Server) rolloutStep(ctx context.Context, st *fleet.State, id string) (f
 		return fleet.RolloutStep{}, err
 	}
 	if step.Action != "" && step.Action != fleet.RolloutPause && !s.mayAdvance(d, st) {
-		step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: "no authorized principal: " + fleet.RolloutPrincipal(d) + " may not change the fleet any more"}
+		step = fleet.RolloutStep{Action: fleet.RolloutPause, Message: "no authorized principal: " + fleet.RolloutPrincipal(d) + " may no longer change the fleet"}
 	}
 	return step, nil
 }
 
-// mayAdvance reports whether the principal of a rollout may change the fleet. [Server.limitToPrincipal] limits a principal with
-// access documents to their rights.
+// mayAdvance reports whether the principal of a rollout may change the fleet at all. [Server.limitToPrincipal] limits a step to
+// the rights of its access documents.
 func (s *Server) mayAdvance(d *fleet.Document, st *fleet.State) bool {
 	rights := s.rightsOfPrincipal(d, st)
 	return s.auth.MayStill(fleet.RolloutPrincipal(d), auth.Write, st) || rights.Include(fleet.RightWrite) || rights.Include(fleet.RightPushVersion)
 }
 
-// rightsOfPrincipal returns the rights that access documents grant to the principal of a rollout now: also after its session
-// has ended, since its identity is recorded.
+// rightsOfPrincipal returns the rights that access documents grant to the principal of a rollout now. The rollout records the
+// identity, so the rights do not depend on a session.
 func (s *Server) rightsOfPrincipal(d *fleet.Document, st *fleet.State) fleet.Rights {
 	if identity := fleet.RolloutIdentity(d); identity != nil {
 		return s.auth.RightsOfIdentity(identity, st)
@@ -169,8 +170,8 @@ func (s *Server) rightsOfPrincipal(d *fleet.Document, st *fleet.State) fleet.Rig
 	return s.auth.RightsOf(fleet.RolloutPrincipal(d), st)
 }
 
-// limitToPrincipal limits a step to the rights of the rollout's principal, unless its role permits all changes. A principal
-// that is unknown has none.
+// limitToPrincipal limits a step to the rights of the rollout's principal, unless its role permits all changes. An unknown
+// principal has no rights.
 func (s *Server) limitToPrincipal(tx *fleet.Tx, id string) {
 	d, ok := tx.Base().Get(fleet.KindRollout, id)
 	switch {

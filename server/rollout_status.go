@@ -47,7 +47,7 @@ func (c *rolloutInputsCache) get(ctx context.Context, st *fleet.State, d *fleet.
 	return inputs.ByCluster, nil
 }
 
-// clear drops all inputs: they keep whole States in memory.
+// clear drops all inputs, since they keep whole States in memory.
 func (c *rolloutInputsCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status)
 	addID(p, name, id)
 }
 
-// addID adds a cluster to the first ones of a count.
+// addID adds a cluster to the listed ids of a count, up to the limit.
 func addID(p *api.RolloutProgress, name, id string) {
 	if p.ClusterIds == nil {
 		p.ClusterIds = map[string][]string{}

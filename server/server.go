@@ -50,7 +50,7 @@ type Issuers = oidc.Verifier
 // IssuerSignIn is a sign-in of a person in a browser: see [oidc.SignIn].
 type IssuerSignIn = oidc.SignIn
 
-// IDTokenError is the reason for which an ID token is refused: see [oidc.TokenError].
+// IDTokenError is the reason for refusing an ID token: see [oidc.TokenError].
 type IDTokenError = oidc.TokenError
 
 // IssuersConfig configures Issuers: see [oidc.Config].
@@ -83,10 +83,10 @@ type Config struct {
 	RequireClientCert bool
 	// Issuers verifies ID tokens, in mode crud only; nil: none are accepted.
 	Issuers *Issuers
-	// RequireClusterToken counts polls, receipts and events for the status of a cluster only with the cluster's own token or
-	// certificate. Others are answered alike.
+	// RequireClusterToken: polls, receipts and events count for the status of a cluster only with the cluster's own token or
+	// certificate. Requests with another token get the same answers.
 	RequireClusterToken bool
-	// SessionKeys are the secrets of sessions that begin with an ID token: the first encrypts, all decrypt. Empty: a random key.
+	// SessionKeys are the secrets for session tokens of people: the first encrypts, all decrypt. Empty: a random key.
 	SessionKeys []string
 	// Version and StoreName are shown at /version.
 	Version   string
@@ -136,7 +136,7 @@ type Server struct {
 	changedInputs changedInputsCache
 	rolloutInputs rolloutInputsCache
 	rolloutWaits  rolloutWaits
-	// freezeRefusals are the logged reasons for which freezes cannot end, by id.
+	// freezeRefusals are the logged errors of freezes that the server cannot end, by id.
 	freezeRefusals atomic.Pointer[map[string]string]
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)

@@ -25,8 +25,8 @@ func (s *Server) ListIssuers(c echo.Context) error {
 	return response.WriteJSON(c, http.StatusOK, list)
 }
 
-// errNotSignedIn is the answer to a credential from which no session can begin. A session from the short-lived token of a pipeline
-// would live longer than the token.
+// errNotSignedIn is the answer to a credential that cannot begin a session. A session that began with the short-lived token of a
+// pipeline would outlive the token.
 var errNotSignedIn = &httperror.Error{
 	Status: http.StatusForbidden, Code: "forbidden", Detail: "a session begins with the ID token of a person who signed in with this service's client at an issuer",
 }
@@ -50,7 +50,7 @@ func (s *Server) CreateSession(c echo.Context) error {
 		maps.Copy(begun.Claims, named.Claims)
 	}
 	token, err := s.sessions.Seal(begun)
-	if errors.Is(err, session.ErrTooLarge) && named != nil { // the other groups grant nothing now
+	if errors.Is(err, session.ErrTooLarge) && named != nil { // the other groups grant no rights now
 		begun.Groups = named.Groups
 		token, err = s.sessions.Seal(begun)
 	}

@@ -91,7 +91,8 @@ func failureOf(e *clusterstatus.Event) api.Failure {
 	return api.Failure{Severity: e.Severity, Reason: e.Reason, Message: e.Message, Object: e.Object, Revision: e.Revision, At: e.At.UTC()}
 }
 
-// clusterTokens returns when the oldest valid secret of the own tokens of clusters was created, by the id of the cluster.
+// clusterTokens returns the creation time of the oldest valid secret among the poll tokens of each cluster, by the id of the
+// cluster.
 func (s *Server) clusterTokens(st *fleet.State, include func(cluster string) bool) map[string]time.Time {
 	out := map[string]time.Time{}
 	st.TokenAges(s.cfg.Now(), func(age fleet.TokenAge) {

@@ -52,8 +52,8 @@ func TestSlowChangeAmongBusyWriters(t *testing.T) {
 	require.True(t, has(stored(t, slow), fleet.KindCluster, "big"))
 }
 
-// TestUrgentUpdateDoesNotWait: a change that is urgent, such as a freeze, is committed before those that wait for the turn of
-// the writer in this process, and each of them is computed on it.
+// TestUrgentUpdateDoesNotWait: an urgent change, such as a freeze, is committed before the changes that queue in this process, and
+// each of these is computed on it.
 func TestUrgentUpdateDoesNotWait(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

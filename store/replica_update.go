@@ -21,7 +21,7 @@ type Meta struct {
 	RequestID string
 	// DryRun computes and validates, and leaves the store alone.
 	DryRun bool
-	// Urgent does not wait for the turn of the writer: hundreds of others may wait in this process, and each takes its time.
+	// Urgent does not queue behind the other writers of this process, of which there may be hundreds.
 	Urgent bool
 }
 
@@ -52,7 +52,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 	if why := r.Status().QuarantineReason; why != "" {
 		return fleet.Result{}, unavailable(fmt.Errorf("%w: %s", ErrReplaced, why))
 	}
-	if !meta.DryRun && !meta.Urgent { // which do not wait
+	if !meta.DryRun && !meta.Urgent { // these do not queue
 		// Known to be out of reach: one writer at a time finds out whether it still is. If all waited for it in turns, the
 		// last would wait as long as all before it together.
 		if s := r.Status(); s.LastError != nil && len(r.writing) == cap(r.writing) {

@@ -38,7 +38,7 @@ type SchemaStatus struct {
 	Current  int   // 0: there is none
 	Newest   int   // the version of this binary
 	Dirty    bool  // a migration was interrupted
-	Revision int64 // of the head; 0: no commit was ever made
+	Revision int64 // of the head; 0: without commits
 }
 
 // Errors of the contract. A backend translates its driver's errors to these once, by code; everything else it wraps

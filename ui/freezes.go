@@ -78,7 +78,7 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 	return rows, more, nil
 }
 
-// concerns reports whether a freeze is about a cluster; always if cluster is empty.
+// concerns reports whether a freeze includes a cluster; true if cluster is empty.
 func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
 	switch {
 	case cluster == "":

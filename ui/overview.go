@@ -33,7 +33,7 @@ type overviewView struct {
 	Rollouts         []rolloutRow // that need attention
 	OtherRollouts    []rolloutRow // that are open
 	Freezes          []freezeRow  // that are active
-	ActiveFreezes    int          // also those that are not shown
+	ActiveFreezes    int          // includes freezes that are not shown
 	MoreFreezes      int
 	FreezeAll        bool // the token may freeze all clusters
 	Clusters         []clusterRow

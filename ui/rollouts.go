@@ -301,10 +301,10 @@ var rolloutForms = map[string]changeForm{
 	"approve":  {Button: "Approve", Notes: []string{"This stage may start."}},
 	"pause":    {Button: "Pause", Notes: []string{"No stage can start until the rollout is resumed. Clusters keep what they are served."}},
 	"resume":   {Button: "Resume", Notes: []string{"Stages can start again."}},
-	"skip":     {Button: "Skip", Notes: []string{"The stage is left out: its clusters move to the next stage that selects them."}},
+	"skip":     {Button: "Skip", Notes: []string{"The stage is skipped. Its clusters move to the next stage that selects them."}},
 	"back":     {Button: "Roll back", Notes: []string{"The clusters of this stage lose the change, and the rollout is paused."}, Destructive: true},
 	"abort":    {Button: "Abort", Notes: []string{"All clusters lose the change. An aborted rollout cannot be resumed."}, Destructive: true},
-	"complete": {Button: "Complete", Notes: []string{"The change of the documents is committed. All clusters are served it already."}},
+	"complete": {Button: "Complete", Notes: []string{"The change of the documents is committed. All clusters already receive it."}},
 }
 
 // rolloutForm runs an action on a rollout.

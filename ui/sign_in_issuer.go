@@ -29,8 +29,8 @@ type Issuers interface {
 	Names() []string
 	// URL returns the page of the issuer.
 	URL(in IssuerSignIn) (string, error)
-	// IDToken returns the verified ID token for the query with which the issuer sent the browser back. reason is for the person;
-	// empty: the error is for the log alone.
+	// IDToken returns the verified ID token for the query of the redirect from the issuer. reason is the text for the person;
+	// empty: only the log gets the error.
 	IDToken(ctx context.Context, in IssuerSignIn, answer url.Values) (token, reason string, err error)
 }
 
@@ -89,7 +89,7 @@ func (p *Page) finishIssuerSignIn(w http.ResponseWriter, r *http.Request) {
 		p.cfg.Logger.WarnContext(ctx, "a sign-in at an issuer failed", "issuer", in.Issuer, "error", err)
 		status := http.StatusForbidden
 		if reason == "" {
-			status, reason = http.StatusBadGateway, "the identity provider gave no usable answer"
+			status, reason = http.StatusBadGateway, "the identity provider returned no usable answer"
 		}
 		p.showSignIn(w, r, status, in.To, "Sign-in failed: "+reason+".")
 		return
@@ -122,7 +122,7 @@ func (p *Page) exchange(w http.ResponseWriter, r *http.Request, idToken string) 
 		return "", err
 	}
 	if begun.JSON201 == nil {
-		return "", errors.New("the API began no session")
+		return "", errors.New("the API returned no session")
 	}
 	return begun.JSON201.Token, nil
 }
@@ -150,8 +150,8 @@ func (p *Page) beginSession(w http.ResponseWriter, r *http.Request, token, to st
 	return true
 }
 
-// sendsOtherToken reports whether a request has a bearer token beside a session with another one, so that it is unclear whose it is.
-// Without issuers the header is ignored, as before them.
+// sendsOtherToken reports whether a request has a session and a different bearer token, so that its sender is ambiguous. Without
+// issuers the header is ignored.
 func (p *Page) sendsOtherToken(r *http.Request, s session) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return p.cfg.Issuers != nil && strings.EqualFold(scheme, "Bearer") && token != s.Token

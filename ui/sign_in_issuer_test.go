@@ -18,7 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
-// issuers are those of a server.
+// issuers implements Issuers, like a server.
 type issuers struct{ *server.Issuers }
 
 func signIn(in ui.IssuerSignIn) server.IssuerSignIn {
@@ -37,8 +37,8 @@ func (i issuers) IDToken(ctx context.Context, in ui.IssuerSignIn, answer url.Val
 	return token, reason, err
 }
 
-// setupIssuer returns a fleet whose page signs people in at two issuers. The API gives every ID token a session with the rights of
-// the read token.
+// setupIssuer returns a fleet with a page on which people sign in at two issuers. The API answers each ID token with a session that
+// has the rights of the read token.
 func setupIssuer(t *testing.T) (env *testEnv, corp, labs *testissuer.Issuer) {
 	t.Helper()
 	env, corp, labs = setupEmpty(t), testissuer.New(t), testissuer.New(t)
@@ -123,7 +123,7 @@ func TestSignInRefused(t *testing.T) {
 		return back.Query().Get("state")
 	}
 	refused(http.StatusBadRequest, "was not started in this browser", "/ui/sign-in/callback?code=x&state="+state()+"x")
-	refused(http.StatusForbidden, "of another issuer", "/ui/sign-in/callback?code=x&iss=https://evil.example.com&state="+state())
+	refused(http.StatusForbidden, "from another issuer", "/ui/sign-in/callback?code=x&iss=https://evil.example.com&state="+state())
 	refused(http.StatusForbidden, "refused the sign-in", "/ui/sign-in/callback?error=access_denied&state="+state())
 	refused(http.StatusBadGateway, "no usable answer", "/ui/sign-in/callback?code=unknown&state="+state())
 	other, err := url.Parse(env.start("labs", "/ui/"))

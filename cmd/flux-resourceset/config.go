@@ -55,7 +55,7 @@ type config struct {
 	basePath                string // of the service on its host, such as /fleet; empty: the root
 	pageChanges             bool   // the fleet page offers changes
 	sessionKey              string // encrypts sessions; empty: a random key of this process
-	sessionKeyPrevious      string // decrypts sessions of before a rotation
+	sessionKeyPrevious      string // decrypts sessions from before a rotation
 	issuers                 []server.Issuer
 }
 

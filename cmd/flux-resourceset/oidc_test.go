@@ -42,7 +42,7 @@ func TestIssuersSetting(t *testing.T) {
 	require.Contains(t, mismatch.Log(), "the issuer in the discovery document differs")
 }
 
-// TestPageSignIn: a person signs in on the page of a process; without a binding the page gives the reason.
+// TestPageSignIn: a person signs in on the page of a process; without an access document the page shows the reason.
 func TestPageSignIn(t *testing.T) {
 	t.Parallel()
 	issuer := testissuer.New(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
-// pageIssuers lets the fleet page, which knows only the API, sign people in at the issuers of the server.
+// pageIssuers implements [ui.Issuers] with the issuers of the server. The fleet page otherwise uses only the API.
 type pageIssuers struct{ issuers *server.Issuers }
 
 var _ ui.Issuers = pageIssuers{}

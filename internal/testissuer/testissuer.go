@@ -33,7 +33,7 @@ type Issuer struct {
 	mu       sync.Mutex
 	keys     map[string]jose.SigningKey // by id
 	metadata map[string]any
-	person   Claims                // signs in at once
+	person   Claims                // who signs in at each request
 	codes    map[string]url.Values // queries of /authorize by code
 	body     http.HandlerFunc      // instead of the keys; nil: the keys
 }
@@ -149,7 +149,7 @@ func (i *Issuer) serveKeys(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(i.JWKS())
 }
 
-// SignIn sets the claims of the person who signs in at every later request to do so.
+// SignIn sets the claims of the person for all later sign-ins.
 func (i *Issuer) SignIn(person Claims) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -181,7 +181,7 @@ func (i *Issuer) device(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"device_code": code, "user_code": "ABCD-EFGH", "verification_uri": i.URL() + "/activate", "expires_in": 60, "interval": 1})
 }
 
-// token exchanges a code, once, if the verifier is that of its challenge.
+// token exchanges a code once, if the verifier matches its challenge.
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	code := cmp.Or(r.PostFormValue("code"), r.PostFormValue("device_code"))
 	i.mu.Lock()

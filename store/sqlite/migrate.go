@@ -53,7 +53,7 @@ func Migrate(ctx context.Context, path string) error {
 // schema is newer than this binary's, which then cannot take it back.
 func MigrateDown(ctx context.Context, path string, to int) error {
 	status, err := Status(ctx, path)
-	if err == nil && status.Dirty { // the version that was noted may not be the one that there is
+	if err == nil && status.Dirty { // the recorded version may differ from the actual one
 		err = withMigrator(ctx, path, func(_ *migrate.Migrate, repaired contents) error { status.Current = repaired.version; return nil })
 	}
 	if err == nil {

@@ -229,7 +229,7 @@ func TestSignInAtProvider(t *testing.T) {
 		t.Errorf("cluster list: %s", out)
 	}
 
-	// The groups of a session are those of its sign-in.
+	// A session keeps the groups of its sign-in.
 	provider.SetGroups("ann", "team-data")
 	s.succeeds(nil, "cluster", "list")
 	if out, err := s.login(inBrowser(t.Context(), "ann"), "--no-browser"); err != nil {

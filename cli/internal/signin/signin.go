@@ -1,5 +1,5 @@
-// Package signin obtains ID tokens: of a person from an OpenID Connect issuer, with a browser on this machine or on another one,
-// and of a job of GitHub Actions.
+// Package signin obtains ID tokens for a person, from an OpenID Connect issuer with a browser on this or another machine, and for
+// a job of GitHub Actions.
 package signin
 
 import (
@@ -41,7 +41,8 @@ type Provider struct {
 	client *http.Client
 }
 
-// Discover reads the endpoints of an issuer. It fails for plain HTTP, except on this machine, and for the document of another issuer.
+// Discover reads the endpoints of an issuer. It fails for plain HTTP, except on this machine, and if the discovery document names
+// another issuer.
 func Discover(ctx context.Context, issuer Issuer) (*Provider, error) {
 	p := &Provider{issuer: issuer, client: &http.Client{Timeout: requestTimeout}}
 	if err := checkURL(issuer.URL); err != nil {
@@ -57,7 +58,7 @@ func Discover(ctx context.Context, issuer Issuer) (*Provider, error) {
 		return nil, fmt.Errorf("the issuer: %w", err)
 	}
 	if found.Issuer != issuer.URL {
-		return nil, fmt.Errorf("the issuer at %s calls itself %q", issuer.URL, found.Issuer)
+		return nil, fmt.Errorf("the discovery document of %s names another issuer: %q", issuer.URL, found.Issuer)
 	}
 	for _, endpoint := range []string{found.Authorization, found.Token, found.Device} {
 		if err := checkURL(endpoint); err != nil && endpoint != "" {
@@ -71,7 +72,7 @@ func Discover(ctx context.Context, issuer Issuer) (*Provider, error) {
 	return p, nil
 }
 
-// checkURL refuses URLs over which a token could be read.
+// checkURL refuses URLs without TLS, on which others could read a token.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -140,7 +141,7 @@ func (p *Provider) Browser(ctx context.Context, open func(url string)) (idToken 
 	}
 }
 
-// callback is the result that the browser brings.
+// callback is the result of the redirect to this program.
 type callback struct {
 	code string
 	err  error
@@ -157,7 +158,7 @@ func (p *Provider) callbackHandler(state string, results chan<- callback) http.H
 		got := callback{code: q.Get("code")}
 		switch issuer := q.Get("iss"); { // RFC 9207
 		case issuer != "" && issuer != p.issuer.URL:
-			got.err = fmt.Errorf("the answer is of another issuer: %q", issuer)
+			got.err = fmt.Errorf("the answer comes from another issuer: %q", issuer)
 		case q.Get("error") != "":
 			got.err = fmt.Errorf("the issuer refused the sign-in: %q %q", q.Get("error"), q.Get("error_description"))
 		case got.code == "":
@@ -214,7 +215,7 @@ func checkNonce(idToken, nonce string) error {
 			return nil
 		}
 	}
-	return errors.New("the ID token of the issuer is not of this sign-in: its nonce differs")
+	return errors.New("the ID token does not belong to this sign-in: its nonce differs")
 }
 
 // Variables of a job of GitHub Actions with the permission id-token: write.
@@ -223,7 +224,8 @@ const (
 	actionsToken = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
 )
 
-// Actions returns an ID token of the job of GitHub Actions that runs this program, for an audience; empty: there is no such job.
+// Actions returns an ID token, for an audience, of the GitHub Actions job that runs this program; empty: it does not run in such
+// a job.
 func Actions(ctx context.Context, getenv func(string) string, audience string) (string, error) {
 	if getenv(actionsURL) == "" || getenv(actionsToken) == "" {
 		return "", nil

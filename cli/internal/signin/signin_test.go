@@ -57,7 +57,7 @@ func TestBrowserRefused(t *testing.T) {
 	require.ErrorContains(t, err, "its nonce differs")
 	for query, want := range map[string]string{
 		"error=access_denied":                 `refused the sign-in: "access_denied"`,
-		"code=x&iss=https://evil.example.com": "of another issuer",
+		"code=x&iss=https://evil.example.com": "from another issuer",
 		"":                                    "no code",
 		"code=unknown":                        "invalid_grant",
 	} {
@@ -94,7 +94,7 @@ func TestDiscover(t *testing.T) {
 	require.ErrorContains(t, err, "not an https:// URL")
 	issuer.SetMetadata("issuer", "https://evil.example.com")
 	_, err = Discover(t.Context(), Issuer{URL: issuer.URL()})
-	require.ErrorContains(t, err, "calls itself")
+	require.ErrorContains(t, err, "names another issuer")
 }
 
 func TestActions(t *testing.T) {

@@ -51,13 +51,13 @@ const (
 	actorCertificate = "certificate"
 )
 
-// Role is a set of permissions. From Poll on, each role includes those before it.
+// Role is a set of permissions. From Poll on, each role includes the roles before it.
 type Role uint8
 
 // The roles.
 const (
 	None   Role = iota // not authenticated
-	Scoped             // what access documents permit to Principal.Subject
+	Scoped             // the rights that access documents grant to Principal.Subject
 	Poll               // the Flux endpoints of one cluster
 	Read               // all reads, and plans
 	Write              // all changes of the fleet
@@ -120,7 +120,7 @@ func (p *Principal) MayPoll(cluster *fleet.Document, dns string) bool {
 type Access struct {
 	Needs Role // the lowest role that may call it; None: no credential is needed
 	Poll  bool // a poll: principals of one cluster may call it for that cluster
-	// Rights are those of which one permits the call to a principal with access documents; none: no such principal may call it.
+	// Rights permit the call to a principal with access documents, if it has one of them; none: no such principal may call it.
 	Rights []fleet.Right
 	Self   bool // it returns only the caller's own identity: every principal may call it
 }
@@ -143,8 +143,8 @@ func (p *Principal) mayCall(a Access, st *fleet.State, dns string, now time.Time
 	return p.MayPoll(cluster, dns)
 }
 
-// hasRight reports whether rights permit an operation. Every answer may describe any part of the fleet, also that of a change
-// or a refusal, so each call needs the right to read everything, and operations for admins need theirs without limits.
+// hasRight reports whether rights permit an operation. Every answer, also to a change or a refused request, may describe any part
+// of the fleet, so each call needs the right to read everything. Operations for admins need the right admin without limits.
 func (p *Principal) hasRight(a Access, rights fleet.Rights) bool {
 	if a.Poll || !rights.Everywhere(fleet.RightRead) {
 		return false
@@ -188,7 +188,7 @@ type Config struct {
 	Holders interface {
 		Holder(st *fleet.State, digest [sha256.Size]byte) *fleet.Holder
 	}
-	// Issuers verifies ID tokens, and Sessions the tokens made from them; nil: none are accepted.
+	// Issuers verifies ID tokens, and Sessions verifies session tokens; nil: none are accepted.
 	Issuers  *oidc.Verifier
 	Sessions *session.Keys
 	Now      func() time.Time

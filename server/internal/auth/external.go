@@ -17,7 +17,7 @@ import (
 // External tokens are ID tokens of the configured issuers, and the tokens of sessions that began with one. Polls never use them:
 // verification may wait for an issuer.
 
-// externalError is the refusal of an external token, with the reason for its holder.
+// externalError is the error for a refused external token, with the reason for its holder.
 type externalError struct {
 	cause  error // errUnknown, errExpired or errMalformed
 	reason string
@@ -29,17 +29,17 @@ func (e *externalError) Unwrap() error { return e.cause }
 
 var errTwoTokens = &externalError{errMalformed, "the request has more than one Authorization header: send one"}
 
-// errEnded is the refusal of a person whose sessions were ended after the sign-in.
+// errEnded is the error for a session or ID token that an admin ended after the sign-in.
 var errEnded = &externalError{errExpired, "an admin ended the sessions of this person: sign in again"}
 
-// identify is Identify, and accepts external tokens as well, where issuers are configured and for operations other than polls.
+// identify is like Identify, but also accepts external tokens, if issuers are configured and the operation is not a poll.
 func (a *Authenticator) identify(r *http.Request, access Access, st *fleet.State) (Principal, error) {
 	caller, err := a.identifyAny(r, access, st)
 	switch {
 	case err != nil || caller.signedIn.IsZero():
 		return caller, err
 	case st == nil:
-		return Principal{}, store.ErrNotLoaded // the session may have been ended
+		return Principal{}, store.ErrNotLoaded // the State records ended sessions
 	case st.SessionEnded(caller.Subject, caller.signedIn):
 		return Principal{Actor: caller.Actor}, errEnded
 	}
@@ -56,7 +56,7 @@ func (a *Authenticator) identifyAny(r *http.Request, access Access, st *fleet.St
 	}
 	token, _ := bearer(r)
 	switch {
-	case errors.Is(err, errLockedOut): // a token that is known to be valid is not a guess
+	case errors.Is(err, errLockedOut): // a token that was verified before is not a guess
 		if caller, ok := a.knownExternal(token); ok {
 			return caller, nil
 		}
@@ -82,12 +82,12 @@ func (a *Authenticator) MayEnter(r *http.Request, st *fleet.State) bool {
 		}
 	}
 	if errors.Is(err, ErrUnauthenticated) {
-		a.failures.recordRequest(r, err, a.cfg.Now()) // otherwise tokens could be guessed here without being counted
+		a.failures.recordRequest(r, err, a.cfg.Now()) // otherwise guesses here would not count
 	}
 	return err == nil
 }
 
-// knownExternal returns the holder of an external token if that is known without waiting for an issuer.
+// knownExternal returns the holder of an external token, if it can be determined without waiting for an issuer.
 func (a *Authenticator) knownExternal(token string) (Principal, bool) {
 	if session.IsToken(token) {
 		caller, err := a.openSession(token)

@@ -14,7 +14,7 @@ import (
 
 // Issuer is the configuration of an OpenID Connect issuer.
 type Issuer struct {
-	// Name is the name of the issuer in this service: in documents of kind access and in actors.
+	// Name is the name of the issuer in this service: in access documents and in actors.
 	Name string `json:"name"`
 	// URL is the claim iss of its tokens. Discovery reads its keys below it.
 	URL string `json:"url"`
@@ -35,7 +35,7 @@ type Issuer struct {
 // maxIssuers limits the number of issuers, whose keys are all fetched at the start.
 const maxIssuers = 20
 
-// issuerName is the form of a name. It is part of actors and of file names.
+// issuerName matches valid names, which are part of actors and file names.
 var issuerName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // ParseIssuers reads a list of issuers, as YAML or JSON, and returns all problems together.
@@ -99,8 +99,8 @@ func trusted(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && loopback
 }
 
-// accepts reports whether a token for these audiences is for this service. A token for several audiences that names the
-// client that requested it (azp) must name ours, or any application of the provider could use it here.
+// accepts reports whether a token for these audiences is for this service. If a token for several audiences names the client
+// that requested it (azp), this must be the client of this service. Otherwise any application of the provider could use the token.
 func (is *Issuer) accepts(audiences []string, authorizedParty string) bool {
 	if slices.ContainsFunc(is.Audiences, func(a string) bool { return slices.Contains(audiences, a) }) {
 		return true

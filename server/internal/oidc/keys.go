@@ -24,7 +24,7 @@ import (
 const (
 	fetchTimeout    = 5 * time.Second // for the discovery document and the keys together
 	refreshInterval = time.Hour       // between two fetches
-	fetchInterval   = time.Minute     // after a fetch that failed, and between two for unknown keys
+	fetchInterval   = time.Minute     // after a failed fetch, and between fetches for unknown keys
 	keysMaxAge      = 24 * time.Hour  // of keys while the issuer does not answer
 	maxKeysBytes    = 1 << 20         // of a document of the issuer
 	maxKeys         = 100             // of an issuer
@@ -47,9 +47,9 @@ type metadata struct {
 	TokenEndpoint         string `json:"token_endpoint"`
 }
 
-// keySet is an issuer's state at a time. It is not changed.
+// keySet has the metadata and keys of an issuer from one fetch. It is immutable.
 type keySet struct {
-	Fetched  time.Time       `json:"fetched_at"` // zero: from a file, and of any age
+	Fetched  time.Time       `json:"fetched_at"` // zero: from jwks_file, valid at any age
 	Metadata metadata        `json:"metadata"`
 	JWKS     json.RawMessage `json:"jwks"`
 	keys     []jose.JSONWebKey
@@ -58,7 +58,7 @@ type keySet struct {
 // source fetches and keeps the keys of an issuer.
 type source struct {
 	Issuer
-	file    string // where the keys survive a restart; empty: nowhere
+	file    string // keeps the keys across restarts; empty: they are not kept
 	client  *http.Client
 	logger  *slog.Logger
 	now     func() time.Time
@@ -70,8 +70,8 @@ type source struct {
 	failed    bool
 }
 
-// start loads the keys. It fails if the configuration is wrong: an unreadable file, or another issuer at the URL. If the issuer does
-// not answer, it returns the cause as unavailable, and uses keys from the disk.
+// start loads the keys. err means that the configuration is wrong: an unreadable file, or another issuer at the URL. If the issuer
+// does not answer, start returns the cause as unavailable, and uses the keys on disk.
 func (s *source) start(ctx context.Context) (unavailable, err error) {
 	if s.JWKSFile != "" {
 		body, err := os.ReadFile(s.JWKSFile)
@@ -93,7 +93,7 @@ func (s *source) start(ctx context.Context) (unavailable, err error) {
 	return err, nil
 }
 
-// refresh fetches the keys, and keeps the present ones if that fails.
+// refresh fetches the keys. If that fails, it keeps the current keys.
 func (s *source) refresh(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,8 @@ func newClient() *http.Client {
 	}
 }
 
-// find returns the keys with which a token may be signed: the one with the key id, or all that fit if the token names none.
-// An unknown key id causes a fetch, at most one per minute.
+// find returns the keys that may have signed a token: the key with its key id, or all keys of its algorithm if it has no key id.
+// An unknown key id causes a fetch, at most once a minute.
 func (s *source) find(ctx context.Context, kid, alg string) ([]jose.JSONWebKey, error) {
 	before := s.current.Load()
 	keys, err := s.matching(kid, alg)
@@ -210,7 +210,7 @@ func (s *source) due() bool {
 	return passed >= refreshInterval || s.failed && passed >= fetchInterval
 }
 
-// matching returns the present keys that fit. ErrNoKeys: there are none, or they are too old.
+// matching returns the current keys that may have signed a token. ErrNoKeys: there are no current keys, or they are too old.
 func (s *source) matching(kid, alg string) (keys []jose.JSONWebKey, err error) {
 	set := s.current.Load()
 	if set == nil || !set.Fetched.IsZero() && s.now().Sub(set.Fetched) > keysMaxAge {
@@ -242,7 +242,7 @@ func algorithmOf(key jose.JSONWebKey) string {
 	return ""
 }
 
-// parseKeys reads a JSON Web Key Set. It skips keys of other kinds, and fails without any usable one.
+// parseKeys reads a JSON Web Key Set. It skips keys of other algorithms, and fails if no usable key remains.
 func parseKeys(body []byte) (keys []jose.JSONWebKey, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

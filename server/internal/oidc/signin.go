@@ -9,13 +9,13 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// maxExchanges is the number of requests to the token endpoints of issuers at a time.
+// maxExchanges limits the number of simultaneous requests to the token endpoints of issuers.
 const maxExchanges = 16
 
 // SignIn is a sign-in of a person in a browser. All fields but Issuer and RedirectURL are random.
 type SignIn struct {
 	Issuer      string // its name
-	RedirectURL string // where the issuer sends the browser back to
+	RedirectURL string // to which the issuer redirects the browser
 	State       string // of the request; the caller compares it
 	Nonce       string // of the ID token
 	Verifier    string // of PKCE (RFC 7636)
@@ -36,7 +36,7 @@ func (set *keySet) hasSignIn() bool {
 	return set != nil && trustedText(set.Metadata.AuthorizationEndpoint) && trustedText(set.Metadata.TokenEndpoint)
 }
 
-// trustedText is trusted for an endpoint, which may have a query (RFC 6749).
+// trustedText is trusted for the text of an endpoint, which may have a query (RFC 6749).
 func trustedText(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && trusted(u)
@@ -58,10 +58,10 @@ func (v *Verifier) oauth(in SignIn) (*source, *oauth2.Config, error) {
 			Endpoint: oauth2.Endpoint{AuthURL: set.Metadata.AuthorizationEndpoint, TokenURL: set.Metadata.TokenEndpoint, AuthStyle: oauth2.AuthStyleInParams},
 		}, nil
 	}
-	return nil, nil, refuse("nobody can sign in at issuer %q now", in.Issuer)
+	return nil, nil, refuse("issuer %q is not available for sign-in now", in.Issuer)
 }
 
-// SignInURL returns the page of the issuer to which the browser goes.
+// SignInURL returns the URL of the issuer at which the person signs in.
 func (v *Verifier) SignInURL(in SignIn) (string, error) {
 	_, oauth, err := v.oauth(in)
 	if err != nil {
@@ -70,8 +70,8 @@ func (v *Verifier) SignInURL(in SignIn) (string, error) {
 	return oauth.AuthCodeURL(in.State, oauth2.S256ChallengeOption(in.Verifier), oauth2.SetAuthURLParam("nonce", in.Nonce)), nil
 }
 
-// FinishSignIn returns the ID token for the query with which the issuer sent the browser back. The token is verified, and belongs to
-// this sign-in. The error is a *TokenError with the reason for the person, or that of the issuer's answer for the log.
+// FinishSignIn returns the ID token for the query of the redirect from the issuer. The token is verified, and belongs to this
+// sign-in. The error is a *TokenError with the reason for the person, or another error for the log.
 func (v *Verifier) FinishSignIn(ctx context.Context, in SignIn, answer url.Values) (idToken string, err error) {
 	s, oauth, err := v.oauth(in)
 	if err != nil {
@@ -79,13 +79,13 @@ func (v *Verifier) FinishSignIn(ctx context.Context, in SignIn, answer url.Value
 	}
 	switch issuer := answer.Get("iss"); { // RFC 9207
 	case issuer != "" && issuer != s.URL:
-		return "", refuse("the answer is of another issuer")
+		return "", refuse("the answer comes from another issuer")
 	case answer.Get("error") != "":
 		return "", refuse("the issuer refused the sign-in: %.100q", answer.Get("error"))
 	case answer.Get("code") == "":
 		return "", refuse("the answer of the issuer has no code")
 	}
-	if v.exchanges.Add(1) > maxExchanges { // anybody can cause one, with any code
+	if v.exchanges.Add(1) > maxExchanges { // a request without credentials causes one, with any code
 		v.exchanges.Add(-1)
 		return "", refuse("too many people sign in at this moment; try again")
 	}
@@ -102,7 +102,7 @@ func (v *Verifier) FinishSignIn(ctx context.Context, in SignIn, answer url.Value
 		return "", err
 	}
 	if id.Issuer != in.Issuer || subtle.ConstantTimeCompare([]byte(id.Claims["nonce"]), []byte(in.Nonce)) != 1 {
-		return "", refuse("the ID token is not of this sign-in: its nonce differs")
+		return "", refuse("the ID token does not belong to this sign-in: its nonce differs")
 	}
 	return idToken, nil
 }

@@ -1,4 +1,4 @@
-// Package oidc verifies ID tokens of OpenID Connect issuers: of people, of pipelines, of workloads.
+// Package oidc verifies the ID tokens of people, pipelines and workloads, from OpenID Connect issuers.
 //
 //	ID token --> cache by SHA-256 --> Identity
 //	    |                                ^
@@ -8,7 +8,7 @@
 //	                        |
 //	discovery document and keys: at the start, once an hour, for an unknown kid; STATE_DIR for 24 hours without the issuer
 //
-// Polls of clusters never come here.
+// Polls of clusters never use this package.
 package oidc
 
 import (
@@ -50,11 +50,11 @@ type Identity struct {
 	Expires  time.Time
 }
 
-// TokenError is the reason for which a token is refused, for its holder and for the log.
+// TokenError is the reason for refusing a token, for its holder and for the log.
 type TokenError struct {
 	Reason    string
 	Expired   bool
-	NotAToken bool // it has not the form of a signed token, and may be a credential of another kind
+	NotAToken bool // it does not have the form of a signed token, and may be another kind of credential
 }
 
 // Error returns the reason.
@@ -174,7 +174,7 @@ func (v *Verifier) cached(sum [sha256.Size]byte) *Identity {
 	return id
 }
 
-// remember caches a verified token. Only tokens of the issuers get here, so a full cache drops any one.
+// remember caches a verified token. A full cache drops an arbitrary token: all tokens in it are verified.
 func (v *Verifier) remember(sum [sha256.Size]byte, id *Identity) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -204,7 +204,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Identity, error) 
 	if typ, ok := header.ExtraHeaders[jose.HeaderType]; ok && typ != "JWT" {
 		return nil, refuse("it is not an ID token: its header typ is %.40q", fmt.Sprint(typ))
 	}
-	c, err := parseClaims(signed.UnsafePayloadWithoutVerification()) // to find the issuer, whose key then verifies them
+	c, err := parseClaims(signed.UnsafePayloadWithoutVerification()) // only to find the issuer, with whose keys the signature is verified
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Identity, error) 
 	if err := s.checkSignature(ctx, signed, header); err != nil {
 		return nil, err
 	}
-	// Only the holder of a token that the issuer signed learns more.
+	// Only the holder of a token with a valid signature gets a more detailed reason.
 	id, err := s.identify(c, v.cfg.Now())
 	if err == nil {
 		v.remember(sum, id)
@@ -259,7 +259,7 @@ func (c claims) text(name string) string {
 	return text
 }
 
-// list returns a claim that is a text or a list of texts. Not ok: it is another type.
+// list returns a claim that is a string or a list of strings. Not ok: it has another type.
 func (c claims) list(name string) (list []string, ok bool) {
 	switch value := c[name].(type) {
 	case nil:
@@ -289,7 +289,7 @@ func (c claims) time(name string) (at time.Time, present bool) {
 	return time.Unix(int64(max(0, min(seconds, maxSeconds))), 0), err == nil
 }
 
-// scalars returns the claims that a binding can compare.
+// scalars returns the claims with a single value, which access documents can compare.
 func (c claims) scalars() map[string]string {
 	out := map[string]string{}
 	for name, value := range c {
@@ -339,8 +339,8 @@ func (s *source) identify(c claims, now time.Time) (*Identity, error) {
 	return id, nil
 }
 
-// user returns the name for readers of the log. A provider may let people choose it, so it is the subject unless it is verified
-// and cannot be mistaken for another part of an actor.
+// user returns the name for readers of the log. A provider may let people choose their names, so it returns the subject unless the
+// name is verified and cannot be mistaken for another part of an actor.
 func (s *source) user(c claims) string {
 	name := c.text(s.UserClaim)
 	verified, known := c["email_verified"] // some providers write the string "false"
@@ -352,8 +352,8 @@ func (s *source) user(c claims) string {
 	return name
 }
 
-// groups returns the groups of a token. Entra ID leaves them out of tokens of people in many groups (_claim_names), which must not
-// look like membership in none.
+// groups returns the groups of a token. Entra ID omits them if a person has too many (_claim_names): such a token is refused, since
+// it would look like a token of a person without groups.
 func (s *source) groups(c claims) ([]string, error) {
 	if s.GroupsClaim == "" {
 		return nil, nil

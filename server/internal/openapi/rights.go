@@ -2,11 +2,11 @@ package openapi
 
 import "github.com/flux-resourceset/flux-resourceset/fleet"
 
-// rights are the operations that principals with access documents may call, each with the rights of which one is required. An
-// operation that is missing here is forbidden for them. The changes are limited further by their effect: see
-// [fleet.Tx.LimitTo]. Dry runs need only the right to plan.
+// rights lists the operations that principals with access documents may call. Each requires one of the listed rights. Operations
+// that are not listed are forbidden for these principals. [fleet.Tx.LimitTo] further limits the effect of changes. Dry runs need
+// only the right to plan.
 var rights = byOperation(
-	permitted{[]fleet.Right{fleet.RightRead}, []string{
+	operationRights{[]fleet.Right{fleet.RightRead}, []string{
 		"ListClusters", "GetCluster", "GetClusterStatus", "GetStatus", "ExplainCluster", "ExplainInput",
 		"ListPlatformComponents", "GetPlatformComponent", "ListNamespaces", "GetNamespace", "ListRoleBindings",
 		"GetRoleBinding", "ListResourceTypes", "GetResourceType", "ListResources", "GetResource", "ListLayers", "GetLayer",
@@ -15,8 +15,8 @@ var rights = byOperation(
 		"GetPlatformComponentHistory", "GetNamespaceHistory", "GetLayerHistory", "GetRoleBindingHistory",
 		"GetResourceTypeHistory", "GetResourceHistory", "GetPatches",
 	}},
-	permitted{[]fleet.Right{fleet.RightPlan, fleet.RightWrite, fleet.RightRevert, fleet.RightPushVersion}, []string{"Plan"}},
-	permitted{[]fleet.Right{fleet.RightWrite, fleet.RightPlan}, []string{
+	operationRights{[]fleet.Right{fleet.RightPlan, fleet.RightWrite, fleet.RightRevert, fleet.RightPushVersion}, []string{"Plan"}},
+	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan}, []string{
 		"CreateCluster", "UpdateCluster", "PatchCluster", "DeleteCluster", "AssignPlatformComponent",
 		"UnassignPlatformComponent", "AssignNamespace", "UnassignNamespace", "AssignRoleBinding", "UnassignRoleBinding",
 		"AssignResource", "UnassignResource", "CreatePlatformComponent", "DeletePlatformComponent", "CreateNamespace",
@@ -28,25 +28,25 @@ var rights = byOperation(
 		"AssignLayerNamespace", "UnassignLayerNamespace", "AssignLayerRoleBinding", "UnassignLayerRoleBinding",
 		"AssignLayerResource", "UnassignLayerResource", "PatchPatches", "ApplyPatches", "RelinquishPatches",
 	}},
-	permitted{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion}, []string{
+	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion}, []string{
 		"UpdatePlatformComponent", "PatchPlatformComponent", "CreateRollout",
 	}},
-	permitted{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightApprove}, []string{"ChangeRollout"}},
-	permitted{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightRevert}, []string{"RevertRevision"}},
-	permitted{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightRevert}, []string{"ApplyBatch"}},
-	permitted{[]fleet.Right{fleet.RightAdmin}, []string{
+	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightApprove}, []string{"ChangeRollout"}},
+	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightRevert}, []string{"RevertRevision"}},
+	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightRevert}, []string{"ApplyBatch"}},
+	operationRights{[]fleet.Right{fleet.RightAdmin}, []string{
 		"ListAccess", "CreateAccess", "GetAccess", "PatchAccess", "DeleteAccess", "EndSessions", "ListTokens", "CreateToken", "GetToken",
 		"RevokeToken", "RotateToken", "GetBackup",
 	}},
 )
 
-// permitted are operations that require one of some rights.
-type permitted struct {
+// operationRights are operations, and the rights of which each requires one.
+type operationRights struct {
 	rights     []fleet.Right
 	operations []string
 }
 
-func byOperation(all ...permitted) map[string][]fleet.Right {
+func byOperation(all ...operationRights) map[string][]fleet.Right {
 	out := map[string][]fleet.Right{}
 	for _, p := range all {
 		for _, op := range p.operations {

@@ -16,8 +16,8 @@ func fluxPoll(r *http.Request, caller auth.Role) bool {
 	return r.Method == http.MethodGet && (caller == auth.Poll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !IsPerson(r)
 }
 
-// Counts reports whether what the Flux of a cluster sends with a role counts for the status of the cluster. With
-// RequireClusterToken only the cluster's own token or certificate does: any other token may be one of many clusters.
+// Counts reports whether requests of Flux with a role count for the status of the cluster. With RequireClusterToken, only requests
+// with the cluster's own token or certificate count: several clusters may share any other token.
 func (p *Responder) Counts(caller auth.Role) bool {
 	return caller == auth.Poll || !p.cfg.RequireClusterToken
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// prefix of every token, by which scanners for secrets find it.
+// prefix starts every session token, so that secret scanners find it.
 const prefix = "frss_"
 
 // Limits.
@@ -28,7 +28,7 @@ const (
 	MaxAge = 8 * time.Hour
 	// MaxGroups is the number of groups of a session.
 	MaxGroups = 64
-	// maxBytes is the size of a token: the fleet page keeps it in a cookie of at most 4 KiB, encrypted once more.
+	// maxBytes limits the size of a token: the fleet page encrypts it again, and stores it in a cookie of at most 4 KiB.
 	maxBytes = 2700
 )
 
@@ -39,7 +39,7 @@ var (
 	ErrTooLarge = fmt.Errorf("the groups and claims do not fit into a session: at most %d groups that access documents name, with short names", MaxGroups)
 )
 
-// Session is the identity in a token.
+// Session is the content of a token: an identity, and its times.
 type Session struct {
 	fleet.Subject
 	Started, Expires time.Time
@@ -130,7 +130,7 @@ func (k *Keys) Open(token string, now time.Time) (Session, error) {
 		}
 		var c content
 		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields() // of a newer version, which may limit the session
+		decoder.DisallowUnknownFields() // fields of a newer version may limit the session
 		if err := decoder.Decode(&c); err != nil {
 			return Session{}, ErrUnknown
 		}

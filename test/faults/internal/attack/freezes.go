@@ -23,7 +23,7 @@ const (
 	freezePhase   = 2 * time.Second // between the start and the end of a freeze, and before the next one
 )
 
-// freezeLoad is what the clients of the attack saw.
+// freezeLoad records the results of the clients of the attack.
 type freezeLoad struct {
 	*env
 	processes []*rig.Process

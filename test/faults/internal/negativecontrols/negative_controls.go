@@ -123,7 +123,7 @@ func All() []Control {
 			}},
 		},
 		{
-			Name: "authority-unchecked", Description: "who may is decided when a request comes, and not again by the State that its change is made to",
+			Name: "authority-unchecked", Description: "permissions are checked when a request arrives, but not again in the State that its change is based on",
 			Store: rig.StorePostgres, Faults: []string{"delay"}, Breaks: check.Authority,
 			Replace: []rig.Replace{{
 				File: "server/request.go",
