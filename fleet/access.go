@@ -334,6 +334,9 @@ func checkAccessScope(c *checker, a *access) {
 			c.problem(list.at, "kinds must contain %s", list.kind)
 		}
 	}
+	if on.Selector != "" && strings.TrimSpace(on.Selector) == "" {
+		c.problem("/on/selector", "must not be empty; without limits, omit it")
+	}
 	if a.may(RightAdmin) {
 		c.problem("/on", "the right admin cannot be limited: its holder could grant itself every right")
 	}

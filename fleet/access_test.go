@@ -24,6 +24,7 @@ func TestAccessIsChecked(t *testing.T) {
 		`{"id":"a","subjects":[{"issuer":"corp","claims":{"ref":"a*b"},"groups":[""]}],"may":[]}`:                                  {"/subjects/0/groups/0", "/subjects/0/claims/ref", "/may"},
 		`{"id":"a","subjects":[{"token":"x"}],"may":["admin"],"on":{"kinds":["cluster","token"],"components":["*x"]}}`:             {"/on/kinds/1", "/on/components/0", "/on/components", "/on"},
 		`{"id":"a","subjects":[{"token":"x"}],"may":["write"],"on":{"selector":"team=web","namespaces":["later"]}}`:                {""},
+		`{"id":"a","subjects":[{"token":"x"}],"may":["write"],"on":{"selector":" "}}`:                                              {"/on/selector"},
 		`{"id":"a","subjects":[{"token":"x","address":"later"}],"may":["write"]}`:                                                  {""},
 		fmt.Sprintf(`{"id":"a","subjects":[%s{"token":"x"}],"may":["read"]}`, strings.Repeat(`{"token":"x"},`, maxAccessSubjects)): {"/subjects"},
 	} {
@@ -33,7 +34,10 @@ func TestAccessIsChecked(t *testing.T) {
 		}
 		require.ElementsMatch(t, want, at, body)
 	}
-	w.refused(CodeInvalid, create(KindAccess, `{"id":"a","subjects":[{"token":"x"}],"may":["write"],"on":{"selector":"team in ("}}`))
+	for _, selector := range []string{"team in (", ",", " , "} {
+		w.refused(CodeInvalid, create(KindAccess, fmt.Sprintf(`{"id":"a","subjects":[{"token":"x"}],"may":["write"],"on":{"selector":%q}}`, selector)))
+	}
+	w.refused(CodeInvalid, create(KindFreeze, `{"id":"f","reason":"r","selector":" "}`))
 
 	warnings := func(body string) string {
 		return strings.Join(w.must(create(KindAccess, body)).Warnings, "\n")
@@ -200,7 +204,7 @@ func TestChangesOutOfScope(t *testing.T) {
 		"the end of a freeze that keeps a cluster that left": {`["write"]`, prod, func(w *world) {
 			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"snapshot"}`))
 			w.must(withoutGuard(both(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`), patch(KindComponent, "grafana", `{"component_version":"18"}`))))
-		}, func(*world) func(*Tx) error { return remove(KindFreeze, "keep", DeleteOptions{}) }, []string{"cluster/c2"}},
+		}, func(*world) func(*Tx) error { return remove(KindFreeze, "keep", DeleteOptions{}) }, []string{"freeze/keep"}},
 		"a component within":                  {`["write"]`, prod, nil, func(*world) func(*Tx) error { return patch(KindComponent, "loki", `{"component_version":"18"}`) }, nil},
 		"depends_on of a component of others": {`["write"]`, prod, func(w *world) { w.must(assign("c0", KindComponent, "loki", "")) }, func(*world) func(*Tx) error { return patch(KindComponent, "loki", `{"depends_on":[]}`) }, []string{"cluster/c0"}},
 		"cascade":                             {`["write"]`, prod, func(w *world) { w.must(assign("c0", KindComponent, "loki", "")) }, func(*world) func(*Tx) error { return remove(KindComponent, "loki", DeleteOptions{Cascade: true}) }, []string{"cluster/c0"}},
@@ -223,6 +227,28 @@ func TestChangesOutOfScope(t *testing.T) {
 		"a stage of others": {`["write"]`, prod, func(w *world) {
 			w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
 		}, func(*world) func(*Tx) error { return act("r", RolloutStart) }, []string{"cluster/c0", "cluster/c1"}},
+		"the approval of a stage of others": {`["approve"]`, prod, func(w *world) {
+			w.must(rollOut(w, "r", []RolloutStage{{Name: "dev", Selector: "tier=dev", Approval: true}}, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+		}, func(*world) func(*Tx) error { return act("r", RolloutApprove) }, []string{"cluster/c0", "cluster/c1"}},
+		"a skipped stage of others": {`["write"]`, prod, func(w *world) {
+			w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+		}, func(*world) func(*Tx) error { return act("r", RolloutSkip) }, []string{"cluster/c0", "cluster/c1"}},
+		"the pause of a rollout of others": {`["write"]`, prod, func(w *world) {
+			w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+		}, func(*world) func(*Tx) error { return act("r", RolloutPause) }, []string{"cluster/c0", "cluster/c1"}},
+		"the abort of a rollout of others": {`["write"]`, prod, func(w *world) {
+			w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`)))
+		}, func(*world) func(*Tx) error { return act("r", RolloutAbort) }, []string{"cluster/c0", "cluster/c1"}},
+		"the approval of a stage within": {`["approve"]`, prod, func(w *world) {
+			w.must(rollOut(w, "r", []RolloutStage{{Name: "prod", Selector: "tier=prod", Approval: true}}, patchOp(KindComponent, "loki", `{"component_version":"18"}`)))
+		}, func(*world) func(*Tx) error { return act("r", RolloutApprove) }, nil},
+		"the time of a freeze that keeps a cluster that left": {`["write"]`, prod, func(w *world) {
+			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"snapshot"}`))
+			w.must(withoutGuard(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`)))
+		}, func(*world) func(*Tx) error { return patch(KindFreeze, "keep", `{"until":"2026-02-02T03:10:00Z"}`) }, []string{"freeze/keep"}},
+		"the time of a freeze within": {`["write"]`, prod, func(w *world) {
+			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"snapshot"}`))
+		}, func(*world) func(*Tx) error { return patch(KindFreeze, "keep", `{"until":"2026-02-02T03:10:00Z"}`) }, nil},
 		"the name of a deleted cluster": {`["write"]`, prod, func(w *world) { w.must(withoutGuard(remove(KindCluster, "c0", DeleteOptions{Orphan: true}))) }, func(*world) func(*Tx) error {
 			return create(KindCluster, `{"id":"mine","cluster_dns":"c0.example.com","environment":"dev","labels":{"tier":"prod"}}`)
 		}, []string{"cluster/mine"}},

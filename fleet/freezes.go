@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -128,7 +129,7 @@ func checkFreeze(c *checker, f *freeze) {
 	if f.Reason == "" {
 		c.problem("/reason", "is required: the error of each refused change states it")
 	}
-	if f.All == (f.Selector != "") {
+	if f.All == (strings.TrimSpace(f.Selector) != "") {
 		c.problem("/selector", "exactly one of selector (not empty) and all is required")
 	}
 	c.oneOf("/mode", f.Mode, "", freezeModeBlock, freezeModeSnapshot)

@@ -47,7 +47,9 @@ func (s *scope) narrow(n int, covers func(g grant, i int) bool, problem func(i i
 	for i := 0; i < n && len(outside) < maxProblems; i++ {
 		kept = slices.DeleteFunc(kept, func(g grant) bool { return !covers(g, i) })
 		if len(kept) == 0 && !slices.ContainsFunc(s.grants, func(g grant) bool { return covers(g, i) }) {
-			outside = append(outside, problem(i))
+			if p, last := problem(i), len(outside)-1; last < 0 || outside[last] != p { // a cluster may be affected now and later
+				outside = append(outside, p)
+			}
 		}
 	}
 	switch {
@@ -211,7 +213,7 @@ func (c scopeCheck) covers(g grant, doc *Document) bool {
 		return matchesAny(g.On.Layers, doc.ID) && (!limited || l.selectorErr == nil && !l.All && l.selector.within(g.selector))
 	case KindFreeze:
 		f := doc.freeze()
-		return !limited || !f.All && f.Selector != "" && f.selector.within(g.selector)
+		return !limited || !f.All && f.Selector != "" && f.selector.within(g.selector) && c.coversSnapshot(g, doc.ID)
 	case KindRollout:
 		return c.coversRollout(g, doc.rollout())
 	case KindStrategy, KindResourceType:
@@ -221,8 +223,17 @@ func (c scopeCheck) covers(g grant, doc *Document) bool {
 	}
 }
 
-// coversRollout reports whether the limits of a grant cover every document that a rollout changes. Its stages need no limit,
-// since the start of each is checked by its effect.
+// coversSnapshot reports whether the clusters that a freeze of mode snapshot keeps are within the limits of a grant. Some may have
+// left its selector, and the server ends the freeze when its until has passed, whoever set that.
+func (c scopeCheck) coversSnapshot(g grant, id string) bool {
+	snapshot := c.tx.base.docs[KindSnapshot][id]
+	return snapshot == nil || len(c.tx.base.snapshotClusters(snapshot, func(id string, _ *frozenCluster) bool {
+		return !g.selector.Matches(c.tx.base.docs[KindCluster][id].Cluster())
+	})) == 0
+}
+
+// coversRollout reports whether the limits of a grant cover every document that a rollout changes. Its stages need no limit:
+// reachedByRollouts finds their clusters.
 func (c scopeCheck) coversRollout(g grant, r *rollout) bool {
 	for _, ch := range r.Changes {
 		for _, body := range []json.RawMessage{ch.Before, ch.After} {
@@ -292,6 +303,11 @@ func (tx *Tx) checkClustersInScope(res *Result) error {
 			return err
 		}
 		clusters = append(clusters, late...)
+		reached, err := tx.reachedByRollouts(res)
+		if err != nil {
+			return err
+		}
+		clusters = append(clusters, reached...)
 		slices.SortFunc(clusters, func(a, b affected) int { return strings.Compare(a.id, b.id) })
 		err = tx.scope.narrow(len(clusters), func(g grant, i int) bool { return g.coversCluster(res, clusters[i]) }, func(i int) Problem {
 			return Problem{Kind: KindCluster, ID: clusters[i].id, Detail: "its answers may change, and no access document of yours permits that"}
@@ -318,6 +334,41 @@ func (r *Result) affectedLater() (out []affected, err error) {
 		}
 		if before, after := r.base.configured(was), r.State.configured(is); r.State.answersDiffer(r.base, id, before, after) {
 			out = append(out, affected{id: id, name: lowerName(is.Cluster()), before: before, after: after})
+		}
+	}
+	return out, nil
+}
+
+// reachedByRollouts returns the clusters that open rollouts in the change reach in any of their stages. An approval, a skipped
+// stage or a pause changes no answer at once, but decides about later answers to these clusters.
+func (tx *Tx) reachedByRollouts(r *Result) (out []affected, err error) {
+	changed := map[Kind]map[string]bool{}
+	for key, doc := range tx.edits {
+		if key.kind != KindRollout {
+			continue
+		}
+		for _, d := range []*Document{tx.base.docs[KindRollout][key.id], doc} {
+			if d == nil || !d.rollout().open() {
+				continue
+			}
+			for _, ch := range d.rollout().Changes {
+				if changed[ch.Kind] == nil {
+					changed[ch.Kind] = map[string]bool{}
+				}
+				changed[ch.Kind][ch.ID] = true // a layer is within the limits with all clusters that it selects: see covers
+			}
+		}
+	}
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	for id, d := range r.State.docs[KindCluster] {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
+		e := r.State.Effective(d)
+		if r.State.kinds.refersTo(e, changed) || r.State.kinds.refersTo(r.State.configured(d), changed) {
+			out = append(out, affected{id: id, name: lowerName(d.Cluster()), before: e, after: e})
 		}
 	}
 	return out, nil
