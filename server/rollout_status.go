@@ -144,7 +144,7 @@ func stageCounts(progress []api.RolloutProgress) []fleet.StageCounts {
 	for i, p := range progress {
 		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline, Frozen: p.Frozen}
 		if len(p.Failures) > 0 {
-			out[i].Failure = p.Failures[0].ClusterID + ": " + summarize.Cause(p.Failures[0].Failure.Message, summaryMessage)
+			out[i].Failure = p.Failures[0].ClusterID + ": " + summarize.OneLine(p.Failures[0].Failure.Message, summaryMessage)
 		}
 	}
 	return out

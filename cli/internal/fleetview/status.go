@@ -34,7 +34,7 @@ func FailureText(f *api.Failure) string {
 	if f == nil {
 		return ""
 	}
-	return strings.TrimSuffix(strings.ReplaceAll(render.Printable(f.Reason+": "+summarize.Cause(f.Message, failureMessage)), "\n", " "), ": ")
+	return strings.TrimSuffix(strings.ReplaceAll(render.Printable(f.Reason+": "+summarize.OneLine(f.Message, failureMessage)), "\n", " "), ": ")
 }
 
 // clusterStateText returns a cluster's state, and failed beside a state that would hide it.
