@@ -127,6 +127,10 @@ race-short: ## the same for the parts where goroutines meet, in a few minutes
 bench: ## run the benchmarks, each with its baseline
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 
+.PHONY: bench-compare
+bench-compare: ## compare the processor time of polls with revision BASE, in alternating rounds (BENCH_CLUSTERS=1000, BENCH_ROUNDS=9)
+	@scripts/bench-compare '$(BASE)'
+
 .PHONY: faults
 faults: ## break things around real servers for minutes and check their promises: docs/reliability.md
 	go run ./test/faults -duration '$(FAULTS_DURATION)' $(FAULTS)

@@ -43,6 +43,12 @@ func start(b *testing.B, settings ...string) *process {
 	b.Helper()
 	path, err := binary()
 	require.NoError(b, err)
+	return startProgram(b, path, settings...)
+}
+
+// startProgram starts a given build of the server.
+func startProgram(b *testing.B, path string, settings ...string) *process {
+	b.Helper()
 	began := time.Now()
 	server, err := testrig.StartServer(testrig.Program{Path: path, Env: append([]string{
 		"LOG_LEVEL=info", "AUTH_TOKEN=" + token, "CRUD_AUTH_TOKEN=" + token, "MAX_REMOVALS=1000000",
