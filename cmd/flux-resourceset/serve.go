@@ -114,6 +114,9 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	if os.Getenv("GOGC") == "" {
+		startHeapGoal()
+	}
 	err = listen(ctx, cfg, srv, handler, identity, replica, logger)
 	stop()
 	background.Wait()
