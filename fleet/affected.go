@@ -158,6 +158,11 @@ func (ks *kindSet) refersTo(c *Effective, changed map[Kind]map[string]bool) bool
 	return false
 }
 
+// uses reports whether a cluster uses one of some documents, in the answers that it receives or in those without freezes.
+func (s *State) uses(cluster *Document, documents map[Kind]map[string]bool) bool {
+	return s.kinds.refersTo(s.Effective(cluster), documents) || s.kinds.refersTo(s.configured(cluster), documents)
+}
+
 // clusterByName returns the cluster that answers polls by a name, or nil.
 func (s *State) clusterByName(name string) *Effective {
 	d, ok := s.ByDNS(name)

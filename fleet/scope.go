@@ -20,15 +20,20 @@ import (
 func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 	tx.scope = &scope{rights: r}
 	for _, a := range r.grants {
-		if slices.ContainsFunc(a.May, func(right Right) bool {
-			return right != RightRead && right != RightPlan && right != RightOverrideFreeze
-		}) {
+		if a.permitsChanges() {
 			tx.scope.grants = append(tx.scope.grants, grant{a, false})
 		}
 		if dryRun && a.may(RightPlan) {
 			tx.scope.grants = append(tx.scope.grants, grant{a, true})
 		}
 	}
+}
+
+// permitsChanges reports whether the document grants a right to change something.
+func (a *access) permitsChanges() bool {
+	return slices.ContainsFunc(a.May, func(right Right) bool {
+		return right != RightRead && right != RightPlan && right != RightOverrideFreeze
+	})
 }
 
 // identity returns the identity of an issuer whose rights limit the Tx; nil: there is none.
@@ -351,12 +356,7 @@ func (tx *Tx) reachedByRollouts(r *Result) (out []affected, err error) {
 			if d == nil || !d.rollout().open() {
 				continue
 			}
-			for _, ch := range d.rollout().Changes {
-				if changed[ch.Kind] == nil {
-					changed[ch.Kind] = map[string]bool{}
-				}
-				changed[ch.Kind][ch.ID] = true // a layer is within the limits with all clusters that it selects: see covers
-			}
+			addRolloutChanges(changed, d)
 		}
 	}
 	if len(changed) == 0 {
@@ -366,12 +366,22 @@ func (tx *Tx) reachedByRollouts(r *Result) (out []affected, err error) {
 		if err := r.work.stopped(); err != nil {
 			return nil, err
 		}
-		e := r.State.Effective(d)
-		if r.State.kinds.refersTo(e, changed) || r.State.kinds.refersTo(r.State.configured(d), changed) {
+		if r.State.uses(d, changed) {
+			e := r.State.Effective(d)
 			out = append(out, affected{id: id, name: lowerName(d.Cluster()), before: e, after: e})
 		}
 	}
 	return out, nil
+}
+
+// addRolloutChanges adds the documents that a rollout changes.
+func addRolloutChanges(changed map[Kind]map[string]bool, doc *Document) {
+	for _, ch := range doc.rollout().Changes {
+		if changed[ch.Kind] == nil {
+			changed[ch.Kind] = map[string]bool{}
+		}
+		changed[ch.Kind][ch.ID] = true // a layer is within the limits with all clusters that it selects: see covers
+	}
 }
 
 // limitsClusters reports whether the document limits the clusters that a change may affect.

@@ -57,6 +57,77 @@ type Access struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// AccessCheck defines model for AccessCheck.
+type AccessCheck struct {
+	// Allowed The subject may perform all operations in one commit, or has the right.
+	//
+	// Example: false
+	Allowed bool `json:"allowed"`
+
+	// PermittedBy Access documents of which each permits all of it; empty for a role that permits it, and for a refusal.
+	//
+	// Example: ["team-web"]
+	PermittedBy []string `json:"permitted_by"`
+
+	// Code Reason of a refusal; empty: it is allowed.
+	//
+	// Example: out_of_scope
+	Code string `json:"code"`
+
+	// Reason The same for readers.
+	//
+	// Example: no access document of the subject permits this change of cluster "demo-cluster-01"
+	Reason string `json:"reason"`
+
+	// MissingRight The right that the subject lacks, if one right would suffice within the same limits; else empty.
+	//
+	// Example: write
+	MissingRight string `json:"missing_right"`
+
+	// Errors Documents and clusters outside the limits, or the problems of the operations; the first 20 of one operation.
+	Errors []FieldProblem `json:"errors"`
+
+	// Operations Each operation in a commit of its own, in the order of the request; empty with `right`.
+	Operations []CheckedOperation `json:"operations"`
+
+	// Role Role of the subject: `scoped` for an issuer's identity; empty if there is no such token.
+	//
+	// Example: scoped
+	Role string `json:"role"`
+
+	// May The subject's rights, for some clusters or documents at least.
+	//
+	// Example: ["plan","write"]
+	May []string `json:"may"`
+
+	// Access The access documents that select the subject.
+	Access []GrantedAccess `json:"access"`
+
+	// Warnings Example: []
+	Warnings []string `json:"warnings"`
+}
+
+// AccessCheckRequest Exactly one of `operations` and `right`.
+type AccessCheckRequest struct {
+	Subject CheckedSubject `json:"subject"`
+
+	// Operations As in /batch.
+	Operations []Operation `json:"operations,omitempty"`
+
+	// Right Example: write
+	Right string `json:"right,omitempty"`
+
+	// Kind With `right`: on documents of this kind.
+	//
+	// Example: cluster
+	Kind string `json:"kind,omitempty"`
+
+	// ID With `right` and `kind`: on this document.
+	//
+	// Example: demo-cluster-01
+	ID string `json:"id,omitempty"`
+}
+
 // AccessCreate defines model for AccessCreate.
 type AccessCreate struct {
 	// ID DNS-1123 subdomain; never changes.
@@ -208,6 +279,54 @@ type ChangeRef struct {
 	//
 	// Example: update
 	Action string `json:"action"`
+}
+
+// CheckedOperation The result for one operation, with the fields of AccessCheck.
+type CheckedOperation struct {
+	// Op Example: patch
+	Op string `json:"op"`
+
+	// Allowed Example: false
+	Allowed bool `json:"allowed"`
+
+	// PermittedBy Example: ["team-web"]
+	PermittedBy []string `json:"permitted_by"`
+
+	// Code Example: out_of_scope
+	Code string `json:"code"`
+
+	// Reason Example: no access document of the subject permits this change of cluster "demo-cluster-01"
+	Reason string `json:"reason"`
+
+	// MissingRight Example: write
+	MissingRight string         `json:"missing_right"`
+	Errors       []FieldProblem `json:"errors"`
+}
+
+// CheckedSubject One identity: a managed token by its name, or an issuer with the groups and claims of an ID token.
+type CheckedSubject struct {
+	// Token Name of a managed token; alone.
+	//
+	// Example: ci-web
+	Token string `json:"token,omitempty"`
+
+	// Issuer Name of an issuer in the configuration.
+	//
+	// Example: corp
+	Issuer string `json:"issuer,omitempty"`
+
+	// Sub Claim `sub`.
+	//
+	// Example: 00u1a2b3c4
+	Sub string `json:"sub,omitempty"`
+
+	// Groups Example: ["team-web"]
+	Groups []string `json:"groups,omitempty"`
+
+	// Claims Other claims, each with one value.
+	//
+	// Example: {"ref":"refs/heads/main","repository_id":"4711"}
+	Claims map[string]string `json:"claims,omitempty"`
 }
 
 // Cluster A cluster: its assignments, overrides and patches.
@@ -4322,6 +4441,12 @@ type CreateAccessParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// CheckAccessParams defines parameters for CheckAccess.
+type CheckAccessParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // EndSessionsParams defines parameters for EndSessions.
 type EndSessionsParams struct {
 	// DryRun Validate and return the result without a commit.
@@ -6544,6 +6669,9 @@ type WhoAmIParams struct {
 
 // CreateAccessJSONRequestBody defines body for CreateAccess for application/json ContentType.
 type CreateAccessJSONRequestBody = AccessCreate
+
+// CheckAccessJSONRequestBody defines body for CheckAccess for application/json ContentType.
+type CheckAccessJSONRequestBody = AccessCheckRequest
 
 // EndSessionsJSONRequestBody defines body for EndSessions for application/json ContentType.
 type EndSessionsJSONRequestBody = SessionEnd

@@ -126,6 +126,32 @@ type ClientInterface interface {
 	// Corresponds with POST /access (the `CreateAccess` operationId).
 	CreateAccess(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CheckAccessWithBody Check what a subject may do
+	//
+	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /access/check (the `CheckAccess` operationId).
+	CheckAccessWithBody(ctx context.Context, params *CheckAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckAccess Check what a subject may do
+	//
+	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /access/check (the `CheckAccess` operationId).
+	CheckAccess(ctx context.Context, params *CheckAccessParams, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// EndSessionsWithBody End sessions of people
 	//
 	// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
@@ -1672,6 +1698,52 @@ func (c *Client) CreateAccessWithBody(ctx context.Context, params *CreateAccessP
 // Corresponds with POST /access (the `CreateAccess` operationId).
 func (c *Client) CreateAccess(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateAccessRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckAccessWithBody Check what a subject may do
+//
+// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /access/check (the `CheckAccess` operationId).
+func (c *Client) CheckAccessWithBody(ctx context.Context, params *CheckAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckAccessRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckAccess Check what a subject may do
+//
+// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /access/check (the `CheckAccess` operationId).
+func (c *Client) CheckAccess(ctx context.Context, params *CheckAccessParams, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckAccessRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5082,6 +5154,61 @@ func NewCreateAccessRequestWithBody(server string, params *CreateAccessParams, c
 			}
 
 			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCheckAccessRequest calls the generic CheckAccess builder with application/json body
+func NewCheckAccessRequest(server string, params *CheckAccessParams, body CheckAccessJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCheckAccessRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCheckAccessRequestWithBody constructs an http.Request for the CheckAccess method, with any body, and a specified content type
+func NewCheckAccessRequestWithBody(server string, params *CheckAccessParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/access/check")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
 		}
 
 	}
@@ -18926,6 +19053,32 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /access (the `CreateAccess` operationId).
 	CreateAccessWithResponse(ctx context.Context, params *CreateAccessParams, body CreateAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccessResponse, error)
 
+	// CheckAccessWithBodyWithResponse Check what a subject may do
+	//
+	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /access/check (the `CheckAccess` operationId).
+	CheckAccessWithBodyWithResponse(ctx context.Context, params *CheckAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error)
+
+	// CheckAccessWithResponse Check what a subject may do
+	//
+	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /access/check (the `CheckAccess` operationId).
+	CheckAccessWithResponse(ctx context.Context, params *CheckAccessParams, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error)
+
 	// EndSessionsWithBodyWithResponse End sessions of people
 	//
 	// Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
@@ -20651,6 +20804,37 @@ func (r CreateAccessResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r CreateAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CheckAccessResponse200Headers the declared response headers of an HTTP 200 response for CheckAccess
+type CheckAccessResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CheckAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AccessCheck
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CheckAccessResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckAccessResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -24640,6 +24824,44 @@ func (c *ClientWithResponses) CreateAccessWithResponse(ctx context.Context, para
 	return ParseCreateAccessResponse(rsp)
 }
 
+// CheckAccessWithBodyWithResponse Check what a subject may do
+//
+// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /access/check (the `CheckAccess` operationId).
+func (c *ClientWithResponses) CheckAccessWithBodyWithResponse(ctx context.Context, params *CheckAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error) {
+	rsp, err := c.CheckAccessWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckAccessResponse(rsp)
+}
+
+// CheckAccessWithResponse Check what a subject may do
+//
+// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
+// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
+// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /access/check (the `CheckAccess` operationId).
+func (c *ClientWithResponses) CheckAccessWithResponse(ctx context.Context, params *CheckAccessParams, body CheckAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckAccessResponse, error) {
+	rsp, err := c.CheckAccess(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckAccessResponse(rsp)
+}
+
 // EndSessionsWithBodyWithResponse End sessions of people
 //
 // Ends all sessions of a person, or without `sub` of all people of an issuer, that began until now, and refuses their ID tokens
@@ -27471,6 +27693,52 @@ func ParseCreateAccessResponse(rsp *http.Response) (*CreateAccessResponse, error
 			headers.XFleetRevision = &value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCheckAccessResponse parses an HTTP response from a CheckAccessWithResponse call
+func ParseCheckAccessResponse(rsp *http.Response) (*CheckAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AccessCheck
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CheckAccessResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil
