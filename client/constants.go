@@ -72,6 +72,8 @@ const (
 	CodeNotStageable         = "not_stageable"
 	CodeConfirmationRequired = "confirmation_required"
 	CodeEarlyReceipt         = "early_receipt"
+	CodeDiverged             = "diverged"
+	CodeGone                 = "gone"
 	CodeStale                = "stale"
 	CodeTooLarge             = "too_large"
 	CodeUnsupportedMediaType = "unsupported_media_type"

@@ -172,7 +172,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	detail := s.masker.Tokens(p.Detail)
 	body := api.Problem{
 		Type: "about:blank", Title: http.StatusText(p.Status), Status: p.Status, Detail: detail,
-		Instance: s.masker.Path(c.Request().URL), Error: p.Code, Message: detail,
+		Instance: s.masker.Path(c.Request().URL), Error: p.Code, Message: detail, OldestRevision: int64(p.Oldest),
 	}
 	for i, problem := range p.Problems {
 		if i == openapi.MaxProblems {

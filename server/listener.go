@@ -30,12 +30,22 @@ const (
 	headerTable   = 4 << 10
 )
 
+type drainKey struct{}
+
+// draining returns a channel that is closed when the server of a request stops: requests that wait end then.
+func draining(ctx context.Context) <-chan struct{} {
+	stopped, _ := ctx.Value(drainKey{}).(<-chan struct{})
+	return stopped
+}
+
 // Serve answers on a listener until ctx ends, then finishes the requests in progress. tlsConfig nil: plain HTTP.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, tlsConfig *tls.Config, logger *slog.Logger) error {
 	conns := admission.NewConnections(admission.DefaultConnectionLimits)
+	base := context.WithValue(context.WithoutCancel(ctx), drainKey{}, ctx.Done())
 	srv := &http.Server{
 		Handler: admission.WithBodyDeadline(handler), TLSConfig: tlsConfig,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		BaseContext:    func(net.Listener) context.Context { return base },
 		MaxHeaderBytes: maxHeader, ConnState: conns.ConnState, ConnContext: conns.ConnContext,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,

@@ -32,13 +32,14 @@ type metrics struct {
 	commits    *prometheus.CounterVec
 	work       *prometheus.HistogramVec
 
-	turnedAway   prometheus.Counter
-	authFailures *prometheus.CounterVec
-	identified   [auth.Methods]prometheus.Counter
-	polls        map[fleet.Kind]*series // answered polls
-	typedPolls   *series
-	receipts     *series
-	series       sync.Map // seriesKey -> *series: saves the lookup in the vectors
+	turnedAway     prometheus.Counter
+	watchesRefused prometheus.Counter
+	authFailures   *prometheus.CounterVec
+	identified     [auth.Methods]prometheus.Counter
+	polls          map[fleet.Kind]*series // answered polls
+	typedPolls     *series
+	receipts       *series
+	series         sync.Map // seriesKey -> *series: saves the lookup in the vectors
 }
 
 type seriesKey struct {
@@ -88,6 +89,12 @@ func newMetrics(s *Server) *metrics {
 			Help: "Requests that were refused, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
 		}, []string{"reason"}),
 	}
+	m.watchesRefused = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Name: "watches_refused_total", Help: "Watches of revisions that were refused with 429, because too many were open.",
+	})
+	m.registry.MustRegister(m.watchesRefused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "watches", Help: "Open watches of revisions: event streams, and long polls that wait.",
+	}, func() float64 { return float64(s.queues.Watches()) }))
 	identified := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "authenticated_requests_total",
 		Help: "Authenticated requests by kind of credential: a static token, a managed one, a client certificate.",
@@ -157,6 +164,11 @@ func (m *metrics) fastPoll(kind fleet.Kind) *series {
 
 func (m *metrics) request(route, method string, status int, took time.Duration) {
 	m.of(seriesKey{route, knownMethod(method), status}).observe(took)
+}
+
+// watch counts a watch, without its time, which is the time it waited.
+func (m *metrics) watch(route, method string, status int) {
+	m.requests.WithLabelValues(route, knownMethod(method), strconv.Itoa(status)).Inc()
 }
 
 // knownMethod returns the method of a request, or "other" for an unknown one, which a client may choose freely.

@@ -82,7 +82,11 @@ func (s *Server) serve(c *request, places *admission.PreauthLimit, next echo.Han
 	}
 	endTrace()
 	took := time.Since(start)
-	s.metrics.request(route, c.Request().Method, c.Response().Status, took)
+	if c.watch {
+		s.metrics.watch(route, c.Request().Method, c.Response().Status)
+	} else {
+		s.metrics.request(route, c.Request().Method, c.Response().Status, took)
+	}
 	s.logRequest(c, poll, took)
 	return nil
 }

@@ -26,6 +26,7 @@ type request struct {
 	age       time.Duration // of state: see store.Replica.StateForReads
 	unfit     error         // the reason why state must not be used; nil: it may be
 	principal auth.Principal
+	watch     bool // it waits for revisions, for minutes
 	body      openapi.Body
 	job       *admission.Job
 	id        string // see requestID; empty: none yet

@@ -23,6 +23,12 @@ const (
 )
 
 func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error {
+	if requestOf(c).watch {
+		return s.watchRevisions(c, p)
+	}
+	if p.Wait != nil {
+		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter wait: requires after"}})
+	}
 	if _, err := s.state(c); err != nil {
 		return err
 	}

@@ -105,6 +105,8 @@ type Config struct {
 	ClusterStatus *clusterstatus.Tracker
 	// OfflineAfter is the time without a poll after which the state of a cluster is unknown; 0: [clusterstatus.OfflineAfter].
 	OfflineAfter time.Duration
+	// WatchStreams is the limit of concurrent watches of revisions; 0: DefaultWatchStreams.
+	WatchStreams int
 	// Tracer starts the spans of requests; nil: none.
 	Tracer trace.Tracer
 	Logger *slog.Logger
@@ -132,6 +134,7 @@ type Server struct {
 	tracker    *clusterstatus.Tracker
 	echo       *echo.Echo
 	queues     *admission.Queues
+	feed       *revisionFeed
 	// changedInputs serves the progress of revisions.
 	changedInputs changedInputsCache
 	rolloutInputs rolloutInputsCache
@@ -174,7 +177,8 @@ func New(cfg Config) (*Server, error) {
 	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, RequireClusterToken: cfg.RequireClusterToken, Now: cfg.Now})
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)
 	s.metrics = newMetrics(s)
-	s.queues = admission.NewQueues(func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })
+	s.feed = newRevisionFeed(cfg.History)
+	s.queues = admission.NewQueues(cmp.Or(cfg.WatchStreams, DefaultWatchStreams), func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })
 	s.metrics.registry.MustRegister(s.queues)
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
@@ -235,6 +239,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		r := requestOf(c)
 		r.op = op
+		r.watch = isWatch(r)
 		// Authentication comes first, so that a client without permission cannot cause reads and waits. It is repeated if the
 		// State has changed meanwhile, because the answer is made from the new one.
 		if err := s.authenticate(r); err != nil {
@@ -271,10 +276,13 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 // enter admits the request to the queue of its operation.
 func (s *Server) enter(r *request) (*admission.Job, error) {
 	j, err := s.queues.Enter(r.Request().Context(), admission.Request{
-		Operation: r.op.ID, Write: r.op.Write, CRUDOnly: r.op.CRUDOnly, ContentLength: r.Request().ContentLength, Principal: r.principal.Actor,
+		Operation: r.op.ID, Write: r.op.Write, CRUDOnly: r.op.CRUDOnly, Watch: r.watch, ContentLength: r.Request().ContentLength, Principal: r.principal.Actor,
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		r.job = j
+	case r.watch:
+		s.metrics.watchesRefused.Inc()
 	}
 	return j, err
 }

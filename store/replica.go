@@ -143,6 +143,12 @@ func (r *Replica) Rules() fleet.Rules { return r.cfg.Rules }
 // answered from [Replica.StateForReads], polls from [Replica.StateForPolls].
 func (r *Replica) State() *fleet.State { return r.current.Load().state }
 
+// Published returns the newest State, as State does, and a channel that is closed when another one is published.
+func (r *Replica) Published() (*fleet.State, <-chan struct{}) {
+	v := r.current.Load()
+	return v.state, v.replaced
+}
+
 // publish replaces from with next, which is from plus commits, unless another State was published meanwhile. next inherits the
 // confirmation time of from: the store may have a newer State by now.
 func (r *Replica) publish(from *view, next *fleet.State, commits []fleet.Commit) {

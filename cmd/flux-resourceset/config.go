@@ -41,6 +41,7 @@ type config struct {
 	environments, protected []string
 	retention               time.Duration // of history; 0: unlimited
 	maxRemovals             int
+	watchStreams            int
 	clusterToken            bool          // only a cluster's own token or certificate counts for its status
 	secondPerson            bool          // approves the stages of a rollout
 	stateMaxAge             time.Duration // of the fleet in STATE_DIR at a start; 0: unlimited
@@ -104,6 +105,7 @@ func flags() []cli.Flag {
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
 		text("protected-environments", "PROTECTED_ENVIRONMENTS", "prod", "environments from which people and scripts take nothing without naming them, as a comma-separated `LIST`; none when empty"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
+		text("watch-streams", "WATCH_STREAMS", strconv.Itoa(server.DefaultWatchStreams), "how `MANY` watches of revisions are open at a time; each takes up to 40 KiB"),
 		text("require-second-person", "REQUIRE_SECOND_PERSON", "false", "true or false: whether a stage of a rollout must be approved by another actor than the one that created the rollout, or last changed its stages"),
 		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate; others are answered alike"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
@@ -164,6 +166,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))
+	}
+	if cfg.watchStreams, err = strconv.Atoi(c.String("watch-streams")); err != nil || cfg.watchStreams < 1 || cfg.watchStreams > server.MaxWatchStreams {
+		problem("WATCH_STREAMS is %q: it must be a number, 1 to %d", c.String("watch-streams"), server.MaxWatchStreams)
 	}
 	if cfg.secondPerson, err = strconv.ParseBool(c.String("require-second-person")); err != nil {
 		problem("REQUIRE_SECOND_PERSON is %q: it must be true or false", c.String("require-second-person"))

@@ -84,7 +84,7 @@ func TestChartDefaults(t *testing.T) {
 	defaults := settingDefaults(t)
 	same := map[string]string{
 		"ENVIRONMENTS": "config.environments", "PROTECTED_ENVIRONMENTS": "config.protectedEnvironments", "MAX_REMOVALS": "config.maxRemovals", "MAX_STALENESS": "config.maxStaleness",
-		"HISTORY_RETENTION": "config.historyRetention", "SEED_ACCEPT": "seed.accept", "STATE_MAX_AGE": "lastGood.maxAge", "REQUIRE_CLIENT_CERT": "tls.requireClientCert", "UI_CHANGES": "page.changes",
+		"HISTORY_RETENTION": "config.historyRetention", "WATCH_STREAMS": "config.watchStreams", "SEED_ACCEPT": "seed.accept", "STATE_MAX_AGE": "lastGood.maxAge", "REQUIRE_CLIENT_CERT": "tls.requireClientCert", "UI_CHANGES": "page.changes",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "config.otlpEndpoint", "BASE_PATH": "config.basePath", "REQUIRE_SECOND_PERSON": "config.requireSecondPerson", "OIDC_ISSUERS": "auth.oidcIssuers", "REQUIRE_CLUSTER_TOKEN": "config.requireClusterToken",
 	}
 	for env, path := range same {

@@ -94,7 +94,8 @@ func serve(c *cli.Context) error {
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken,
-		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
+		WatchStreams: cfg.watchStreams,
+		BasePath:     cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())

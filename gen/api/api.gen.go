@@ -2881,6 +2881,11 @@ type Problem struct {
 
 	// Errors All problems with their location. Beyond 1,000, the last entry has the number of omitted ones.
 	Errors []FieldProblem `json:"errors,omitempty"`
+
+	// OldestRevision `gone`: the oldest revision that the history still has.
+	//
+	// Example: 120
+	OldestRevision int64 `json:"oldest_revision,omitempty"`
 }
 
 // ProtectedLoss defines model for ProtectedLoss.
@@ -4222,6 +4227,9 @@ type ActionPath = string
 // Actor defines model for Actor.
 type Actor = string
 
+// After defines model for After.
+type After = string
+
 // AsOf defines model for AsOf.
 type AsOf = int64
 
@@ -4290,6 +4298,9 @@ type InputPath = string
 
 // KindQuery defines model for KindQuery.
 type KindQuery = string
+
+// LastEventID defines model for LastEventID.
+type LastEventID = string
 
 // LayerView defines model for LayerView.
 type LayerView = string
@@ -4372,6 +4383,9 @@ type TokenName = string
 // Until defines model for Until.
 type Until = time.Time
 
+// Wait defines model for Wait.
+type Wait = string
+
 // BadRequest RFC 9457 problem details, with a stable code and every field problem.
 type BadRequest = Problem
 
@@ -4383,6 +4397,9 @@ type EarlyReceipt = Problem
 
 // Forbidden RFC 9457 problem details, with a stable code and every field problem.
 type Forbidden = Problem
+
+// Gone RFC 9457 problem details, with a stable code and every field problem.
+type Gone = Problem
 
 // Internal RFC 9457 problem details, with a stable code and every field problem.
 type Internal = Problem
@@ -6179,6 +6196,15 @@ type ListRevisionsParams struct {
 
 	// Cursor Where the previous page ended, from its `Link`.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// After Watch: the revisions after this one, oldest first. `REVISION:COMMIT-ID` also verifies that the history has that commit; 0 is the beginning.
+	After *After `form:"after,omitempty" json:"after,omitempty"`
+
+	// Wait Watch, with `after`: how long to wait for a revision if there is none, at most `60s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// LastEventID Of an event stream: the `id` of the last received event. It takes precedence over `after`.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // GetRevisionParams defines parameters for GetRevision.

@@ -1290,9 +1290,23 @@ type ClientInterface interface {
 	// Corresponds with GET /resources/{type}/{id}/history (the `GetResourceHistory` operationId).
 	GetResourceHistory(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListRevisions List revisions, newest first
+	// ListRevisions List or watch revisions
 	//
-	// `cursor` continues where the previous page ended; `Link: rel="next"` carries it.
+	// Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
+	// `Link: rel="next"` carries it.
+	//
+	// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
+	// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+	//
+	// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
+	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
+	// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
+	// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
+	// with a problem as `data`, precedes an end for another reason than time or shutdown.
+	//
+	// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
+	// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
+	// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
 	//
 	// Corresponds with GET /revisions (the `ListRevisions` operationId).
 	ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4222,9 +4236,23 @@ func (c *Client) GetResourceHistory(ctx context.Context, pType ResourceTypePath,
 	return c.Client.Do(req)
 }
 
-// ListRevisions List revisions, newest first
+// ListRevisions List or watch revisions
 //
-// `cursor` continues where the previous page ended; `Link: rel="next"` carries it.
+// Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
+// `Link: rel="next"` carries it.
+//
+// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
+// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+//
+// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
+// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
+// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
+// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
+// with a problem as `data`, precedes an end for another reason than time or shutdown.
+//
+// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
+// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
+// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
 //
 // Corresponds with GET /revisions (the `ListRevisions` operationId).
 func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -15967,6 +15995,30 @@ func NewListRevisionsRequest(server string, params *ListRevisionsParams) (*http.
 
 		}
 
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -15976,6 +16028,21 @@ func NewListRevisionsRequest(server string, params *ListRevisionsParams) (*http.
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -20341,9 +20408,23 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/{type}/{id}/history (the `GetResourceHistory` operationId).
 	GetResourceHistoryWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceHistoryResponse, error)
 
-	// ListRevisionsWithResponse List revisions, newest first
+	// ListRevisionsWithResponse List or watch revisions
 	//
-	// `cursor` continues where the previous page ended; `Link: rel="next"` carries it.
+	// Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
+	// `Link: rel="next"` carries it.
+	//
+	// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
+	// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+	//
+	// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
+	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
+	// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
+	// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
+	// with a problem as `data`, precedes an end for another reason than time or shutdown.
+	//
+	// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
+	// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
+	// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26922,9 +27003,23 @@ func (c *ClientWithResponses) GetResourceHistoryWithResponse(ctx context.Context
 	return ParseGetResourceHistoryResponse(rsp)
 }
 
-// ListRevisionsWithResponse List revisions, newest first
+// ListRevisionsWithResponse List or watch revisions
 //
-// `cursor` continues where the previous page ended; `Link: rel="next"` carries it.
+// Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
+// `Link: rel="next"` carries it.
+//
+// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
+// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+//
+// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
+// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
+// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
+// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
+// with a problem as `data`, precedes an end for another reason than time or shutdown.
+//
+// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
+// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
+// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32660,6 +32755,9 @@ func ParseListRevisionsResponse(rsp *http.Response) (*ListRevisionsResponse, err
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (text/event-stream) unsupported
 
 	}
 

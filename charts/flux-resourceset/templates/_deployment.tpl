@@ -186,6 +186,9 @@ spec:
 {{- if $v.config.historyRetention }}
 - {name: HISTORY_RETENTION, value: {{ $v.config.historyRetention | quote }}}
 {{- end }}
+{{- if ne (int $v.config.watchStreams) 256 }}
+- {name: WATCH_STREAMS, value: {{ $v.config.watchStreams | quote }}}
+{{- end }}
 {{- if $v.config.basePath }}
 - {name: BASE_PATH, value: {{ $v.config.basePath | quote }}}
 {{- end }}

@@ -25,7 +25,7 @@ const (
 )
 
 // chargedQueues are the queues whose jobs are charged.
-var chargedQueues = map[string]bool{queuePlans: true, queueExplain: true, queueHistory: true, queueStatus: true, queueReads: true}
+var chargedQueues = map[string]bool{queuePlans: true, queueExplain: true, queueHistory: true, queueStatus: true, queueReads: true, queueWatches: true}
 
 // timeBudgets are the budgets of credentials. Full budgets take no memory.
 type timeBudgets struct {
@@ -66,6 +66,9 @@ func (j *Job) charge(took time.Duration) {
 		j.budget.charge(j.principal, took)
 	}
 }
+
+// ChargeReading charges the time of a read of the store.
+func (j *Job) ChargeReading(began time.Time) { j.charge(time.Since(began)) }
 
 // ChargeWriting charges the time that write takes, without the time for which the client delays it.
 func (j *Job) ChargeWriting(client io.Writer, write func(io.Writer) error) error {

@@ -19,7 +19,7 @@ import (
 // Queues limit the requests that take a processor for seconds or hundreds of megabytes: how many run at a time, how many wait,
 // and how many of both belong to one principal, so that no credential delays the others. Plans and batches have separate
 // queues, because readers must not delay changes. A page of the history and an explanation take tens of megabytes while they
-// are computed. Questions about the status of the whole fleet have a queue, because after a change of the catalog the first of
+// are computed. Watches mostly wait, for minutes. Questions about the status of the whole fleet have a queue, because after a change of the catalog the first of
 // them computes the answers of all clusters, and the others reuse them. Other reads start at once, and hold their State until
 // the client has received the answer.
 const (
@@ -52,6 +52,7 @@ const (
 	queueReads   = "reads"
 	queueStatus  = "questions about the whole fleet"
 	queueBackups = "backups"
+	queueWatches = "watches"
 )
 
 // queuedOperations are the operations that may take long, by their ids.
@@ -64,6 +65,8 @@ var queuedOperations = map[string]string{
 // queueName returns the queue of an operation; empty: none.
 func queueName(r Request) string {
 	switch queue, known := queuedOperations[r.Operation]; {
+	case r.Watch:
+		return queueWatches
 	case r.Write && (r.ContentLength < 0 || r.ContentLength > LargeBody):
 		return queueBatches
 	case known:
@@ -83,8 +86,15 @@ type Queues struct {
 	responses responseBuffer
 }
 
-// NewQueues returns the queues of a server. duration returns the metric of the running time of a queue's jobs.
-func NewQueues(duration func(queue string) prometheus.Observer) *Queues {
+// DefaultWatches is the default limit of concurrent watches.
+const DefaultWatches = 256
+
+// watchesPerPrincipal is the limit of concurrent watches of one credential.
+const watchesPerPrincipal = 8
+
+// NewQueues returns the queues of a server. watches is the limit of concurrent watches; duration returns the metric of the running
+// time of a queue's jobs.
+func NewQueues(watches int, duration func(queue string) prometheus.Observer) *Queues {
 	queues := map[string]*queue{
 		queuePlans:   newQueue(queuePlans, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
 		queueBatches: newQueue(queueBatches, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
@@ -93,6 +103,7 @@ func NewQueues(duration func(queue string) prometheus.Observer) *Queues {
 		queueReads:   newQueue(queueReads, queueLimits{perPrincipal: 128, total: 512}),
 		queueStatus:  newQueue(queueStatus, queueLimits{perPrincipal: 64, total: 256, concurrent: 2, concurrentPerPrincipal: 1}),
 		queueBackups: newQueue(queueBackups, queueLimits{perPrincipal: 1, total: 1}),
+		queueWatches: newQueue(queueWatches, queueLimits{perPrincipal: watchesPerPrincipal, total: watches}),
 	}
 	for name, q := range queues {
 		if q.limits.concurrent > 0 {
@@ -136,6 +147,14 @@ func (q *queue) enter(principal string) error {
 	q.perPrincipal[principal]++
 	q.total++
 	return nil
+}
+
+// Watches returns the number of watches in progress.
+func (s *Queues) Watches() int {
+	q := s.byName[queueWatches]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.total
 }
 
 func (q *queue) leave(principal string) {
@@ -288,6 +307,7 @@ type Request struct {
 	Operation     string // id in the OpenAPI document
 	Write         bool   // it changes something
 	CRUDOnly      bool   // only served in mode crud
+	Watch         bool   // it waits for revisions
 	ContentLength int64  // -1: unknown
 	Principal     string
 }
@@ -312,7 +332,7 @@ func (s *Queues) Enter(ctx context.Context, r Request) (*Job, error) {
 			return nil, err
 		}
 	}
-	if j.queue != nil || r.Write {
+	if !r.Watch && (j.queue != nil || r.Write) {
 		j.ctx, j.cancel = context.WithTimeoutCause(j.ctx, maxJobTime, &fleet.Error{
 			Code: fleet.CodeLimitExceeded, Detail: "the request takes longer than " + maxJobTime.String() + ": try again, or split it",
 		})

@@ -15,6 +15,7 @@ type Error struct {
 	Detail   string            // for people
 	Problems []fleet.Problem   // by field of the request; may be empty
 	Headers  map[string]string // of the answer; may be nil
+	Oldest   fleet.Revision    // with code gone: the oldest revision that the history has
 }
 
 // Error returns the detail.

@@ -1,0 +1,450 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// Limits of Config.WatchStreams.
+const (
+	DefaultWatchStreams = admission.DefaultWatches
+	MaxWatchStreams     = 6000 // of 8,192 connections
+)
+
+const (
+	eventStreamType = "text/event-stream"
+	maxWatchWait    = 60 * time.Second
+	watchHeartbeat  = 15 * time.Second
+	maxStreamTime   = 15 * time.Minute
+	// streamWriteTimeout is the time for a client to receive what was sent. It is longer than watchHeartbeat, because an expired
+	// deadline resets an HTTP/2 stream that is idle, too.
+	streamWriteTimeout = watchHeartbeat + 30*time.Second
+)
+
+// isWatch reports whether a request watches revisions: it waits for revisions after a position, or requests a stream.
+func isWatch(r *request) bool {
+	return r.op.ID == "ListRevisions" && (r.QueryParams().Has("after") || acceptsEvents(r.Request()))
+}
+
+// acceptsEvents reports whether a client requests an event stream.
+func acceptsEvents(r *http.Request) bool {
+	for _, accepted := range r.Header.Values(echo.HeaderAccept) {
+		for one := range strings.SplitSeq(accepted, ",") {
+			if name, params, err := mime.ParseMediaType(one); err == nil && name == eventStreamType && params["q"] != "0" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// revisionWatch is one watch: an event stream, or a long poll.
+type revisionWatch struct {
+	server *Server
+	*request
+	filter  revisionFilter
+	at      fleet.Head       // the last revision that was examined; its ID is Nil if it is unknown
+	pending []*revisionEvent // after the position, read by start
+	checked fleet.Head       // of the State in which the credential was checked last
+}
+
+// revisionFilter selects revisions; the zero value of a field does not filter.
+type revisionFilter struct {
+	kind      fleet.Kind
+	id, actor string
+}
+
+// watchRevisions answers a watch. Errors that are known before the answer begins have their status; later ones are events.
+func (s *Server) watchRevisions(c echo.Context, p api.ListRevisionsParams) error {
+	w := &revisionWatch{
+		server: s, request: requestOf(c), filter: revisionFilter{kind: fleet.Kind(value(p.Kind)), id: value(p.ID), actor: value(p.Actor)},
+	}
+	stream := acceptsEvents(c.Request())
+	wait, err := watchWait(p, stream)
+	if err != nil {
+		return err
+	}
+	if !stream {
+		p.LastEventID = nil
+	}
+	if err := w.start(p); err != nil {
+		return err
+	}
+	if err := http.NewResponseController(c.Response()).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err // the read timeout would end the request
+	}
+	head := c.Request().Method == http.MethodHead
+	switch {
+	case stream && head:
+		w.streamHeader()
+		return nil
+	case stream:
+		return w.stream()
+	case head:
+		wait = 0
+	}
+	return w.poll(wait)
+}
+
+// watchWait validates the parameters of a watch, and returns the time for which a long poll waits.
+func watchWait(p api.ListRevisionsParams, stream bool) (wait time.Duration, err error) {
+	var problems []fleet.Problem
+	refuse := func(name, reason string) {
+		problems = append(problems, fleet.Problem{Detail: "query parameter " + name + ": " + reason})
+	}
+	const notWithWatch = "not with a watch, which has all revisions after one; filter by kind, id and actor"
+	for name, set := range map[string]bool{"since": p.Since != nil, "until": p.Until != nil, "cursor": p.Cursor != nil} {
+		if set {
+			refuse(name, notWithWatch)
+		}
+	}
+	if p.Limit != nil {
+		refuse("limit", fmt.Sprintf("not with a watch, which has at most %d revisions in an answer", watchPage))
+	}
+	if p.ID != nil && p.Kind == nil {
+		refuse("id", "requires kind")
+	}
+	if p.Wait != nil {
+		if wait, err = time.ParseDuration(*p.Wait); err != nil || wait > maxWatchWait {
+			refuse("wait", "must be a time of at most "+strconv.Itoa(int(maxWatchWait.Seconds()))+"s, such as 30s")
+		}
+		if stream {
+			refuse("wait", "not with an event stream, which waits anyway")
+		}
+	}
+	return wait, fleet.Invalid(problems)
+}
+
+// start determines the position of a watch.
+func (w *revisionWatch) start(p api.ListRevisionsParams) error {
+	st, err := w.server.state(w.request)
+	if err != nil {
+		return err
+	}
+	w.checked = st.Head()
+	position := p.After
+	if p.LastEventID != nil {
+		position = p.LastEventID
+	}
+	if position == nil {
+		w.at = st.Head()
+		return nil
+	}
+	if w.at, err = parsePosition(*position); err != nil {
+		return err
+	}
+	if w.at.Revision > st.Revision() {
+		newest := st.Head()
+		st, err = w.server.stateOf(w.request, int64(w.at.Revision)) // another process may have committed it a moment ago
+		if problem, ok := errors.AsType[*fleet.Error](err); ok && problem.Code == fleet.CodeNotFound && w.at.ID != uuid.Nil {
+			return divergedError(w.at, newest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	head := st.Head()
+	switch {
+	case w.at.Revision == head.Revision && w.at.ID == uuid.Nil:
+		w.at = head
+	case w.at != head: // the error, if there is one, must come before the answer
+		w.pending, err = w.after(w.Request().Context(), head)
+	}
+	return err
+}
+
+// after returns the revisions after the position, and charges the principal for the time of reading them.
+func (w *revisionWatch) after(ctx context.Context, head fleet.Head) ([]*revisionEvent, error) {
+	began := time.Now()
+	defer w.job.ChargeReading(began)
+	if w.at.Revision == head.Revision {
+		return nil, divergedError(w.at, head)
+	}
+	return w.server.feed.after(ctx, w.at, head)
+}
+
+// parsePosition parses REVISION or REVISION:COMMIT-ID.
+func parsePosition(text string) (at fleet.Head, err error) {
+	number, id, hasID := strings.Cut(text, ":")
+	revision, err := strconv.ParseInt(number, 10, 64)
+	if err == nil && hasID {
+		at.ID, err = uuid.Parse(id)
+	}
+	if err != nil || revision < 0 {
+		return fleet.Head{}, fleet.Invalid([]fleet.Problem{{Detail: "query parameter after: must be a revision, or a revision and its commit id: 42:5f1c2ab9-6f0e-4f0e-9a43-4a0c6ab1c0de"}})
+	}
+	at.Revision = fleet.Revision(revision)
+	return at, nil
+}
+
+// formatPosition is the inverse of parsePosition.
+func formatPosition(at fleet.Head) string {
+	if at.ID == uuid.Nil {
+		return strconv.FormatInt(int64(at.Revision), 10)
+	}
+	return store.FormatHead(at)
+}
+
+// next returns the next revisions that the filter selects, and advances the position past them. If there are none it returns a
+// channel that is closed with the next State. With each new State it checks the credential.
+func (w *revisionWatch) next(ctx context.Context) ([]*revisionEvent, <-chan struct{}, error) {
+	for {
+		st, replaced := w.server.cfg.Replica.Published()
+		head := st.Head()
+		if head != w.checked {
+			caller, refusal := w.server.authorize(w.request, st)
+			if refusal != nil {
+				return nil, nil, w.server.reportRefusal(w.request, refusal)
+			}
+			w.principal, w.checked = caller, head
+		}
+		if w.at == head {
+			return nil, replaced, nil
+		}
+		events := w.pending
+		if w.pending = nil; events == nil {
+			var err error
+			if events, err = w.after(ctx, head); err != nil {
+				return nil, nil, err
+			}
+		}
+		w.at = events[len(events)-1].head
+		events, err := w.selected(ctx, events)
+		if len(events) > 0 || err != nil {
+			return events, nil, err
+		}
+	}
+}
+
+// selected returns the revisions that the filter selects.
+func (w *revisionWatch) selected(ctx context.Context, events []*revisionEvent) ([]*revisionEvent, error) {
+	if w.filter == (revisionFilter{}) {
+		return events, nil
+	}
+	var unknown []fleet.Revision // whose first changes do not match, and which have more
+	matches := map[fleet.Revision]bool{}
+	for _, e := range events {
+		match, known := w.filter.match(e.summary)
+		matches[e.head.Revision] = match
+		if !known {
+			unknown = append(unknown, e.head.Revision)
+		}
+	}
+	if len(unknown) > 0 {
+		found, err := w.server.cfg.History.Summaries(ctx, store.HistoryQuery{Kind: w.filter.kind, ID: w.filter.id, Among: unknown, Limit: len(unknown)}, 1)
+		if err != nil {
+			return nil, err
+		}
+		for _, sum := range found {
+			matches[sum.Revision] = true
+		}
+	}
+	var out []*revisionEvent
+	for _, e := range events {
+		if matches[e.head.Revision] {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// match reports whether the filter selects a revision; not known: its summary does not have all changes.
+func (f revisionFilter) match(sum store.Summary) (match, known bool) {
+	if f.actor != "" && f.actor != sum.Actor {
+		return false, true
+	}
+	if f.kind == "" {
+		return true, true
+	}
+	for _, ch := range sum.First {
+		if ch.Kind == f.kind && (f.id == "" || f.id == ch.ID) {
+			return true, true
+		}
+	}
+	return false, sum.Count <= len(sum.First)
+}
+
+// poll answers a long poll: as soon as there are revisions, and after wait with none.
+func (w *revisionWatch) poll(wait time.Duration) error {
+	_ = http.NewResponseController(w.Response()).SetWriteDeadline(time.Now().Add(wait + streamWriteTimeout)) // fails when the client is gone
+	ctx := w.Request().Context()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for over := wait == 0; ; {
+		events, replaced, err := w.next(ctx)
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 || over {
+			return w.answer(events)
+		}
+		w.state = nil // it may be replaced many times meanwhile, and would stay in memory
+		select {
+		case <-replaced:
+		case <-timer.C:
+			over = true
+		case <-draining(ctx):
+			over = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// answer writes the answer to a long poll.
+func (w *revisionWatch) answer(events []*revisionEvent) error {
+	if err := w.server.authenticate(w.request); err != nil {
+		return err
+	}
+	if _, err := w.server.state(w.request); err != nil {
+		return err
+	}
+	response.LinkNext(w.request, url.Values{"after": {formatPosition(w.at)}})
+	w.Response().Header().Set(echo.HeaderContentType, "application/json")
+	var body bytes.Buffer
+	body.WriteByte('[')
+	for i, e := range events {
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		body.Write(e.body)
+	}
+	body.WriteString("]\n")
+	_, err := w.Response().Write(body.Bytes())
+	return err
+}
+
+// streamHeader begins the answer of a stream.
+func (w *revisionWatch) streamHeader() {
+	h := w.Response().Header()
+	h.Set(echo.HeaderContentType, eventStreamType)
+	h.Set("X-Accel-Buffering", "no") // nginx would collect the events
+	w.Response().WriteHeader(http.StatusOK)
+}
+
+// stream sends revisions as events until the stream ends.
+func (w *revisionWatch) stream() error {
+	ctx := w.Request().Context()
+	w.streamHeader()
+	w.state = nil
+	// Clients that lost their connections at the same time must not reconnect at the same time.
+	if err := w.send(fmt.Appendf(nil, "retry: %d\nid: %s\n\n", 1000+rand.IntN(4000), formatPosition(w.at))); err != nil {
+		return err
+	}
+	sent := w.at
+	end := time.NewTimer(w.streamTime())
+	defer end.Stop()
+	heartbeat := time.NewTicker(watchHeartbeat)
+	defer heartbeat.Stop()
+	for {
+		events, replaced, err := w.next(ctx)
+		if err != nil {
+			return w.endWith(err)
+		}
+		if len(events) > 0 {
+			if err := w.send(eventText(events)); err != nil {
+				return err
+			}
+			sent = w.at
+			continue
+		}
+		select {
+		case <-replaced:
+		case <-heartbeat.C:
+			w.checked = fleet.Head{} // the credential may have expired, or was revoked in a revision that has not arrived
+			text := []byte(":\n\n")
+			if w.at != sent { // so that a client that resumes does not begin before revisions that the filter omitted
+				text, sent = []byte("id: "+formatPosition(w.at)+"\n\n"), w.at
+			}
+			if err := w.send(text); err != nil {
+				return err
+			}
+		case <-end.C:
+			w.checked = fleet.Head{}
+			if _, _, err := w.next(ctx); err != nil {
+				return w.endWith(err)
+			}
+			return nil
+		case <-draining(ctx):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// streamTime returns the time after which a stream ends: the end of its credential, if that comes first.
+func (w *revisionWatch) streamTime() time.Duration {
+	limit := maxStreamTime - rand.N(maxStreamTime/10)
+	expires := w.principal.Expires
+	if w.principal.Managed != nil {
+		expires, _ = w.principal.Managed.Until()
+	}
+	if expires.IsZero() {
+		return limit
+	}
+	return max(0, min(limit, expires.Sub(w.server.cfg.Now())))
+}
+
+// eventText returns revisions as server-sent events.
+func eventText(events []*revisionEvent) []byte {
+	var text bytes.Buffer
+	for _, e := range events {
+		text.WriteString("id: " + formatPosition(e.head) + "\nevent: revision\ndata: ")
+		text.Write(e.body)
+		text.WriteString("\n\n")
+	}
+	return text.Bytes()
+}
+
+// endWith ends a stream with the event end, whose data is the problem that a new request would get.
+func (w *revisionWatch) endWith(err error) error {
+	if w.Request().Context().Err() != nil {
+		return err
+	}
+	p := toPublic(w.request, err)
+	if p.Status >= http.StatusInternalServerError {
+		w.server.cfg.Logger.LogAttrs(w.Request().Context(), slog.LevelWarn, "a watch failed", slog.String("request_id", requestID(w.request)), slog.Any("error", err))
+	}
+	detail := w.server.masker.Tokens(p.Detail)
+	body, encodingErr := json.Marshal(api.Problem{
+		Type: "about:blank", Title: http.StatusText(p.Status), Status: p.Status, Detail: detail, Instance: w.Request().URL.Path,
+		Error: p.Code, Message: detail, OldestRevision: int64(p.Oldest),
+	})
+	if encodingErr != nil {
+		return encodingErr
+	}
+	return w.send(append(append([]byte("event: end\ndata: "), body...), "\n\n"...))
+}
+
+// send writes a part of a stream. It fails if the client does not receive it within streamWriteTimeout.
+func (w *revisionWatch) send(text []byte) error {
+	wire := http.NewResponseController(w.Response())
+	if err := wire.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := w.Response().Write(text); err != nil {
+		return err
+	}
+	return wire.Flush()
+}
