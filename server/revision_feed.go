@@ -142,7 +142,7 @@ func (f *revisionFeed) read(ctx context.Context, key feedRange, head fleet.Head,
 	defer cancel()
 	select {
 	case f.readers <- struct{}{}:
-		read.events, read.oldest, read.err = f.load(ctx, key, head.Revision)
+		read.events, read.oldest, read.err = f.load(ctx, key)
 		<-f.readers
 	case <-ctx.Done():
 		read.err = fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
@@ -164,7 +164,7 @@ func (f *revisionFeed) read(ctx context.Context, key feedRange, head fleet.Head,
 }
 
 // load reads a range of the history from the store.
-func (f *revisionFeed) load(ctx context.Context, key feedRange, head fleet.Revision) (events []*revisionEvent, oldest fleet.Revision, err error) {
+func (f *revisionFeed) load(ctx context.Context, key feedRange) (events []*revisionEvent, oldest fleet.Revision, err error) {
 	found, err := f.history.Summaries(ctx, store.HistoryQuery{Before: key.to + 1, Limit: int(key.to-key.from) + 1}, 1+summaryChanges)
 	if err != nil {
 		return nil, 0, err
@@ -180,15 +180,19 @@ func (f *revisionFeed) load(ctx context.Context, key feedRange, head fleet.Revis
 		events = append(events, event)
 	}
 	if len(found) == 0 {
-		oldest, err = f.oldest(ctx, key.to, head)
+		oldest, err = f.oldest(ctx, key.to)
 	}
 	return events, oldest, err
 }
 
-// oldest returns the oldest revision of the history, which is after one and at most head; 0: there is none.
-func (f *revisionFeed) oldest(ctx context.Context, after, head fleet.Revision) (fleet.Revision, error) {
+// oldest returns the oldest revision of the history, which is after a removed one; 0: the history ends before it.
+func (f *revisionFeed) oldest(ctx context.Context, removed fleet.Revision) (fleet.Revision, error) {
+	newest, err := f.history.Summaries(ctx, store.HistoryQuery{Limit: 1}, 1)
+	if err != nil || len(newest) == 0 || newest[0].Revision <= removed {
+		return 0, err
+	}
 	// The history has a revision before high, and none before low.
-	low, high := after+1, head+2
+	low, high := removed+1, newest[0].Revision+1
 	for high-low > 1 {
 		middle := low + (high-low)/2
 		found, err := f.history.Summaries(ctx, store.HistoryQuery{Before: middle, Limit: 1}, 1)
@@ -200,9 +204,6 @@ func (f *revisionFeed) oldest(ctx context.Context, after, head fleet.Revision) (
 		} else {
 			low = middle
 		}
-	}
-	if low > head {
-		return 0, nil
 	}
 	return low, nil
 }
