@@ -147,6 +147,7 @@ type Status struct {
 	Desired       int           // number of enabled inputs
 	// FailedList and FailedID name the input that Failure is about.
 	FailedList, FailedID string
+	Failures             []InputStatus // all inputs that failed
 	// The fields below are set with Query.Details.
 	Lists  []ListStatus
 	Inputs []InputStatus
@@ -333,8 +334,11 @@ func (e *evaluation) addInput(id string, enabled bool) bool {
 		in.confirmByDelivery(e.list)
 	}
 	e.counts[in.State.rank()]++
-	if in.State == Failed && e.status.Failure == nil {
-		e.status.Failure, e.status.FailedList, e.status.FailedID = in.Failure, in.List, in.ID
+	if in.State == Failed {
+		if e.status.Failure == nil {
+			e.status.Failure, e.status.FailedList, e.status.FailedID = in.Failure, in.List, in.ID
+		}
+		e.status.Failures = append(e.status.Failures, in)
 	}
 	e.inputs++
 	if enabled {

@@ -35,6 +35,16 @@ type Event struct {
 	Object   string    `json:"object"`
 	Revision string    `json:"revision,omitempty"`
 	At       time.Time `json:"-"` // by the clock of this process
+	// Since is when the failure began, in milliseconds since 1970, if it was reported more than once; 0: at At.
+	Since int64 `json:"since,omitempty"`
+}
+
+// First returns when the failure was first reported.
+func (e *Event) First() time.Time {
+	if e.Since == 0 || e.Since > e.At.UnixMilli() {
+		return e.At
+	}
+	return time.UnixMilli(e.Since)
 }
 
 // severityError is the severity of failures in events of Flux.
@@ -243,6 +253,9 @@ func (c *cluster) addEvent(key inputKey, e *Event) bool {
 		// The failure goes on: an object that applies its previous content again does not repair a source that failed.
 		if old.isFailure() && (e.At.Before(old.At) || !e.isFailure() && (old.Input != e.Input || old.Object != e.Object || !slices.Contains(successReasons, e.Reason))) {
 			return false
+		}
+		if old.isFailure() && e.isFailure() && old.Input == e.Input { // the same failure, reported again
+			e.Since = old.First().UnixMilli()
 		}
 		c.removeEvent(key)
 	}
