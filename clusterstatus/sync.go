@@ -148,6 +148,11 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 			t.filters.markWritten(row.ObservedAt)
 		}
 	}
+	if row, ok := t.fleetChanges.encode(); ok && err == nil && !t.denied {
+		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
+			t.fleetChanges.markWritten(row.ObservedAt)
+		}
+	}
 	if len(rows) > 0 || t.lossDetector.due(now) && !t.denied {
 		flush()
 	}
@@ -261,14 +266,18 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	changed := map[changedList]struct{}{}
 	var found [2]time.Time
 	t.clocks.stored = time.Time{} // unless the row is read
+	t.fleetChanges.forgetStored()
 	began := time.Now()
-	next, err := t.cfg.Store.Since(ctx, from, append(t.lossDetector.subjects[:], filtersSubject, clocksSubject), func(r Row) {
+	next, err := t.cfg.Store.Since(ctx, from, append(t.lossDetector.subjects[:], filtersSubject, clocksSubject, failingSubject), func(r Row) {
 		switch {
 		case r.Cluster == storeID && r.Subject == filtersSubject:
 			t.filters.merge(r)
 			return
 		case r.Cluster == storeID && r.Subject == clocksSubject:
 			t.clocks.observe(r)
+			return
+		case r.Cluster == storeID && r.Subject == failingSubject:
+			t.fleetChanges.merge(r, now)
 			return
 		case r.Cluster == storeID:
 			t.lossDetector.observe(&found, r)

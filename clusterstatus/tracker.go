@@ -55,6 +55,8 @@ type Tracker struct {
 	complete atomic.Bool
 	filters  filters
 
+	fleetChanges fleetChanges
+
 	clocksDiffer atomic.Bool
 
 	// Only Run and Sync use the fields below.
