@@ -36,6 +36,22 @@ func (s *State) Running(cluster *Document, component string) (runs api.Component
 	return running(doc.Component(), &entries[at]), true
 }
 
+// InputSources returns the documents that determine an input of a cluster: its definition, the cluster, the layers that match it, and the
+// rollouts that reach it.
+func (s *State) InputSources(cluster *Document, list, id string) []*Document {
+	e := s.Effective(cluster)
+	docs := []*Document{cluster}
+	if kind, ok := s.PolledAt(list); ok {
+		if doc, ok := s.definition(e, kind, id); ok {
+			docs = append(docs, doc)
+		}
+	}
+	if e.chain != nil {
+		docs = append(docs, e.chain.layers...)
+	}
+	return append(docs, e.rolloutsOn()...)
+}
+
 // Usage returns the clusters that run a component, grouped by variant, the most used first. CodeNotFound if there is no such
 // component.
 func (s *State) Usage(component string) (api.ComponentUsage, error) {

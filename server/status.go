@@ -125,6 +125,9 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	if err != nil {
 		return err
 	}
+	if p.Group != nil && p.State == nil {
+		p.State = new(string(clusterstatus.Failed))
+	}
 	wanted, err := parseStates(value(p.State), p.ChangedIn != nil)
 	if err != nil {
 		return err
@@ -150,11 +153,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		}
 	}
 	out := api.FleetStatus{Complete: s.tracker.Stats().Complete, Counts: api.StatusCounts{}}
-	type judged struct {
-		doc   *fleet.Document
-		known clusterstatus.Status
-	}
-	found, names := make([]judged, 0, len(docs)), clusterstatus.NameCache{}
+	found, names := make([]judgedCluster, 0, len(docs)), clusterstatus.NameCache{}
 	var silence clusterstatus.SilenceDetector
 	job := requestOf(c).job
 	for _, doc := range docs {
@@ -186,26 +185,43 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 			continue
 		}
 		if len(wanted) == 0 || slices.ContainsFunc(known.States(), func(s clusterstatus.State) bool { return slices.Contains(wanted, s) }) {
-			found = append(found, judged{doc, known})
+			found = append(found, judgedCluster{doc, known})
 		}
 	}
 	if last, all := silence.Since(); all {
 		out.AllSilentSince = timePointer(last)
 	}
-	if value(p.Sort) == api.GetStatusParamsSortState {
-		slices.SortStableFunc(found, func(a, b judged) int {
-			return cmp.Compare(urgencyOf(&a.known), urgencyOf(&b.known))
-		})
-	}
 	if p.Limit == nil {
 		p.Limit = new(statusPage)
 	}
-	found = response.Page(c, found, p.Limit, p.Offset)
-	out.Clusters = make([]api.ClusterSummary, len(found))
+	var causes []*causeGroup
+	if p.Group != nil || p.Cause != nil {
+		causes = groupCauses(st, found, wanted)
+	}
+	if p.Cause != nil {
+		found = withCause(causes, *p.Cause) // each once
+		causes = slices.DeleteFunc(causes, func(g *causeGroup) bool { return g.state != clusterstatus.Failed || g.id() != *p.Cause })
+	}
+	out.Clusters = []api.ClusterSummary{}
+	if p.Group != nil {
+		views := []api.FailureCause{}
+		for _, g := range response.Page(c, causes, p.Limit, p.Offset) {
+			views = append(views, causeView(st, g))
+		}
+		out.Causes, out.Selected = &views, len(found)
+		job.Leave()
+		return response.WriteJSON(c, http.StatusOK, out)
+	}
+	if value(p.Sort) == api.GetStatusParamsSortState {
+		slices.SortStableFunc(found, func(a, b judgedCluster) int {
+			return cmp.Compare(urgencyOf(&a.known), urgencyOf(&b.known))
+		})
+	}
 	ages := s.clusterTokens(st, func(cluster string) bool { return cluster != "" })
-	for i, one := range found {
-		out.Clusters[i] = summaryOf(one.doc, one.known)
-		out.Clusters[i].TokenCreatedAt = timePointer(ages[one.doc.ID])
+	for _, one := range response.Page(c, found, p.Limit, p.Offset) {
+		summary := summaryOf(one.doc, one.known)
+		summary.TokenCreatedAt = timePointer(ages[one.doc.ID])
+		out.Clusters = append(out.Clusters, summary)
 	}
 	job.Leave()
 	return response.WriteJSON(c, http.StatusOK, out)

@@ -11,6 +11,21 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for GetStatusParamsGroup.
+const (
+	GetStatusParamsGroupCause GetStatusParamsGroup = "cause"
+)
+
+// Valid indicates whether the value is a known member of the GetStatusParamsGroup enum.
+func (e GetStatusParamsGroup) Valid() bool {
+	switch e {
+	case GetStatusParamsGroupCause:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetStatusParamsSort.
 const (
 	GetStatusParamsSortID    GetStatusParamsSort = "id"
@@ -1080,6 +1095,85 @@ type Failure struct {
 	ID string `json:"id,omitempty"`
 }
 
+// FailureCause Clusters that fail at the same input, at the same version of a component, for the same cause. Beyond 100 causes the others are one
+// group with the id `other`. Texts are untrusted; show them as text.
+type FailureCause struct {
+	// ID For the filter `cause`; the same in all processes, and over time. Absent for clusters that did not fail.
+	//
+	// Example: 5f1c2ab96f0e
+	ID string `json:"id,omitempty"`
+
+	// State failed, or another of the requested states.
+	//
+	// Example: failed
+	State string `json:"state"`
+
+	// Cause The message without names, numbers and digests, of at most 240 characters.
+	//
+	// Example: Deployment/<name> is not ready: <n> of <n> replicas
+	Cause string `json:"cause,omitempty"`
+
+	// List With `input`, the input that failed.
+	//
+	// Example: platform-components
+	List string `json:"list,omitempty"`
+
+	// Input Example: podinfo
+	Input string `json:"input,omitempty"`
+
+	// ComponentVersion Of a component: the desired version.
+	//
+	// Example: 6.9.0
+	ComponentVersion string `json:"component_version,omitempty"`
+
+	// OCITag Example: latest
+	OCITag string `json:"oci_tag,omitempty"`
+
+	// Clusters How many clusters.
+	//
+	// Example: 12
+	Clusters int `json:"clusters"`
+
+	// Environments How many of them in each environment.
+	//
+	// Example: {"dev":12}
+	Environments map[string]int `json:"environments"`
+
+	// ClusterIds The first ten, by id.
+	//
+	// Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids"`
+
+	// Since When the first of them failed first. Of clusters that did not fail: when one of them was seen last, the earliest.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	Since *time.Time `json:"since,omitempty"`
+
+	// Latest The last failure.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	Latest *time.Time `json:"latest,omitempty"`
+
+	// Revision The last revision before `since`, by an hour at most, that changed a document of this input on the cluster that failed first. It is a fact about time, not a proof. Absent when there is none, or when the document changed again.
+	//
+	// Example: 42
+	Revision int64 `json:"revision,omitempty"`
+
+	// RevisionAt Example: 2026-01-02T03:04:05.678901Z
+	RevisionAt *time.Time `json:"revision_at,omitempty"`
+
+	// Example The failure of the cluster that failed first, with its whole message.
+	Example *Failure `json:"example,omitempty"`
+
+	// ExampleCluster Example: demo-cluster-01
+	ExampleCluster string `json:"example_cluster,omitempty"`
+
+	// OtherCauses Of the group `other`: how many causes.
+	//
+	// Example: 3900
+	OtherCauses int `json:"other_causes,omitempty"`
+}
+
 // FieldChange defines model for FieldChange.
 type FieldChange struct {
 	// Pointer JSON pointer into the input.
@@ -1146,6 +1240,14 @@ type FleetStatus struct {
 	//
 	// Example: 3
 	SharedTokens int `json:"shared_tokens,omitempty"`
+
+	// Causes With `group=cause`; `clusters` is empty then.
+	Causes *[]FailureCause `json:"causes,omitempty"`
+
+	// Selected With `group=cause`: how many clusters are in the groups; each counts once.
+	//
+	// Example: 1
+	Selected int `json:"selected,omitempty"`
 }
 
 // FluxCluster defines model for FluxCluster.
@@ -6521,6 +6623,12 @@ type GetStatusParams struct {
 	// SharedToken true: only clusters whose Flux polled with a token that is not their own within an hour; false: only others. Like `state`, it leaves clusters out that are counted all the same.
 	SharedToken *bool `form:"shared_token,omitempty" json:"shared_token,omitempty"`
 
+	// Group cause: list the causes of failures in place of clusters. `limit`, `offset` and `X-Total-Count` are about them. Clusters in other states of `state` are one group for each state.
+	Group *GetStatusParamsGroup `form:"group,omitempty" json:"group,omitempty"`
+
+	// Cause Only clusters that fail for this cause, an `id` of `group=cause` with the same filters, each with that failure. A cause without clusters, such as one that is repaired, is an empty list. Like `state`, it leaves clusters out that are counted all the same.
+	Cause *string `form:"cause,omitempty" json:"cause,omitempty"`
+
 	// Sort By id, or by state: the most urgent first.
 	Sort *GetStatusParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
@@ -6533,6 +6641,9 @@ type GetStatusParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
+
+// GetStatusParamsGroup defines parameters for GetStatus.
+type GetStatusParamsGroup string
 
 // GetStatusParamsSort defines parameters for GetStatus.
 type GetStatusParamsSort string

@@ -1526,6 +1526,10 @@ type ClientInterface interface {
 	// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 	// desired version is this one.
 	//
+	// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
+	// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
+	// one of them.
+	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4701,6 +4705,10 @@ func (c *Client) ChangeRollout(ctx context.Context, id ID, action ActionPath, pa
 // cluster that is silent and failed before is in both states, and is counted in both. With `component` it covers the
 // clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 // desired version is this one.
+//
+// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
+// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
+// one of them.
 //
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -17931,6 +17939,30 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 
 		}
 
+		if params.Group != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "group", *params.Group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cause != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cause", *params.Cause, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Sort != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -20663,6 +20695,10 @@ type ClientWithResponsesInterface interface {
 	// cluster that is silent and failed before is in both states, and is counted in both. With `component` it covers the
 	// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 	// desired version is this one.
+	//
+	// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
+	// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
+	// one of them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27396,6 +27432,10 @@ func (c *ClientWithResponses) ChangeRolloutWithResponse(ctx context.Context, id 
 // cluster that is silent and failed before is in both states, and is counted in both. With `component` it covers the
 // clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 // desired version is this one.
+//
+// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
+// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
+// one of them.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -1,0 +1,237 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+)
+
+const (
+	// shownCauses is how many causes are listed before the others are one group.
+	shownCauses = 100
+	// maxCauses bounds the memory for causes: clusters may send any text. Failures with further ones count as other causes.
+	maxCauses = 20_000
+	// causeClusters is how many clusters of a cause are named.
+	causeClusters = 10
+	// otherCauses is the id of the group of all causes beyond shownCauses.
+	otherCauses = "other"
+	// causingRevisionWithin is the longest time between a revision and a failure that is shown to follow it: polls are minutes apart, and
+	// Helm waits for minutes.
+	causingRevisionWithin = time.Hour
+)
+
+// judgedCluster is a cluster and its status.
+type judgedCluster struct {
+	doc   *fleet.Document
+	known clusterstatus.Status
+}
+
+// causeKey is what the clusters of a group have in common. The last four are empty for clusters that did not fail.
+type causeKey struct {
+	state              clusterstatus.State
+	list, input        string
+	version, tag       string // of a component
+	cause              string
+	moreCausesThanKept bool
+}
+
+// id returns the id of a cause, which is the same in all processes.
+func (k causeKey) id() string {
+	if k.moreCausesThanKept {
+		return otherCauses
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{k.list, k.input, k.version, k.tag, k.cause}, "\x00")))
+	return hex.EncodeToString(sum[:6])
+}
+
+// causeGroup is the clusters that fail for one reason, or that are in one state.
+type causeGroup struct {
+	causeKey
+	members []causeMember // in the order of the clusters; a cluster is in it once
+	causes  int           // of the group of other causes
+	since   time.Time
+	latest  time.Time
+}
+
+type causeMember struct {
+	cluster *judgedCluster
+	input   *clusterstatus.InputStatus // that failed; nil: none
+}
+
+func (g *causeGroup) add(m causeMember) {
+	first, last := m.times()
+	if g.since.IsZero() || !first.IsZero() && first.Before(g.since) {
+		g.since = first
+	}
+	if last.After(g.latest) {
+		g.latest = last
+	}
+	if n := len(g.members); n > 0 && g.members[n-1].cluster == m.cluster {
+		return // it has another input in the group of other causes
+	}
+	g.members = append(g.members, m)
+}
+
+// times returns when a cluster failed first and last, or when it was seen last.
+func (m causeMember) times() (first, last time.Time) {
+	if m.input == nil {
+		return m.cluster.known.LastSeen, m.cluster.known.LastSeen
+	}
+	return m.input.Failure.First(), m.input.Failure.At
+}
+
+// groupCauses groups clusters by the causes of their failures, and by those of the states that they are in without a failure. wanted are the
+// states of interest. The groups are sorted by the urgency of their state, then by size; the last of the failures is the group of other
+// causes, if there are more than shownCauses.
+func groupCauses(st *fleet.State, clusters []judgedCluster, wanted []clusterstatus.State) []*causeGroup {
+	groups := map[causeKey]*causeGroup{}
+	add := func(key causeKey, m causeMember) {
+		g := groups[key]
+		if g == nil {
+			if len(groups) >= maxCauses {
+				key = causeKey{state: clusterstatus.Failed, moreCausesThanKept: true}
+			}
+			if g = groups[key]; g == nil {
+				g = &causeGroup{causeKey: key}
+				groups[key] = g
+			}
+		}
+		g.add(m)
+	}
+	for i := range clusters {
+		one := &clusters[i]
+		for _, state := range one.known.States() {
+			if len(wanted) > 0 && !slices.Contains(wanted, state) {
+				continue
+			}
+			if state != clusterstatus.Failed {
+				add(causeKey{state: state}, causeMember{cluster: one})
+				continue
+			}
+			for f := range one.known.Failures {
+				in := &one.known.Failures[f]
+				add(failureKey(st, one.doc, in), causeMember{one, in})
+			}
+		}
+	}
+	return mergeRareCauses(slices.SortedFunc(maps.Values(groups), compareCauses))
+}
+
+func compareCauses(a, b *causeGroup) int {
+	rest := func(g *causeGroup) int {
+		if g.moreCausesThanKept {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(slices.Index(urgency, a.state), slices.Index(urgency, b.state)), cmp.Compare(rest(a), rest(b)), cmp.Compare(len(b.members), len(a.members)),
+		cmp.Compare(a.list, b.list), cmp.Compare(a.input, b.input), cmp.Compare(a.version, b.version), cmp.Compare(a.tag, b.tag), cmp.Compare(a.cause, b.cause),
+	)
+}
+
+func failureKey(st *fleet.State, cluster *fleet.Document, in *clusterstatus.InputStatus) causeKey {
+	key := causeKey{state: clusterstatus.Failed, list: in.List, input: in.ID}
+	if in.List == fleet.KindComponent.Endpoint() {
+		runs, _ := st.Running(cluster, in.ID)
+		key.version, key.tag = runs.ComponentVersion, runs.OCITag
+	}
+	key.cause = cmp.Or(summarize.Cause(in.Failure.Message, summarize.FailureNames{
+		Cluster: cluster.ID, ClusterDNS: cluster.Cluster().ClusterDNS, Object: in.Failure.Object, Input: in.ID,
+	}), in.Failure.Reason)
+	return key
+}
+
+// mergeRareCauses makes one group of the causes beyond shownCauses. The groups are sorted by state, and failures are first.
+func mergeRareCauses(groups []*causeGroup) []*causeGroup {
+	failures := slices.IndexFunc(groups, func(g *causeGroup) bool { return g.state != clusterstatus.Failed })
+	if failures < 0 {
+		failures = len(groups)
+	}
+	if failures <= shownCauses+1 {
+		return groups
+	}
+	other := &causeGroup{causeKey: causeKey{state: clusterstatus.Failed, moreCausesThanKept: true}, causes: failures - shownCauses}
+	var members []causeMember
+	for _, g := range groups[shownCauses:failures] {
+		members = append(members, g.members...)
+	}
+	slices.SortStableFunc(members, func(a, b causeMember) int { return cmp.Compare(a.cluster.doc.ID, b.cluster.doc.ID) })
+	for _, m := range members {
+		other.add(m)
+	}
+	return slices.Concat(groups[:shownCauses], []*causeGroup{other}, groups[failures:])
+}
+
+// withCause returns the clusters of the group of a cause, each with the failure that is in it.
+func withCause(groups []*causeGroup, id string) []judgedCluster {
+	out := []judgedCluster{}
+	for _, g := range groups {
+		if g.state != clusterstatus.Failed || g.id() != id {
+			continue
+		}
+		for _, m := range g.members {
+			one := *m.cluster
+			one.known.Failure, one.known.FailedList, one.known.FailedID = m.input.Failure, m.input.List, m.input.ID
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// causeView returns a group as it is listed.
+func causeView(st *fleet.State, g *causeGroup) api.FailureCause {
+	out := api.FailureCause{
+		State: string(g.state), Cause: g.cause, List: g.list, Input: g.input, ComponentVersion: g.version, OCITag: g.tag, OtherCauses: g.causes,
+		Clusters: len(g.members), Environments: map[string]int{}, ClusterIds: []string{}, Since: timePointer(g.since), Latest: timePointer(g.latest),
+	}
+	oldest := g.members[0]
+	for i, m := range g.members {
+		out.Environments[m.cluster.doc.Cluster().Environment]++
+		if i < causeClusters {
+			out.ClusterIds = append(out.ClusterIds, m.cluster.doc.ID)
+		}
+		if first, _ := m.times(); m.input != nil && first.Before(oldest.input.Failure.First()) {
+			oldest = m
+		}
+	}
+	if g.state != clusterstatus.Failed {
+		return out
+	}
+	out.ID = g.id()
+	example := failureOf(oldest.input.Failure)
+	example.List, example.ID = oldest.input.List, oldest.input.ID
+	out.Example, out.ExampleCluster = &example, oldest.cluster.doc.ID
+	if out.ID != otherCauses {
+		if doc := causingDocument(st, oldest); doc != nil {
+			out.Revision, out.RevisionAt = int64(doc.Revision), timePointer(doc.UpdatedAt)
+		}
+	}
+	return out
+}
+
+// causingDocument returns the document of a failed input that changed last before the failure, within causingRevisionWithin; nil when there
+// is none. A document that changed again since is not found: the log is not read for a list.
+func causingDocument(st *fleet.State, m causeMember) (last *fleet.Document) {
+	began := m.input.Failure.First()
+	name := []byte(`"` + m.input.ID + `"`)
+	for _, doc := range st.InputSources(m.cluster.doc, m.input.List, m.input.ID) {
+		if doc.UpdatedAt.After(began) || began.Sub(doc.UpdatedAt) > causingRevisionWithin || !bytes.Contains(doc.Body, name) {
+			continue
+		}
+		if last == nil || doc.Revision > last.Revision {
+			last = doc
+		}
+	}
+	return last
+}
