@@ -19,14 +19,17 @@ import (
 )
 
 // statusFilters are the flags that select the clusters of a status.
-var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state", "shared-token"}
+var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state", "shared-token", "cause"}
 
 func (s clusterCommands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "Show the inputs that clusters have received, applied, and failed to apply", ArgsUsage: "[NAME]",
 		Description: "Of one cluster input by input, with the cause of a failure; -o json has the whole message. Without NAME " +
-			"of all clusters, with the first input of each that failed. docs/status.md explains the states; none of them means healthy.\n\n" +
-			args.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --component podinfo --component-version 6.9.0"),
+			"of all clusters, with the first input of each that failed. With --group cause, clusters that fail at the same version of a component " +
+			"for the same reason are one row; its cause is the message without names, numbers and digests, and --cause ID (-o wide has the ids) " +
+			"lists its clusters. BEGAN names the revision that changed the input shortly before: it may be a coincidence. " +
+			"docs/status.md explains the states; none of them means healthy.\n\n" +
+			args.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --group cause", "cluster status --state failed --cause 5f1c2ab96f0e", "cluster status --component podinfo --component-version 6.9.0"),
 		Flags: []cli.Flag{
 			limitFlag(),
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this `SELECTOR`"},
@@ -35,6 +38,8 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters with this desired `TAG` of it"},
 			&cli.IntFlag{Name: "changed-in", Usage: "the progress of this `REVISION`: only clusters whose inputs it changed, and only the states of those inputs"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
+			&cli.StringFlag{Name: "group", Usage: "list groups in place of clusters, by `WHAT`: cause, the reason of their failure"},
+			&cli.StringFlag{Name: "cause", Usage: "only clusters that fail for the cause with this `ID`, from --group cause with the same filters"},
 			&cli.BoolFlag{Name: "shared-token", Usage: "only clusters that polled with a token that is not their own within an hour"},
 		},
 		Action: func(c *cli.Context) error {
@@ -47,7 +52,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 				return err
 			}
 			if len(operands) > 0 {
-				for _, name := range append([]string{"limit"}, statusFilters...) {
+				for _, name := range append([]string{"limit", "group"}, statusFilters...) {
 					if c.IsSet(name) {
 						return args.Errorf("--%s is about all clusters: leave NAME out", name)
 					}
@@ -111,6 +116,12 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 			filter.Set(strings.ReplaceAll(name, "-", "_"), c.String(name))
 		}
 	}
+	if group := c.String("group"); group != "" {
+		if group != "cause" {
+			return args.Errorf("--group takes cause")
+		}
+		filter.Set("group", group)
+	}
 	a, err := receive(conn.GetStatus(c.Context, nil, query(filter)))
 	if err != nil {
 		return err
@@ -118,6 +129,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	var known struct {
 		api.FleetStatus
 		Clusters []json.RawMessage `json:"clusters"`
+		Causes   []json.RawMessage `json:"causes"`
 	}
 	if err := a.decode(&known); err != nil {
 		return err
@@ -129,8 +141,8 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 		}
 	}
 	s.note("%s: %s", summarize.Count(known.Total, "cluster"), cmp.Or(fleetview.Counts(known.Counts), "nothing is known"))
-	if a.total > len(known.Clusters) {
-		s.note("Showing %d of %d.", len(known.Clusters), a.total)
+	if shown := max(len(known.Clusters), len(known.Causes)); a.total > shown {
+		s.note("Showing %d of %d.", shown, a.total)
 	}
 	if known.SharedTokens > 0 {
 		s.note("%s polled with a token that is not their own within an hour: cluster status --shared-token.", summarize.Count(known.SharedTokens, "cluster"))
@@ -138,6 +150,9 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	if known.AllSilentSince != nil && !slices.ContainsFunc([]string{"selector", "component", "changed-in"}, c.IsSet) {
 		s.note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",
 			render.TimeOr(known.AllSilentSince, "-"))
+	}
+	if c.String("group") != "" {
+		return s.print(c, documentKind{name: "cause", view: fleetview.Causes}.outputOf(a.body, known.Causes...))
 	}
 	shown := fleetview.ClusterStates
 	if slices.ContainsFunc(summaries, func(c api.ClusterSummary) bool { return c.Failure != nil }) {

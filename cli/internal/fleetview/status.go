@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -16,6 +17,8 @@ const (
 	StateConfirmed = "confirmed"
 	StateFailed    = "failed"
 )
+
+const componentList = "platform-components"
 
 // Counts formats counts of states: "11 confirmed, 1 failed".
 func Counts(counts api.StatusCounts) string {
@@ -45,12 +48,57 @@ func clusterStateText(c api.ClusterSummary) string {
 	return c.State
 }
 
-// failedInput returns the id of the failed input, or else the object.
+// failedInput returns the id of the failed component, another input with its list, or else the object.
 func failedInput(f *api.Failure) string {
-	if f == nil {
+	switch {
+	case f == nil:
 		return ""
+	case f.ID == "":
+		return f.Object
 	}
-	return cmp.Or(f.ID, f.Object)
+	return inputName(f.List, f.ID)
+}
+
+func inputName(list, id string) string {
+	if list == "" || list == componentList {
+		return id
+	}
+	return list + "/" + id
+}
+
+// causeText describes the clusters of a group: why they fail, or else their state.
+func causeText(g api.FailureCause) string {
+	switch {
+	case g.OtherCauses > 0:
+		return summarize.Count(g.OtherCauses, "other cause")
+	case g.Cause == "":
+		return g.State
+	}
+	return strings.ReplaceAll(render.Printable(g.Cause), "\n", " ")
+}
+
+// causeStart describes when the clusters of a group began to fail: "40s after revision 29".
+func causeStart(g api.FailureCause) string {
+	if g.Revision == 0 || g.Since == nil || g.RevisionAt == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s after revision %d", g.Since.Sub(*g.RevisionAt).Round(time.Second), g.Revision)
+}
+
+func shownClusters(g api.FailureCause) string {
+	text := strings.Join(g.ClusterIds, ",")
+	if more := g.Clusters - len(g.ClusterIds); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func environmentCounts(g api.FailureCause) string {
+	var out []string
+	for _, name := range render.SortedKeys(g.Environments) {
+		out = append(out, fmt.Sprintf("%s %d", name, g.Environments[name]))
+	}
+	return strings.Join(out, ", ")
 }
 
 var (
@@ -63,9 +111,19 @@ var (
 	}
 	// FailedClusters is [ClusterStates] with the failed input of each cluster.
 	FailedClusters = render.View{
-		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "FAILED", "MESSAGE", "INPUTS"}, Narrow: 6,
+		Header: []string{"ID", "STATE", "ENVIRONMENT", "SEEN", "COMPONENT", "MESSAGE", "INPUTS"}, Narrow: 6,
 		Row: render.RowOf(func(c api.ClusterSummary) []string {
 			return []string{c.ID, clusterStateText(c), c.Environment, render.TimeOr(c.SeenAt, "-"), failedInput(c.Failure), FailureText(c.Failure), Counts(c.Counts)}
+		}),
+	}
+	// Causes is the table of the causes of failures.
+	Causes = render.View{
+		Header: []string{"COMPONENT", "VERSION", "CLUSTERS", "ENVIRONMENTS", "SINCE", "BEGAN", "CAUSE", "ID", "LATEST", "FIRST CLUSTERS"}, Narrow: 7,
+		Row: render.RowOf(func(g api.FailureCause) []string {
+			return []string{
+				cmp.Or(inputName(g.List, g.Input), "-"), cmp.Or(g.ComponentVersion, "-"), strconv.Itoa(g.Clusters), environmentCounts(g), render.TimeOr(g.Since, "-"), causeStart(g), causeText(g),
+				cmp.Or(g.ID, "-"), render.TimeOr(g.Latest, "-"), shownClusters(g),
+			}
 		}),
 	}
 	// Inputs is the table of a cluster's inputs.
@@ -124,7 +182,7 @@ func AwaitedState(known *api.ClusterStatus, component string) (state string, fai
 		switch {
 		case component == "" && in.Failure != nil:
 			failure = in.Failure
-		case component != "" && in.List == "platform-components" && in.ID == component:
+		case component != "" && in.List == componentList && in.ID == component:
 			found, state, failure = true, in.State, in.Failure
 		}
 	}
