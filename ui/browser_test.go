@@ -106,13 +106,19 @@ func TestTasks(t *testing.T) {
 		require.Contains(t, a.Text("main"), "Read-only. To apply this change")
 		a.Screenshot("page-revert.png")
 	})
-	a.task("inspect a cluster", func() {
+	a.task("find all failures with one cause", func() {
+		require.Contains(t, a.Text("tbody"), "timed out waiting")
 		a.follow("tbody th a")
-		require.Contains(t, a.Text(".failures"), "timed out waiting")
+		require.Contains(t, a.Text("main"), "17 clusters with one cause of failure")
+		a.Screenshot("page-cause.png")
+	})
+	a.task("inspect a cluster", func() {
+		a.follow("tbody .says a")
+		require.Contains(t, a.Text(".failures"), "already exists")
 		a.Screenshot("page-cluster.png")
 	})
 	a.task("find the source of a value", func() {
-		a.follow("tbody th a")
+		a.follow("tbody .says a")
 		a.follow(`a[href$="/inputs/platform-components/podinfo"]`)
 		require.Contains(t, a.Text("tbody"), "component podinfo")
 		a.Screenshot("page-input.png")

@@ -49,6 +49,7 @@ type clustersView struct {
 	frame
 	Filter       filter
 	Filtered     bool
+	WithoutCause string // address of the list without the filter by cause
 	Problem      string // with the filter
 	States       []filterOption
 	Complete     bool
@@ -58,7 +59,7 @@ type clustersView struct {
 }
 
 // filter selects clusters; empty fields match all.
-type filter struct{ Selector, Environment, State, Component, Version, Tag, SharedToken string }
+type filter struct{ Selector, Environment, State, Component, Version, Tag, SharedToken, Cause string }
 
 // page returns the address of the list of matching clusters.
 func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
@@ -66,7 +67,7 @@ func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode
 // values returns the query of the address.
 func (f filter) values() url.Values {
 	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "shared_token": f.SharedToken} {
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "shared_token": f.SharedToken, "cause": f.Cause} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -105,11 +106,11 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 
 // showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.
 func showClusters(req *pageRequest) error {
-	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("shared_token")}
+	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("shared_token"), req.query("cause")}
 	offset, sort := req.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
-		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag),
+		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag), Cause: optional(f.Cause),
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
 	}
 	if f.SharedToken != "" {
@@ -138,6 +139,9 @@ func showClusters(req *pageRequest) error {
 		return err
 	}
 	view.States = stateOptions(f, fleet.Counts, fleet.Total)
+	all := f
+	all.Cause = ""
+	view.WithoutCause = all.page()
 	view.Pages = makePager(prefix+"/clusters", f.values(), rowsPerPage, offset, len(view.Rows), view.Shown)
 	view.frame = req.frame("Clusters", "clusters")
 	return req.show("clusters", view)
@@ -146,7 +150,7 @@ func showClusters(req *pageRequest) error {
 // stateOptions returns the states to filter by, with "All" first.
 func stateOptions(f filter, counts api.StatusCounts, total int) []filterOption {
 	link := func(state string) string {
-		f.State = state
+		f.State, f.Cause = state, "" // a cause is of one state
 		return f.page()
 	}
 	on := f.State

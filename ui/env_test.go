@@ -280,6 +280,25 @@ func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
 	}
 }
 
+// fail sends an event of a cluster that it failed at a component.
+func (env *testEnv) fail(doc *fleet.Document, component string, kind int, at time.Time) {
+	env.t.Helper()
+	asked, err := env.replica.State().DesiredInputs(doc)
+	require.NoError(env.t, err)
+	for _, list := range asked {
+		n := 0
+		for id := range list.Inputs {
+			if id == component {
+				env.tracker.RecordEvent(doc.ID, list.List, id, clusterstatus.Event{
+					Input: list.Receipts[n].String(), Severity: "error", Reason: failures[kind].reason, Object: "HelmRelease/flux-system/platform-" + id, At: at,
+					Message: failures[kind].message + env.text,
+				}, at)
+			}
+			n++
+		}
+	}
+}
+
 // response is the response of the page.
 type response struct {
 	status int

@@ -10,10 +10,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// overviewClusters and overviewChanges are the numbers of rows on the overview.
+// overviewCauses and overviewChanges are the numbers of rows on the overview.
 const (
-	overviewClusters = 12
-	overviewChanges  = 8
+	overviewCauses  = 12
+	overviewChanges = 8
 )
 
 type overviewView struct {
@@ -36,7 +36,8 @@ type overviewView struct {
 	ActiveFreezes    int          // includes freezes that are not shown
 	MoreFreezes      int
 	FreezeAll        bool // the token may freeze all clusters
-	Clusters         []clusterRow
+	Causes           []causeRow
+	MoreCauses       int
 	Changes          []changeRow
 	// AllSilentSince is the last poll of any cluster when all are silent: then the address of the service is the problem.
 	AllSilentSince *time.Time
@@ -56,14 +57,14 @@ func showOverview(req *pageRequest) error {
 			trouble = append(trouble, s.State)
 		}
 	}
-	limit, sort := overviewClusters, api.GetStatusParamsSortState
-	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{State: optional(strings.Join(trouble, ",")), Sort: &sort, Limit: &limit})
+	limit, group := overviewCauses, api.GetStatusParamsGroupCause
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{State: optional(strings.Join(trouble, ",")), Group: &group, Limit: &limit})
 	if err != nil {
 		return err
 	}
 	fleet := *status.JSON200
 	view := overviewView{
-		Complete: fleet.Complete, Total: fleet.Total, Bar: makeStateBar(fleet.Counts, clustersLink), Clusters: clusterRows(fleet.Clusters), AttentionLink: clustersLink(strings.Join(trouble, ",")),
+		Complete: fleet.Complete, Total: fleet.Total, Bar: makeStateBar(fleet.Counts, clustersLink), Causes: causeRows(fleet.Causes), AttentionLink: clustersLink(strings.Join(trouble, ",")),
 		Progressing: fleet.Counts["progressing"], ProgressingLink: clustersLink("progressing"),
 		SharedTokens: fleet.SharedTokens, SharedTokensLink: filter{SharedToken: "true"}.page(),
 	}
@@ -73,11 +74,13 @@ func showOverview(req *pageRequest) error {
 		}
 		view.Tiles = append(view.Tiles, tile{s.State, s.Label, s.Meaning, clustersLink(s.State), fleet.Counts[s.State]})
 	}
-	if view.NeedsAttention, err = totalOf(status.HTTPResponse); err != nil {
+	causes, err := totalOf(status.HTTPResponse)
+	if err != nil {
 		return err
 	}
+	view.NeedsAttention, view.MoreCauses = fleet.Selected, causes-len(view.Causes)
 	if view.AllSilentSince = fleet.AllSilentSince; view.AllSilentSince != nil {
-		view.Clusters = nil // one problem of the service, not of each cluster
+		view.Causes, view.MoreCauses = nil, 0 // one problem of the service, not of each cluster
 	}
 	if view.Rollouts, view.OtherRollouts, err = req.openRollouts(); err != nil {
 		return err

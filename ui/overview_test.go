@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -80,4 +81,34 @@ func TestSharedTokens(t *testing.T) {
 	require.Contains(t, env.get("/ui/clusters/cluster-0001").body, `<span class="faint">none of its own</span></dd>`)
 	env.advance(2 * time.Hour)
 	require.Zero(t, rowsOf(env.get("/ui/clusters?shared_token=true").body))
+}
+
+// TestCausesOnOverview: the overview has one row for each cause, with the revision before it, and each leads to exactly its clusters.
+func TestCausesOnOverview(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 130) // 3, 43, 83 and 123 fail, with three messages
+	env.signIn(readToken)
+	env.confirmAll()
+	require.NotContains(t, env.get("/ui/").body, "Needs attention")
+	env.edit(updatePodinfo)
+	began := fleetCreatedAt().Add(40 * time.Second)
+	for i, doc := range env.replica.State().All(fleet.KindCluster) {
+		if failing(i) {
+			env.fail(doc, "podinfo", i/40%3, began)
+		}
+	}
+	page := env.get("/ui/").body
+	link := regexp.MustCompile(`<th scope="row"><a href="(/ui/clusters\?[^"]*cause=[0-9a-f]{12}[^"]*)">podinfo</a> <span class="faint">6.9.1</span></th>`).FindAllStringSubmatch(page, -1)
+	require.Len(t, link, 3)
+	require.Regexp(t, `(39|40) s after <a href="/ui/changes/4">revision 4</a>`, page)
+	require.Contains(t, page, `<strong>UpgradeFailed</strong> <span>timed out waiting for the condition`)
+	require.Contains(t, page, `401 Unauthorized`)
+	require.Contains(t, page, `<p class="first"><a href="/ui/clusters/cluster-0003">cluster-0003</a>, <a href="/ui/clusters/cluster-0123">cluster-0123</a></p>`)
+	require.Contains(t, page, `>2 clusters</a><p class="first">prod 2</p>`)
+	list := env.get(strings.ReplaceAll(link[0][1], "&amp;", "&")).body
+	require.Equal(t, 2, rowsOf(list))
+	require.Contains(t, list, "2 clusters with one cause of failure")
+	require.Contains(t, list, "cluster-0123")
+	require.Contains(t, env.get("/ui/clusters?cause=nonsense").body, `role="alert"`)
+	require.Zero(t, rowsOf(env.get("/ui/clusters?cause=0123456789ab").body))
 }

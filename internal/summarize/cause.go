@@ -52,7 +52,13 @@ func Cause(message string, known FailureNames) string {
 	for _, one := range known.placeholders() {
 		text = replaceName(text, one.name, one.placeholder)
 	}
-	text = shorten(withoutRepetition(normalizeWords(text)), maxCause)
+	text = normalizeWords(text)
+	for _, prefix := range []string{"<n> error occurred: ", "<n> errors occurred: "} { // one or many objects
+		if rest, found := strings.CutPrefix(text, prefix); found && rest != "" {
+			text = strings.TrimPrefix(rest, "* ")
+		}
+	}
+	text = shorten(withoutRepetition(text), maxCause)
 	if text == "" {
 		return "no message"
 	}
@@ -141,10 +147,18 @@ func normalizeWords(text string) string {
 		}
 		word := text[:end]
 		core := strings.TrimRight(word, ":.!?…*")
+		if isStatus(text) {
+			previous = "status"
+		}
 		b.WriteString(normalizeWord(core, previous) + word[len(core):])
 		text, previous = text[end:], core
 	}
 	return b.String()
+}
+
+// isStatus reports whether a text begins with an HTTP status and its name, such as 401 Unauthorized.
+func isStatus(text string) bool {
+	return len(text) > 4 && '1' <= text[0] && text[0] <= '5' && isOnly(text[:3], "0123456789") && text[3] == ' ' && 'A' <= text[4] && text[4] <= 'Z'
 }
 
 // bracketedIP returns the length of the IPv6 address in brackets at the beginning of a text, with its port; 0: there is none.

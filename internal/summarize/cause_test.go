@@ -42,8 +42,8 @@ func TestCause(t *testing.T) {
 		},
 		{
 			"image", `Failed to pull image "ghcr.io/stefanprodan/podinfo:6.9.0": failed to resolve reference "ghcr.io/stefanprodan/podinfo:6.9.0": unexpected status from HEAD request to https://ghcr.io/v2/stefanprodan/podinfo/manifests/6.9.0: 403 Forbidden`,
-			`Failed to pull image "mirror.west.k8s.example.com/podinfo@sha256:0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9": failed to resolve reference "mirror.west.k8s.example.com/podinfo:latest": unexpected status from HEAD request to https://mirror.west.k8s.example.com/v2/podinfo/manifests/latest: 401 Forbidden`,
-			`Failed to pull image "<name>": failed to resolve reference "<name>": unexpected status from HEAD request to <url>: <n> Forbidden`,
+			`Failed to pull image "mirror.west.k8s.example.com/podinfo@sha256:0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9": failed to resolve reference "mirror.west.k8s.example.com/podinfo:latest": unexpected status from HEAD request to https://mirror.west.k8s.example.com/v2/podinfo/manifests/latest: 403 Forbidden`,
+			`Failed to pull image "<name>": failed to resolve reference "<name>": unexpected status from HEAD request to <url>: 403 Forbidden`,
 		},
 		{
 			"webhook denies",
@@ -123,6 +123,11 @@ func TestCause(t *testing.T) {
 		{"cluster in a sentence", "node of prod-east-01 (prod-east-01.k8s.example.com) is under pressure", "node of west (west.k8s.example.com) is under pressure", "node of <cluster> (<cluster>) is under pressure"},
 		{"ids", "request 0f8fad5b-d9cb-469f-a165-70867728950e at revision main@sha1:7d9c4b5f6a failed", "request 7c9e6679-7425-40de-944b-e07fc1f90ae7 at revision main@sha1:00c4b5f6aa failed", "request <digest> at revision <digest> failed"},
 		{"timeout", "Get \"https://10.0.0.1:6443/api\": net/http: i/o timeout", "Get \"https://[fd00::1]:6443/api/v1\": net/http: i/o timeout", `Get "<url>": <name>: i/o timeout`},
+		{
+			"several errors", "Helm install failed for release a/podinfo with chart podinfo@6.9.0: 1 error occurred:\n\t* serviceaccounts \"podinfo\" already exists\n\n",
+			"Helm install failed for release a/podinfo with chart podinfo@6.9.0: 2 errors occurred:\n\t* serviceaccounts \"podinfo\" already exists\n\t* serviceaccounts \"web\" already exists\n\n",
+			`serviceaccounts "<name>" already exists`,
+		},
 		{"only logs", "Last Helm logs: line 1", "\n\nLast Helm logs:\n\n2", "no message"},
 	} {
 		require.Equal(t, tc.cause, Cause(tc.east, east), tc.name)
