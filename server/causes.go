@@ -94,7 +94,7 @@ func (m causeMember) times() (first, last time.Time) {
 // states of interest. The groups are sorted by the urgency of their state, then by size; the last of the failures is the group of other
 // causes, if there are more than shownCauses.
 func groupCauses(st *fleet.State, clusters []judgedCluster, wanted []clusterstatus.State) []*causeGroup {
-	groups := map[causeKey]*causeGroup{}
+	groups, texts := map[causeKey]*causeGroup{}, causeTexts{}
 	add := func(key causeKey, m causeMember) {
 		g := groups[key]
 		if g == nil {
@@ -120,7 +120,7 @@ func groupCauses(st *fleet.State, clusters []judgedCluster, wanted []clusterstat
 			}
 			for f := range one.known.Failures {
 				in := &one.known.Failures[f]
-				add(failureKey(st, one.doc, in), causeMember{one, in})
+				add(failureKey(st, one.doc, in, texts), causeMember{one, in})
 			}
 		}
 	}
@@ -140,16 +140,38 @@ func compareCauses(a, b *causeGroup) int {
 	)
 }
 
-func failureKey(st *fleet.State, cluster *fleet.Document, in *clusterstatus.InputStatus) causeKey {
-	key := causeKey{state: clusterstatus.Failed, list: in.List, input: in.ID}
+func failureKey(st *fleet.State, cluster *fleet.Document, in *clusterstatus.InputStatus, texts causeTexts) causeKey {
+	key := causeKey{state: clusterstatus.Failed, list: in.List, input: in.ID, cause: texts.of(cluster, in)}
 	if in.List == fleet.KindComponent.Endpoint() {
 		runs, _ := st.Running(cluster, in.ID)
 		key.version, key.tag = runs.ComponentVersion, runs.OCITag
 	}
-	key.cause = cmp.Or(summarize.Cause(in.Failure.Message, summarize.FailureNames{
-		Cluster: cluster.ID, ClusterDNS: cluster.Cluster().ClusterDNS, Object: in.Failure.Object, Input: in.ID,
-	}), in.Failure.Reason)
 	return key
+}
+
+// causeTexts are the causes of messages that do not name their cluster, which most clusters have in common.
+type causeTexts map[messageKey]string
+
+type messageKey struct{ message, object, input string }
+
+func (t causeTexts) of(cluster *fleet.Document, in *clusterstatus.InputStatus) string {
+	key := messageKey{in.Failure.Message, in.Failure.Object, in.ID}
+	if strings.Contains(key.message, cluster.ID) || strings.Contains(key.message, cluster.Cluster().ClusterDNS) {
+		return failureCause(cluster, in.ID, in.Failure)
+	}
+	cause, known := t[key]
+	if !known {
+		if cause = failureCause(cluster, in.ID, in.Failure); len(t) < maxCauses {
+			t[key] = cause
+		}
+	}
+	return cause
+}
+
+// failureCause returns what the failures of different clusters at one input have in common.
+func failureCause(cluster *fleet.Document, input string, e *clusterstatus.Event) string {
+	names := summarize.FailureNames{Cluster: cluster.ID, ClusterDNS: cluster.Cluster().ClusterDNS, Object: e.Object, Input: input}
+	return cmp.Or(summarize.Cause(e.Message, names), e.Reason)
 }
 
 // mergeRareCauses makes one group of the causes beyond shownCauses. The groups are sorted by state, and failures are first.
