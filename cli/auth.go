@@ -206,7 +206,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 		return permissionQuery{}, args.Errorf("a verb is missing for %s, such as: auth can-i get %s", cmd.Name, cmd.Name)
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
 		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
-	case of.Name == tokens.name, of.Name == accessDocuments.name:
+	case of.Name == tokens.name, of.Name == accessDocuments.name, of.Name == webhookDocuments.name:
 		return permissionQuery{needs: "admin", use: forChanges}, nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
 		return permissionQuery{needs: "write", use: forChanges}, nil

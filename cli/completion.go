@@ -168,7 +168,7 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	case leaf.Name == "can-i" && index == 0:
 		return slices.Concat(readVerbs, changeVerbs, []string{"poll"})
 	case leaf.Name == "can-i":
-		return append(kindCommandNames(), tokens.name, accessDocuments.name)
+		return append(kindCommandNames(), tokens.name, accessDocuments.name, webhookDocuments.name)
 	case leaf.Name == "wait":
 		return s.idsOf(clusters)
 	case leaf.Name == "unfreeze":
@@ -213,7 +213,7 @@ func (s *completer) contextNames() []string {
 
 // idsOfKindName returns the ids of the documents of a kind, by the kind's name.
 func (s *completer) idsOfKindName(name string) []string {
-	for _, n := range append(documentKinds(), rollouts, strategies, freezes, accessDocuments) {
+	for _, n := range append(documentKinds(), rollouts, strategies, freezes, accessDocuments, webhookDocuments) {
 		if n.name == name {
 			return s.idsOf(n)
 		}

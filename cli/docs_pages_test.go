@@ -41,6 +41,11 @@ func TestAccessPage(t *testing.T) {
 	runPage(t, "access", 8)
 }
 
+func TestWebhooksPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "webhooks", 3, "WEBHOOK_KEY=0123456789abcdef0123456789abcdef", "PUBLIC_URL=https://fleet.example.com")
+}
+
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	runPage(t, "undo", 7)
@@ -61,14 +66,14 @@ func TestResourceTypesPage(t *testing.T) {
 	runPage(t, "resource-types", 8)
 }
 
-func runPage(t *testing.T, name string, atLeast int) {
+func runPage(t *testing.T, name string, atLeast int, settings ...string) {
 	t.Helper()
 	page, err := os.ReadFile("../docs/" + name + ".md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var script, files strings.Builder
-	script.WriteString("server\n")
+	script.WriteString(strings.Join(append([]string{"server"}, settings...), " ") + "\n")
 	commands := 0
 	for i, fenced := range pageBlock.FindAllStringSubmatch(string(page), -1) {
 		info, body := fenced[1], fenced[2]

@@ -62,7 +62,7 @@ func documentKinds(types ...documentKind) []documentKind {
 // kindNames returns the API's names of the kinds with a history, clusters first.
 func kindNames() []string {
 	names := []string{clusters.kind}
-	for _, n := range append(definitions(), resourceTypes, layers, rollouts, strategies, freezes, accessDocuments) {
+	for _, n := range append(definitions(), resourceTypes, layers, rollouts, strategies, freezes, accessDocuments, webhookDocuments) {
 		names = append(names, n.kind)
 	}
 	return append(names, tokens.name)

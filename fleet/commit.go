@@ -32,6 +32,10 @@ const KindToken Kind = "token"
 // [Kinds]: like tokens they are never restored or reverted, since that would grant withdrawn rights again.
 const KindAccess Kind = "access"
 
+// KindWebhook is the kind of webhooks: receivers of events. They change no answer. The kind is not in [Kinds]: like access
+// documents they are never restored or reverted, since that would send events to a receiver that an admin removed.
+const KindWebhook Kind = "webhook"
+
 // KindBudget is the kind of the one document that records recent removals without confirmation. It is part of the log, so
 // that all processes count the same, across restarts and whichever process receives a request. Like tokens it is never part
 // of an answer: [Kinds] omits it, and so do the hashes of plans, restores and the history in the API. Its name sorts before

@@ -56,7 +56,7 @@ func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*descriptor) *kin
 	}
 	ks.others = otherKinds{
 		layers: layerRules(ks), clusters: clusters, types: &typeKind, resources: resourceKind,
-		internal: []*kindRules{&tokenKind, &budgetKind, &orphanKind, &rolloutKind, &strategyKind, &freezeKind, &snapshotKind, &accessKind, &sessionEndKind},
+		internal: []*kindRules{&tokenKind, &budgetKind, &orphanKind, &rolloutKind, &strategyKind, &freezeKind, &snapshotKind, &accessKind, &sessionEndKind, &webhookKind},
 	}
 	ks.setLists(lists)
 	return ks
@@ -113,6 +113,25 @@ func (c Commit) Summary(changed []api.ChangeRef, count int) string {
 		return names.Operations(ops, more+len(all)-len(ops)-unchanged)
 	}
 	return names.Changes(changed, count)
+}
+
+// PublicSummary returns the commit as lists show it. changed are the first of count documents.
+func (c Commit) PublicSummary(changed []api.ChangeRef, count int) api.RevisionSummary {
+	return api.RevisionSummary{
+		Revision: int64(c.Revision), CommitID: c.ID, At: c.At, Actor: c.Actor, Author: c.Author, Reason: c.Reason,
+		RequestID: c.RequestID, ChangeCount: count, Changes: changed, Reverts: c.Reverts(), Summary: c.Summary(changed, count),
+	}
+}
+
+// Reverts returns the revisions that the commit reverted as a whole.
+func (c Commit) Reverts() (reverted []int64) {
+	operations, _, _ := c.Requested()
+	for _, op := range operations {
+		if op.Op == "revert" && op.ID == "" { // with an id it reverted that document only
+			reverted = append(reverted, op.Revision)
+		}
+	}
+	return reverted
 }
 
 // NewState builds a State from the records of a store. It fails on a record that it cannot read: a State without it would

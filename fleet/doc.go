@@ -52,6 +52,7 @@
 //     now or when the freeze ends.
 //  15. access.go: the rights of identities. scope.go refuses changes that these rights do not permit. session_ends.go: ended
 //     sessions of people.
+//  16. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

@@ -64,7 +64,7 @@ func (tx *Tx) revertedKind(op api.Operation) (Kind, error) {
 // follow from the change.
 func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]Change, error) {
 	var kept []Change
-	tokens, rollouts, freezes, access := 0, 0, 0, 0
+	tokens, rollouts, freezes, access, webhooks := 0, 0, 0, 0, 0
 	for _, ch := range changes {
 		switch {
 		case ch.Kind == KindToken:
@@ -75,6 +75,8 @@ func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]
 			freezes++
 		case ch.Kind == KindAccess:
 			access++
+		case ch.Kind == KindWebhook:
+			webhooks++
 		case isInternal(ch.Kind), id != "" && (ch.Kind != kind || ch.ID != id):
 		default:
 			kept = append(kept, ch)
@@ -89,6 +91,8 @@ func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but freezes, which are never reverted; change or delete them", rev)}})
 	case len(kept) == 0 && access > 0:
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but access documents, which are never reverted; change or delete them", rev)}})
+	case len(kept) == 0 && webhooks > 0:
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but webhooks, which are never reverted; change or delete them", rev)}})
 	case len(kept) == 0 && tokens > 0:
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but tokens, which are never reverted: a secret that was revoked stays so; create, rotate or revoke tokens by themselves", rev)}})
 	case len(kept) == 0:

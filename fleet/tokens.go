@@ -154,7 +154,7 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 }
 
 // Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout without the identity
-// of its principal, a snapshot without its content, which may be megabytes.
+// of its principal, a webhook without the path of its URL, a snapshot without its content, which may be megabytes.
 func (c Change) Public() (before, after json.RawMessage, err error) {
 	private := withoutSecrets
 	switch c.Kind {
@@ -163,6 +163,8 @@ func (c Change) Public() (before, after json.RawMessage, err error) {
 	case KindToken:
 	case KindRollout:
 		private = withoutIdentity
+	case KindWebhook:
+		private = withoutURL
 	default:
 		return c.Before, c.After, nil
 	}

@@ -84,6 +84,8 @@ func (s *Server) viewOf(st *fleet.State, doc *fleet.Document) any {
 		return view
 	case fleet.KindRollout:
 		return st.RolloutView(doc)
+	case fleet.KindWebhook:
+		return s.webhookView(st, doc)
 	default:
 		return doc.View()
 	}
@@ -148,9 +150,14 @@ func (s *Server) createDocument(c echo.Context, kind fleet.Kind, p writeParams) 
 	if err != nil {
 		return err
 	}
+	return s.createDocumentBy(c, kind, p, func(tx *fleet.Tx) (*fleet.Document, error) { return tx.CreateObject(kind, body) })
+}
+
+// createDocumentBy commits the creation of a document and answers with it.
+func (s *Server) createDocumentBy(c echo.Context, kind fleet.Kind, p writeParams, create func(*fleet.Tx) (*fleet.Document, error)) error {
 	var id string
 	res, err := s.commit(c, kind, "", p, func(tx *fleet.Tx) error {
-		doc, err := tx.CreateObject(kind, body)
+		doc, err := create(tx)
 		if err == nil {
 			id = doc.ID
 		}

@@ -115,7 +115,7 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range auth.Reasons {
 		m.authFailures.WithLabelValues(reason) // so that the first increase is visible
 	}
-	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindToken, fleet.KindAccess, kindResource}) {
+	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindToken, fleet.KindAccess, fleet.KindWebhook, kindResource}) {
 		m.commits.WithLabelValues(string(kind))
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -290,6 +290,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
 	s.collectRollouts(st, gauge)
 	s.collectFreezes(st, gauge)
+	s.collectWebhooks(st, ch, gauge)
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()
 	s.eachSeen(st, func(_ string, at time.Time) {

@@ -152,23 +152,12 @@ func (s *Server) undoneBy(ctx context.Context, commit store.Summary) (*int64, er
 			return nil, err
 		}
 		for _, later := range since {
-			if later.Revision > commit.Revision && slices.Contains(revertsOf(later), int64(commit.Revision)) {
+			if later.Revision > commit.Revision && slices.Contains(later.Reverts(), int64(commit.Revision)) {
 				return new(int64(later.Revision)), nil
 			}
 		}
 	}
 	return nil, nil //nolint:nilnil // no revision reverted it
-}
-
-// revertsOf returns the revisions that a commit reverted as a whole.
-func revertsOf(commit store.Summary) (reverted []int64) {
-	operations, _, _ := commit.Requested()
-	for _, op := range operations {
-		if op.Op == "revert" && op.ID == "" { // with an id it reverted that document only
-			reverted = append(reverted, op.Revision)
-		}
-	}
-	return reverted
 }
 
 // recall answers with a page of the history, through the response buffer.
@@ -192,12 +181,7 @@ func public(sum store.Summary) (store.Summary, int) {
 
 func revisionSummary(commit store.Summary) api.RevisionSummary {
 	from, _ := public(commit)
-	sum := api.RevisionSummary{
-		Revision: int64(from.Revision), CommitID: from.ID, At: from.At, Actor: from.Actor, Author: from.Author, Reason: from.Reason,
-		RequestID: from.RequestID, ChangeCount: from.Count, Changes: changedNames(from), Reverts: revertsOf(from),
-	}
-	sum.Summary = from.Summary(sum.Changes, from.Count)
-	return sum
+	return from.PublicSummary(changedNames(from), from.Count)
 }
 
 // changedNames returns the first documents that a commit changed.

@@ -28,6 +28,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/session"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/webhooks"
 )
 
 // Modes of a server.
@@ -107,6 +108,8 @@ type Config struct {
 	OfflineAfter time.Duration
 	// WatchStreams is the limit of concurrent watches of revisions; 0: DefaultWatchStreams.
 	WatchStreams int
+	// Webhooks delivers events; nil: webhooks cannot be created.
+	Webhooks *webhooks.Deliverer
 	// Tracer starts the spans of requests; nil: none.
 	Tracer trace.Tracer
 	Logger *slog.Logger

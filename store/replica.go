@@ -98,6 +98,7 @@ type Replica struct {
 	onDisk     *fleet.State  // the State that Restore found in StateDir
 	ahead      atomic.Int64  // the revision of the store's head, as far as the follower has heard
 	later      atomic.Pointer[laterTokens]
+	own        ownCommits
 
 	publishing sync.Mutex // one State at a time is published, after it was added to the journal
 	disk       disk       // guarded by publishing

@@ -77,6 +77,7 @@ func (r *Replica) Update(ctx context.Context, meta Meta, edit func(*fleet.Tx) er
 			}
 			continue
 		}
+		r.own.add(res.Commit.Head()) // before others can see it
 		_, err = ask(ctx, r.cfg.CommitTimeout+ExtraCommitTime(res.Commit), func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, r.cfg.Store.Commit(ctx, from.state.Head(), res.Commit)
 		})
@@ -124,6 +125,7 @@ func (r *Replica) updateLocked(ctx context.Context, meta Meta, edit func(*fleet.
 			case own == nil && len(res.Commit.Changes) == 0:
 				own = errNothing
 			}
+			r.own.add(res.Commit.Head())
 			Extend(ctx, ExtraCommitTime(res.Commit)) // it is sent now, which takes as long as it is large
 			return res.Commit, own
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+	"github.com/flux-resourceset/flux-resourceset/webhooks"
 )
 
 // minToken is the minimum length of a static token, in characters. A shorter one can be guessed, and a rate limit that
@@ -58,6 +59,7 @@ type config struct {
 	sessionKey              string // encrypts sessions; empty: a random key of this process
 	sessionKeyPrevious      string // decrypts sessions from before a rotation
 	issuers                 []server.Issuer
+	webhooks                webhooks.Config // only the settings
 }
 
 // configError lists all problems of the configuration.
@@ -118,6 +120,11 @@ func flags() []cli.Flag {
 		text("oidc-issuers", "OIDC_ISSUERS", "", "`LIST` of OpenID Connect issuers whose ID tokens mode crud accepts, as JSON or YAML, such as [{name: corp, url: https://login.example.com, client_id: fleet}]"),
 		secret("session-key", "SESSION_KEY", "`SECRET` that sessions of the fleet page are kept under, the same for all replicas, at least 32 characters; when not set, sessions end with the process"),
 		secret("session-key-previous", "SESSION_KEY_PREVIOUS", "`SECRET` of sessions that go on while SESSION_KEY is rotated"),
+		text("public-url", "PUBLIC_URL", "", "`URL` at which people reach the service, for links and as the source of events, such as https://fleet.example.com; webhooks require it"),
+		secret("webhook-key", "WEBHOOK_KEY", "`SECRET` from which the signing secrets of webhooks are derived, the same for all replicas, at least 32 characters; without it there are no webhooks"),
+		text("webhook-allow-http", "WEBHOOK_ALLOW_HTTP", "false", "true or false: whether URLs of webhooks may begin with http://"),
+		text("webhook-allow-private", "WEBHOOK_ALLOW_PRIVATE", "false", "true or false: whether webhooks may send to loopback and private addresses; link-local and metadata addresses are always refused"),
+		secret("webhook-proxy", "WEBHOOK_PROXY", "`URL` of a proxy for the requests of webhooks, which must then restrict their addresses"),
 		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}
 }
@@ -204,6 +211,7 @@ func readConfig(c *cli.Context) (config, error) {
 		problem("REQUIRE_CLIENT_CERT is %q: it must be true or false", c.String("require-client-cert"))
 	}
 	problems = append(problems, cfg.readPage(c)...)
+	problems = append(problems, cfg.readWebhooks(c)...)
 	var wrongIssuers []string
 	cfg.issuers, wrongIssuers = server.ParseIssuers(c.String("oidc-issuers"))
 	for _, wrong := range wrongIssuers {

@@ -83,6 +83,10 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	events, err := newWebhooks(cfg, replica, st, logger)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
 	var audit *store.Audit
 	var auditStatus func() store.AuditStatus
 	if cfg.mode == server.ModeCRUD {
@@ -91,6 +95,7 @@ func serve(c *cli.Context) error {
 	}
 	srv, err := server.New(server.Config{
 		Audit:         auditStatus,
+		Webhooks:      events,
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken,
@@ -107,6 +112,7 @@ func serve(c *cli.Context) error {
 		background.Go(func() { retention.Run(ctx) })
 		background.Go(func() { audit.Run(ctx) })
 		background.Go(func() { srv.RunRollouts(ctx) })
+		background.Go(func() { events.Run(ctx) })
 		if issuers != nil {
 			background.Go(func() { issuers.Run(ctx) })
 		}

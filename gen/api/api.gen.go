@@ -4323,6 +4323,210 @@ type VersionStatus struct {
 	Counts StatusCounts `json:"counts"`
 }
 
+// Webhook A receiver of events.
+type Webhook struct {
+	// ID Example: change-log
+	ID string `json:"id"`
+
+	// URL Without its query, which may be a secret; `?…` stands for it.
+	//
+	// Example: https://hooks.example.com/fleet
+	URL string `json:"url"`
+
+	// Kinds Absent: all kinds except tokens.
+	//
+	// Example: ["layer","platform_component","rollout"]
+	Kinds []string `json:"kinds,omitempty"`
+
+	// Events Absent: all types.
+	Events []WebhookEvent `json:"events,omitempty"`
+
+	// Format Example: standard
+	Format string `json:"format"`
+
+	// Generation Of the signing secret.
+	//
+	// Example: 1
+	Generation int64 `json:"generation"`
+
+	// RotatedAt Time of the last rotation. The previous secret signs as well for 24 hours.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	RotatedAt *time.Time `json:"rotated_at,omitempty"`
+
+	// Suspended Example: false
+	Suspended bool `json:"suspended"`
+
+	// After Revisions after this one are sent: the revision that created the webhook, or that of the last replay.
+	//
+	// Example: 400
+	After    int64           `json:"after"`
+	Delivery WebhookDelivery `json:"delivery"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// WebhookCreate defines model for WebhookCreate.
+type WebhookCreate struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: change-log
+	ID string `json:"id"`
+
+	// URL https, without user information. Redirects are not followed.
+	//
+	// Example: https://hooks.example.com/fleet
+	URL string `json:"url"`
+
+	// Kinds Only events of changes of these kinds of documents; without it, of all kinds except tokens.
+	//
+	// Example: ["layer","platform_component","rollout"]
+	Kinds []string `json:"kinds,omitempty"`
+
+	// Events Only events of these types; without it, of all types.
+	Events []WebhookEvent `json:"events,omitempty"`
+
+	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
+	//
+	// Example: standard
+	Format string `json:"format,omitempty"`
+
+	// Suspended Nothing is sent until it is false again; delivery then continues where it was.
+	//
+	// Example: false
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// WebhookDelivery The state of the delivery, as this server knows it; servers exchange it within 3 seconds.
+type WebhookDelivery struct {
+	// Revision All revisions up to this one were delivered, or did not match.
+	//
+	// Example: 431
+	Revision int64 `json:"revision"`
+
+	// Lag Number of revisions after it.
+	//
+	// Example: 0
+	Lag int64 `json:"lag"`
+
+	// Attempts Failed attempts to deliver the next event.
+	//
+	// Example: 2
+	Attempts int `json:"attempts,omitempty"`
+
+	// NextAttemptAt Example: 2026-01-02T03:04:35.678901Z
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
+
+	// LastStatus HTTP status of the last answer.
+	//
+	// Example: 503
+	LastStatus int `json:"last_status,omitempty"`
+
+	// LastError Why the last attempt failed.
+	//
+	// Example: the receiver answered 503 Service Unavailable
+	LastError string `json:"last_error,omitempty"`
+
+	// LastAt Time of the last attempt.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	LastAt *time.Time `json:"last_at,omitempty"`
+}
+
+// WebhookEvent The type of an event. Events of types `fleet.gap` and `fleet.test` are always sent.
+//
+// Example: fleet.rollout.paused
+type WebhookEvent = string
+
+// WebhookPatch defines model for WebhookPatch.
+type WebhookPatch struct {
+	// URL https, without user information. Redirects are not followed.
+	//
+	// Example: https://hooks.example.com/fleet
+	URL string `json:"url,omitempty"`
+
+	// Kinds Only events of changes of these kinds of documents; without it, of all kinds except tokens.
+	//
+	// Example: ["layer","platform_component","rollout"]
+	Kinds nullable.Nullable[[]string] `json:"kinds,omitempty"`
+
+	// Events Only events of these types; without it, of all types.
+	Events nullable.Nullable[[]WebhookEvent] `json:"events,omitempty"`
+
+	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
+	//
+	// Example: standard
+	Format string `json:"format,omitempty"`
+
+	// Suspended Nothing is sent until it is false again; delivery then continues where it was.
+	//
+	// Example: false
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// WebhookSecret defines model for WebhookSecret.
+type WebhookSecret struct {
+	// Secret As libraries of Standard Webhooks expect it.
+	//
+	// Example: whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
+	Secret string `json:"secret"`
+
+	// Generation Example: 1
+	Generation int64 `json:"generation"`
+}
+
+// WebhookTest defines model for WebhookTest.
+type WebhookTest struct {
+	// Delivered The receiver answered with a status from 200 to 299.
+	//
+	// Example: true
+	Delivered bool `json:"delivered"`
+
+	// Status Example: 204
+	Status int `json:"status,omitempty"`
+
+	// Error Example: the receiver answered 503 Service Unavailable
+	Error string `json:"error,omitempty"`
+
+	// DurationMs Example: 38
+	DurationMs int64 `json:"duration_ms"`
+}
+
+// WebhookUpdate defines model for WebhookUpdate.
+type WebhookUpdate struct {
+	// URL https, without user information. Redirects are not followed.
+	//
+	// Example: https://hooks.example.com/fleet
+	URL string `json:"url,omitempty"`
+
+	// Kinds Only events of changes of these kinds of documents; without it, of all kinds except tokens.
+	//
+	// Example: ["layer","platform_component","rollout"]
+	Kinds []string `json:"kinds,omitempty"`
+
+	// Events Only events of these types; without it, of all types.
+	Events []WebhookEvent `json:"events,omitempty"`
+
+	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
+	//
+	// Example: standard
+	Format string `json:"format,omitempty"`
+
+	// Suspended Nothing is sent until it is false again; delivery then continues where it was.
+	//
+	// Example: false
+	Suspended bool `json:"suspended,omitempty"`
+}
+
 // ActionPath defines model for ActionPath.
 type ActionPath = string
 
@@ -4439,6 +4643,9 @@ type PointerQuery = string
 
 // RemovesFrom defines model for RemovesFrom.
 type RemovesFrom = string
+
+// ReplayAfter defines model for ReplayAfter.
+type ReplayAfter = int64
 
 // ResourcePath defines model for ResourcePath.
 type ResourcePath = string
@@ -6798,6 +7005,153 @@ type RotateTokenParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// ListWebhooksParams defines parameters for ListWebhooks.
+type ListWebhooksParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateWebhookParams defines parameters for CreateWebhook.
+type CreateWebhookParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteWebhookParams defines parameters for DeleteWebhook.
+type DeleteWebhookParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetWebhookParams defines parameters for GetWebhook.
+type GetWebhookParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchWebhookParams defines parameters for PatchWebhook.
+type PatchWebhookParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UpdateWebhookParams defines parameters for UpdateWebhook.
+type UpdateWebhookParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetWebhookHistoryParams defines parameters for GetWebhookHistory.
+type GetWebhookHistoryParams struct {
+	// Limit At most this many revisions.
+	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where the previous page ended, from its `Link`.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReplayWebhookParams defines parameters for ReplayWebhook.
+type ReplayWebhookParams struct {
+	// After The last revision that is not sent again.
+	After ReplayAfter `form:"after" json:"after"`
+
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// RotateWebhookParams defines parameters for RotateWebhook.
+type RotateWebhookParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetWebhookSecretParams defines parameters for GetWebhookSecret.
+type GetWebhookSecretParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// TestWebhookParams defines parameters for TestWebhook.
+type TestWebhookParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // WhoAmIParams defines parameters for WhoAmI.
 type WhoAmIParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
@@ -6962,3 +7316,15 @@ type CreateTokenJSONRequestBody = TokenCreate
 
 // RotateTokenJSONRequestBody defines body for RotateToken for application/json ContentType.
 type RotateTokenJSONRequestBody = TokenRotate
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = WebhookCreate
+
+// PatchWebhookJSONRequestBody defines body for PatchWebhook for application/json ContentType.
+type PatchWebhookJSONRequestBody = WebhookPatch
+
+// PatchWebhookApplicationMergePatchPlusJSONRequestBody defines body for PatchWebhook for application/merge-patch+json ContentType.
+type PatchWebhookApplicationMergePatchPlusJSONRequestBody = WebhookPatch
+
+// UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
+type UpdateWebhookJSONRequestBody = WebhookUpdate

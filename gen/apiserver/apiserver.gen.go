@@ -393,6 +393,39 @@ type ServerInterface interface {
 	// GetVersion Version of the server
 	// (GET /version)
 	GetVersion(ctx echo.Context) error
+	// ListWebhooks List webhooks
+	// (GET /webhooks)
+	ListWebhooks(ctx echo.Context, params ListWebhooksParams) error
+	// CreateWebhook Create a webhook
+	// (POST /webhooks)
+	CreateWebhook(ctx echo.Context, params CreateWebhookParams) error
+	// DeleteWebhook Delete a webhook
+	// (DELETE /webhooks/{id})
+	DeleteWebhook(ctx echo.Context, id ID, params DeleteWebhookParams) error
+	// GetWebhook Get a webhook
+	// (GET /webhooks/{id})
+	GetWebhook(ctx echo.Context, id ID, params GetWebhookParams) error
+	// PatchWebhook Change a webhook
+	// (PATCH /webhooks/{id})
+	PatchWebhook(ctx echo.Context, id ID, params PatchWebhookParams) error
+	// UpdateWebhook Update a webhook
+	// (PUT /webhooks/{id})
+	UpdateWebhook(ctx echo.Context, id ID, params UpdateWebhookParams) error
+	// GetWebhookHistory Revisions that changed a webhook, newest first
+	// (GET /webhooks/{id}/history)
+	GetWebhookHistory(ctx echo.Context, id ID, params GetWebhookHistoryParams) error
+	// ReplayWebhook Send revisions again
+	// (POST /webhooks/{id}/replay)
+	ReplayWebhook(ctx echo.Context, id ID, params ReplayWebhookParams) error
+	// RotateWebhook Give a webhook a new signing secret
+	// (POST /webhooks/{id}/rotate)
+	RotateWebhook(ctx echo.Context, id ID, params RotateWebhookParams) error
+	// GetWebhookSecret Get the signing secret of a webhook
+	// (GET /webhooks/{id}/secret)
+	GetWebhookSecret(ctx echo.Context, id ID, params GetWebhookSecretParams) error
+	// TestWebhook Send a test event
+	// (POST /webhooks/{id}/test)
+	TestWebhook(ctx echo.Context, id ID, params TestWebhookParams) error
 	// WhoAmI Identity of the caller
 	// (GET /whoami)
 	WhoAmI(ctx echo.Context, params WhoAmIParams) error
@@ -10626,6 +10659,695 @@ func (w *ServerInterfaceWrapper) GetVersion(ctx echo.Context) error {
 	return err
 }
 
+// ListWebhooks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhooksParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWebhooks(ctx, params)
+	return err
+}
+
+// CreateWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateWebhook(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateWebhookParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateWebhook(ctx, params)
+	return err
+}
+
+// DeleteWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteWebhookParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteWebhook(ctx, id, params)
+	return err
+}
+
+// GetWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) GetWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetWebhookParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetWebhook(ctx, id, params)
+	return err
+}
+
+// PatchWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) PatchWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchWebhookParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PatchWebhook(ctx, id, params)
+	return err
+}
+
+// UpdateWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateWebhookParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateWebhook(ctx, id, params)
+	return err
+}
+
+// GetWebhookHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) GetWebhookHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetWebhookHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetWebhookHistory(ctx, id, params)
+	return err
+}
+
+// ReplayWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) ReplayWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReplayWebhookParams
+	// ------------- Required query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "after", ctx.QueryParams(), &params.After, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter after: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReplayWebhook(ctx, id, params)
+	return err
+}
+
+// RotateWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) RotateWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateWebhookParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RotateWebhook(ctx, id, params)
+	return err
+}
+
+// GetWebhookSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) GetWebhookSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetWebhookSecretParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetWebhookSecret(ctx, id, params)
+	return err
+}
+
+// TestWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) TestWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestWebhookParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestWebhook(ctx, id, params)
+	return err
+}
+
 // WhoAmI converts echo context to params.
 func (w *ServerInterfaceWrapper) WhoAmI(ctx echo.Context) error {
 	var err error
@@ -10821,6 +11543,17 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/access/:id", wrapper.DeleteAccess, options.OperationMiddlewares["DeleteAccess"]...)
 	router.GET(options.BaseURL+"/access/:id", wrapper.GetAccess, options.OperationMiddlewares["GetAccess"]...)
 	router.PATCH(options.BaseURL+"/access/:id", wrapper.PatchAccess, options.OperationMiddlewares["PatchAccess"]...)
+	router.GET(options.BaseURL+"/webhooks", wrapper.ListWebhooks, options.OperationMiddlewares["ListWebhooks"]...)
+	router.POST(options.BaseURL+"/webhooks", wrapper.CreateWebhook, options.OperationMiddlewares["CreateWebhook"]...)
+	router.DELETE(options.BaseURL+"/webhooks/:id", wrapper.DeleteWebhook, options.OperationMiddlewares["DeleteWebhook"]...)
+	router.GET(options.BaseURL+"/webhooks/:id", wrapper.GetWebhook, options.OperationMiddlewares["GetWebhook"]...)
+	router.PATCH(options.BaseURL+"/webhooks/:id", wrapper.PatchWebhook, options.OperationMiddlewares["PatchWebhook"]...)
+	router.PUT(options.BaseURL+"/webhooks/:id", wrapper.UpdateWebhook, options.OperationMiddlewares["UpdateWebhook"]...)
+	router.GET(options.BaseURL+"/webhooks/:id/history", wrapper.GetWebhookHistory, options.OperationMiddlewares["GetWebhookHistory"]...)
+	router.GET(options.BaseURL+"/webhooks/:id/secret", wrapper.GetWebhookSecret, options.OperationMiddlewares["GetWebhookSecret"]...)
+	router.POST(options.BaseURL+"/webhooks/:id/rotate", wrapper.RotateWebhook, options.OperationMiddlewares["RotateWebhook"]...)
+	router.POST(options.BaseURL+"/webhooks/:id/test", wrapper.TestWebhook, options.OperationMiddlewares["TestWebhook"]...)
+	router.POST(options.BaseURL+"/webhooks/:id/replay", wrapper.ReplayWebhook, options.OperationMiddlewares["ReplayWebhook"]...)
 	router.GET(options.BaseURL+"/tokens", wrapper.ListTokens, options.OperationMiddlewares["ListTokens"]...)
 	router.POST(options.BaseURL+"/tokens", wrapper.CreateToken, options.OperationMiddlewares["CreateToken"]...)
 	router.DELETE(options.BaseURL+"/tokens/:id", wrapper.RevokeToken, options.OperationMiddlewares["RevokeToken"]...)
@@ -10835,881 +11568,927 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P0Lc9tGti+Kf5UunvOvSfYmKZJ62KIqdf6OYyfek9jetjI5d8e6ZBNokj0C0Rw0IJnx6Lvf6rW6gQbQ",
-	"eFGU7cyoampiEa9+rF7v9Vufep7YbEXIwlj2pp967CPdbAMG/37meUzCv25okDD1Dy9iNGb+jMa9aW8y",
-	"mpwNRuPBaHI5Op6OTqaj0+HZk6fno/H/9Po9n0kv4tuYi7A37V2uGYkZ3RCxJPGaEbkW216/xz5uecRk",
-	"+r4n8L7x5Wg0hf+pF3G/N+2pZwe3bNHr9zZ015v+3tsGNOz1e7cRj1nvqt9Tn/nUu+ahL9VlL0hkzKJe",
-	"vxfQHYvUHZIFzItFpF/3nXrdXb8XsRsuYZQnk35PJou/M08txu+feqtIJFt4Xfr9q36PS5kw9RZPRNve",
-	"Xf9TLxbXTM3S43DP3VW/l2z9dit1d9fXK/18zbzr3HJTvQO/f+q2Cs6ZqlHRIBC3zO9NlzSQrN/zhM96",
-	"055I4plYzqQntkztShSJCD/rs5jyoDfthYLgaIgvvGTDwjjdSlwxsmXRhseSxGsuibem4YqZ3fPZRgz0",
-	"jgxG414f9kktWLpLW8HDGFYVlq9iehsuJQ9Xs4iv1mphe/2e2LKIKirDAf95ZuiaSm/a29LYW6vb4WOK",
-	"hBZqKa4UoVIJh2mvkapb9GDIh+J4P+CYPvc3+71IBGp7YF98tdM0Cnm4UltzVTgZ79g/Eibj3AEpbH7b",
-	"rcgvNPx3+qkX0AULgN/FHPbJZze9Ozg3eo7qWiueYA0dOGZu0H8azngYXpitxc88t32/P8qTh5AnV+l6",
-	"vzWUnZKePVfcGCn5KlTH+T2LYzx51v0spItAcdM4Sli/Jzw+i+mqN+3djIej4WgwBvH1PfX14XwbiUXA",
-	"NgVy1wx2QrZ4WV7Ani15JOMpOdoGNF6KaDPLVJGj0RH3p+quiBEuSSiIuYukd5EPvVVElyEFTgIsXY2M",
-	"BtwHnjDDn9zcvsurM85dOVbYtvTlm0TGZMEIjclGyJicHSuGGFEvZpHMvxCZzpGiB9hnHsqYhp5iikea",
-	"5uRRmaVtmJR0xR58VWVM40T2piejUb8X8xi49ffUJ4Yb93vxbqt+pAuRxNNFQMNrTRSxt27Bs9MPz+Bg",
-	"boXPw6Xo9a0LNyzCA9U7G54PR4aBSxZnk+vlziMLb3gkgK6/Ay5ui7LnP/04GE+OT6ZEf4zAawkPCXL8",
-	"dPAyCfJjR7GmNQ1P8yI8mq01ARC0AQ1nayrXKPgj+JJeD73pvem43zOyFv9yzBonljKc47IEfa4/m5sG",
-	"/jbz1R4URzy8fiqH2g4YemKjtkLfH9INc06xEx8PGJzObSRiptdQK2vWtmnxW7mombCO2Ar3gSWK/aox",
-	"yi31mKUSGKKCpVdbiwaO+Rlesg24R5+LBD496fV7CR96IgBy+l+T5dPTUwqk4ThX8KECqyx9Ny8WlN6z",
-	"4KGvdypVXW4GEaO+2v7ORoTeaIfCcfDt/rfdwxa7Zm2FQ995PHj/YgfvKtvusrrVasrHOOVUoodJENzd",
-	"WWT0Xstg2zGwwp1aBsnHAQpUER3djIanT4dji25a05lQfyi2gYvoqbHBJz0RLnm0Ues77veWlMNSj+/c",
-	"NMNu9LZcVdIPD7dJXBT9mYQ/PlGKpXqVY1vjiLIlv1ZUCEcrpYmBRRO2mhrQGJWUiHmMb9Ujiwk9X4wW",
-	"T7zjxWh5tjxVigNHhauw0WO90f+j9SAGKrpZDqXw1akohfGrlUsi3DwHUU2sb2W63U8s2JBku4qozwiu",
-	"PVmKiEQsYFQyo78cZUqT0HYqPPoObzsCKpE7GbNNqhYOsmdSxehX/NJL3GT75KSzkuyGRTzeqVMP2vVd",
-	"4cTdZ2tGy4W9M5PqrZk4tkbTJirRMYtuaDCTzBNgwJ2NcGBIeLVDrPjkyPFJnwX8hkX6q5KxsJZjuEab",
-	"HfNfUY3Mm1/2EfsH7e3HBa1lB+aCMso872Avlg46acscCtyhMAB9Pkoq7qRez2/1qRJNFSb4K54m9/z6",
-	"PZ9LvXSj8rBpxGmY18xnHD0CRdZ21c+/N5vXlsbrRtMmPQ+58VgUINGYvqmYdL8nblgUcSXZ4FEUPrBG",
-	"ej1gBcH0UnYZj5jfYK+DMRoorhOvlcAktyIJfGXZRmwjbhQ3isSGTIyTTxp3jFYxmE+sCZAPvW0k/A+9",
-	"Prldc28Nd2pHoS+YskdjorSIKQmEuFbWM4/JLY/X5O2b95dg0oZ9QkOfSBb6hMeSpIZUn4iI/N/By4Cx",
-	"ePAORicHLyOxmarB+JaDwLPWYRbphejlLW+X8aysYhrSgvH9L7VEmbV/nln7im4C7tWY+i9oFOzeIRuv",
-	"pSg1G83uyS3F2UTME5HP/D5ZMI8mkuGctdfY3CVZdINrLAloEDAZdVVfoaGI1ywiImSEko2A1aQrMTUL",
-	"QeiK8lAZ+ScnRFr0wNToZ0YK5emAbvnRzQQEaKU3pqhOHelXySOHfLFEdUZFe01Yig0DkiMskMU51y30",
-	"ReWK7Lv9oc/890xqBm9tfN6z2e+FIp4t2FJErNFakclCaQSjZEwn+JWPSnw3kldNuIEweAWhgVL1dwWW",
-	"oOfo8r9Vblarj+y7qh/VwaVoppVlV5Nu3UUpg3frx0IZM+rPxNL4uGCBJAMW2cLKLHxX+77K/LTgVkVD",
-	"6ShnGtkK6LhvVqA3QWsyexiHX3xWUo5hLGsWMY25N0AXf4fZRMIfsCSbDUYAnBMwGnnlRJQNamZyrLRn",
-	"/cfx3ZWaFrwa1AvzVZDdLzkLfEMztWcg9+Up+ZCzNj/0CJdE3IbMJ4sd+dBbb+mHHsoPRdfwOnJ6Qegq",
-	"Ysz8TmOyoSFdsQh4UEyvmXW30jrwzqWIPPad0hGto7VUI59ZB8zljN9rlPkNyC14W0d6cdtyB/1rWck9",
-	"+QeI+edKoBZ0e/3T7/qfvWnvB7YNxE5Jj6MPyWh07CkNA/6lwwRKeFB/NyX6sr4mloUf9ApJywPRWVl2",
-	"WdIVOrAWulU29cn0pIYz1XLEvU3wKbEWs3CtsJZjtX4Te82+hPGu13BWK1bUyp0ux96ELs7PliNmRE1+",
-	"QdEOadqG7u6BnPtO/9XG4VlhyBfG43AfZJT5+9We5i/GorTXLBYxDZSxm57LWpsbPGP7+d8qfG57eSb2",
-	"nXphtsnH5+nMbNXQcgMe2il+f282Wsxq8C9u4C25kd+I4Ib5b9KUEK0WWKe2h+5wm86zg5I6yo0DF0+3",
-	"Oo33cf1tWEx9GlPcHqNm2SfUnNmSn+2uho+UmIYSQhsmY7rZugnqf3pm8V5bIQH33tMwFLGJBn/qKYEa",
-	"WaumRuZlAcy2FOIigApqubMDIyLg3g79eiyL6NoszlAL3W7tMIPtxTw/XXgTdnK8PB/RJ2Pm9TJiei3A",
-	"YnMvRnrXWz3557nMzJqT83BLY44aC29mqYcxzazb07/Ftiz0WehxO1KUufa1PrNmAWZE4P1ypt7ye3rf",
-	"Vb/B5WnFXlrGmOxNPD5ePBmNnjw5PlueT06fjkEQwckzbCf7kmRexOJZxJYYzZciiTxMdXA46Tw+SyKl",
-	"9K7jeCunR0cyZksaKnWfhsMVj9fJYsizg604Ko1WLJ7ZfCP7ur1cmSlXnPRETRk5Qzmyhg/NlpHYAB2m",
-	"lPiO4Vy+HAFqtr2kSRAPfBbugI2tIkyLvcozU0iqkjT0F+JjPrBwcsLoGZuMJ8f+sfdkbB3JdyJg36fx",
-	"wC87yywGmRu8N6L06eKpd/qUPjmhJ1nW5A1nt71Cihnd8h8jkSjuFC2oN6RJvBYR/wN4LAyUW3Y53moN",
-	"7WYAmUj5dVXLhQsmogX3fRY2umEgg03ZOF7AWRgTj0UxX3KPxmBSQJIWWSRx5tXE9FFweE1JIhl48sAa",
-	"omTNV2sWEZi2ZVqa0fT2SJt66EFmVttxZrW9tEZcZbZFjP3B6qIx7SP+eKDxpvFkMBmV8yB3jEYDFipB",
-	"v8FM6UUgvOteIV1KvWJKzM1kiYMs5Tq6E7As5zLM2Iv5jXo4CWOMM5g8zZPL0Vk2vk7JL7hsjtyXbmvQ",
-	"atL106ydVTbUytyQx22uS7XAxStnWpQ+clpadfFHC75FQ3nLIkliQcaZTx5COhiGMYEZXBvyIV3aDz3y",
-	"TeUafkuQWUkCAyWutZiSAr+6UKPYGB+RjgLRIMCEZ7phffTkm5DOG4z/sQEukjUICnc9hzcM3uGOW3wU",
-	"lqbCNcclwevo5spmu3/lQ1OgrSpE8u+0N3s6/X4UIaulcXOSJaFLtXwnE3LLojRYiZGjNZexiHZkwVY8",
-	"lCjfzINkPBldgAuL3K5pTHYiISFjvglrLtV0MbKEcUhPhDEPEyMm1Ve/G4/PLfpbiZAVRHg6zBwRfE2D",
-	"F4HPpFL60wjFZGRt29hKl/4R51exZa98FsZgX+cKv3RdgdJQph4n35wuxsuRd07ZxD9+8vTk7Ntilhe4",
-	"qiIGb6OBebZLTUTxE1ZthAgClBV+rhoLRYkXJX6mQ3o8U1DxTphl+KtkjdzXmY2u2QF63BOJDveUAThO",
-	"ZhJSqGogPMZseHC2o02fhss9Kj3ql8IVPJwlkvX2Z1Jfbgp7soxXijWHNKjdHK5vIrBOeNACsUqrb1h0",
-	"wyKyphLZIYTxk9BX6jBWABDuk+Pl2BsOh7nVxtemlRqd1XgakvzYiPC8JIqYf+H+tFmlU7ugwawBeY8T",
-	"eWEcXRVLJmXC/Ess0nHkWVfIxb2LnXho50T8RZL34HG459lO/RhBMCgPtpw1q+9NHR6yawXXkocrFm0j",
-	"Djbx0+WEnoy9J6ASmIKnZSRnuE+dtH/YEGe6NU8LS4C3W2wKMxKg8BAiVGLLQq742DYSS46G5kZR/1W/",
-	"l3fYBGLFw5y9D6rpzxAVPki19NtI+AlkaBMekhdJhFWrhWh0U8K1zgcD781dv20ycl2qdV2UrpzvHXGB",
-	"juOJOmv7pGHXWBp99Nd/ByvRiVhgnxrLMv8lt+CAi56u5AGLOh/J/qHIPuVPe9YonFTWKMBbnbWjrZLj",
-	"8UX6NY4M6P2KPuCNfMPjFx89xvyGPFdbbbPC0Q3F61mi5/lk3H8yGpHFLmbygrwMko/kja7JgKL5bSzh",
-	"prPRyFJ+AjXAGdMj3NeH+RkHniqYk0mmOv0abiPhqSEtAkaeizDG5K4K1ekXFq3QffO3NFKR7kirwhj1",
-	"jngt/NcifoZYDw2by6XRT7kE228gwmCn80J1Qaey5kXIMEUnSozd+Oztq9kvb3548Z02cczWbWAEs1DE",
-	"M4M3sdf2HXBomfZ/mm0OrhR5LWLyLB1nxc68zhz+tiHaIj67TwmaO9JaCOBYgAyMbnrTnrlUqrLvpACk",
-	"M3UoAS3me7BJ5MZSFqP/ckt/Zc+3LIiKn1THvV+A4rBe4BAWlYN2vEbEL0USNgqGtFC+iqFOcuADiiMs",
-	"1Xvb8YNJkZ23/Fx22E+yw65O+Uv97aozLuJ3kJWcr2ln3jWsmnHdi2v4BqZpg32v/p1FwdARCwgheiC9",
-	"JKQ3lAdKCMCX3iSxJzbs1/A6FLfNbnf9Ae7D+3VyERq9YrPhsfHsbuiOrOkNI2u63bKQ+boOYikifSc5",
-	"W469c3o6GTxdjP3BiTd6Mjj3J2xwTE8Wp96Z/4Q9XRJtUWe+wqX6/k4kJGJbRmPLq2vtrsBJzRKcVWGP",
-	"FxpPJi+f8zOTdEdu1wwqFSzH8S2Vevjx3lOiGxGudOK/cZPqeSlxwsNVmvKfc4NY4cn3LLrhHiO/WptZ",
-	"SUtvbkPmv82URwtjBDJcMU2MK9Oab+iKDWO66l3d2SkK2e+ZZljK1YDjWqUxlN8Adwc075hZUMlmebZ1",
-	"KCQHdzWRyZFJAV9y+X2ubFi2XOpsMldmpJJMvtIS0c0LY/fhtZBfraexxCCLWcq00iJNPrHypcva+d1V",
-	"KYcGHOs00NPBYmpwtWO6ElhbSizJNd/i0Gxgi/PlxBuze8NbQD6hvQQjawXGhTxiPWIJd6WDHd2VcTFK",
-	"WVZOV94hE586SeuKnKequs57JBjZJvJdTZpTMQicT3rqkKPUSVkrbVMNvsXhs9S+rh3Ye82dC1mNTvFI",
-	"9F+S6K9cm1VWl+vcK5ZPJ0t01D4bx8sdqnT12+ENIghq45ZWJlUpTtmYPVcMZOZf1ibkYYctszhlamD3",
-	"8gENmJGpxq1VVeu8KmsqiQNi5YJ4AaNRGsibkrfPLp//RCpdBOTTBxdUy4felKAUthTStIZ4H/fD1zKZ",
-	"PeOWnQ0ZcZ2zWIR5TZauu0/gxpWgWmAaW+ZhQmmbtNW7dMIhi29FdD0Ag50z2VVympk5BKZr0GaY1SOz",
-	"X3ovr/9XumZX1vzK/LY8pE+9rYji3vTp6Ono7iq3PE6HuB2YKE+G5hf4EiZ0iGDia1yTt+D3IULnCutd",
-	"cCyYHiZYf9PfrYFeWQZB5j0qbJy3ZhuqlXWuRgCZBVvFwtXEtTaxtX6ylvSToQqNIBSzjez4LtyST4Yg",
-	"lL2zUqYaCHljnf2Ot12ldKMr7zJColFEdzlUK+ulMo54uCq9M7dS5RezjbLsGGoOe51kRRONgcsH3u7H",
-	"DW6zwcVdO2CQ9PE4/6mP81WBMhyCJl3z/FKw8qrqJdODWwgRMBoqOVKkP4eGX0kXWYHNlf0axyuaRGK/",
-	"WZlQupkLJLalAw5ecsOiuBU2QpYGOiJ1ED9l59g055C/AT/8lHBJPvTGT4aTodKZQ3Fro/akH1tTE8vT",
-	"WEB0IVkYk1iYp0e5GEIEE2qCTDjst9M0BAhJ1CRwH2XovUejbmtYyv1O/dRH49ERztqZ7vt1btfeZoua",
-	"p4vkLWdoayh7TDhhS4bhiUiab8BcftDE4jDQu0OhYCEZpFyG//9CQTYs18xDn/24ybmu/dSfNdhaiABm",
-	"zvHPHPJ1P6B3NeOWuvh+w3XyogFfGJwtR2xwov7vnJ4cD07oyDuji7E38hnU9kRsZuNrj0r9MdJ4gRnl",
-	"Vcsh5bomVOBpS48GDCJXkCBMkxAiYjoRF6fy1D9ejrwxG4wW53RwQk+fDp4un7LB2J94x4sTero8G5X1",
-	"kGSzoZFaeHM004Ed2QOfEj2rfk99G27NL4h9PmQh4P4VnI2HpI6vesNQMcqKce/pj8mX0jpSmT9j7WxX",
-	"ay9bhGrXTW5+n78aOD/MQziD/qwbViDbsjqvh898Hhe316FSO+4ORJJXFKh/o1UomsRio5hVr7XMbZ/L",
-	"asvI2hBP8bHWEHBuiBkNLDPLhXL3NpcNryuMc3A2hCqucJYCM/e2FEt/KiVmaRW+w5W76gR7VxCj24iH",
-	"Ht+CFV6QPAWWGlOzv7mQ90rTkAXJ0xuPRv8/WArqBzwEECRITaEfzXxxWaWg171p73i0McZxilawjURq",
-	"cFJITtDx9gVbw+xGBZCv3AgcOQ53/QowI6WkLJc4zlG/t2VhimFrMm0ggh8xqgFta3t9wEpFLYnFRAr0",
-	"I4jqna7uKKuSiYQ/GI+wL5cH2QLjUdtSaDMj9XIaBCmpO74T4ZEqPXmVzgqnr69HSRiq6x04Vr93S3ms",
-	"JWwhV0nQayKWBCgNTScsWQtFDOh0thIBpKOpMiUaqwzbGsCxQQXKGFqjG7Ph3Dr6fnU+fVbrr7pw51Xu",
-	"6OXOSF3Hmf6ne9BOKmLVWjlSQx8lwKMEeJQAjxLgTycBUF1WY3+sn62ylM5a1c+Ox94pG/nnSLDtl6Y4",
-	"Zfzg8ect2NVo4U7XpOC+N/VEtJ0WvCnkG4QD/9Y9C/jaeGwwCHNjlDNv8rc/vElws1jZA3ih2FgNYHkJ",
-	"hfx9TAN2LxDyNTXdUf0p4PO/uKQrPGK35EPv5HgwouPFxDv2c1EBqT68b5HYAceTIVxYRWBvI+izAkE9",
-	"kiJHVnjAHdinxaSc93FEY7baHSYBwmc3JhNes2U40rf0hsk6Gfu5VL2uZ0cvTqMK3TDvL6TUmuEfMCT+",
-	"r7TBV9YSuUKue4welv1R2h4OraLTcYWFr0lar1j+NmvVsCaFFFcYSHXS9yMZPBwZXJnlR9W3lIcRUIBS",
-	"PlnrjRI/02jVrGYshL9T2vrp5GRyPjrFOm4lugP1eETiNQ3JCfmFf0++ORmfnxyPTvCeb/uwN9CbGOqK",
-	"RchSuJwN3UHF2FQp/dBg5jZTEbLmMTwkWxrFsk+UUUao1fJdaRFYH2e0l1iIGQyqVc3c1z+vTAs6zgX/",
-	"YxbG5FII8rOebIUOdCnELzTc6TSAhq42QpANDXdmIhLTEqB6nPq+stChJFwkMaEatBRxw4iy8wA5KsEO",
-	"QVCZ52e4p9SBfGqSImjEwOoDmALmFzZTDWhmBrSXWvq1zCpDNbDyONQWqg0yba5l9Vb+GpqoU0PxACUL",
-	"RiNFvjBQqPjHbDNd8P/Mjl5Nyfdwdz/rKQK4dSmqm96MxPr8XgBaBx1VlhQztiEickOsXkdTdNqyXJhL",
-	"YpUdT0kc7dL61sxsEhGbJbmC1r1MqOZP3r+k9teQPyKLfUldTZerw/o3S9/CudGeyikIEUluIxGu+iBj",
-	"InYjrpkPPGvBAhGuANXDtKxDCJADnumHGd29zrZMtlsRxcz/hfmcQuJr3foC56FbKAVXpHr0dymQt1u/",
-	"bVi0YgPwo//n3/OQtkn2wdlGfXEGI9tjLfcdSaYhnNqrlQ6LwEKQSxxWxbr9zYRarDVaCSsCsxLj4eQM",
-	"Qjd5ME5T9CT/EWAkIXvmZgIdliEat9Y5F9NPvWcrhwvhPfbPJdBKh2R8MKAyhWmALoUaMgGRIf4is3TK",
-	"W40JGbJbJmMlUxj55dn/nb2/fPbzi9cv3r8HPEjTyGlkp5xveMg3yQZ+deR/A6JNeciXSgEE3BuJ2sSW",
-	"KklFr5nMfar344vLPnn7q/q/Z5fPf+qTH178/OLyRa7GoZwhrpW8H/hK528WFuynZ4PJ6ZkBxrxdi4CR",
-	"JQ8Y+ebdy+fk/PR49G1+GHJN1RPfTU+e/PDiv7d/f/rT9+/pfx5dvtr89p+n//WcJf/N3l1vTl//sv2v",
-	"3/7nx+P1++Tlr99N245SboXkpodgfqjPICUrTf5Sg8yPjMYx9dYbFsYXcFXd/t0HBFIEKOXRGBjp6GR0",
-	"+j+D6GQy9BfoI6wZ2YtLuiqPRRO6WTaTCptp5QvqXRMqyavl4Bd1zPIj/dA7mQxMFlzjEACR+V0qhVwE",
-	"lJJvDhgYyEkRNJK5ThDODSVfNLEU0QYEDw/js5Oek4x/5uF1eRDziAXffeiF7GP8oTcnt2sGkjpioMFu",
-	"1BlkYRzxIlFjP7aUtf0f0HO/Ox2p3ydnYrmUzPx5zC6I/ZWGVftZeNRNSG/VAdMLFbLbdPfyI6tjt3Xf",
-	"fcfiaPfMBK/d7AnhoHUyt8i0stwIxo7v2BtxKWIaaNyRUlFVslmwSE1Sr3rqb6QrHq7y35mMGr7022+/",
-	"Ka2ahTEWNTtJEN7A1HQSWTiYqIM3rNtviHfhOPc+aKTAs7kB9EHw3D4YzCgUwPydkvnk/JwMyIdejKSY",
-	"H4m5aIEdf/hgSvfVP4ku6icihEvKJBtohBj1t7HLzEAA9RiMOTxtmkwaqBNgHiO6YabN2DNIf3gLSAXF",
-	"+f8GwkoQXxQYcUwj7ACL0fl1psnqbAq7PggDuNmQWKgk1e/pWyLKIZWAbreRgD4IJrkgYjLZQCndNd/2",
-	"+j3F2tSNCwEPpukQWdWRnme/93GwEoPyVj9Dz29xom/CYGeDAe20da3uLk3dzjqAFfhHwqJdbglEE8lV",
-	"nNLfFMOeFqCJ8MjCgETI+gTx1LGsfEjm71787dX7V29eT5+/+eWXV5eDVz/MCQ2kIDcs4kt1AFOdw4A4",
-	"Ifo0jTVq0gUZKapCXXjFIUqen/XJZNoyc9q5IMu4cAa3NI5ZpG79f38fDc6vPo3746d330zVH3SwfDZ4",
-	"efXp6d03A/vvk7tvPx3f5X4aT+6+/T//u9d3LbB8s3RzC8NzlYzk2POZaoFl1rwkp1yzSo2zWjGWamZj",
-	"p0h7jsDkjpGahgk+W/IQw4ViuSTshkW7NEoJm5hIpmbSN1BdUukquLO5iegSONdcND56biqNpXP9HrZi",
-	"eKZT+l2LjSaPEXmm9wRfattKMTIgTEXT6W3aeaXULT14bAPPImVQqJ9v12JDKNnyLQt4yADscUj+yrax",
-	"7W3RiglVvJHyjTLcjJ9sGwmxLOhwpYIEWClk8dlSpQ0o9LRzajj9+DMLV4qVTk7PXGSJz+reFQ5+u7sg",
-	"185Z5MfaWJZQP/Ssd4Zr6OPR5MQ5diS6H16/d0uLH16/Rz3Z7DbeD3RJwx3xaFE6NzcHc0gYGyKlTszk",
-	"NuMYTmI6w/rp/TccDreQyDWgx03ikpip7zW94lnMza/WdME7/8aZw7ibI0wav2Hzqe48gEALhe1BZzKP",
-	"JcGG2tDMQ/1p+KR2YM7x8nxI1Lk2mQ8xats0LphxygjAviDqiKNPmocVNkk60ooVMfUMJQ0ie7C9BmBa",
-	"rO6xahDl2HfZvuCMbdg2B0kbawP3URlNmW4JXoFSn478ZOyuqQ5ytrI5qw9nzagtz45j8MbIyM6idt/k",
-	"x5jl39YNMXUXNZy7JJIugfcbWJ0gqhTbFolURo8yP30le1KKmStDdl7UsKoGhx+rWLwzJ6f+AUou/fII",
-	"FY+cEqEWzmegIkBuF/NTIjBWhox5EGjrHYyezTbekYDL1jqFrwfRUaf4Idq9Sxy7/TfFQ2jM4KBFLE6i",
-	"UAtImQSxFQDrpvn40W4WJWHXUb6wm1bWnypgjFwSK9mkKCZuKvbebo3Z4KjhLPB/QWPRrYlBsa7h0ggs",
-	"mh14yeILvcXaEKChCHcbRcLaBM2PGVoXuYYMCeAz/Yx7VXuYXJ0K48lTFw2/FBpqyqEXQ/t/pRXoKaD7",
-	"3aCpqqm23f4lfKXj5v+EZlQLCQJ2WN6aQ7tLV3qmHYGUdNwmsbociWS11lNKC911iB24HLAQ/MqXFCuv",
-	"fihP/pVf9EvWakRuBY/7B9XrXv1Qoc8Nh0NLbHD/AhqcSTK/5qE/bzXwwvpyv+GYvlr+YupoCpUXOnNC",
-	"cQ6eX0HNipXNLkKjXEtUwSSEoub/MW9y8jrtAaONNQ76tQhZxcCPRyepyzUbsnuw+w5Sfb7dSNUZchsn",
-	"GWXCQavVYArkqO6fHZgo/8pDv87MqOAXNFtiI1YUsV6kKjhV8hBAaBQjn5s/ji7/n7cvCkSSYZa4SBmK",
-	"cipcNt/oR/9ZLtn5Z1of/E+rgcs/QQn+pxkNRBjTv45+p4M/RoPzwdV/qmcCkcT/lDqt85/Yd/Kf4BH4",
-	"J/U8JuW3bofPz1TGL25YGLv40psl6DA3eJwiRjeo3c+5Pzd0AYE66CWt2DHcOySvYoyHKY3OYz4LPS19",
-	"5uDUmt/LTVYkdTWFAcxh8OqHz+wvg64yFRLNqDLzaeaX4H7RkLT8jLDdZIPQqiWD0bYR/4ImJJqKKyF8",
-	"cGWEosJSTKuAOsq39Ln24g2a4jhCArHJmeMSs7K0BXKRqqBcWb5BkBv56cg9Ygg6FZV77TAcjUajRgfi",
-	"z1xWcLxnoK1rL6cy40QQMH/qaoPTzyAnZJ/YnZf6mCWWMhU1ggLvdGCwO/moGs1BeegvPKwOTf5GeUyS",
-	"LYkFmRCpHWSWi7dPWCAZOR0dTzEvayeSSGmOBFz7EilykfDAJwKk26afKmcm4UMj8A/JCLMp9ar0s/4P",
-	"t7RgiowqfXPY/fYXHg7edfMsu2P+vwiXW3mehJDXEQTzKXYxQuR3iV1eIakTLjN/SOYi2q5paO68Zmyr",
-	"iCm//+kLK84kJFu47QD7UXNS7d/w8x3OrN0ypVYHSMndcq/np1UAlnHQc/qOQ+sGbyD07AjhXvNtme84",
-	"qauwBxjMdu/CqJGSTEPmrN9+fly/lHo7Kz64WmvVD0W4OlBgmtOBZFuqxLuPDEoslTDp69bSir6U1NXL",
-	"KYH5UKkOLA+L3Z+JdnvrxFg8s3DIPRH5YFTZca8h+c1m0Va6cqFnNjWNvI2zj0tyMjonc/y5IPWtjvG1",
-	"R7vQ2LrKpXMyOj9rJpK3AQ1/guYRLmN/njaXmKNWqP6eQiLWDo2M2zXXYRW0/dQU0dBIs8G/ORlP0A69",
-	"5ZIVcnGwYwXWM7pILutuURVlUGZ/i1mWwN1rD7ZHYxqIFRyOXQclP3MBHvgwv0U8wDpdXztj1KpjWuEt",
-	"nvL/ev/mNdF4gpgTdXY+Gn+riZpHLkvmCF92lOsNU7FDGqmwlgxdSSYgL15GYuPQOQI1egNGgB5P2xFG",
-	"SYrDbvvDyDfzt+/eXL54fvnih9mL13979e7N619evL58P/82NYlRiYG5c+nkJH0yD0XI5iDsU5elCNkF",
-	"Hl5n/5l5RuEF9hD6upU5HJ6/SGXUrvv2sGWaIw946swvEJwusKvjCXo1B7CctfG4JkKz4LhrT4hR5Yr+",
-	"jRzEuOOEpMbbgQ9IAeG11dgdaqgDztcxCZ3aesjRx5Q71M+fGb1htquVh4qMPNYnSShuwwKt1HgoI/xC",
-	"RxelUSFbWzGpwyGfoDVqbbekg4JnclZMoxFjRuve/yyjrDIgnuZoFGk2VaSrt7xrykYewqyeXpWdq02p",
-	"Sk0zD+jmmkVmjx388CEkhjPR9DcIX6aCca7jRik7xzwMBIXlUHPGY0liuupj/hTbSBbcoOKHDgGtrWkZ",
-	"3SFAZ9rYdIsg6slVxg/3m6AOEe41yRQ7qHMQsnm279Oy5hZB3g3mmf01WbAoZDGTiC1JTG00kbswph/R",
-	"1ZUve0EQyj7ZBokkc0sazkFkznnRdV4ostZtmRVD/IYl31asRlqk3VE7ec9DV9So4FNFVcvKq4t5MXcj",
-	"rX8p1PG4xgrfdLIUn8ZsoF7u9Lm9j+mKVWiGQJyQIdknkCDZJ1LZf+CVoN61zk4A8JmspgA7gm8SLDnw",
-	"WBReZPqN0oLaRh4RqaYq6NyCsyB0RWvxY8jzAoPjU5JP6g4Y9SVmujKiflRqndzTw2ZLqqKoapZVWKSu",
-	"fecVOULqlizwq+e2T0DJKmarj3zAqF7DQ5VpS1jglEW8yglLlVFd+E/9CH5FNKOmzFrMBa8+dE9aHjoE",
-	"T9rj0P1GXRQJibcmZQdd+1OyFrckgFahAhx5aFhkiYUYqDONaEPWV4wFCHt+Niqm/ByPqrzW6tVN3v7T",
-	"u2828p/ynxtn9APwvuRWhBL7H3xPfQs23dOdxqefenYl1haryrAKa/rJDNXAzXAfDSVdJ/ap97+xl9v/",
-	"OrJg5c0zR9kXTbGaGlQ2JdfDeFUeZU/c9Z0FJliUrtNFYWgXZI5I/3Ow/KROi9VTGvawrgfx5fdbgYpm",
-	"pQ3L8Nx66p1+KJ0eQrqZMdW+58VHbtW63/V1WkXr5yEdpNjoQb0G/FfNj8Nt1nM8nCWSNT73KvxVMuux",
-	"rOla05OlpnLYPDvX3aHpHe72Fgehw7kZxByqQhlsD6GB0tt3QzLH9ZlPMzULfWmJZODQnKcrMZ9C0b2V",
-	"QOpo+kZuRRL4ZMGITqJS6kogJCNSbBggMgzJPE8T6sVhLhGGiFul66AFOiTzwnrCSOCa4m940cZ5wLog",
-	"rGcckjn2c7Gfjm+FZdRIPeiN8QZDGjo+ha4fIwdhuXSkFwah/5218TdPwwyHqdt1Co5Zxv5g2lkscXHd",
-	"jh1dlA/peMYZmTlDh2Tu8xsWreBOuzgijd0orkFN2Te2l+ZhFvi96/de0CjYvWMe49t9+QxTr5hF2Tvq",
-	"+YL1wcMSeG4cekVSMqW4IDpTCa2hcJsgtIS6qq+k1InBNR7KmFGfBExKjURySqQpRFsJjAzrb6ZfMc77",
-	"rKIRCRHV9TkUuQ2epdF3qy7XulS1FPruI6tU7k5nmy247yNv3GMbl/bz9bzV3HlwQZmiepQxPZTwxCTs",
-	"RRJnFL5lkaJqtaHqhCfxTCxn0hNbxcpCQTDhopBzomzbIGCRftoO6eMBtoQzxMiyLDawXgyLHJJnEJPW",
-	"416x2Dr5OvEUSkBAtCNnS0sKTGf4jBlD2kAMx/JHEbI993GlH63dQvX+w54+9dkCGwoF6J4s0tVaVkGL",
-	"xYXIHKvB0pbtc5NkoavERGjqFyErC9bnVajUSxrsuUZcP95SNTRfO+iKvU85za0iTMBoIEoXR57iUZC8",
-	"0gQAA7EiSeizXLiQcB+WA4zUFx89xnzUVPZYE7AyZ8x6Se2a5D55cEag45qWPFaM2fLh6NNlY0RBhP8N",
-	"gDkrI8fz2DZGavkFEAJeixiCO3uvEAINzEIRz2j2otpVKn75wAtlAA9SdqgRJ7RbAj5+oShoI3wE74GW",
-	"yOpkwnP6dqViQc5IQRqloAt1cghvguG9FvFLkYT7rq9a2KV5vnZZzYcOTXfGECYy8dZWHYxRIwTmbANR",
-	"ATjsnjOV5tnaWebgZw92tFJRaBUvKharBJ1PFrs0b418M39xSVfzlHt7SRSBDA3Zt33jJc5i786XpXpr",
-	"gbQMMkQdZcE9dzZI3p7LnQHSNS15EY3vYKsOKHcuUDugpQJC3D2mmYdqazFdFzLdYWZdwnxzIrwRD8yk",
-	"Ihxcn0iB0Rj0RKZharHZ0ojpwPb82a+XP80u3/z1xWvtu3/+7tcfZvav4GXL69wXeRQ5rdNlqqYxfW9F",
-	"dD0kb7SDPetSjweiND0eEgOiT75RdC/7ZIEJpN8eTs3PYTDtRydJ4RW1JOJCvLuzkPobHy+DbB2EvF4L",
-	"3L2+VpstNVFq4c981Kfya//bb78NioAcdRtQxO+4K+DX7bkJIok9sWGztgv5Bu/X62ntRBn0rsWWFsH3",
-	"DsbnEDtHS4NAUJ/5ZMfiVFwgolSqr6Aahw6QGIoMlQ1hjpYnQiNz0HshL+wsPWNu47UY8z3zy4q+Krx9",
-	"Q3dqFOo/6qk1vWFkwRQHsp7Xz2XGyNQa9ho+mCvLD9mt+s/clfw6vwAOZswhhF+DFApfJ+dgZ4ZsOdYs",
-	"2B6SVZSB2PZmGU6ItWZKq4aCO7hoBceYGpYGGjFtXbLljek1G1of1ugxnml7UtepOv/dHyMaxpJEfLWO",
-	"Ae7GNk9QoGQug1jgZQ7yI9YZr/l+zzb+4SdXENcNhdgcMOr3Pg5E5CvqeVpcPvtD4H5hdGM8JHIttr2a",
-	"tOWBvObbgdjigg3SpsGYz5F+c3KXR5csxVGh3+6UhOymGF+sCKV1m/OZblD0qZgYfcsWdc+N7/q9DYWo",
-	"dtrJvI5G3ylKKPUgt154ctfv4ZrTIHizBNDLuhciWb73xBZbgKYvOr2zUTWL6/mugGWG2H3AAEvpRk2A",
-	"ZdZHn9zZzRhbromeQuLuz269/fguD935UAfgvNj1HYPSSdpWfwPjsnKurGOZG6KrSTxO9/maedcd+97T",
-	"lAU54GfyDkyd/YLJJXhQcfiQxdxmV4B1MV+zvZpdGY/u+j3L0eFALcNPg0jdsggQFmgQZKwXlGKlmKGI",
-	"BS0g9QWqE+NKISzkAhYOpecsCjHJ9Fg+uEwkDXQ1uMFA1RPJsxjbX1xHOIpATV/2EmaM0zVMRBJL7mMc",
-	"CVxrMtWBtKBNq8+y5brQ4IyRjMlkpK5DCaq53nqPIXhq6YhVW3yWcbnK3f2LEXNQ31AQdCKyXeMxCRgt",
-	"wCv8Dnn0vX4P8caurBkUcgCqh3muhsml5OFqBmOpwHFUl7JUIkOdAfWuJSA2AUA83ISORZksl9xjYEva",
-	"yFO4XxcYAgIqypONgU6rpBfFo+22csXRvqDe2lJQeJiCPljI8ykaFrw0Sx4Fc9NgHaAZDJOatyaP55jr",
-	"/cYMoG7tFefHMIlifQsHrTwrciix1EmHUPBvYizAGNTkzNB1KooItN1mbjSp6yZVBU5zgaZSEb4XPU3u",
-	"ssZmTso3UKk6qbWQp10ZVTIUl4WVuLRKdGoaM9URk9IcEDi7xPXU2uW/PSVz4GZ+WkOAXa7+Io36uUth",
-	"MnK5P+jyBJO6ABcIr2vSK28RgFLmhPfve+3OeFwU00YIFShRC4N0L4tMIuXZucOoF9MIey17rRk0yHYr",
-	"LamDwfDiI/ViqFyCHZtnA9KOq+wI53UD7lel/eIT+DTgPUyxzJPL1tAVXZKtu+v+igtiZ8y6CcCoc8wj",
-	"BQWoqvb/koX8juy17itz0iAfnoHihA1TWnP1HDvf0I+v8KG0fMH87Th53W26VAybqlfFKtXW2MLeJECp",
-	"3xO5ttLCM6BUoUsKZ0tTUkj9DYeS2TYCt1RE2306x5lt09480yI0NW6ucmpqgX+Zt9dwlrRlVAezoast",
-	"3wCQeHjj/jeDqqL9JCz08xgDD2/1l/AdB+Px5FhJS19sKA8vcAwmcctRQY2Ogq6c8r5uhOz8Pm06vA/h",
-	"YLBt/UJpkDE+JSgXWqcw2jUS3AZcbq0ZV8lPkE3+dNRy9sdtTPvq8/fWQAN9zuMXJoF22OO5qqWi/Dnb",
-	"77y0/uDpZyDb7kzapa6DpStRpQrnGmPMeNkviJpxig+B0NMRWCJo4uWO+ye7r6Lav+/U0b+rXDZNQ4Uj",
-	"eH8vWRfq78qv7ypPADKCbkot5AAZ90BWewzaqJz3bdZPI6ZBSECzs5B2MC0Ou65r1jLNsuTKal0fq9Qc",
-	"LvQMvcWFnmRjxQgsKBGSpXBAEgCBLsj8P+ZEj4yFPpExVaNFW2pHYvax5N5Ii/Jv2WLwHzmLtFMxY0Fp",
-	"O/z5gYWvqG8pKOBqOeD2wmQzHRw2ITfZr0wrf+CTpFfATWt46bB09jVTFzC+yurN5zopfkN3hGK6kF4Y",
-	"tRpZMi24Xkz5Jrhy03pUnTNvygIhqV2zehD5xgtThPZJ2Xi/Gz5J9yUY1/FWy7poz11fpeHCabnx4RId",
-	"Z8bZo33LitDEMvP6IJeFSHemnZFVJJItuqu1Uw5T5SnfuCKT8Hv12LsCPfTLgBu4rwtG2D8SGpTOBpAC",
-	"lnk0HZNPPZS0EVtiXFwebRB7IGLQHElEO+yrd/JkPNanwp7NZOSS791PA66xi9lmSjKX2gPNi66aCgdn",
-	"14XO878DSBDTMb+Eb6Ax8zPCS4tOwiVfJeiXQNtPk19fExwgxoi4iJKHHfkf1j+lmHhsui9WTKjh3F0Q",
-	"GoiwVIO6p9F4EI4ThiLO/EpVZ7bhUFpl9TR7YVYdOjk9I3/l30PkooAT+KkHOM0Wrl7POU4AaFd8+73G",
-	"p+/IHt9bsPaKudH0hUOCWQVQYa1Yxq6PhoAXMArZGcR4nWq0yNlWQ2O48JfqLam7vgMLIfcmA6PQ+B4W",
-	"qsv5BIbcrSlkSj/FmMh96WY8HA1Hg3GbjyHQy2ypgZFamS9/g2fesSWLWOixPNs5nlR+FdmQk4S/V8Z4",
-	"Wzd7fvfyTtX7uk3bOh+UfZ6hheWWH0HGHHDhh+UFxzURLWjJUoSd45IkkvkIfEzhuFT1Z9FUT4Bm1YlH",
-	"zIUH8CYWXDjWZl5Vk4kEIIROVKKdfY64LBRqpWE9G7i4Q3AV++MsmyKQOYopmRBZbn0fN0k3etLxXyyo",
-	"VZ9P4mJWQ0pz9SFFWLkKFQWq1nJB6u5hCL01DXk/1alMehFMg68kNFW9sByhyPZJX7AQz3RPhHzK03Gn",
-	"lKdxIarZPZB5WiRoO7FIk2C2D/0c4GBtNDIjsa55Ru6ejpjl1CeY4ARJHVC0XYBJhatNaTLFZLty0LHy",
-	"8UllvLDWHZQ6FHK4v9pN1Cc5nwLYSTlI8aoYY40ztrCrGmccHM56hd2bVki66KbuXGaNQtThzOUFWQ3a",
-	"l6k/1ApZl7UcK62rffrVxEq/6p5DdZLLoTpoGtMTV35Qh3SdMwjHFnQ9DdZf65QvJsYcLEMlL8+/XO7J",
-	"aVkm9/r3zseoOR77uUqUyDKhqLKzZLGDlCrFJ9D/n1qp6bGxXCLGLAVr9tUPWUrM53WLvNHV4uordusU",
-	"dfARDuOgfg9wCd7X8XGac3w8nDcDUxoO4LO8nz/jC7ksZLJw+FgVoZC5TBYF0KbRKBnTyeLYO3Hp7Ie3",
-	"Qro5VL4+/0klLtozw0OnwE0yd4Psp+4E5CBb3TXCwTOyvoiVvSeVpsv/kbA+Fh0BArhitxF2nySAEJ8D",
-	"N9FxtWWQfCQs9GG+smsfx1qlzgw8dMKzjUksyNmxkjYR9RADTyPUpYh33G/KRatVCw9YHhMx6r8Jg11z",
-	"1P0UmDKgF9Wnt9goM/mmdBfattbJrAFHT3wFUONDTOKJmUQen6mqsZ49HQ9cfxaGUx8oP22Sqq+blrjY",
-	"KhNxy9U19SCG3n3TOLBjuv8IHGC1berSoEbMERpUdyMDwHvDrU258DfzPDK3C0qyXn/96AWJzxoV1xfm",
-	"vhZcSS9DLtm9Xe4S8FPtkC0cv5qkpg4nT6m41yNpuzAL2Rciwq4jPEQyhcqjMCjky9+Mh8fj4eQ/r0cS",
-	"vJ4tXEdmBMcQaF2woHHNf8a7CupIVZD20vT4seFkISdtsSMRV1or2UZcRJAwjf0GFAndcHb7XdprrpgK",
-	"EAl/wJJ6lb/i6O4diVaHJOt909q2ShuNNHiqFP8Ihc9mHgDx70kCx0WQ0vqeHfls8D4aYzOIK9Sq3FW/",
-	"tzTAXPpAgeHAENTB00Ie6CVdXuCBGrvugkjGyJEJbx994v7dkaUaWLq7iSsoFYFD8tqGrtgwpqve1V01",
-	"yeytp4+fmjVtZmVv9W0FDlV2xLhyBe36lXjNdrpTZ3TTxZ9qfsoiRk0lTcbB044mahPb9Jtqvl0OaJvW",
-	"w+kwAGgbvE+5ih4epuDcuaVJlQbTlTDDZy0QTqllwPR3rBjId0O4u7q7P9GcP1zdaQV9u7iBKYYx3b3a",
-	"72SGed/A8Z4ethq1vaqmSPdmM4PDv7esTRZJGCeDyclwdNJN1E6cKbQ51b9faO2e7+4bGAnsYg45IVXY",
-	"w4wZuXXVvUtytTHXMrv+nvbeVNk6OLoheZdibWmPrDrefBUqiw6wbbBxsRXDQIUZzv2Cuny2j9ZjjQ7b",
-	"OrX5wNZk8bv3sS6/0EC+eguxYm//dBZjl3JB7IxnqoFtS8Vef/N20EIDLuMp4T7AkmYqKZfE5xKySBQz",
-	"0MXF2LhOw9sWtQrLmsjym68cmfB5BlVhhTQ4ckdNKSJd9bn7f68+4b9OA7nvt+v0tN60t6Hb3/HdVzQs",
-	"lcj/u3kN2tfP5L0I98+JMx1k0nU8KRyhmNFNIQOudRVJ3m3R1b3QUg6UM1IO5Eeope/P7leoGM39/Az4",
-	"qg72e8s9KZNC0VCvotxGAx6z9Mo0jb/nfRjcB0H9Ews2OusaMU87kPAX9xBAG/0u5PjQboN0QPv6Du5h",
-	"+Xfatgcy8VsegQc2+dtSw4FdAPvr5p/FJdBejta7CMo+gRqbvF3F7b1N8g2LVgz//Lczylvv66OR/mik",
-	"/4sb6a1J79FofzTa/1RGu6mdNND7OsRkdPaD8OM/rUnfWPL0aOI/mvhfl4nfCrznF6XWmtD83dWjaX4I",
-	"07xJwrQ11QuwM7rGnj6a8Y9m/FdkxlcZ5tj2umtl2cqpyF+uGflVsmjwbAVabQzt8rATTH5yytIdCN28",
-	"6+hmNDx9OqyNMjy56xeN74MErCe6eFtZSuUJweSnWFyzjQRU4qx1G4odiwEwFtnmQnFKDYJtcJ7jdRFM",
-	"tslWOoXRJGHceEpw257jvQVmcM8k5qlpz8MUWaJtg91jIw2PjFbjXMY0ZnMi1+JW2v0N11C36jGOvTfZ",
-	"Jq3QP3BadL26WLA5W8dx4dkbt5S8NBz0VkS+JHQhkli3jNWmH3Yuwm6jf5F93f/9lskYgb7bg3pTHiQR",
-	"q4XOndyvAnMMjZK3SQf4MpCemmfUg/r2se3iDQ1muoNqeTm/Z/EtUwR5KzSrQBwgLuM+oZIsaaT+wyWB",
-	"Ni0XZDQ1Zy9HPGdZTmmYbBZ5UaTEAhBw60n+zGWbOY4ABomF1QeNx0gtam5Zol9V+4uDkb+SP3JNI+bP",
-	"oOymboASGylaw0QvC9XVdKbHkmn3lvVkhA3Jz4gg0u+7F//966t3L2bPf/71/eWLd9ib6zvF/OaIO417",
-	"7QvdzyfRrEGNRsK6D8lvEY9jFupmquNTsuFhEhfj1AdlGoCEGVOXIFDn/lZEMgVsx2NDvtGdnJnfJz5T",
-	"jA18y6YxGBQmL9iah36f6F5DfbKkPGD+t30ieZDmfWq+qbgwcM2IMQscnpizhG0FMHJvP4e/4AYWRC18",
-	"rSlxBebtOKGayWuIdngVWTBodUBhrzSaOyLsr9XvPLY7hsPVrH+vCAKActqICFs0AVpV+uKliIpZ9rhI",
-	"ajdxIt0KbDtmSp+YkrZZ3h9dIUR1y1rsbyeZF7Gs5bB9TkznOWhWji/Ojo7ZwYeViGcdYznmKFjqUV/r",
-	"fQ7OnqothtWmgiWVpTXBoffJZkOj3WGUUEsB1ecHuE15vatPTGvltBt1nd1buzu9h1qjdIWl1ilaOx5S",
-	"JeSq74brwOYlsNd41PGUDskzsmFSUixHh9MOTTCPRyPLnakESwYQrbif7wc6KAEJCYFYab1qKYJA3EJz",
-	"9YiRgC1jIhLQAnI2wj21oa9SnJ98KXH+YDM6tyVtF1F1fGhR9QWFzdN/WVkzcsqaKumSNEiHXxGI5sFz",
-	"B3SSQCwMoPRjBsFjBsFjBsFjBsFjBsFjBsFjBsG/RwbBY8bAY8bAY1HAY1HAY1HAYzbBYzZBh2wCB2xH",
-	"Z4udxjQQK21JUHMMYpGFE4bkWYbmnjqzNH7GhtFQW8X4pr/IDDuxCfa9YFCkLoL86/LP5Zc4g4s/RL9I",
-	"J6J810HqR/PjNGD0h+j3aeHVOzMnwBlpMqM0vLMB8lV/Zn4ZAO7vli0xqdCGX/mpY8ymqPa7ZSmxFsh+",
-	"u8XXD5TUWIPKfwjQxQJwf35gmcyWaH6b9ATTLTZFV6ZLDNDZw1dSH8NwNq7hYVoD3NNfelbhVUQKvGrH",
-	"lFAG348zKYYEL2zNmnRDChHpXsz34lTdG1S0YS1dm1XUMQJQPko6cvvjfJ9TukcrjPrT9RnaYjQQeS1p",
-	"75W/Z1DKHNxD3JINDXVcvuC5G0/qlLTjryqVbnLvYOvJ/vSoz1V7NfVv+EBz0tGpO4yfhejTrbVC8ulw",
-	"ainpcrdlboKwnZE+2wZiVxDmU0LBVnzHAkYltBSg5K+JjMWG/5GBJ+ve0WsWbHr93rW+zvLNn/XVFr2f",
-	"7cH/KrV2fNhTYG4BkzTVSAvH4qT+XChKNL5Zl+uarM3X0k5hOX9u0dlRfwL3pVgacRp2yJFLV/5v+GQd",
-	"0Z7U5Z4ACphZHmsgtbRqPtpNkP+mhLIUm6wLIYkSdJVmtFwdsuN+RUYoJkGMR6M+kSKCgOs8fZ9u2V8S",
-	"unP13RQvkiw59ucrBKSLPti92guc3/VzxJ5R7qgWjDOvLNTpH/WRwnb6Ri192gcofbR28IVcmTZeX/OW",
-	"kkvmp+IJXeyI9e6CX8ZnNygrt5Hwe9Pjp0/vahwuT6v0l4DGTMZNKT1a41RXqtmYGTYIdasfWr/QdzNe",
-	"Mx4RSFI0wW0ln2kQGJigomUVQasCSPJurymcpR5Nv+2gtTGi00Qrx53ny7X08aTIlMpkmm1M6RxUsS9r",
-	"O7I5Fgixn+MoLj73gw7cvhUB93bOpBBItofk8qwfjmI0kC8br3m4wjhgH0QJxnHTjFEu8xHazIixxDQ+",
-	"pOYUbdc0zEvp9GI7Of2DTpDo3sSoOaGr2DagVcMhM8msA1DZV22DWOYxLHuZoxj6DFl/272S2zUaKq1X",
-	"gfXFTr0MMq3VbMjcfHqOuS7mz7LLuOwxbrN6Xf0Tlf2SXJT+ArC1f4xEsj2Y9na5tgQ8GBxrut0yZXGL",
-	"nDejtQCFjvww0n0jMC90Tg7Otyxhvt+laTvTtO3VwG5insXlco2vJB57cAHndh7MpUqpA9mgIlqJOHb1",
-	"73hrijFiey1XLCYno5NcfdAF+viuGdtKzYcViQWCFrqJV+P/35PALEas98hJaKHP/PdMyvpWqRV5Gj7z",
-	"idQPlxXErK9MqT9M7ckORTxDZ1t5B8xQUQov2IqGJAljHuDCg1BkalwPl8d3XNV95sVmC42XgoBsmdgG",
-	"afINLoSrI029GlM0D3A98eu5ZarYWftodUwi932XEvLbWgRMF3n00xRlJG9jCS8CgQl+KT+pCxXXJXz8",
-	"XYpw+I7e/oIZ002cSPc/7FazhU0Em5pUaq3A5VOX+7FObG0Gf7jNX+wMr8O/ho6wusYFTXkoNlKySZES",
-	"stXNFsNJdH+WjK+65C07r8Tkf/W7pDndt9zmAbK+6mPr3+9q1CNnRD0fSz8Esv6xI5ads/hvBhGjPsPO",
-	"eZ9vN9yB3RcftwHlIfPbRU7qlfcWDoOJrtZ0dOSS2nRx1ew4VKZmlxfkw7TloulCgK+/nuUVWAvMR7cM",
-	"1V+9qltq/ELHpcYjPxNLt0KsDVOfhTo4iAHYNV+tu9cmwwDfo71T6/fr91Jqc9iwUZp8iAVE37x7+Zyc",
-	"nY/GhYzcIxzxUcS2AfcouOobK3koN206287EFQdyLyYmJ+FCaviPW5iO8UnYIW8dixVLncIvwoJIOy6H",
-	"h+q0gzrNyay2GX22Dn2bQiqpL9ynVy220cY0MV0QYQQZl3qt0EpRy5Fvty1ZLLU/3Wne3auaaxkx9kfF",
-	"FuI1LE7zGZnLkG7lWsTzTBrrjfPEhoHJMyV6eTEcEK+FTDVfMysJ9epxZg9tcOYmpUqXkKCwzlP5jtFo",
-	"wEL/QAkkHQv7C3y+QaM7RJ+tfbppVeuubqOwlw41XRAX7b+06iK75AXoekoCJa46jmCyAdRSxOwjSKwk",
-	"jCP1s38BaBlQxSjhqqNX8/1zzWqBAbrI5O4FbW7RjbAA3J/3LW6fLxfNt0BKV5YbkA0aQhBYZ7PsJ/y7",
-	"TQfaTGuem1sxyLBJtquI+mnp+hIajWP0U6/oUcvwiEhbIBdyzQE1INXYsc6GbgouPSvsegSFy3InY7Y5",
-	"StekxShOKtpP/4pzfNlYljmpTRrFXuY6cRRLMKkkC6aYAd1uA67OBSbGWA5qDZfQNnfNivpIdsMUg8lP",
-	"BppRd+r0nr7HbnGdCuFU/7eaFVX0JdLs5TlNZFce8zzzY+rTQrR0knSjT1I/95MOXhSimn2g0PQmTw1l",
-	"SL5nOxH6ZDwa4S/SyrYAQSVC9iGEHs9Z82zukzncMh+SS/ZRAwMVWRyEbgyT+xCW5btZjDKtmMJx43aB",
-	"I9AniOyCKWo+XzEJtZxZmcvkxC4tz9PND5C1oAT00YdkNDr21DvhX8xUQyubazcl+rK+JpaFH7QKKg+U",
-	"ydcytByzECRooWLyQOFhqK/rkAzRIdL3tGUma45WsRrRZ1IdRPKgOaxnDxkk5iE2cm+MFN815ONbT9wX",
-	"tuHSkq15974tj5Hs0PEJyuot+EP1wRyWKl71AGd7K+0d/UZnFZm/LzWPW/JAzWgOTGZ+YfNL9FpjAhrT",
-	"wRNlGxOlO+WAyrwc6/W5D2xCLVCeFk+XY29CF+dnyxE7xOSM7v5QahrWlkFuQTW+maaRBwQJmDRpi2oN",
-	"KhXGz6D/neyRmNFdwwRJOkPp62SMav4ogbXUnWYJY/hY3plwXpHT05EKnzSqdEAnqV6nk8bnkocem4O0",
-	"oiFZiyQyArqPG6j96zZqAjAirkG1DJRBJVsakleYWk2W1Iu1eaDIrY/JKup0i2XJpMi6qgKEVmppZNgN",
-	"ZmArysPmaqb7L/GxtcSzhzT7oHwKNqYGXwQ1DSO78gv+ZlnDDae4liKtwd+Afi8ZC4FG8AgzGgWcyfgB",
-	"Ocq4Gr8NpwMbnxqSeLSUws+U3ooQMbIreFrJ85ACm1hh6W7ZPy85C3wdr+sYzVw6Xa0l41p9QJ2GVQkH",
-	"pir5v8kh2V31rQp8Vw42ZLf5saZ8+GEHO6nzYv/X+zevjVuQ8NAgmyhGVvBhu9LL2tuiZgCV9PI2EouA",
-	"bToSjM9iyoM857F4ZZqJYsUdP/RWEV2G9EOvySPg0tDmkTKq45knwmXAvXg+zTHhv0hl45D5MhJ/sFBf",
-	"xD8ylKMhmYsknonlTHpiy8qvyJS3v+zR17C7lmCSygpTTScx11+cu0cOWVxgrmcSMUszEEkssaJIme1B",
-	"ADhPEV+tY7UQ7uU0byz72wEVyhZ0qBynFKz5u6m7ABA8LkLUkyHMnLsBDqe2E1gW20a8YGVj+1C7DHkT",
-	"vJAQ1CYprgM/aXdEsxBTdlq1CCAL4e+MI8p4S9RvhCplA0ygwpl21LcfjY64v9fR7pvT6DzjAWP71frQ",
-	"IJghrNmsSQUAjQ53VlppXxhv7RO+BOMJ9h/zjzIExT5g+IoIoP76WMEPH9XQQkpRVdQV8GumMz6o70dM",
-	"ylT7kyy64V5mg4GYvuXyAY0QwNuuUL3RCgHN+ztjR5qDLOdqLkgp8ZqFXUGd0RN4V4+MYXtk2pVk5NE0",
-	"GwKzX0+p1vjepVqQqcYC5sXOZK7STtomlF3ho6PRcKu8QO8NjoyI0MsT4vgAJsDTArKjbEyHL5/LWnxH",
-	"zIqHW3hoDDIL5rGo/x0fYFJngGsY06BtXRWscMGmbyqpcuTum4R0+LRV/ZaeIzdfTT4+z7xWXVSnA3ch",
-	"uA9cvcHg2zNSXlhMeFu/166/o7WAL8K4M4jvQ/R0cKET7rUy99mWk/uD0WZoVbVg9XhXc42ovSL1yM/6",
-	"ww3bLTtnKHVKSCgR1p0DRi03y5r4fpB8/IFtWeiz0NvdM4ktjihb8uum3TNlG62KKC+xiKQmJTrVKavm",
-	"9+LGCY34LNTZCVRDA0sW+pByQ15qwNOsbUVMMIspQzl1JLuHNyK4Yf6bNGydv55W2LhC1F3KdcZOxuaI",
-	"a7d+47ENb1aAHs5C591KitzVLjDuqzpUr8+QXHAK34ipT2PaCfPOijdlxVB2CELHJ3qj5WIxWjzxjhej",
-	"5dnydNKri2SdtcwyaL34J4VYf57w1VD7BKL+UCIYAaLvM+P9C8EcuWbbWGdsgQUSxhcAnqSf015mRyik",
-	"MZsAgnp8w2RMN9vy6F4nQWBUSwPITL7fac+38K4L0bk+uV1zb61GtGABZzeaLKgkgQhXYKKakx7TawYg",
-	"uzSK+E2z+dQas6rmYJV4cY5J9B25FFV87LV9QLvYuWEoYrRFmtjuM+tWt97QQTgVT1wGupsWb9a9qVDq",
-	"eRj8iX01B8zj8Rjfxs3wdnhbI0BPYL5Cc6teXKZs6RsJ4zMoHhkR3lPreKvF1fOMj+6jH+9JjxAoN5oe",
-	"C29mFkxPi4qaXN+Kh4YBaC53P4HTpbU47mwBgJflTITzTK9JcTugPhpXoIiG1d6Dk1cl7+oBBLPxFKo8",
-	"jBK5V8LOkzzg0udAWLIASNsCjRYzjPZnLDoYDQqQw6JrM4UJ6ApexOJZhDXo2fPNoVOsD2hBGeVKAiUS",
-	"YhqtWDyrUD3bDP/4vgbFea7gpa5Q0VHtQDcZAAOVoDuFEDPtQxGV70rK/dTLVWtMJ/1ewlGjDESkxj9Z",
-	"Pj09pRVo2HZMtxbu7o2NblfIGliLwMawldM85FofS2lzHTQuiOJDWKRBbrkOfJjJQ6KQBmlpzS0c2GCV",
-	"mXintRh3LhQKR1QxBSJwcf4cTyrwUz2w7LSnNFM4fg6Szh2v/J41i/aSlPwMIr4sme8p6g3gb7cDlmXF",
-	"6xYjWu+XW+b1s8ihbrmpeeh82Kv28LjtztpqY3v4n2Hp05W674pn4L6fVa1y+/ayss0GWbq/IDzVpaMF",
-	"oEPObptMUZkgn+y0T++TdLlb1zoCJcIYrY82cwBrKz8HAVqEc08afN9w5p1Dvg/ek8dnSVRI2VjH8VZO",
-	"j45kzJY03EbCp+FwxeN1shjyVr6iUhDAfCfLgaxcgST1BHYx17c8RX3JJhItqDekSbwWkQEOvH4qh7wy",
-	"7xW1wd6zt6/wbRWZGbVBRRz/X9Fz1+B+VMccGjs0bFOFrtfr4kSxfYl5KKJ08ar2pKhzdNubsgv3Pcj2",
-	"Xmdv7SqiSxrSAfU3PGwkbR1Z7GadnmQa4jXbVYKV4C3DHd0U0rfvsSXWZ63RO/ckrUTtUPvzUkQL7ssi",
-	"9BoN5S0kYoo8lqGjlDBou5YHrlwBVA+ISxeKaxGhyozYwCVCseQOEMCzVP3bNY0hwQTD2OhGUvb8QUtg",
-	"OqbsntZWyryGCiW1T/lsWR4TzE6QJBS3XctnDtfWrK5jn7IyfKW8J7ISp8W1o33M1JwDNtEc8kS2VErm",
-	"T8ntemc34tJtw5iuA8cCbLuL3pZFUoTwilhozDq1djrBYRtQuFiA3T8BtBMKqRCAeyd1h8esDdkhqjJO",
-	"oJ7cZYE+08kUkF0F4806Lzp87+PJYDK6HI2m8L/9uoEWlc/a0nE74iR8R77PHJCM5tMqRkMjtZJAGMPc",
-	"WTb3qxu2Qkq+MM1bU1jI7CRkCb1Yeb+GGlAWGnBCG3oQBqQUSP2tPJieudoRSg/yeBkofbN9uVdhRkJm",
-	"q3TLU5TM0lyVvf0l2dZxRejt+U8/DhRRTomhID3ipiLyB+oQU80Jz9MML1EoL7NSF74DwNX7H/ZJdSHB",
-	"s1h3GdywrIJAbkWo0xQ1AWs6U6qaF/MbBpd8xJLKhp5e60bJT+76PWC31bwIkeI0jrR1vmxW9ASkx8nl",
-	"6GxfVnR62BY5dZUdTivTFGU7Si6somxLgOaGq9lhtbr2HB7snm7r2BbFGlzVs4fUyNzSyTSuXrAVD+UF",
-	"oTGkMvatvtsPKqSaGhVe6EbsLqw3W64VswI2PEw7GN1H6vV1sTGAfHUXgbZAyHoBAhR41sUMdNliazOl",
-	"CmaIjkZSZOe1n2nAelAX6K+eq42ep20cMZfzwaRn94rGTNAUKZFrnUAnZSwxwVavq5GdrjKsOjlVamXV",
-	"kjLOChLFNVhrZwPQU5XAB23174KHGCroQ/6ITqDnmECfnnXy4iP14mBnquPm5osaFZ4GwbyQWFIWZ9YM",
-	"T0bnZ80z7C7tKsSJYR5Kf7mwOEbfBuow8oV8L+I1SEaT1rvZ0rTnbimxRVsFWBMqNhto0+3SFA4lq2pE",
-	"SLUMgIDmfiJg/4bHE4ub78eYOzW86aoZdj5x3evTW6t6DWejU8Pa9BDsR3odejDdOelN/MHC1rm1BVdR",
-	"rkSuaJrQ1C4Bw9g07hYRGi1V1kptF4xDg5Cc1OC1ZQ3d8I4OuGm5sMuBDKDJ/WmlvccxHU6q7TaVD/8Y",
-	"0TBm/jPPY7IrHT0LCYXnSjB96L7KihBtBVISE+kpkw37uOURk9o+cFsroAFW8PzxgV0lMaObwS1bNLpK",
-	"6K59k1G+WsdN0MoaVrEVfgvu3XtPbBHDpSHcpsbqooRXPgtjnRzbgQgQ4TLUeMw0rY+EEtBYki2LNrwK",
-	"C52mZFfwC4iAkTmUvfpaby5QmuFaWNtqkRpZU3lB5hu6Q/8ilkHp23hItgH1QLuKRMAkIl3lu/yIyAZo",
-	"jEnAaAe00/yBOoA7RtEXdeudz6QNFaldpYFYQTFtyVaDmq+px8k3p4vxcuSdUzbxj588PTn7tom+C4U3",
-	"pY6HakeX3KMxm2ZtRtIivzDYlX3cW2gasBTRBWGBZFgfmXd77Z3uljE912jVl7EAbloaX3l4D10SfoZe",
-	"ezh8VVVwlgZ8HYpbSXg8JXOYwpx8s6EhXTH/2z6ZWxsx75M59wf6JnU0Q/Jmy8JXP5DnIgyZF2sA/r6y",
-	"M2TaZMp41hH+QhcKmvRyES75KsEq7ymZK+uLe5DJoD5n/TnYKsIUibR+v404Dsv+O7vRQayN5VY14kLX",
-	"KUOivhcxrJLPlofIWGwhdHArouusyJHHxBcMSyLx9Q8gap5W4R3gbmHcqwDf1ise2gPBEWjRVejokTHt",
-	"NPcVCXBK5upozIEeoETIdCKRfTIHSkDdK2AMhcA2oGGfzHH3s2t9Moc47xxJTA7JqxBd6EA/cCjRZNQf",
-	"TIGBFgwLxIXpBpAfhobbZRG7cJrZhG5EuELoGRkrlVaXQKwZyAQzC0X+C3FTjCCqwaCCpYQpzGr/Pmtu",
-	"Z9ObZWHF0xWBUc29KPELx0X91BizMxH3GqIrQ4Z6/EAoYiYVqU54XqqhvMN8oGo1BqVhjm2mWUT5SsUN",
-	"LHml59buddHNasf0u/ZpRBZITwNY8p4p1xC8dMkPOBxJqMOeKDpMWrs6SRtGcIa6NRok6faJncHZJ8UE",
-	"TnXvlsZrgw6SPqwTgVCQpD07M0CYC6MkWm0V+oRq3B7d6IJrTVS9FAGQJYnZZhsovq1VC53I+412csJ2",
-	"zMmG7shC6xLftvSd1xZRmmXtmx2vJKP9Wuu2RLssI+s4YS/7RLJYY6hYnbtzre9MRrMReUonxio3wGF5",
-	"GORMRPYMlzzaMAO0XyrGCPgNi3bzKUnvBBTTGJyGcI3QABDZjAQoNTAjG2DloSA6bVJWAIRkXevgxaV2",
-	"dfjrA/m9dQJF95IMCNxk6ONtQD0LmvE9e2zcq4VGdXf8NiQe09XByftg2Izn+URdJyyjmQikiDogrE30",
-	"RztKSmBrpfLZpmLXGvwek3diDlqfWJh3iMenBpMu4q31UCgeEJbvrDqYng42F0eDMlyQKLD6qf2mTH8N",
-	"F06YDquAUqVU0qVIwDuBMM59HeNMwoBJa1FmivuopYgvDAdSH9fLoLeLxxdkG4lVpEyocDXNVM5UNBrD",
-	"PGQf0a40kCvihkV+wi7Igq156Ld+Nn0ON22KKWNqGdKiXr0KuiScxrk1uDBw6eZJP8cygQgMhI+GjQGE",
-	"KyGgfLgr6OFpXYebrNIkSjPYkQCcklZZrD5oiS7LHo3VFIcYDT+rGFquxa22ZgxCT5Xbem8sjpPDZuEp",
-	"Cn0TBrvGOMF5EWLa/jAvFC4RG/wf/p121mIxac7fPS0Z3we2kF29J1oZwPVwECIIBh0hXezkpfp8pIqt",
-	"qsjUvIc5ZKqn2tsf8CK9rQ2+s9h9uNDNq14wBY6hu5LMn9np91PyPaMRQBc+S6UvJX60I1FSAGVfRnI2",
-	"HA4PkW05PmxmUesjNx45bQad710wSDlW02Vrmu1iqwSkSnYYdY/aOP2ASkogp9RtOiVfhQTBjYtckiuT",
-	"xeXBUmSyTRYB9wjeVQTsuzDCORSangpkEbB61nNc6ch4FZaDBEp+grugiCbZouEqhB9cnRaECXIUXENi",
-	"y0LY5m0klhx2n200RuN+MU5du1OYZwzNHD0BJlEaeuMQrJgfDW9ZEAxAvh/hiAY5v+2cLFhQSCxPa4IC",
-	"seJheyAyNxYYVgJlVJIupYuGf07RJ1ojzhQ63yQLFoUsZlKn/WeZVWcnpSrjFT7EEjUxRjeWKdO7cw5v",
-	"54IJfQ84fEo3jCGJHNBVrLw9u6EVeu8xRaGy7MLVJM1us37oHMD62oRCU2xUJjdY56sxb0DLuuHs9jtn",
-	"rmLHQH8Fz927O+XoC2lh45McqEskYubFTr+OetG0CNIIufH4kNL+I7aikR+kuKeMW6HJC6KhN0OhewWi",
-	"Hayfx35yNnpjnJnPXHeT7Ya8OalTMd9Gwk9grkrov0gUkbvSfzqDQKdZoHC6azNATVe4Fophhg3TSoFK",
-	"IV7esWWTBqWbZ9Y3qa2H2tmx6I1+S5nhvTdMZ7GzO/z6BV5nXDtuN6N27dXjKYzaY3nAmN+mSAB55cyB",
-	"fFzBc9LrZQTTvsmbxObPPNTaSiFTtnWgHkZcXc9fMEZMH8LyuH8N+T8SpqNK2D/wIuuWiuBhtzzMk+pk",
-	"NIKzwTfJRrfkhV94iL+M6syH486dkOsrx/FNzwD4ZuPENnAkffAodb0CJbZrkIwAifk2yXeH6JN8/nB1",
-	"Ju3turGrW3O7TchqzBs4zNMOmchTUlSOUkUE0UmMwjS3kiV1sjH350PygoPrlEP0vEX+cR8VrO+AB5ey",
-	"LQ8Rrv4idp47HThvzKUMws3uclKnQCS2yLDhVPa0CguMrWubUu1AB4T+nam2RNUCsbEgayJLWjdNsBCQ",
-	"xECDWp76VNOoin11AwnrTjMNWGKHCnKd5qM6ZXVPt33mKea2LFi/7SG5qlJec5tXUI7aBZKdaBM34+Fo",
-	"OBqMD9R9oYDR1L6LeB4YKetpfzy5t8ngwiNsPl3t+tzXHzGwHfUJi4U+ZK4z1sfm4QBMh30nHubMdchN",
-	"b324Wr/ztDY22q0sYs9ciqYj0Kle4kFovWIEDs21C1G3q2A8jCNkCgQOXxySd2nGl0XRGlParvnPuq/R",
-	"kCwYBr0W1Ls+lFulPXkV/Sf7Oj6KX2x0hDyQh6PlOP4VPR7tN/0wHpDW7ONP5RFpy5IO7yFBGfzgbpKK",
-	"CTa7TaomWAf7V+LQ+bmhgCjODDSDDMESMvSyVt5ZfcMyUzfS7kzxOpelB4rGWm0RXEEhBs26snMnq1cy",
-	"j+bZO+64gH8Sn1FKeO3F8b+XIyldoM/tTWpNag/oNmopUR/YjdSWNP/EbqVO5soB/Uf7q0xuf1LKGSo1",
-	"9DQm0FFHN5JQ5Drnt5QMHHryRiJZrQkNd9o+Nf3p/w18Ov/WHpF6QtzH/XFfavy384b8i7kj3BTVDjrj",
-	"UL6HDYtWGqX+0fvw6H149D48tPehE7TK1+iNqGVLxa81iZn61agSI41PWYKi8d7PLwfu7uo7DWzo9ncc",
-	"3xUNd/9i/pz6jz36dx79O/v7dypG9yX9PfWM4NH/8+j/efT/1NhBj3EDI1f6vYQP09a36u0d1Ai7v5xZ",
-	"X6NF3MNpofg0Zm5kK5KVmYdMQm8CvRZJKJm2DVLcz4fzRhzKA3GfHIx7eyy+Eu3UUMyvwDE+m2tC+yBi",
-	"QdRhgDbEjw6KRwfFo4Pi0UHxmC7xmC7xaE7/G5rTj+bzo/n8aD43mc9c7gfCdhBwq3q0JUm8JIqU2AF4",
-	"n1sqyZJHMrYY6sPgKR1X4ylVQhqlKERUprUqt18Q5Qj0t2mGG5GCEpkXFSF69bw6QRdoTKJq6KFfWLRi",
-	"tkehU+PmTAMpKBxad8Dec7KE+tXOJdLaI/IfjnbO2cS+wvBGYXkoXkJs4iAopJD85bN5llzr+Npu4lqs",
-	"+MmQM3225CEspMMqD0MRA0hHo6h6Zt1abLb5BXAPznJWrlIxdk0z+EHf/hbv7tIPCgRkhjRu9It0kQtQ",
-	"0oxuBpKG/kJ8bGLjQYpGUq/Xwl01SFFfpPz49AvVxz5xpjMGZpFojlSLVLJ3mWt63vaqW3IfyQevSsof",
-	"8Psj3lgvzGBvJqdn5K/8ewDfCoICT3SA3rRW94+/EqdaBbcpcAvTpQ1bThVgXxn0ABTRdk3DXl+NpAgB",
-	"i3c0a8d1zRe/Ck72GXCV7kNUk6/Rhjz9SmydJy0LOFNmuE8eZRUvfPAsyXbcsDFa9MgdH7ljmTt28ug3",
-	"c8v9qfCRe35R7lnNK98pDb+Tq6gafINWmnjNFTBdefxeEekqJv+Z4s2Piu8ja/9aWfsjK/+zsvI3W4ag",
-	"th2Z4ZuQEWGeRfa9QDV3jsd83idznLb6F6jAOgKDB2QOTaPI/JqHPnZaM5c1T8ROTfjgxYdwHjEZi0g/",
-	"J8ncbPQcvd/4ojTGA1FoEbKUxV7AEyyK59ieLBZCP7iN2BIQty/XDDtdSGhpRkT4IcxCTqzQWtrqCwot",
-	"2Uyn6T4GlPDdGFWdE0l3EkPBww/h14JgC3kDNAjE7Qzq/1xu1zSulqVbYXsY0z1CxyhoiG3GH2ag0EGR",
-	"So/6zNXq+d4fOLvrH6rhbpYxN9ah8XsWkT7NpSRWAzIVO/bfGxR+kvvwQQo8x6cPUOE5Bpmuj3m3oBKy",
-	"KjiqyKt0xxz9Mug1//bN+0u44+2vl8izCm1BP1kCUksvI2ibAiLFIMh+ldz7NEKCED8opzPsflno/Q1N",
-	"6+zMssnTA5CUouWliLyHOcXjcwdiWblZxaEPilpJJXzgu1pN1B90QlnaSJZ5IMtelg0zg1Flf0M4YMei",
-	"fJ+t7DMP0mZr8hB2vWTxDF86bYrcxlyNouezm96DH6QJTnZXheYuddq5JDyUMaO+3RFzSF4KA+4565Mk",
-	"TP8J+stMp7MpLqKmn5KC6awDGe7zNEtxXqzsB+GbZr5n/VXxM0NCfbGNpwTXEbOhdS4iGpp23rSVjSfX",
-	"YJeGschefmEJ979I7LUlXWry72nuZ0t5ODmAMDweVfb8RLVSr5ylNekTmTZwzGy33FGyrz/IYXpip73O",
-	"nH3SM/vs0DwKsrkPBoMAKdlim2N4GEI0po5B4TXhSs3KlAKP8UoWqSOsj4nNGnPnQ70vdNxknyr1mu02",
-	"2GV/Rizg4T8SLu1b8CU2403fbP+of8oz5fTO/M/mx4xFZzdmv2X8Tj2iDmqe8IoT7uYmGLfLbnYpP4Wh",
-	"Zo4sYBkRyxo+YgdjO89VZ5V4AaMRpsUXkyWzXA6kbdrOkj8oSz83edHdFgYemSqT5t3L5+TJ8flZLpDT",
-	"e+hxn0LWrjJKy1wOj84UklWDG3CoxFluvnFtSLoxOdRDMheJMkGvGdviVvXJHAof5JzoM5lLul6wpcAG",
-	"0Glv/Iu0qSJiGelkZgqt/gLuxX1yMjo3FvbM/Do38g1bzkIJl3Erar6hxqYWFMaTPxjm0kMwY5Ajqa5V",
-	"1hmtfN4HYMbQvYzFlIeuDS4wrynsnLVB/XQzaEjEbfhA3oHJSa03TVMO5HvYNhMBTYXLlHaGxNAspPzb",
-	"hGrf1eiBawDk6zi5QoazgwRuoA0/i+RDUMC4Ntv5XtnNF2STyBjUQ9PIuTq52Wc3OreZ8JB8w5JvH6Lt",
-	"wHmqvZeye3m8Jsp4UrwDT6P25y0zhTptUAx2eliSW8iprCbG+fmW8vYfYD+fpCWXe4ia9KDfpFmdFYmt",
-	"xNZ0pqDXp6YBNgDXxjy5pWEsmxJhH9yoGj8pl6I6lZDM1CnZSK1rZQ4GsjUpgX6LrTOemDrP3zGZBHHX",
-	"1uWVzcNeJ5sFi2wD0ySYm4a8scjt7XhSF4GYWP6x2q9lXf94TGKReOtCZn39d44zq6CDdpsqsuU1typg",
-	"7Rk4t+I2ZH5jDrZzH/SRaVd/VN980FVZBGdZEka9dXo6xW2oS61oKMLdRiRwvglHRQzR+JTSVDjBHofo",
-	"9oau2FBZcld3DdGwjCfVnZxcmX9hG1ILKl2mquWP5Jpvn4N87xxZx3x1l9fjViSBjyWD2IVcLUvK52RW",
-	"+pAeFewRgj33JJHCEUtfxi7d+tJoznD9lkZ+sSMfDcP9WlEqlR71asf5y03ogoRQd7dmIbYJLFOJop6i",
-	"E/p3RRt7d8msZkXPTZjHv1d3wqqPj1sGN2pLmMuhieyE1Fb2FEjdYja5MekvpDvY1wTkOgjZUXJG02AQ",
-	"fRICy+0TrZ33sZpH6XfwoiExtwJH2G2ZD62C1yzYkMFAsniuz4W6ViSF3qRBjueGuXdJtDXTu9bFOuSb",
-	"ecKHnggwULoWMpa/j66G6lCrH0Lhs/em0+d1qgZ/+DDk4kjI+bf1Ks0Ei1Lg/Wrck+XT01PqbEvaol6n",
-	"NcvcvzqndblN1cycUwto2FEGLqhks/aNumtKR9WBRhvPkbuS6hcWa89cy620PBQwDS3eMMwYLrkaNxfK",
-	"WKBSVDTlxmtoVWtbYiNuaCAzO5tsA4pt8VMEGhmTtUjypnfvbES0FxmK68ADj7Nc6NcynyhFmBxbJeOK",
-	"LjbocqEhOR1B9lUIrychA21PPa8nVFGWt0fov7BChhGW2JayORQvAoNdDQi1FLUmszWV65buB0tLXEbi",
-	"j6oe6dSL+Q0jy4ixP5imlKWIFty3HAhT9Dfhe+bpRv3fwcuAsXhgkBoGL+EtrYnrJbzvuZEDd/eOV0AQ",
-	"fRWJZFstWyWBG5hvwJZBB2HLpZIEbUf+Am7/Ub2oqRGnMLpaeUSacd2uhWQFRSt3WvtKPwFtTETgabDc",
-	"h75oPeii1tjQFnbL0PPeotlyRinqeEPOCmhUCPhiaEssyUb4jMxlSLdyLeI5YaH/BanlBHEo8FjlVZrz",
-	"5cQbs0ZVyCDdVDSWN5eJ5QSSyJF0JFJsGDCuEt+aEslYesLeoVdi8DISm9YL9tZ8/mchD7JeY/TiJkHc",
-	"HqKgaLQ3dAqNRUyb6xmVyL3EO+/6vVvKYyeh/mZoU8Z0pe2dSASB4l3qIYC56pMFk4CEoul0SOZ0u42U",
-	"TJpPoRZexjQC6yZiy0QyH2WXYolJGPNAfSIckvktD31xO5/qkHB0wyJ8FMvSw6xkHO+8UJKORVKEZEN3",
-	"5iuxjgi03uZ3OKPf9CocYJ+PYVGjsIRF0drQOC8q+3mNxz52VYIxpYVMw0l5u81VM5K0Bn1Voae9Y/9I",
-	"mOzaAeBFIRcxzcSEVERNUdoljEQ0d1jBFTBa4JNNX3JBdDSEzIEe5nb0Bn5RE6ZcMgzERuIGo7+J1EHf",
-	"BPJW1U4rE4p61+rGhYAHFfVAeDgfEtWvfZjQD+gfak3KU1c7gh6Y0E9DFMtUh8hGuGM0GrDQd/iSNzxM",
-	"k6bur6gBelW6u92ZnCMlEYZofrj/2SyKrGLStWJQqb5I+NLAUNAQ/TklDTITdcX8s8Mu7RlwBLdd8EyC",
-	"Eo45zRd2wC3Ty7IBP//px8F4cnwyJdqAI5DEqF7hs5t2Pfy7h4j1Ca2gYvU/xIqD4L2SFXi/s6JmcDY8",
-	"f3BaniCUyoo18RwUWOzjFnWVVFjG2jwolgWVFvns+BA9cqps68tUJehgYVPfd2llrzC/Cq7mJjVq8uhr",
-	"7JfKV+rrHf33jZ5AYx1sRRA488LqvwH1JIzeONWjn8Stsjd2Zq9TQ5xGRQVfxnRnNJil0khB2Kk3M0LJ",
-	"kgcxi5iv/WrLwsNcagAchEFxq8UGkHYKDtkWe7MP98H5OZL/gcsoO9jcM9W+QT2Fl0HyUavoaebakDxL",
-	"0/LhJlgOma1Rv3lp4L0oPUSEm1y3SMQTibIgqI5fLJU1uNaOy3RgzFdMqOCmHDUVzWi7o5LA9fX2Lz2p",
-	"cfji8cxOVfZ5a5sqlDjI7821i69tVz3NBTlSr5NWsyRhduEHWTGM4zpjhzMW3swqO6ZbZjGhW2U9S7Ae",
-	"7P3T2RslX2SjG+fEWR1QYBlrZUCEdIN4Q+AAtpxob56/IjSK+ZJ6cedO65OqSoL8EOYBjZmM52TDaKix",
-	"r3gYFhHD8K4mHLAvgQuk4W9h92auGT7P4CixRieRkPmxZjSI1zuESSvEbuKIsiW/3i9m86RVZSIYt7rI",
-	"7/RYCYqIejp1sAZO9h79xZv38Ew/mkSOeivwzEdsKySPRbQj36zjeCunR0ffKtpVtBqxFZexuiQ8ri7k",
-	"x27ulzFb0nAbCZ+GwxWP18liyMVRi6md5nFc28YfSnCSAVPGrTp3ldOEWy4ypqP5QAGtttV+jL4G5CZw",
-	"EUjmRSyeRViVXlCKkyAgeINOZzW88cJ0vwNfZkHU92qnrphQTKMVi60k4qpy4nst8thKoaoNj5ifLrF+",
-	"JOfL+hLQVlDyVZsClIXEtCfSKDr5beqbxFR9Qg6XF3RfC/jMid5VEI4uadV3yvGMR2WMLicC9IgzXlE4",
-	"8w6azJ2NvQHDSrrOnsBh91SHHhpj7HMpV+1x4f9Fla1OfTe/ol4EX0AZ64J2/1UrZ633/E+mrH22FJph",
-	"rzO8+EPog+2LxUZfLcT5A+mL7Zfm0Ppj+y+PK1Py/z/2/oW5jRvLG4e/Cko1TyWZp0VRsuzEVKXeV7GV",
-	"xDuO7bWcyW6FWTXIBkmsmgCn0S2a48ff/V84B0CjySbZpEhJllG1tRNTfUHjcu7n9zNv0zsvNucv7pDr",
-	"QuVyzP/NEFgDjlREWKq0bEvHLXLuXQKiT0iSYXILwv1AlML6cswU3IGanpLf3792QTkAu4ZH+0kmffVB",
-	"dOAeX4O5Yy65HeLODw8Hnf2hW8xNtVFT09jK+UZG53YAjbe2OfeN5fjVWp0b0RUFK/SrsELtiIFKRzCb",
-	"6VnY01vpvkdnozYe77zNmqZvB0Bjs0obLPA2fP4rWKDBAg0WaLBAvxQLdL1RuSUi7K2tyrsBjw22ZbAt",
-	"g20ZbMu7tC1DPDRYo8EaDdZosEbXW6OZ7KWs5sPe//yCPD99+j2Z4BUkYTnlqYGAIpSoXL+W9GWC6Dho",
-	"YiIUjLln0RrEh8zhDwJoAq9AO3fnevxPuiurYQCKNsvqAI0ucZhj2h9xwQBYyY27enZvaMoTbLzBZ63R",
-	"kHBRTQHteZraCVDOFOcZSWUfnt4iP7GZFAk5jtrtdlSKWrDk4YRCc5TDRpFjnudQyLrBxvlZL4Rd3dv3",
-	"QYHpI1ROa5lS32n72FVOg6Spzu2RrXc9mlvXdWlOR/K4HDFDkRi31RyT7g72FRhCacJUfrVcbcZDKZhp",
-	"HMCLHbRY2RE64gqsJZXzNNVrPFe43m7W6r45frdyrLql/m6319Xi5zxPq0jJBz/RhNiWsTXejNVm5c20",
-	"J4u800upuN4IicdUG+Fw3MdEVo54e9IKgHLL/FUv7rw20F2BJr2o1LGnUrGymbXKYL6us8JzeOfwSDKZ",
-	"rKt+WF7T77obFiACtINfQQcAQE3yVrD6Ov65qnu8Yu60P1u9u+aW2P/kCurSytr394wmXLDNF3HE+te3",
-	"IRS5oP0Rgad0SCyvY4gPTEczbTG1SPyvghVMxQZOKWMIpDMd8ZSR/5U9g4EMV0VEFf2RnslJSoWKyFBq",
-	"qwEAXhDocqof0NfbO51z8z9ZYugDeQ3nAuB99D/WwTKV8mBOislrpL0oBL2hHGyKOYEqNzu77rCaOa9f",
-	"xj7jk7wemUiRqRWfgAUNVBYdgziXqZwcPyMj9pEmrM/HNCUJH/IcZvjy1/PDk6fPELPQ3f+N0pMpBe/T",
-	"lPzH5ds35NtrNlNEySxnSUSE7Aqw+9V3ru0O2zC1Lm2RV7nDkLQd/WZgiWQGTMP9wSOpQBhiBGExgRZC",
-	"h5QLUogEuOBVV7x8cwnxpg6hJOWCkQEzt1SNAfswH1QbjXytDAcyTeUUboEPxG7sS8ZI/E6mqZnuuEVe",
-	"s0FOZJF3hcWsMrzervc+1c5QhgYMzxEgpNqio20phaQi5SZpD3q9du/7/pNee/Bs8PQEa0VzlulV/Z8/",
-	"24fP6eHgr0/Hzz7/badttrCZDPJxTRtMyZoFFhU2L89kkVXhG+v6Xe6j8+KkUaRpZcncHJLsSoV9/zX0",
-	"gEo6Yf11Zu2lvmbeWKl1npHaTQsE/fczIMRfFm6rwelcqWnvpZr9yRLjCOpaFM7LltXV9uScAyTmajKT",
-	"JemIpgcsMtCqiC1UwctvTtdXfRka2Qvgq00PwC1wzH/GLInZZ3oNcDAJHwy0uDbtzy4IAEiMVBFKpiOZ",
-	"MsRhBCA1LXvRzAJWJM/bW4ts3pD2fgeg5g25Dhd3E7RN7m1LwUaCd1W3FLFYTB6wPODayszEDeEXEzes",
-	"23173kw7AK3fcmm27J7wVmTPfRAPIR/1OJTwLQLzvlJuLhRf5cZiBlnvRNw3iqAStxGusZfj0DtmwMEx",
-	"5WKd1HMUVxuSgO7FTtgoP/cgYtpPNpQV2xW9rqSpjQhFbVnqQtPqv/dS18cpWDYqNgiCJgiaOxM0S8XK",
-	"peEJ21Cy2NusSUidkWlRU8ByBpSWM+JMMRPoBOmTVMROHZtQVWbclT23cro+1O6pc9KHXCwSWejtBQAl",
-	"BnYPT4HZdKVAfkhBjsrn1IVt3L8h2z1hcpLO+Xlv8Ky8A0Ztm39thnzlCcVb1PVEgNJbZDTFjZUVqaEG",
-	"Afk5oVluBSoUklWBgFrkzXIxv2lggidM5LyOT/dnj2ErYTnLxlywkrbbDrCC9AMSlY0nKc314REJsBGX",
-	"O8fVxikXyo4NjDigakM82XpjPmNMCyOJGMtUQCYEt3nwr1FJJx6Z3Z0ROuH/xPo4O11gBlALuFq6icgZ",
-	"ZhLzZc6CWlCjEmIpYRn3sx9kzHKa0Jxa6Wxn4MxPcUcO679MMrqpkhmAXGIVBcR4VS4lRpChBAwirY45",
-	"pWa2v1HlMArFVItcaIe1U+Lyz1We/OlJHL/WbRNYtXm8vtXopEYqojhbSAi7PYLf5qLVAO7J8pLgrdFX",
-	"rKE6Xs0wkC3LMcSiTNy6tRsDxTdUzMBtZocJE+kvt5LDxF6M+U+hyCbTu4rnJU0EJkSIGsmpmZZv3UOu",
-	"erPvyj1ZMyJHdGdKcfTYq9CV8MseGSTNyVkCLYsHWjJT8jB/pHH2uIPOigjt92WWALi3rHxwp+Rp/9bY",
-	"bd/VHWHLCz5DpHJESj8j8TVjk9gRleL0Q+DNDMhIunJ+C6iLumGG70LIHKnl40FafOwnrb4UeSZT/XgG",
-	"FYpZIViHJFxBOXPcIbR8WslW54Hk+gvnSCn1OKsr6P60WbXU04cTwQeLYzMrHvJUl2iqnLRP2ofHJ/NB",
-	"3m8wtho59fvslPyD/9TxdxmgONa9tUPAjoxN9NVorxmxHjDkb7Gkyey2Fon/lrFBbHK3Zdk3ft6c17BB",
-	"8rlSWDgn0+Z88oocXDAKN6XO8n0Ts1GXERKgtak+OF2ml8Kz2fHUGWOgTIGqFvkHmwBcPlibptAADpJ1",
-	"ZJUp46+S5Prlmj6O5tOnT56tKc15GGkYyL/4U+nOQVVJlhLUW4Vbp2y0X7BlNLcSRf9aArp36XBsFJUJ",
-	"DkhwQIIDMueANK1ufnAOSdOBP3IHZbE/wHgpt+sPCO7IntyRxfVyf7/dij19uHmH4LMEn2WnPstGfZYP",
-	"NiXsTsY672O7/HDF+ahNEX9d+eDgl9zWL9koQRr8lOCnBD8l+CnBTwl+SvBTgp9SmrbrK72C3/JlVJhp",
-	"52RLcK3gnQTvJHgnwTsJ3knwToJ3EryT4J0E7yR4J8E72aF3sqVnEvrqQl9d6KsLfXV1ciWXGbMQbZvp",
-	"p0W4Ax8l77iGn38XjPzaH4T3GivKvFALFwOSfuUgYPSMeZySmUxZj4sEX26V1ZWBRLH/PogOUjpjWbXM",
-	"vnzNXnolluO5/qGNDXCCYzvCuAM7txJvWrtld70WyzbUDcvy7faT1RyqVhayLC89YAup5bx9d+8ZoWka",
-	"od+Fljc1DZ4Gv6MxGOZL88j3bNCoe2jzBZ9kbMBq4Ed/lhnR1lM2952IXYmBjQ6JZZGpmGjnASVrRGIA",
-	"DVWx3hr6XKMcNpEQAyaLcJuoWnxvRD9N7254QnXv2z/tY+OfLNtGMMAX8P0b7iPatyHH8hNQBq8jTAcY",
-	"vc30nmkfdn6+M3+0o29w11oHm9vcm82i9vFwfXc4emOezSlmLfUXNPJ+v+7UmWirlM1KM8tpjUYCfRk6",
-	"ITzFgGeZXfbXit370gEXb7Z7EZK4HKrKac77h9OMr97Cep52YGSsPiJFPpofHxXi/2/+1erL8Tp4XhRq",
-	"VxDIqTzoeJVd+oO7E42PJiJ8Tox8Xh4MfI58GmOeX83vtKeD4/4J7T0/fDZos8NT/f+e09Mnh6e03X9G",
-	"e8f9dsL8qSwKnqzbjmOZsSsJmIhcilXgq/pKxPQ0GMlzB3IlKi84N6te82HkPZeUV3YMWKbhnDAhyRFN",
-	"CBWEDQasnwMGNUoNCOCqMt4C4RYTtgaX3uobg2QK8c/Mop4lECrXagy0GJmxvLGOtgv81o581RofI94t",
-	"VfPK4cWvvxwenzw57RDVpylC5KPHVYj+aB3Ws5m/hX3zQ/Jk0O4fs8N27zk9PKVPfzj8YfADOzxOTvpP",
-	"eqf06eBZe9Wzv5/zDlc7fCs2gfbnivGYZjWpoUv8Q8dH4a7shJqVr5qaeCaTMmVz5CuHDrrPq1uA2tpJ",
-	"EuZBK4/FGwdpWjtWG3KtH2p7LaFEIRIp2FVvVn9SBJsuAnVnYJoiODLgG0cVh/243TZpDzNPJknFwV/W",
-	"Z8yZrg6LBNSx0Bcmc6me0yebLf3pvAbzGweduAOtERnN40S8Oyvl9qkIk0UptmQVK0dkTvyXMn2VIi2P",
-	"9+Y5+YVtEllPX0+kXoqjHs37ozMUYySTRe6gX/p6IhN7g0K03GzcIobehYqkXD+DDKhl2STvihHL2BmJ",
-	"zffFLgCC4LdzSj+t8huYr6nho9oczL1PVZ8mbC/PB7VpyLp4skTB4DbHQzH2kqcGq1oLjvmE5rx1tzIB",
-	"eEtP7NnnaAVMeylx+hXAdo42Mp1MUg6wpBAzdclcD/RQX+ajpVcP9PHJDjD7tVUFwberMRV0yObssz4/",
-	"uL2/DwISI3yrltnPanMn9QwBiBrJLDf+6JmeU8NsAucIFYVXlmCfodg8QdcC89mPz1rPW+29bpM6J2QV",
-	"7f6m0ZTSR6lO7dtB1TOzswJzFJnApZMyc8xCdRGxXQThIEBWWvBLbFe4Si0elSqNxQ72P1Du4NvWiyA7",
-	"rPpjPLfTJplMDlmx150FHHZjOSeiD2Q2GYFQvvXJbYMXUFODBXuHEqP/YsVYEkdo/sprJhSJMQYQRyTO",
-	"ZK7/C46qTctjSj1mIrlSTIGFP7cDFcvXbL7aeFjz2FPTOVidazHxMvgcNOjWp1huv2vBMmcpW/T4vYKp",
-	"HxN2s4MJ+N63sVecWXNGrLKL7GmRmWfo1B8dQtOM0WQG3kLVn+hLkXtoe51F4rXT9vNdTOkCgb+crLQs",
-	"L0vHaJsYzSL/hCsq0Qdo7iw8yDBO9RP+6xBjJYfncAHol35K+ZglljfPhtb14mtrVy9o9UNvGQ9aZoCV",
-	"+89s4wZ6pD54tExBnLTrX9IoFoETZ7IFK+NMS43NtyKdYYhkjpc3vuFs+iP6tPyGxR0iBRnZM+tZpmVs",
-	"3zmcWE8xKbzTJ0XNAdyJJQpW4h0G0nBKtiXwvBAJfMgFPmWBt+etreipWYDFNJRdh2/MfGONrP2bfbv9",
-	"K9D2AIqolbS9mSkThhrRM5u4gvPmMl9leYXZnuRtdb/YINxx2zAKlBejh6ofviYnsYkC++ICaizLl0ZC",
-	"bZjS+HEY0HEhnmqAhnuxn4XT9OfpsW8yrjMedmBEntxhuNCr198sckjOTWLT+G1QtFkoE0ImU5klC7U1",
-	"hrrIbnDL9RsRORiQk3abePRfq2KMO46EbR3T4sNRXcGxNp3iDvIjWaEBxVjIoRa54GYsRQxZbhuw0g9U",
-	"tkCR8LxF4klKRdxBjjAMUmUzkhVCtUgM9kfcsTKhK3zV2iIxburY1JubA6OfWaiR9bftXz0BuOCTw3sN",
-	"uXSLxHQyySRITvwvmurbukLldMj08y1i8tUgY+zf3ghJwtSE54xQgn+KSI8pnugf4OO17Tmm18zw0MU0",
-	"GXM9RNrvM6XKj4usW0NF0hU92r8uJqo6sS3yBjm2+2kBCNACJ1mfbyStMulyvU5Yc6J/tTYdzpb+3Zss",
-	"vZHw40twN/uV+m96tNWE+3ITcSHjrneUTNlPpqylDuzZVJ5nei+Z8hcvPvUwcJ2fLqnC801qw5jofe68",
-	"qLgBqtZ1ouAhIF9C84Gsa5dY8sVztLOcTdeZRqow7VJNs6WXxTzuyoL5+uSeABSf1WKNwAR6H7o9LmK5",
-	"pbaERVxzyDpfAVLi4zjC2xfOPuAjjVRad3eut95Dzc75miO8HbbQ2hP8Nffz7v5sb1RB/UjP+kaNArc+",
-	"+037Ih+ULFh1zt/rb9+iYr2eHnKFedxMPzVlyCo/YMtuniCpgqQKkupLkFSp3ILB1OAZmOIyCvURLsIP",
-	"0RLSm+F/dCqM3iqnEIzEiAqcZ9NpXsaqozJw5OqVFg8yTW6oqOPEjsdUFDSFRucJy5QU+FaF3bLw5haJ",
-	"aZHLMc15v+bCkokdrkY6W1MR6j9rUGQ28lLWpw9NT6lpmddTgV0NI6rIhCoF/eQCw4UIMAHhSVwKv90B",
-	"PwRjfDjWagim/HnTfmuIxC5NNl3ob3My1Yxej9hR+JcrhaVEIFU9weF9zI6LoJ9h7gYmrq65n8GCYDaj",
-	"sAVv9oYWNk53MGw+yaSJvWHzPbkWhmLeIB1onetlP8iMmQZ9s/cQZ8FbN7sylbO4feXaMVZ8W4gFgySw",
-	"puQUr4ECQj14PGhRWfU1Sam4GlE18hAg1q9iswJVSGHuTsGursadg+5ZzOys81SH1rBJ07eDg86fa7Yo",
-	"TsYv+qbPf82LxF9sI7mb8rOy157EZsN0SCl1WguVvUsqtw6ftZ6vZWYWVwPK0yJjdUod20AIH2Clvi+P",
-	"qRFR+m69RwSkYkGEAV+3apFYG1ImmYgXp1IZoeXEgIEIMTsG0IToPJYE/HIQHejnVQWZ/cuGQux0y84B",
-	"W5FGK01muy/m//5zhJ+WXPVYH76xbnWUAZeajnh/5KsavNefWFOjiDBA0KpkMYX0ArKkHnYAV62rbcbu",
-	"QYccO+scb8Lla5MxnZ2RuarWjhZxAJ7Ex9gYdesqp2dQRcVFn0/q8Fn0okFui0xHNh6pjX1jOECnhirG",
-	"UDQABmqLfFjQzsa8wBM44imzEt+8Vn/rhoUvG37l9/sztJfLX60v8NObtx/hxrrUd12C2lu1o5/iC/RK",
-	"rNJCZvpB50D9tLd6ev4mekUdoJUpfBSMzLmyx+ucBr1odRagthSlArAbvX1h+2vrywyjRWI8WvFK49S2",
-	"+1SknHuedjXhhoqIMy8+iA6yQgjcO/iug9JugRxuT8IsVuRgec9mkhD7Qm5Yxge8bmXOzZjR+tSmudaw",
-	"hKbYCpLp49ApJb+eqthZBx3S/j/VisldVeYf/7Bb52i5ptA6ckp5btKPG2n8P8x9i0rflirxvLQIDbaO",
-	"Yn0pEqyuMUBrZnErev9EGzJTLhI5rdNffKx9pNxoBrMtAZJMbzzYjz1GMsr1qjrTgqbpzBTCdQhNp3Sm",
-	"mus3880wpGpL+ckOGsqfNuEYy7EL2soZJ9JKj2Wux6fGRG6UZoucE1mxoP5a7ihvm3lr7i4HR3c3ju7m",
-	"/TVN/IkG1MubNyo8ID/k+3VAQ6roJXJMuVgJNlT1XDbBePyq/ZrN++bWeT/uO/wuisbKoOLkzGOLjLmw",
-	"/14d/SwN0rmkhmnM1lfq0Tn3x6i3il1Pk0R5KxVnTOVx6QxV+96cjYaNCxtrPzCGq9/85GQnzVkqz2jO",
-	"hnVVi+YvUIQhJ7PyYxVYyhDQgUSJ3t4x/mWukWVKb2phdNYduM0b+b4ek+V5rcXinbsV1sLPpejawFyA",
-	"Un+809TZG2+d5iWOqwvnWcnkyeG5hJdrfd0anERLYk8MN9NT9uO1jqoi6fiz6Y2ufMeKKf1lG/Or4teh",
-	"ZaJKfeDsGSXptZbw8oZlEWFCFsORbYOnUBtcBlgUYrCWIVTAJHI19egp5iSXEtsf4GoMt7TI28Eg5cKT",
-	"WrYpG0LWqFzmFtG+p0ZwjGjmzLCFYUKEPmUUHWwTBgYMWfPIysAd7h2Jj9va6yOA7BW3/0/sCV8zgXNe",
-	"ZI2qjEufdE5S6aeDZ5znLNNf8T9/tg+f//XpOHry+f/8bUcNoAmjiZ7nxTn7jX7k42KM43dxCJRQvkGL",
-	"7luuMD4DQisihch5qn0+nIezEmNk0UogL+18noziEnwk/v6krf+dSjFEkJFyB1Yn6mRUleeeHtp6bk5R",
-	"RlrLamU+oRpW9JDAPVOq3DXt+VTBGCcabQZrNuAvKxMJYDdIel2zdHj/sqWjKxbOIDcL9jG3N2T2b4Ar",
-	"+oskSZEZQFd3Ep60xwtLV12kJ+3x7lfpeFXC9l0mhxlTakNRiOuqKkgBnrHsgV+rOuUC7T/V/Bgi2xl8",
-	"3EXX1YijOuPPFK9Xd5YVhAs5YUDcAYMQa90xuRcR9rHPJjmJB5n8NxN6naww1J/inunQzKvxxZN1TSY9",
-	"NqpteP9g99FEpqnVGUnBmqfKThdRKZZ1hzVs6l7oDHtVNmmgj3/sNaLov4BrDzMZESUxMvpG5trSTLnK",
-	"1RyqGsqCWuiLz7dv1PrBz3XWhDD1PNudWW/7mFSveUSLnDvsdb4S7t40tEEcnqvc9Vo45Ofqplm5rCfG",
-	"VGJJc9SwZ6V5VSOLjR01t5Qn7XnRvLh0m1jPzlrbgcEcHeBprItDY0eJ/paxTBiJlaATNZK5hxFpT7wT",
-	"7nU5rfYu+kABcwBtsSXus9khI9NGbHbKQGbk7c8/v3715uLq/OcPF+9RMoFKdMUEU8otVnhzqQAZQ7ak",
-	"TeYN40b22a0sZFYreY7X6dZCXAs5Fau/WjGRVKgkmn/HQpzXaQL/kJff6iRtOTR3jso1WuEXoMu+hWMw",
-	"ZB3HAaMFcRyR2OIdIEEMTdPYRhLApiht61JSaG0DEjVLOcZOa50xg6E0V24DtC121m0Eo/IoP5Kx8zQM",
-	"9PKbfrf6HVFmvITZg2g/6f3XYzalV1rGXJkGOi2G9QpxMdS/92j/msCuAmfFvHMfpTPPAZ/gStYGzpfh",
-	"JdVWo3n+Ia4EhMWtv0Nz1KIx2JExxKmc7diBMKxRViamdW4Zm9poelaX9KS92mjeBRDN94uWR0NUq9Xw",
-	"zLvHH4YitXWIC5ixSKtub2VSn+x9Sp/tOIr/1jRgKqK4GKaOh8l8rp948bIpFVNK0DFbRxigfVn+r4JZ",
-	"7Li6eq8DhHbxaSs2C+FPWNZndUtYCVwsrGA1cGFiwXTMiLK3Vc/u/0pt+kDfNnc4+S6jVrHe/M2w443w",
-	"dA4tp/rF/yh6LBOQCEMGN3spKHEDLhaR2KciQ/QiPh9AWQTf8VbotP382Y7A0+cJXNbqYFNDspUmxni+",
-	"r2Jbd4ZCOK8Ed17L+cy9YN/FDj/4b1qGE1qWWNlLyxPjIvHajnWKvLL/oEm9Q4XYVa2Up6yr2vDWZ/L5",
-	"1vpu1yBqJyuBdV4UGeCgCKfa5k9Cw8DFD77a9LXgg9NzeiM6vBpQa16Bo6EEqOo5F2a2BC2thbpgq/nm",
-	"VVhTLbXO099cI0z8aN0m0+bCfDUmgoFhkhMm7OTMTQaQqkGizcibxVRdpf4Qrp0LP+9SLp3a8ayuYF+0",
-	"infi7CP2DO2P6qJLq8/eCu+gybF8wIh7T8p6zv3qpCcrqjXNAAxjTCUptjjf5Bx6UKggUEEZaVfZus5c",
-	"VcoyXGzBqyRDT7VapVH+eVOayToDqSxgc6J+hc30h1eU2Nxe+mM0qwhFF3Qy9T1EyOmi6WQqxud4GyS9",
-	"diW7ZI2kPKlgadUto19jBmDS0oQKSnOcxLKn1xXz5/GtmnEMZlc/lf1rzGS45yCumOPNpS6zl9Cc9qhy",
-	"Xg/IvpwJMuaiyAHmZ1jQLLGlQViAgtyYys8gsYm/3eAzD0zaykW5XI0iVkwcRAf+xx94Nmd04NB24PVz",
-	"exSfumGDhK2+WRLnM0KvzJgZKgW3anWe4C5EDgSKaru3cEkgdgpxIhM80Y5dCTfXISZIuEpZPdECa3NJ",
-	"VYNGb2C17PFZdZpxkTd1fnJPE08Zuy6roVbXzywe8YTOapTrSzpTRHoVVgR3I+mxIRd+vAoZpJO55og/",
-	"D8YwA3mhp26KonJUBRx2pZy1V+rNzfXhgKpbVficNGuQo8qY0vc7IbTS8qAqAts/dNrtajXCt3+2j/+C",
-	"koT/d/Jn+/DJX991/mwfPsWf/rZOROayJsgrErfEMPlnRIpSmiR0RgqRasll4qeg5mI92vnaiWc7HC6w",
-	"D/67Jj97/sbsy39Lwcps+O8fXlRHc1HoDXj0E8tSLuYCRae7qFWYO46wfDDFdefwEhGeNw8/4H1GhYD6",
-	"qgk91Ed1zpUHymjdk1QOAf0cWy7dAz3MaJ70O32ZTTpzSLTk23a7OKYn362FFf044RlTtbb9JR8KqPgc",
-	"Uv3/BzaxsFRgHh+jhbcdUi9EA2pGwQR0aRmuzR6jGcvqUIcHmVJX/ZN//rt/kt70hhvxXeG7SzxEb1pW",
-	"7JALzOpvZHNJxexGUVo7Le4QrlTBVoAuU0HwEmt7gJUwNDUnc5w1MpvcrnhaFb06dEzHK253ui0PnlBt",
-	"DoyYKr1umNRS7WoDDCE17QX4OdWR4/6tjv2p9o0ajn2hSNBMa+1ybkwCi0jKNpzuc3I7UljDBuuRr5bE",
-	"KHNEc8I49n9+OpjILD/o/ND+oa299VXcsJsw0elvbBZSrW5F5W7yZM71WkAYc1vtVMOfXkDhzapylUXY",
-	"2CUw7jmQrACki3AtKzlrEf0m5mq58xFkD7GCPWMkZYOczKcpKiWSx8dlEcbx59pPKcuwN9ITwAODVSKu",
-	"zREKTWwlipxwhmwSJbmnx1G4NyyalVgzSztbEnZje3YmmUz22zBf02SyWLp+H8A1a3tMt+2nvUM0uw3R",
-	"6hY67rCrbktoSnucGnbHzbkszTfng+++Mn9V2MHB8zKYXRaE1JD13KrXatumj/kYwfZbvNol07AvqG5X",
-	"mnGs2mIN4cgezhY73p3cfHK3S7ULjmQL17shdcmE/5LJooYN6KWj5QdzoEyod0jWo/0WgqHzf6M9ff2D",
-	"anEJRXi/KwgaJwQeHBmaEP2XS5bd8D4770PKrHq2lj5zWRwMc08H5+9e4Qdsl4e2JFsN8Mj+gUVzle22",
-	"mACzHFuH2hJdp+U9y7XOj4E/oem8auoO9lCAYKiNl9YhVDDa9r7lmm+V9ch0NVtni32wxdrvbL0HafHx",
-	"UM1UzsZrv3jLdf2H5cc2oUZ9pg+iA3vSqqOrhs/tNc1Cjh/qwxnnlQhGWYYO3AdYv1yWhGrPUbF+xvJ1",
-	"LXkLJgQj8USmqeVvwYvPPJFlSUBTtkBE0bin73S3UF2NcQifr/JHuJjjqPF21RH8d8aULLI+UywnlzC9",
-	"65yfVWEyD8DD5Z3w+oVA2fcwIccf2u0O/N82lni9vfcbTZhrrIFkU/XlT3vHg3b/OWUnyZPvfzh9ts5L",
-	"qq/8+x0r/ehYiqGhmDirRCrBazWcFRDZSeZ7+tP0cENG+3unMPjBQxZdJUXhxL9HCO+qvQV7TK3kWoaO",
-	"jDMLWKlynqZkKrNrE3elBGgJN0EZg+GY7b0GX+w+mA4WiWq4k98OCb3S2Tvnb5pJ3drhhPnZEovFCG9H",
-	"dbCtdMYKcMt5lbHO0l6VGrHcGKv2yaK4XMiZAqEO4YoUgLgyMK2P/q67tYhtPODTNSL3DxMXU7mcQHmA",
-	"PillhBkc3e2Fb+NhPl1fIu3cb1cm7QvP2wnH49vIpZMldSfwwKXH5X0twLJvafycFh8JM3RzygIL2h1N",
-	"LPsT5oj1P/AIAIGTx9mEfzfNE7ZpDUwkqsiUpanHfmS5jtwfVF9OmC29MKxRLhdRZUoy8WGbZCvTSrb+",
-	"R6apkWoe+xEyGUUH+KI5uBa8YwMj8b3MN5dBv8op4J7DvYSWI6/KobWnyH119TBhxYuQUyKFl7qxHMcL",
-	"h+uHnR8urfrlDctSOlnC4lr0R2XzOzOGMgKd2ICM/hTIyPwiCSyeItS1Z8/3Y5+RuK1i11o01n+Woj9v",
-	"xp026qZflmm0n7T0iBlpuTncx6TsXodHGPJaRdTIVLncfeJgXYr5d2j2ckSrMrtWld2ml9cm1GpSvm6o",
-	"T3ZDFjvgejdNMl7XalKyp/5ARuwjTVifj2lKEj7kpYDBuf9Gkctfzw9Pnj7rEJ4wkfMBZ95n4DqljF6z",
-	"xPPwPArIwQk9Pe5/v1EW2x9+xRaq22z/pGnBLkFJb2z+VDnalT51FEutI694oY840FyY7tXtqIUN2oj2",
-	"b+aaYHcNt/q9oyNeVuMMyHsl2O++ki2NWYsXRhWVItqyGW/OWLx5y/0C6LQhk18jGa5rYRGMrWAIuSOy",
-	"yO0fERduiiCCYbhBImLNziv93sjg/MIvRx/++91FdS7g+Wtr+u1nL7GZRZWs9tv3P78gz563j7+rvusI",
-	"yEiYsqSeRxmbpLxPXxgizZViabkH7JO5usOItbBwHOfH54hdB8CTYgqy8NBO4YNixfIr1J4xYNBkbIH3",
-	"ej8s8U/RnLVUEjUfavLj8J0WrsE1eRjuXa4qxiZODXyJQdgpa3i9cMEqsPq1EOpbAAaUk7z4qe9wxsuW",
-	"4boFth+tDzoAVLCEfPvrq8sPb9//99X7iw8Xbz68evvmOzSBZZowlc89hytyzSYGD6V8mH68MZ4WgE7a",
-	"+1j255+jA3h9/aLjyMA5PiPaeDT7lKJ4ICPocK22+qRyijCjKvK4pZ2H6/b9fIPvvG26qqRmB1WIJmIN",
-	"sQ1701JNrd4zoLjeXFsLgo/SssDJTd9jn2P1NnTGMk0U+ZWlYzuxVJH/Pv/tdYu8gty0yKHXBXPKcswU",
-	"0VO8qOev5wLuLhrwAsrWfkNbuDxtKwKy68rUF/MWw4wOqKCH1mFb3Xw+732YFa0DHlI51VvRxen9Uh3A",
-	"bLOTsZceU1yRq2tW05f5DzZDk+vMLFxrRsfGxsbDMEd8VF7UaIL2nH77p6ES3izzNpSOg7i6/vK4dfKs",
-	"1V5niYxlwpZQVQN1GIJ49LNivoVa/7ROfau8Vs7H6l8pz1kckXgiVT7MmMLXjNlYZrO5F+HF65IxtZNw",
-	"c9Jqr56CBU+iJHT2ZtZMk/2gFau3VbGh39TasEn1ieHxqdBxVz/+Wev5um83ja7r2bv82sW5iTf039V3",
-	"Y8PJwSZVqotfUz7bawZzQ15cBMw3FBnPZ5d64Bb/e8zFkpRk/OL97y+vzn//8OvVh7f/uHgTGxY956kC",
-	"/54Jt7Ug7KWfq6UYpDLLDxzlOeScebIs+ynIq5eeCyzI2wkTr16SF1II0FFY2SwHJH776uWLq1eXl79f",
-	"vL+0Q7Il9vgEcAoh3APoDn8YaUzFfJhPC2aEXzJpzwnLxlxZP27t90xkmi7N585Nk4nrm76MSiQUwgRT",
-	"URqo58RCW5J+yoF7UJ+HAe8DpugcMPE3irx8c4nBSg76eChlEhnbxmszGwEQoXnii/NGn6hF3bL9sXZr",
-	"QFA3stFbBDxqvlvgrtvtzW1erE+Ktuvr7c6EKX0msZoYwzUYf5YDr3zDQxqxXaayDIMj9LU0FlVWCGig",
-	"giJlNLnGra7oir//3bASqr//HbEA9RP+ri20v3sbyG0HPdtmArTfNmQ5iT91DxDYrnvQIX+2Wq2/Pscd",
-	"CL0zkWeY8YcXQyF0V7i6g3JvvTee8iXLtU8hEtihwpQMQLlyztJU4bcB56b2OzBUb+qrtZEJppGh1kSD",
-	"CPJbpU9Dtb045jkgtaD7hY9SyNlXmZp32CkAOQI+YSkXTE+TI0OwaYF8lAHUbu7QHWtmDraJCSQSx6jA",
-	"VVfc0JRDthBBPKcjmbIIO19UbrMRtkM4J7kstDePjrP1Lcuvogqm3jlcMsPG2lx/IH4YucgyaRqUYzqB",
-	"YIDefkeTTPZSNv6/2uGIMZ7w/PTp99+1SMz0LTG6MCrXngrpy4Sdmb+oGGH7zHDNg8hAFiKJuoLgBoDJ",
-	"oOQ/Lt++IcZqI1yYbWuIrkhPJrMWjBJ7+awcBckiSHzxgQ4tsC/25sSvBoe/0bwPCLXlzKKMhg3AB9VQ",
-	"icXDw2sTbbT2WD5lTJBvT49PcBWnXDH96a8Gh2+kYOYV+hhRPAdUqCnLFHnSPoUBx/91+LPeEIfvne9v",
-	"LlYTKRQzq+WtjUkMwXMiEp8PWWwjuVIkgJ7UN+JV2z0mbOBhNtPchtxyl89H2lnTHWKg2NHpzqXUDjks",
-	"/NP2Exx0ks2uskL8qK1nM2Dcq1BR4p2wHvQH6H2GN/5BM8HFsENOnj+PyQi5XEmfZtmM0OSG95l7MexA",
-	"QWCrwM3nbrnHdGbuif/r8D3+ePgqic/MAU7lcKhP9DWbeOXIPr9BSZbb1SZLyvtMIFOZLUmb0P6IHZ6A",
-	"MVZkqRHDqnN0NJ1OWxT+3JLZ8Mjcq45ev3px8ebyAu75HB3kPC+LxLz88oFn9h6gqYukBoJO+EHn4Emr",
-	"3XqCrY4jsIWO0DoAv4HV9b0BiinpzQhPIkJToAh2SLAAwo05DYitOhT3V8lB5+A1V/k5Pl6/MaNjhjbt",
-	"knrd8pKj13zMtRG99sK3g4Fija78jQt7DKAK2B4C+PaTdtu0vOQGtMQXQ/+rKpa0KV6BsMkyO9leeoQT",
-	"oKcCzVGwnxuXG5vpW0Cm/fw5qoUgqiZ09ZKYY6BfdD5cmh43Vx2dY1Xzay6u110K13yODuZlzLr74Opy",
-	"JfQDPsicpocvLMLOqrvhUrwSJuEUF67uFrfARz/RxBzkA7jleP0tvwtbesoSvOnJ+pt+llmPJwkTeMfp",
-	"+jveyPxnrZLghpPn62/4IOVvVMzM58DOeNpkCl5p3SZoijc8aTQBN5RjCND3o+D0+h7Un3/p06SK8Zhm",
-	"M3PqF3aitjfpUAFwKW7pv8CVUHU1hB6roOkSJIXwWVRdFQOgQdZWMSDeC+G5Z9v0Zki8SL0XAJCxMVW6",
-	"wupmbbDMu019eQMgKmiV8bK3v5L/4x62t9YFVWsJ8cCtmkZEjQhMka6YZwU+K5W+0Tyn7ScklkV+JQdX",
-	"UG0Rt8gHrPcwM+PVsSLZHvaXWv/OXsfxmhYBzCPaFeV8gELzfVzwMUpzW099+ac+FWh56GtARy+IIPJh",
-	"xGYIQ84Q9gMsB31LV2T6p5wlqCir2gOr0bbUHy+z2ftCNFELmENE0tDm12PKcTu1Ayf3J5nM9qpxTDFf",
-	"VeesVzXutkosRptin+9YZW489Dqt+DKbaV+zU1fvZNg0ZZECAojXVOrpTGNTrlNL9rLb60P9DSeooR72",
-	"1L6onS/tDK37YrhGWxmmKmKtpWGv+xzdz3o8JiOj/XT9Db+xfCSTNzI/T1M5tWNrYJ28kGKQcgx/nx4/",
-	"aWTOvKYZGp2nx0+bTJkqJhNwSn5jCacftFkMxtPJ+pvBq7j42GcsYY/J5PoloyI3ZlGdpfU5sn7eUX/E",
-	"+mDa19teL+R4UgCcLr9mhJIE5WdUQutM/ex5ZBCQSvau+sJSrMQzQBlgj+SOyHLMc9UVBpWg40e9CBdY",
-	"MAsXGXuK9kfIvIe/+qFki8qibSyXti+hBvG9yFbclwmLrXWp7RDgDIdhAi4ZTTskHtiTFtt4jf2ElPav",
-	"lb5WT3k0Z5Tpi4VcYz/6MQNtCUF8PMtsfNRGrZxZBloKaANuDHazpeLoFcmQIY4V4p357FdC8YRp55y8",
-	"8sjuPOL2rojhI2JC1bXCZijB7IdJQagoTVz8gVxzkYBZKHF93CdiOM3HlIOPKcCCrbXx9G7c0sS7N8NK",
-	"j9lJ+k3Nq+rN925kwXi2+4plQYiMKSyjSpWcPzdjOkPaD5YNJFKleZvxIZheQdVvpeobKN/LnKYsGAZ3",
-	"ahjAQSVT0ICVQ5jINXaCheU6YlixVG8uXACiZJqWKF4VFCwTOZBFTmJV9GIbsikRrxx+lyFS7LEhFYb2",
-	"RMgp6nwPKZRnLmeuusLrbuiQ0/Yx6CdUnSb7a8jjqUlgmGhEnwqifEA3yM+ZFJ6Jj2CMCWvcXVJ5hkyP",
-	"QtZqswuRGDC0ELDYRBV5CHLNNVHlpnvUoxciYeWyNx///H21upTpi9zhCvox6MegH3epHy9EUlFdqJjW",
-	"qMZPPPmMEiJldfDrr3Jl1QcTiZciBoe1o31DpNUxHqzWRgVkVBENsapUXsJbtvSRXr1sIvFfDaCSoMml",
-	"D1lNfWmxaays0qubzAcLgqQPkj5I+l1KehSjNeWw9ZlpUwtTFcW/sHzPcviNFKyxLH4cEnC15GtesrJJ",
-	"4mkH0vEJyqAaie7KrC1yjeWAQKjb3oxU6vdaB6GK5SGmVFjeWFhAO2tdHQvUlY5ZNmQErsEK1u+fPH/2",
-	"3aKh905fEey8hxLmf4dTtaGUK+/yRwNb4BC2wP+975E9jrqOGs3h0n8+k9iWlQnB4A4GdzC4b5l6gJrL",
-	"ZjoUoisTfnRzAohpR377Y21Z+s8yI2Mq6JBhbr2Sb55k0vYzAIJgi/hV7NDHgyWYhPbkDSPP223yD/4T",
-	"+Zb2ZJGTZ1G73XaP/A4qL09OOl0haJbJqUMhp2TA05xldamAdzJNX5QNiptp84uSlbCJhry01IaPxsX4",
-	"OS0+utlrri7mbvu8yPDJCDSGlR1gKb+pQAwG1+MBaZ3HKD6dfDz3ymQMX9CkqJRvaUm4QjYefbK4molQ",
-	"n4/YDTNt2/Wp2g/0GrunBCJv68PyDTRCYYstl+JQH+VMpinLiCqR3759p+Vpgp3IwN0TD5lgGe/H37VI",
-	"PGY5TWhOYwN6C1C3cMogv9sV8M4Oid0ExQYO1yaA9cURieF/Y0TaZH3GJ/rHlCtzPTRdYiE8FxGJHQx3",
-	"OfGxhzzRFZbW5swlobGoDHFPeuYHAwjSIm+hdh5aXLFoDS+B4rKMDw1XDh8KmbGkg9i+qRRDZdtczXJ0",
-	"hcEZmtB8hKVa0CUH06A/2ZSwTQz3sgUkQQgaQ9dswfhOQDGZGjfDl9giF7iK7OMkpZjd1qPuCqyog2Y8",
-	"S/PTIufmUc/advWxD8+0JOiP0np4AmFoBPmzSKyMjGXGDJOQSaD/wfNRV8TvL/7z91fvL65evP798sPF",
-	"e2xINi175jVGSXrAZSUeiNdqC5V7lUGIBC7LWF9mSX1zwCUTCczCxsrVKIiXby7f0Xx0Ry6lPmw43M20",
-	"mb2ngdN2Un/kxaOLLwUTfpcmvIfm8Odf2iL0sA/mTfr3TM8Q9M1aWebh2W6tuRwO03JzH7DBHVxTSTCn",
-	"NZniQ1FiDVhbbolN/qZ8120Fx2Mytr1p2UxAVW6sjdKgWRNZ8D3AegENBAsXQv6PIuQfhKQTkuWJ2JV8",
-	"rDF0VwrKPs1pKoeYeEjqkHPkDcsywAoEKBFE42yRc5IwqEmBghjA4UEbcQigtj76ibYQLWe4/siuOAXM",
-	"iVqh+858wIty/EH4lsK3Zno2E8K1DwjCOAjjr14Y25NBytfsSiqbEIU6+qTl4eejT3C2rkxtYD2WCuDC",
-	"zDzn24CoKALyBHxfPKOdCgIRzxVLByVajzbDtbie2MCMxzJkwgkYv+Hoz2N7mfmL/7oyVmOwm/RczmzV",
-	"/YTRHJ6BJfUjWWQYzzDRc64ITad0NqcbgL4XZ6crTIgnqQQALJ7YHNYqqBloF6Jj9xIzsEpAgJy2n1fY",
-	"YQBwSF9igcdGXHWFCSzJzID5wp+oQJAECcFglTOakJQpSB0IcvrUQR3RoTwz8w3f4t5hh2E7GAsIdniB",
-	"J8D/QaJ4KPRskfdmsxhooJntgPjW1oXqJ6VcsIhQ0svkVLHsO4NErdX3ynALNjxOIS7TKNwSYbwF5rdh",
-	"vEWrcfMRd6C7X3OVN9bzepHdxUtU3jeKxGYZ56BE24Ner937vv+k1x48Gzw9OYgOuL71XwXLZhabtYN4",
-	"cgfzURhfSU9orqXcQefgf/5sHz6nh4O/Ph0/+/y3OoLwx+Q5YphxQ4vFwuvVGipvpLFTgi3yxZcBNLAq",
-	"LmiWzqxsCQbMfMgNdY8xWqwY2tJkKdkhVnuQgP9jrrxNtO29TNlP9oXB5SulZmViNhSd1VuDmxfcvCAl",
-	"PXm1MwfvkzbbPq+Uk75ohKRqocDGhiS5wx1ZIjQ7HgQtzxWJeRJHCOLLWZo4kGw1YX0XxOuKmigeOgqx",
-	"+Uus/a9yBB4NLyTQFTltn0K/M/wZ8IuBaRnbxBEc/AxmUA4MvIv/YgNVKxB2u+L3LfUbrLG3fxVg3/Vh",
-	"NmGPUG14ZvPOzO2gMILC+PrManMgUGyDtGykNop8dISAFast6FomB7VI5WCLZAw/wUBmJjTUIhdasHYc",
-	"ToVfTVMPtfzKjOvORBK+cFtoY7y7KbSxmcFFEYURNDHgQ8Nk2tpi/1X3UmWrmFklNDfK0ITuzLp4+0Sx",
-	"7Ib3mb9VbG/5CgSVj5a8jXp0IGg7WGwUw+0BXA8WWgVjjBguRUoHvDUy11XIQVrkFcg9APaHC36AaK6F",
-	"UIGYKx+KQy6IoUKwqCx1gCpljDa+vLi8fPX2zdU/Lv7b8HdbxF7TAY9fMo8HN8yoyDEqjR9kX5sbekkw",
-	"jUz4uwXAt/BZYmYgbvsZAyZRmraICUGhYJfZKjRZg7exeESO9wttsjmuybJzYNY1dA3em57hy5TKT2xo",
-	"oIbsJquXDD3avy4mK9UHUG4YigXnIIy4/mFmUREHHFg5TAKGXP7na+BIoDntUcU6aM7HCwT0+PbYMUCL",
-	"pCsWrzIozTEkhJSVHyCHDGzjhGZ+cQGO1aAulhwSpKcnRVmcyByKkE2GpStQVKU0GzJkLYKUFsiKMVwJ",
-	"ONy5Vnt8zDoOxqlMjClyevIcIL5RgVZdHoOXSI7Jb7aKlnDRFU/aLsvDFUm46qOeZkmLvMBPM45YauY/",
-	"foGy4RAJ4WL0uOyPL/mQqTyukzu/sPwnXO/b4xs2Vuo3ImkhR9qTKgmX2SRIXEmeHPhCybFZ9rigkPuY",
-	"z1vUCiQ9R3POQXVa1hnx5mpz8efIu11NpOJNEILdM8o7Qk/e42zM/kABmLZnD5WVseYHK2JNR/YShgEP",
-	"YxboiASLrFh1nNbkHXIGOaIBD+RWCwhMw0NYZ8i0URJ5AZ0KsOU3inCRsI8ge7QkN1RDHjUB9q6ikByj",
-	"CKWCxL+d/9fV+4vf3v7z/PVljHRVikxZxhzPrQW4E2DQuU4HCv0R4mpE1QgJ2GiauhiOcmM2ZMc0B2x+",
-	"ZP0tchYRwRj2f/gPMuh+KXVUDGAFlhNzRpRE8aunEnm1QJDTrijrd2GGAPmGS3E1kSnvz0iMUDj6HQNv",
-	"CjyXrE68nk8m6ewnWO0vF3HvPRJ+/ZzJcSPKGxP3+xnQfh9mDz0syeYguXO33WOvuhmJ0tduPH5z14K+",
-	"PMeym5JSw1BdmTITZWiYA/JTaEQPXSybGAw+a+a8wQAqgiit4GhFiVfQ5T1LwgRkjCmxthW92ltueVfj",
-	"VE+n37kIREMTrePOrE8Xkfg1F9cdkrH0x+6BYB/z7kFMUmDLM9ki/SOZQNtfXGHKirvCFASKYtwDVwuc",
-	"rwkdcjGsU5avucq3bkovczH/CaVRDdTOHvvYXalzI/1aCC0dLZt28zswLbHekkAQv0bjNtP/T86mzSrh",
-	"HgsPnvnybaPF5vam4WJ7agMDXnBRd9+7DxR3Hv+40xz2J5/cri4O/cIlmfbls7xLqfiVqtGD8D8eH0aY",
-	"WcCNSdbm77tHD8dJ1E0Hv5Zn7WsmWNvprAaKteBzBoq1B+FF4lEsW7fqtb7vMK7FiXeu4hjIyL6VGf7n",
-	"j4XgQuU0TePvKk1OKaM3lgEdnUpojsoRzMfj+HetU151HrGZftEVEglP4C4MJJfVf+bVwJIGo5HZZERF",
-	"7C70RyRFOuuQiUxTRYYsJ6ftUxjTQlWh6ooMfaozaM5CdiiLMWSGaXlxK/g0qEOomu9NRm+3ZeLGEEjO",
-	"ZM76OdDcG8qYrujJfNQiYOFwMfTZ403jFvRpqXwu1l7nPqObt63p9qAMsp3jxf4mExb4A+7aPqjUNVJo",
-	"1ZzSQBPzlYSQv2Z1/NJTBkRmZCAzIMFcrZ6X4/pvK9XP1dvBBgJ3Lh1kEc96rE8NA4zWXCxjos++Uaao",
-	"RQFjm2Kg68umYG06sMGA9U2zOE8Ih5q4Aa9q6WrDa8JulvS4Mi9c6wunzdtXzWw2DXJ+GQX4O5fcAXY0",
-	"RC3vMmr5SxMBuYTLwPIWdIgo0tT5AhR7lQjU8V2zWWRAJrBCBgGIInA/FMkY8A/Xdgnpl24rgn+WWZ99",
-	"cSHRwNiwe9G8KTHCwm374GzYzdgeS5y46rEEwobg5IQ6mQfiUv1WCrwGZkJRR8qAfcumQ6snk5lV+mWL",
-	"AMBKqzNCe9jBJBK0KEzPs8rprEVeg8Gg/zamE2c5EKoNDmiNiAj7qH0niA5iH1HZNE3B4PhGESbybFa2",
-	"MOOIXHOAFkHae7xmbGJIn29oWrCI9AxDQCz7/CqnQ1Pt76b7akJzKIbtCloii9keB6wNThlVDPmmS4EH",
-	"5NHQh11nBf0+SW6RGg5mUDCDcOvgPtpcX7v7grERjI1gbARjY4/GBsqajdOpR4byYmkx7gXtj1CNl304",
-	"1XIUxRDT8lsvQhpBF+IM+p1RRpTILt9pvc4yps0ankcmRmv4pewTESHFmA+2pQbQNy1GC/Q2AtByYsbH",
-	"sUkG/1GaNnWWwQV+9bamQTMl+w6bkhpX995TGBbmQphilcZaonpXraZg5SVbh2SDZvg6QqmXIzk1YoGV",
-	"EsevW/jGEjppB4EpqL7YUMhtgCz8qMXeKwN6uA+htz3SbJCmQZoGabpfaeogT6slYZtLVAOdsVR+/iGz",
-	"a2WQc6pykysyhPbwXErs7iLxDWfTHzH1zm9YrAUelLNhnsuXlAb/Bj1OIx6rVHEOl7w3I1M6g6+GxuwS",
-	"LOdbkNEq8uEGI2LROgC8Sn0XzaMJ4vjiFrksIKA3oUMGBXddga7wMdCcliOFjm6pSsWhQC0cP7PgGfmI",
-	"jYH3bkxnZERvGBmwKcuqHyts51sEJFGmt17rBtoV0O0WL3a21eNmGHP3V7N2+1EA5ulNSxWsrGjcl/Wi",
-	"yJTM7lKk2yGqbdqs7M2X5nA2bLdyW+BL6LcKUv5epPz7eplIS2tUsClTORnwTOVNJXtJHnf0yf331ZrK",
-	"6zfSVE55tA2QE7BQrbXheYF/dQRPe5JI7vnN8Uv3EB3/yvvHvuiKshDrDrHuUD28IvpsMKRKRCI5GGyZ",
-	"865VJQ7xm6ZAqFSLXBSUSVAmQZkEZRISpyFxugGaEaiNivLK5eZ5VMP5evSpLGpa4zP9k6YFUyXAoKXR",
-	"mwotI0pEQgNuFGcsp1w4ijo2g9quiBRC31LrYb1nKRf/KrgavcPh7SvTOc+X2lQ5QoHbb1TQIWsI7Kfn",
-	"IKjdR6x23+rNbLdrc907d1utAjZnNCjgoICDN7dCJf7CbxgpJn5vPyVjlNJaP6lNm0EfqPb5Mtok9y8Q",
-	"v/iGSetZhX7JB52wMLvR5J7tvYCl7VXQiMQ0D4AlrDbsq7y0lNdDfsOE3uEjdVbtsbTECBTqemhpeuNu",
-	"8QWdJQlK+ACayPOy5ua0/bwrYmiSuOobPROTQgD1dTyQWZ/FZ3PsLnhzT+Yj/XTC86W9m4/EXm/cQxHM",
-	"9S+vOwL6m2Cjoiu7gXKqvXUfzaK7HeM99nEEtyi4RSEu+RU5YZcMmznRaiGKi2FqLAi1UULtg23UNODm",
-	"FjQd6o2hCg2IqECnt4i2BExBCc/BBEuwp1SSVAptF2FRnt+UGXkDTSBtBx2kpqZNSOJFNpdyjgSLJ1g8",
-	"D93i2c6QCDZEsCGCDRFsiPtianGx228UGRRpahX/KluiJsFpNOiVN8Tmyc71BaLkVa6cGBnKktHFoF9A",
-	"AAWpZVYVky4o+ocXdA56P9QDhXqgoDNDOnKj4lKrgPzMwdZVpog+jw4xKg7oUJMZKQBIQRGed7SizIEh",
-	"dJIxQFfykZi0B6xYHmFyoZ8ymgHnvG3VjSwkkxTM4DB1xXkux7zfIX0p+kUGGQVLV59IUIj6dpgN7D8D",
-	"13l5uWtQd8HN3bmmO3cH4tIcgA2UXu3Nnz8HNR3UdHBtg2u787LdGrNgm/pd2/2tjj7lswn7fPTJ/rLX",
-	"3sf35iV7Utv28XrLNNXY9p6g4YNDGzRl0JTBod2TQ+sAR/btxjrwqCVIwhKZUjKmfdqqP5uP2LjKkEK7",
-	"Am53HSgtsmunNijFoBTvwe21a7yF01tza3B5gyIPLm9weffg8pZIZds4ujJlPS4SLaaOPnn/2q+fK1P2",
-	"E75nX1q9fENQ0sFzDQovKLzgue7Lc5UpI0Zt3B/UT9ApQacEnRJ0SnCighO1hRPl67BtHCmV07xQSxGw",
-	"f5YZBjsBb7ujVRx0wXho1WRKHVo1zyMyooqAODP/lhkZUJ5qXZgTnrdIBVXbI+xmSdk/nUu5Gv75Ese9",
-	"H415v8LbfNrGItzdVyvIcaG3BkkIIviLhNCHRa/A5HuCwZx9FAsDMJ2WS4JLEMGkNyM8iRDY3uZcaG57",
-	"5HLSY8MCqPfhFyYSlrQWjvFrrvKfzfs2PcGNIdbfDgaK5Q/4uOMM6LnYBpLdmbqNkNjN6n4JOOz6AR9k",
-	"TtPDF7IQ+bq74VK8MkiZ+5EyegvbHeaJF/sLeM5S1fFrjHiKJLB4LXjOwJ4RIWyTcTYMzQShQk1ZprSh",
-	"w3NlJZoyQCYkHmTy30zEETBq6AcY1g2Ymg4KLQwMq6grMgbUs0CaccMyQy2rcjpEdJdMpqksctUilxJG",
-	"ZkfTs+yxJfdIyuiNyWDjp7TIO5mmyvQU9xmfAOeTyLkoWNQV+nebXgYJanLMFEMJc1+bj5hi5ffSjJGJ",
-	"VIr3UoZcsnb+csXSgXuwkOYhLfIqN0aZ6opcmtk1M+MoTbAxSYt5dPe0tXbJGLEn2rrZhyh8Wl3RFch9",
-	"MpYJ6xAl6ESNZB67EfgjxQy8+c4MrUpvFTvG0HTGJPtI+3k6c+xR5V+EnJJC5Dw1HL9u8+DiJmB0xnBF",
-	"DPbohCplWsChC0s/JrNbAT7zrUhn1QWBjvI+FbAqPSWzHnyNv9E6XWGfAd3lbEpevrlEDE69g/zPi9zT",
-	"9daqsLToXxwdsek3R5awaMmWNATHU1mkiZnKfMTGsBdmdtA9ZmsmEibqrGmsuzCKZFM9/DUz6uKU4fRt",
-	"YKfP3XaPPdTWeNhw6HXWxUstRwrR8cU4nB/cnD1G+vDByZztcS9RoBPU9A97Rl/UztcmEbbXEr9orcVm",
-	"rwtRuS8qKhfibHcUZ8ND6nR4rXHrOc8QUltVffBKEG0pkbiXyv41UMQt2GqdqhkyZYBRMyi0AQOmQS61",
-	"VB3ThBE6pFy0iHtsaYB5ATqwwrrC2E7wB1vfKMWADws0CYA5T/9ZEAninKuK1Zvya22TzrDuMbKggpOU",
-	"CmdYDQuaJRDaAxwdmqo6u+MlzM6WdseDyiI1CyfuJZv2SBNYO9SjwPOPDoF1yh6ACRJUXkhEPR4FeSES",
-	"Qs3pWhL6WQanvaX8bypyvwRQ7B0Lu1oh9+XhYDum3QCE/aDDvr+wfN3ZXwJvfU7+4/LtGwLwuIiWRL59",
-	"//ML8v2T58++i4gCamIFNPQ5c5G8Vj3I9J7lyKMw3e4mIPYOp2pDaVbetQ/o5F2M7HEE6rw0QSjmCjZ0",
-	"sKEfig2N4n21Kv0cHegDkeajpQUaAGCayT5TyqYOMTcIWU7b5tIfsf51fZfLLyz/FV9xZ+Jt41Kn1TVO",
-	"9vO5IjTlN6y1xWpXV+6vap77hgmm/DCgYtkN7zOzQimdGRG6toSmRf4wrchxqvc1RuxSrmwiFtCtz0oA",
-	"yfg1F9cdkrH0x+6BYB/z7kFMUkYTmyAm+kcyoUPWInGlhCLuCoOaLYpxj2WkxwZ6S0zokIth3VZ4zVX+",
-	"Gj/m663PgQnYtjwHbm5anYP7JhTnBC9tT8U5qT3LVm6ZH/zSnLraANzF+ysNCFgAe3XLYPk2LlOo3nWP",
-	"zo+RoZsNfG2NggsvfYVVCjub0VCjEJzNUKPwMNxHOIoQLJ1Vyvudji9dk7UFChciz7gtPXD1A1B2IEU6",
-	"I/kok8VwhNUB8Eyf5NuVEIw7WArAkrJswFQERERJLBrgORnwTOXLSwS2Mz9ChcCjrhDYmQ6r5Jqo0vtx",
-	"SlWoEQgACI9dZaB0XaUylqftt5PJ5+rtYHfiEsbwT86mj6cUYKdSDZYx1AGECNMd1gGsECVLqgBsxr9T",
-	"JbamBOioCfSHX7NZRGTvf1nfsDVCXjiJDH+jQf9skQ8S+KCoqSbIJTwzMm01I4ANzUesK5AuisgB0Zom",
-	"M5GxiBSKkXe/f1hKZR1M0VDxsCCvNy0rmLtpH/UOtx/XYwj4VU37UO0QvIFQ7fBAfI/fSkG3xmqoA1sD",
-	"IuNlCOCm1CEBrqozS1wFnbnawBjgvYj2/Rr5n0VCxnTiDAmsOpyOZMoiwj722SQ3rbbQ3YgPADQNbX98",
-	"owgTeTYrm3dxRIlkWGyhxQ+XglwzNtF/5hnSVWJdhhNQ40LlhH3k9aGw3wEDPdgfwf5YUJW4NTZVmO6u",
-	"oOmDpg+aPmj6PWl6lDMbJKaORlwr8NnSAroKclwljc8VGUrBVgHHgQj51bxhX5wceJob18C9KDKlNczd",
-	"xRntENU2RW325kuzxg3L2zL7zi+hwi2Uqd1LENHtS5N6Bv2dWOEREcGmTJmEcRNRAhg8EwpUeO6/90oO",
-	"APLljX3VniSMe35Acg5p7g0TQsE8DuZxSIuv5wVw6sKQAmwao7olIUDQI0GPBD0S9EgIs4Qwy0ZcAKXe",
-	"AiKAxlEXyz1+5Y3rk/vvDX2m3EkJlwVB1Qcoq06GfKM8PlcqEqzbYJidiSDE46qPS4BxniP42JQrttYV",
-	"e2c+64X9kj2p0oX3BJUaVGpQqUGlBtds566ZVVXEPX1LH60Z5bgyRMhkkjGoJfDrDmjG9AVVpnEqnF6L",
-	"bAGCFEavtbpi1yTjQdOF3uE9KrktSMTn7/v8OejloJeDqxtc3R26ujV2wGY+ryXgUEef8tmEfT76ZH/Z",
-	"f47wvXnT3ooQ8PF6xzRV0PaeoNCD6xpUZFCRwXXdPdu4pXzap8NaxlTrK+SRr5FlTHuvVc81H7Ex0k1N",
-	"DTAd7Qq4HUipsGp+L+5r0IdBH96Dg2vXeAsft+bW4OYGHR7c3ODm7pbd3dFEbubcypQZTnh19Mn71x34",
-	"tjJlP+HL9qXOyzcE7Ry81aDpgqYL3uruvVWZMmK0xj2WwQZ1EtRJUCdBnQTHKThOGzlOvvpa7zyNWZ7x",
-	"/nLijjeS5PqN4A7BpCF9B7hoNDF/dIFVQlMliXkolq8KOi75eDtlqezPafGRyAEGS1OqcjKRaQo0vVx1",
-	"hSE0aZFzAvS9GfKB/Hbx4f2rF5dX5y9fvicjisFbfL/h5c2RDaVnqmv1P29Yps89xngNQQw5bZ8SfduS",
-	"nunfzMSsFdE5+5gfTVLKfeF80DkYaJFzZRuAyenJgS98TfOwyjOQaPWC1sxja3vZczebewVxjJlGG5R/",
-	"l8kxy0esUETPGxnIbEzzpawyZSvrI2GWeVN+0NfLLuMmYVuGmbJFrGEbfrmPAtNMaOHfE9OM8M+2lWfe",
-	"j+sYZ7ZvfAy+1gNJrLkl3Jh5ZvHOe4So8uTr5h8QWGjucmYDG01w2AMbzcNioxGeIq+1A6quzVpmmnOS",
-	"sAEXHAA1q/Q0CA5fKCA5zdigUAyrmMhp+7nzf8EDkgNT6FSIlClF4j5VfZqwH7VuiUlOr6GSCkPeaUrk",
-	"AKA/x9Z1U+DHy/GYr6Ct2d6Gedx4nS9wrgPLzX3oyMB2E1KaXznbzVqVtJz1ZnuRvlvmmy+DzGYvwsut",
-	"VCC2CQGtOyS2aSA19k9ws4yWJpiaARp+qfTdlAam5sZ9UNTsbnyPKToYgOyDSR/KSr4Aypom9kCgrvGo",
-	"a4KNEmyUpepzYwqbxTuDFRCsgGAFBCvgruhstsls7ZfaxomUQG8T6G0Cvc2XRG/j5MRSipsF0SInTNAJ",
-	"b9lzsixn8XbCxPm7V/9x+fbNwW0OoHm4fudB5+BJq916clA5XDRJIC1P03eZHkXO9Vu0JeYOEEY4l50g",
-	"M1In+Fq7Lb/+MOKqkvs0U1Jfbm2nd0bHaYPp/e/z315vNr32wWWVvHllh+Dkblwif9fzZ765fv4mKYXd",
-	"Y6s850q1DFyMkPmIi2GLnGMnAmJ+sxuWzWxhB2ZF7LQrUySXy6I/ssTuXEyKHNxanitonVBlLR1NEpZE",
-	"9qx1xbcYdu/N0Bv+DlxoDMonZ2U1ieufgFoP08JIM0aGmSwmLGmRWH/i1YiqUYznF7o1zKUdQkkPSeiN",
-	"9taufFeYcnv9gxTpjMCOYIn+kJTB8M2rKkkhPQbTaxJnMk1lkceEC4IuvxyQuJygODLPh+aPlAqoXqGC",
-	"0D648tJ0xuiHRCRWOc3y2BXC4EX2g6hA5B5yTlROhww/hk6pHiidTDJ5Q9NIv2yQyX8zERGZEfwr2DD6",
-	"e0Uip9CdQnE0uZQdEuuLuBjGMPsx3h0jvHsOylQ7uao24aE31qaWzd27tj/pxXeqs7FbqL+uvOsefVqY",
-	"5s3GvUwu6WUPFSbBEQ2O6EbGoj5SVot4atYgrZVqdp6145G0hy3AjG/eJuZu/Sc2PTZxVh9Pa9nCBG7b",
-	"YrYILN/QJV7E5w09Z8Gv3lfPWc1u88RmnaBc14V2e0aF0I32QMzxhaXcuCtt+RPu10qfF83bf1DoVrvP",
-	"mQ7da8ERC91rD6t7bdGkWGtRLHHKHlNj2+3NotDgFhrc7kithoa30PD2lTe8baHFlrfA3V74f42tcHci",
-	"5hbXOfTIhQDcHfbIbSVo7q9rLtixoTK9scDetEttxQP20U23v/E+5uhmqLMP/kQob/gCuu22syxC/53X",
-	"fxesnWDtNFa0G/fjLX9CsB+C/RDsh2A/3Fef3o5zeLtq4TPV/DecTX/Ekn9+w2LCc6SNwAhG7veVVXuG",
-	"QM7YoX2jugKaIKC6X5S9E70ZmdKZNjigkN8NSJFvkfoicmnGqPpI8zqek4RNmNBWi/guQoYKUxSquiLG",
-	"oWMZvxRkJKdkrAcQ28fGLXJZoA1Hh4zAk1BSHkftdtv7PMhdSlVKVBWR42fkN/5TmdaUWVcct9twp+n6",
-	"sMMcUaxbpRlLOvqHMZ1hQ8GATVlWnUdhy14jwm6YIALWBSgxsNI1XqxqrW+6XNAT+22+NE//J2fT0KsZ",
-	"ejVDSPvuezUXFcrSps0t1IvKaV4sr+F/lSuSMKWtaUvlYyT3WOoBgK8gzEhQojmZ7ApKQCr2pRjwbMwS",
-	"kOlNpdslDm8/wu2eknPzH9fcSVi8s1bc4JpuLWuC/PgS5QduCYz1rLRBzYlfIxcKRXHD1IqFF/Zog6zK",
-	"Cq+ai2b6rBci10ajHDJtB3oSA4rJQFp0iGK5thiplRSRZUyDvk6WKoyR9WlOUzlsKjJ+h5E/TomB37aF",
-	"wLA31soLWOsgLr4qcfEHRICditZHuN7UoLmJFhv138jcAJbdpdLjpN0mUpgIOHD1aV81lTRhCfmWCzKW",
-	"CSP9rEg6rtwUAuWWQNCjGzTusdf2nt2w5DsMWENw2/bKs64YUJ6yhPRHrH99ZmgUD6Ev3vAcouklRc5F",
-	"wbApXxY59MnjAKAiliYz08U/kZlxCa2DPZDZj4AIEJs4PHbcQwbAfVaEXekUvpn0aEpFn2VA8ghheJXL",
-	"CVEMiSQRX6DH+rRQNtaniP6UJRLxPUz+ggCsc0tw/1V82lySHjMfOZCZzUp0oH7XXKjwU2DSwM4oQSVg",
-	"tAfRAdcv+VfBwDPVS3DQORjIrIIywUQxhn0E9/wVzcFORAcfD4fycB6L4i5dRT2RzaWtvp4LpmoNM3gY",
-	"sILCHt62csgc+32gysl8px/8Rua4jc7wnHtnz7KHGtyF1kockPIly7A/MqZkkfXZld4qj6Uf+b35qA/w",
-	"TV8vY6U/D9t2FPvPaB6zwXsIbKrQRxyMsD31EVc3mifk5sTauu7hyiYPjcNfaGrcX8WNe4Zrb77HhHhV",
-	"7m71GaFJ+O7nN7QGhyKE0Br8sFqDK1bCKiNh0SFq0Ausr0Nfx96q6pp/l/X54oPBxxl7+Ibmh0EmxxA9",
-	"cNEmrIbsCr/9l7yDOAeAKkIQ+bR9irfmIyaIFB3yc1p8hNJERaZlxGJ54/CtLKLQMxx6hveqZUOncOgU",
-	"/so7hRsrteX9wbeS8V9ja/AepVllOUMvcAii3WEv8Aai5P46gINBGtph1ojkTfto6+/dR8vvrkf5+OKS",
-	"oT0nOAGhPecLaO/dxFgITb1eU28wYIIBs0afbtzKW3tzMA6CcRCMg2Ac3G3v7m2TbPvl2/QlTKDcDG2c",
-	"oa/iS2rjrMiWpR2cKyWNOvqkf/78yCqcN69ungsnjb4uoiX79betht60Etr4nLdK7oRy6CA7m5VDe7ut",
-	"Rj42L4e+E+ESyqcfWCRi69Lph1Q2vcXwQ7n03c1rKJMO8Z5QJv0wy6SXmAx13tRjokq6U6MnVEiHCum9",
-	"KNZQGR0qo0Nl9Co9tr4e+k40wNdcP71DWWdXNpRMh0DbPZRMLw+v3XuhdLBjQ13SDmT1tuXKd1NQfdvR",
-	"PZ5IZaiRCr5CqJH6ggqol5sOoWy6pmw6mDPBnNmBtt26xPohlVcHkyGYDMFk+KrKqjdNyt1NOfW2pdTb",
-	"6OZQfh3Kr0Nk8z7Lr9dWXpcSye7wpdLH1leD2YGcZFQAwVdOVJ4xOu6Yuml4Y8kIBu9ukbgP5zb2EedH",
-	"LENvaKIvl4VyPGYsOeuK2iLtPs0ygJjXLkhX/P3vf0Bw/e9/N5j0OD4k4UD0cQ+A247J2k40JyA4ZZq4",
-	"aQIWAKDvOG63W+QVlDJkyPWBVGYI54Yg+lPKc0WKCcklifU/YhDRjvIM8NwMkj8WS8R//hW36gvQ7UDt",
-	"JGMZBZaiG4sbPhq/9Lyvvb4OydnH/AgW4hAXIvY/nms/EX/Xz8NhH4K/CfeoDonhPzpufuKIxAnNaSeu",
-	"TBuhwITnqjzwA2OeLFwnEsDNxwIOwpPI+J3+5olfU5UfXsCwX72MCYWv8Qr5zbU874oeG3KhSh4EMyH4",
-	"uhY5hzcBgYPWjkKPKXZ8BnaXRvoqpvQ/shk5fkoU60uRKHRxzXIihZ6Zr64wZHpPyZiLImcK9oYaFXki",
-	"pwK/f6oXGL42Y4n2ommq51xIkkoxZOBH8+SMZPptgvVzswuqn99yi8BEEkddARdRMslkL2Vj7e3DksSR",
-	"Pit9ljAFHyYStAgEUhAixDyS8OV8zPR82OHCzomvuX4+zhAsA+3n+lQqluqxVRgDKZnqs2U4FU+P250K",
-	"C0X5ifMHzJwvs4StrjhtPydxwm8gLxJ3LBsi7g7CRbnaGI4wu8y+yZwDiJm0yGn7tGPOJE60Kvqj8t0z",
-	"lrfI6cnzjh52VwA7F3wHUx3yA9A1CuatltnGf5x/ePHr1eWH9xfnv13C0aNpurybw8rLTQ2pf3CR/Ccw",
-	"RTSyoBpfeq6XscmFl1z0G0Uzfhc5T/dqwTX4Kr0rmlz4B232an3q4NBp4/TRWJDRwYIO8EZ60DngSYec",
-	"nnSeDo77J7T3/PDZoM0OT/X/e05Pnxye0nb/Ge0d99sJ64o5bdAVoAvIp+6B++mgc3oSda0p0j3odA8K",
-	"cIASWy54lLCxPDT/OGwfdw8+a/lToUSZJzsJhvCDi2tsHJ5o8O2/SMG+uE4dmaESKfejZ05b133OmD76",
-	"ZP9zeRfjBVgjZS2JM+Mj21cIlraWgy3ywvAhUWw3tOW3tucR9JiEjr64YyiAnRVUkvLqy4C2tytKC7wk",
-	"L9YPT2k2ZGeWrbfSF5mx+uD/L9452Dy6gDfurb3x7iX9S5ZTrT43iPvO3bhSGoaexBBQ2L2keys8G94S",
-	"kVsWto3knX6dttb1aGzjYnU3/wY9AJQINp17Z1Ucge3PlTbazxAJPeFIHAd5SHSwuTKw7AkpRGLSIlmR",
-	"YmPly4vXFx8uWtb7sW5rPJec1XZIH0RwLsFHsINokXcpFVCZDV6ZIE70kdh8KHgM8dEkpSKuE4/v8bI7",
-	"E5GhSfPh5DFx4Y2U2iQRWL3x893lLX8ydYn62uYjrt5VQwqIRQ8QpYGTlGSzK8unm8F9oe8hJCZDYnKX",
-	"icl3RV5RZhgjTdOI9Gj/Wqu6kZzqEzgjU5b5aUur91dq+RuW5RsqeaTRhjuVV79QUfWgo5H9JKU5y+w1",
-	"HX0Ro/1RxWWCGHc+yhg7nNJZV0DRamRKtHsz/I/IlED1ZuY/5MAUaPdmpuSJJwrdownGC/X/jvSf9f+2",
-	"yHllLC4qSccMi6UAGIYC+b8+FhH0Rcb4pVf2V+OACWkfwxUZ04SVvZKTjA1YFkMWJ73BVAeZ9xMR1YZm",
-	"LDGxYj0Uw1qMM1wJyE4zmbPSo5xhCyfK4xZ56aytxTtNszy4hRUbCyvN5oysMzNFdgIhiuw29Fwfvn2c",
-	"fnQ5bWZeeeY6T02EVhaZirsCd4WJIONzWwQ2P/quQs+32V/64z5I8w+i9P/Q1M8D5cDNHAH/cGnVKbtq",
-	"McllV8RHPf05Jqnkp9TmLEMIRHtPoflqk1C/IliEX59FiOu+uUFYve/LtwfxiAZ7MNiDwR68K3sQTx0U",
-	"iTjFs8TikynrceDlfzQ84zJlP9lP+oppxstp2BpXr3xE45I2mTJiN1QIYIcA9r5A9fx95he9+fJsLaKe",
-	"t78Dv/iXammXi7g5Rl7NvffZSeLL220+IoDl3fXsBsi84CIFyLwHBpnn2QbLTYN57+dRoebdwrAJIHgB",
-	"BG+PCjNA4QUovK8dCq+RflqBiHcL6f5VAtztS475Cxmg7kL46y6h7hrKkHtEvAs2aEB8WSWLN0aJq7t1",
-	"LzB2Ox3jY4snBnyaYPOHtP+XAGnX1EQIyHY+sl0wW4LZskqTbo5VV3NvMAqCURCMgmAU3Clo3fZpsT3j",
-	"1pWyJbCABxi6AEP3RcHQeVJlORRdrYxJZZE/oqJj/JyvuuBYT8Etio317RsUGsOEhxrjIO72V2Nsz7Qn",
-	"yPAnv7R4LrVSCBQfXo+gBejBup2ci6HnHmHnI0RUoBwCQiPmRa7qJ9c2XDzJ5EQqQNcT0oI/moaOrihE",
-	"zlMANqRDuCXLDfChN5Qxndmm1ElK84HMxmWPpYog2acmtM9UVC2yjjwicz3glM5s22ZXCMYBmxALSYmQ",
-	"mWn8LEE+zgjAF065YuT05ITEQuZXMFQ9/zG+uIoL0iKAT4etYnZCSnmfEJl1Be1JbDDjubKRoz4VQuau",
-	"+VY47MQpnXWwY5eLK/PIuEXiSUrF1YiqEaATImbogMTv3l5+INjcCcatLcDqinJGO4DnJMWAZ2OLkDiW",
-	"NzRVBl8Q10PVaQ5Xhg6SL5Sgf7nRIb2A25SfV+6736gQat9NB7+i5BxRCNzJNR3sXBGegAQxxxMCsorQ",
-	"NGM0mWnJlo+0hDRy7dEXpe9u3kMxeojRhWL0B1eMbpR7jQ3pO8Jr68+xflAZrA1rABFj/9gXtchbwXwn",
-	"Xd8QwzO5FFcTmfL+LNYWko/OUaJfm+i9NqaYSCKiuOizstJdm49a9s0Q0h2eVoJ5pFTl+seUFNZwEy3y",
-	"Zt5URaPUAj+XWB/2E5ZXtW9lJ31VmbAvz1qA3JHZh94OCOXgIQsU9NE+is+X66NoOS+IC0MUysFzgWMb",
-	"IWCn76MjX8ZAZo4ew4PTqgB7tZbkg/Yo5x+LyKwXlQ+27jwEMe+vUnwDA/ToE+3nFsy8PsAZQ2Qx7iCd",
-	"io/uZ3Mrzlr0uW1AWLRInFGuWHk3IvG6q2KaX0nRZ/HCQ8C2hFezpCvs0+hkkskb/Tyq1Zaae5/BTser",
-	"aBpDSML2NXBBYrgqjvQY4NktEk9oAQMU0jxD28rwR2PVxhlTxZjFLRKraz6JOyRl9IaprtDCrzqAM0RX",
-	"duazvGGV78U3gLmO7CzwBeMWiXu0f21ZVKpT0RX+XJhHpFKxhaDyXOAUvizRs6Z9Bpyz8uFzT2iR2PoZ",
-	"ccdErhXW51WxEb0IbxntxFq7Eb1hdpwRUXIxat0i54LglitxCTHabav7ugKWVn8ARG4dyKIB5qPuAbjY",
-	"XtC2NuaKJvledcw5jKcpaN+lnrHmfDH78FO+8gDxF20BePV2eA5CvV3wtIKndV+e1qVWdxEBMycixj6J",
-	"UPdCDrUYs4howwESrClANEcYxtPWiVW6yw029MKWFs78KqcECNGcZqcZGDvWZ8uR3lBUbAutnsuCmxKu",
-	"M9Y//wh3xfpvRTZkoj/rkAHlKWh1njKRR13RYyMukogU4loAcx6A9EZkkslhxpSCAqGEpfyGAUC8yZmC",
-	"QWKej3aUZ+8U2FbQlwWw1pimVEXHrEXOu8Jc6CoNcSxIfgPDs8U7HFoZejI3E2DghiGZXAj92ebPLcMw",
-	"6fZEjOndGz0csL3c4OClYOFgtNXeYU0vk6lGUGQp0tmZ99grA+NsCX36/CqnQ0fRV7H6piOpWFckTPGM",
-	"JQ4AGhLViKTtEUYOM1lMfuyDDauHjs2aMfyggA0DGzDkwFt6l9vGMgOcu9hBlJjVUXSmyiR+1TTVhiHN",
-	"YdaJteIAM9sM1sfR5mJS5JV8uuE0jJCS0324YxXFr4E9i98zZxV3hbbnDbTKkirTSzw1mxp8F+KGZ1Jo",
-	"A7eRLQfr18wOeWF/bWR1FUKr3H/ifG5wB2r2uo5vezAdJrstBO3Adp3bgLhsqsJelY8yWQxHADZeYs+D",
-	"nJn6MSO7NuVT9Av0uS8mLFNaA2gvClDFS+BuV2QIMDiwtoQOKRct8qJyCKfMwy3HhAUQXLFBrkXIGQCh",
-	"Qk2GPjSxk0Gx3qo9pnKb5nCpZ1vOwXOgokQC0Ga8mNr6cqR8pyfRAdfz/S8w76MDQcfsoGNAWJMrXiXL",
-	"G8hsTPODzgEX+bPTg+hgzAUfF+ODzrGriuMiZ0OWaaU0v6hvK6vGBSlPhWJO8CmmN4kR9dqvo+qsshJ6",
-	"kvTpjMtRxpWvOjCyH8XtQf0nwusqXzemH18zMcxHB52TdjtaoAZc+J48K1j9Xvw5LT5CosniLFGSa3Xs",
-	"NIGQuclJySk6hlAFREayyM7IgKbKPhkEmmqR1/yaWVEXgeSsUUbweL23rNqoqCR/jvTYl0zMiGYsuYLx",
-	"1lEl9qRMGRV1EwKCsIOFryACQarrJdYrUkABWY2Ab5W8cJY6DtVOtfAVMfp7Jogx9k6Z3kpQP4V7CGqj",
-	"jFLQ9+htBnoHtk1pZlQ3DQx2yWaBuyuTwYTe9n+au/5qsFuqu79UR6hotDZGE8xyB+uPqGjLUmRplTTg",
-	"KSpHX5yZZxYZA0ZifV9Z3FdaUkV/RChyXNgNmbEJ5WD3cGT1HU/yGazkzrfegaUAfTZoL5twuxjlhE9o",
-	"rk3kg87B/3wLi/3//mwfPqeHg78+HZ98/u5vBw2W4CdnO/ZmuAXQSgC1Dpaj5VSojNeKitrTIrO8Mk7n",
-	"bh/wRD/F7BP4Bz6ofrOsD8LkhXr41dh45NcGG8DNfoHXQvCgWYwCbjOWUvM4RfWu2lgF+iyhWDvkOXaf",
-	"57h0WUloHtfL6TnPxlu2rrO2fIacLXefsWFdDmwgG5mMjAdO+nIyc9bgDOUxVt1VHehWbZfIZfn6r7dP",
-	"xEzCbNtGEXt/006Rcs2D+AniZ0+9Iso/2Su7Reo6ANyW3l8LwOOrureTtnHZ/cKN91h3XwqzjYe/Fuzd",
-	"7MnZ1wj2vuN5DZX1IRsXKusfVmW9KpXm0kSZVcpri+svPnIFfZnO0vewpMDotxkMbOZbUqK+tSIPNeoP",
-	"XAP4Vep254Uy9VA8EYT7XsrUVwv35djoexfAXwLg+R5E3xKRF2DOQ1Rln8Xr68RALXbprW05hEwLttxD",
-	"ivJsDLu5cOPjifL4AjmgbQYDNhiwDw9tc310AgqAmuHfmVpaV6HCM6JYP2O52j0yXleU0HhLwO4+4Mgf",
-	"QAoTRvKGjlnji01N0wO23mGY2yZHcVs2zIziDgxZ0WC/70VO0mTMxRI5CUnT3MoRKyHND8vB9fSuNQ2E",
-	"tu4WBWFkuAG4MqJSjeRUYLlwp6wLMWAjPFfk8tfzw5Onz0wl8rmpH5UDQL3ringi0zQmGUrGkSk5ZSKZ",
-	"SC6wQIRDYT3KkyueYE3lFJCQqYLyYEJVhSkUa//08FkSEZoqCYK5K8pqwBKAhUypsiHHMxK/vHh98eGC",
-	"HNmiQAhp///GMmE/ymwyoiLWo4OS5aVIcx9MzWlIMm8kjDfOMFfvukfH43fBlSpYYtRC4w94VbnrNpzi",
-	"kauPpeaoPu7E86t9zLdJP595As+0NMUgtuKQmA6OYkhM369J4xLTtrNjwaopvb61+ehXuU8l3pthB8Mk",
-	"k32mFKE5kaJvQB56M+yQgj4W1+qixYQUibZsAJCt7EPAR5oWA7+l0dAx81qo2vfsRl5vaUCE5PZezJJN",
-	"DZKVbmDg4g5c3F+PrEZptkpWL4FCe1PG4bT7Zyza+o7j/QrLLyERvXsx9cXnn1HYhuTzlyw9MDfd1Mw7",
-	"yiS0JS4FVKsJagk2bRDYapF3GbvhsrCCSEH4CZu35Q3LUjqJTZ96RJQ0IA39lOuZsBjAY3mDVJ5eKhGM",
-	"SZM1iNsqjgy3l/E94TEpo9cIAsBmhInEWqW11iNMQbAeH0Y8C1djU7ns7rpXmgI9hl2HV5xcPps7fNUg",
-	"S2QBUcAXmwJPS4KRsJB0D/Z1SLrfmz7mN86WJ9Q7v8u0s0El8nLvC8a7Bdq5M9HmkH0aS7XyjvoKIZbd",
-	"sOwbZTGYWlusXHUVKpP+zzlkJ3ib33fNshveZ2bGpyNJx3xpsQPwAcg0YZl9nknHZcZaIX2W5XygJ9oB",
-	"jxpticxP7OOEZzNE9coVmbBszBXiCAG0qLa4YYhlQgJiX8aDI8hgakHCxjJhCIKjba4ZuaEpT0g/YwkT",
-	"OafpGTltH3vQP9pAINPRDHFlEX4G7qkzhv4YyfPxq43toHvy4V7BJ+fQbj2Rabr2hncyTcubmuvo8pba",
-	"7dynacqyrf2/oDS/UEdM77lS7kefDjJGkyWKwO4hKyFwz9QLpfn3LD4WxAUezSJLDzoHR3DuzLMWqo5d",
-	"aQB4R4AaZALr3yisHngLYkBmEJFX5Nv3hlDvkuWvxKTI32XyhidaROWzCSMXH3EeL3HQ37VKVJxBWnxc",
-	"guo2j5sNdQ8dQpXiQ4CxUxGRBpMXmfwm2nFiqkUAQYkLkH6knxWJ90b72GVvpTlN5RBQp9wSV2ofnL+J",
-	"I2HJ6vdZcsKr8nE1r35j2QpJwgZc8NyjqLWvzdhAe7XSUsmuemvJfljzMlM6VqVFvMXLKqy4Na8rVC7H",
-	"5JqLBMtNADmvo71wEJkWQZFn/seveaXZcVd6gy1bS38q5YDMZJE57kfYmQ1fUvf8SwA/I4oBC6ahDPdR",
-	"yGE6x3pHQrgB0RRXvw+ZKGte9i6lQkWkh/sb9iaijgMOKxJu6gOQaSWfrzsAeOuSOSuZMeyXdPCUAwRs",
-	"ygFhFJAPLThpka2bR4NcU7MzDLETQtP4kkYZNHiE3xqytRsQC1JrvomPGeQZMfqUuxAVlIkqOfY5oQqV",
-	"k5Jvc/U7BwADvmwaMz4cYXHVJOOizydAoynIhGZ5VaKtfgvt95mqfQm4AbDtFBfD1AfAnTA5SRmKRD5h",
-	"KRd6p/SY4gkC4+dT6TSLFAM+LNCqWz0W43ksjsVxanfMMUYzQEUk17MfGbtSeWSJa3aMpemvn9zpSAsu",
-	"2PfAiUoGPF2zWj3avy4mdUcrkz09xDHLM95XJeRtCQNa1v3ADECgkPBaDW0ocPlQHHLhnwCjrrXa/XjI",
-	"skyi2Ye1RfCfIZIRqkLuwUTFuo2wA0OuetsdBJXFj23/POgZh76dcGRD+PtLEBCfP/9/AQAA//8=",
+	"7L0Lc9tGti76V7p4zq0ke5MSST1sUZU61/Ej8Z7E9thyss+Odckm0CQxAtEcNCCZcfTfb/Va3Y0G0HhR",
+	"lO3MqGpqYhGvfqxe7/WtTz2Przc8YlEiepNPPfaRrjchg38/8Twm4F/XNEyZ/IcXM5owf0qT3qQ3Ho5P",
+	"B8PRYDi+GB5NhseT4cnB6aPHZ8PR//T6PZ8JLw42ScCj3qR3sWIkYXRN+IIkK0bEim96/R77uAliJsz7",
+	"HsH7RhfD4QT+J18U+L1JTz47uGHzXr+3ptve5PfeJqRRr9+7iYOE9S77PfmZT72rIPKFvOyFqUhY3Ov3",
+	"QrplsbxDsJB5CY/V676Xr7vt92J2HQgY5fG43xPp/B/Mk4vx+6feMubpBl5nvn/Z7wVCpEy+xePxpnfb",
+	"/9RL+BWTs/QCuOf2st9LN367lbq97auVfrpi3lVuuanagd8/dVsF50zlqGgY8hvm9yYLGgrW73ncZ71J",
+	"j6fJlC+mwuMbJncljnmMn/VZQoOwN+lFnOBoiM+9dM2ixGwlrhjZsHgdJIIkq0AQb0WjJdO757M1H6gd",
+	"GQxHvT7sk1wws0sbHkQJrCosX8X01oEQQbScxsFyJRe21+/xDYuppDIc8F9nhq6p9Ca9DU28lbwdPiZJ",
+	"aC6X4lISKhVwmHYaqbxFDYZ8KI73A47pc3+z34t5KLcH9sWXO03jKIiWcmsuCyfjLftnykSSOyCFzW+7",
+	"FfmFhv9OPvVCOmch8LskgH3y2XXvFs6NmqO81oonWEMHjpkb9F+GM+6HF2Zr8XOQ277fH+TJfciTS7Pe",
+	"bzRlG9Kz54obI0SwjORxfseSBE+edT+L6DyU3DSJU9bvcS+YJnTZm/SuRwfDg+FgBOLrB+qrw/km5vOQ",
+	"rQvkrhjsmGzwsjiHPVsEsUgm5HAT0mTB4/U0U0UOh4eBP5F3xYwEgkSc6LuIuYt86C1juogocBJg6XJk",
+	"NAx84AlT/MnN7bu8OuPclWOFbTMvX6ciIXNGaELWXCTk9EgyxJh6CYtF/oXIdA4lPcA+B5FIaORJpnio",
+	"aE4cllnamglBl+zeV1UkNElFb3I8HPZ7SZAAt/6B+kRz434v2W7kj3TO02QyD2l0pYgi8VYteLb58BQO",
+	"5ob7QbTgvb514ZrFeKB6pwdnB0PNwAVLssn1cueRRddBzIGuvwcubouypz/9OBiNj44nRH2MwGtJEBHk",
+	"+GbwIg3zY0expjQNT/EiPJqtNQEQtCGNpisqVij4Y/iSWg+16b3JqN/Tshb/cswaJ2YYzlFZgj5Vn81N",
+	"A3+b+nIPiiM+uHosDpQdcODxtdwKdX9E18w5xU58PGRwOjcxT5haQ6WsWdumxG/lombCOmZL3AeWSvYr",
+	"xyg21GOWSqCJCpZebi0aOPpneMkmDDz6lKfw6XGv30uDA4+HQE7/a7x4fHJCgTQc5wo+VGCVpe/mxYLU",
+	"e+ZB5KudMqrL9SBm1Jfb39mIUBvtUDj2vt3/tnvYYtesrXDoOw8H71/s4F1m211Wt1pN+QinbCR6lIbh",
+	"7a1FRu+UDLYdA0vcqUWYfhygQOXx4fXw4OTxwciim9Z0xuUfkm3gInpybPBJj0eLIF7L9R31ewsawFKP",
+	"bt00w67VtlxW0k8QbdKkKPozCX90LBVL+SrHtiYxZYvgSlIhHC1DEwOLJmw1NaQJKikx81iwkY/Mx/Rs",
+	"Ppw/8o7mw8Xp4kQqDgEqXIWNHqmN/h+lBzFQ0fVySIWvTkUpjF+uXBrj5jmIamx9K9PtfmLhmqSbZUx9",
+	"RnDtyYLHJGYho4Jp/eUwU5q4slPh0bd42yFQidiKhK2NWjjInjGK0Xv80gvcZPvkmFkJds3iINnKUw/a",
+	"9W3hxN1la4aLub0z4+qtGTu2RtEmKtEJi69pOBXM42DAnQ5xYEh4tUOs+OTQ8UmfhcE1i9VXBWNRLcdw",
+	"jTY75u9RjcybX/YR+yft7cYFrWUH5oIySj/vYC+WDjpuyxwK3KEwAHU+SiruuF7Pb/WpEk0VJvgeT5N7",
+	"fv2eHwi1dMPysGkc0CivmU8D9AgUWdtlP//ebF4bmqwaTRtzHnLjsShAoDF9XTHpfo9fszgOpGSDR1H4",
+	"wBqp9YAVBNNL2mVBzPwGex2M0VBynWQlBSa54WnoS8s2Zmt+LblRzNdkrJ18QrtjlIrBfGJNgHzobWLu",
+	"f+j1yc0q8FZwp3IU+pxJezQhUouYkJDzK2k9Bwm5CZIVefP63QWYtFGf0MgngkU+CRJBjCHVJzwm/z14",
+	"ETKWDN7C6MTgRczXEzkY33IQeNY6TGO1EL285e0ynqVVTCNaML7/pZYos/bPMmtf0k0YeDWm/nMah9u3",
+	"yMZrKUrORrF7ckNxNjHzeOwzv0/mzKOpYDhn5TXWdwkWX+MaCwIaBExGXlVXaMSTFYsJjxihZM1hNemS",
+	"T/RCELqkQSSN/ONjIix6YHL0Uy2F8nRAN8Hh9RgEaKU3pqhOHapXiUOHfLFEdUZFO01Y8DUDkiMsFMU5",
+	"1y30eeWK7Lr9kc/8d0woBm9tfN6z2e9FPJnO2YLHrNFaEelcagTDdETH+JWPUnw3kldNuIEweAWhoVT1",
+	"twWWoObo8r9Vblarj+y6qh/lwaVoppVlV5Nu3UUpg3erxyKRMOpP+UL7uGCBBAMW2cLKLHxX+b7K/LTg",
+	"VkVD6TBnGtkK6KivV6A3RmsyexiHX3xW0ADDWNYsEpoE3gBd/B1mE3N/wNJsNhgBcE5Aa+SVE5E2qJ7J",
+	"kdSe1R9Ht5dyWvBqUC/0V0F2vwhY6GuaqT0DuS9PyIectfmhRwJB+E3EfDLfkg+91YZ+6KH8kHQNryMn",
+	"54QuY8b07zQhaxrRJYuBByX0ill3S60D71zw2GPfSx3ROloLOfKpdcBczvidRpnfgNyCt3WkF7ctd9C/",
+	"lpXckX+AmH8qBWpBt1c//a7+2Zv0nrFNyLdSehx+SIfDI09qGPAvFSaQwoP62wlRl9U1vij8oFZIWB6I",
+	"zsqyy5Ku0IGV0K2yqY8nxzWcqZYj7myCT4i1mIVrhbUcyfUb22v2JYx3tYbTWrEiV+5kMfLGdH52uhgy",
+	"LWryC4p2SNM2dHcP5Nx36q82Ds8KQ74wHof7IKPM3y93NH8xFqW8ZglPaCiNXXMua21u8Izt5n+r8Lnt",
+	"5JnYdeqF2aYfn5qZ2aqh5Qbct1P87t5stJjl4J9fw1tyI7/m4TXzX5uUEKUWWKe2h+5wm86zg2Ic5dqB",
+	"i6dbnsa7uP7WLKE+TShuj1az7BOqz2zJz3Zbw0dKTEMKoTUTCV1v3AT1Pz29eK+skIB772kU8URHgz/1",
+	"pECNrVWTI/OyAGZbCnERQAW13NqBER4G3hb9eiyL6NosTlML3WzsMIPtxTw7mXtjdny0OBvSRyPm9TJi",
+	"esXBYnMvhrnrjZr801xmZs3Jub+l0UeNRddT42E0mXU7+rfYhkU+i7zAjhRlrn2lz6xYiBkReL+Yyrf8",
+	"bu677De4PK3YS8sYk72JR0fzR8Pho0dHp4uz8cnjEQgiOHma7WRfEsyLWTKN2QKj+YKnsYepDg4nnRdM",
+	"01gqvask2YjJ4aFI2IJGUt2n0cEySFbp/CDIDrbkqDResmRq843s6/ZyZaZccdJjOWXkDOXIGj40XcR8",
+	"DXRoKPEtw7l8OQJUbHtB0zAZ+CzaAhtbxpgWe5lnppBUJWjkz/nHfGDh+JjRUzYejY/8I+/RyDqSb3nI",
+	"fjDxwC87yywGmRu8N6T08fyxd/KYPjqmx1nW5HXAbnqFFDO6CX6MeSq5Uzyn3gFNkxWPgz+Ax8JAA8su",
+	"x1utoV0PIBMpv65yuXDBeDwPfJ9FjW4YyGCTNo4XBixKiMfiJFgEHk3ApIAkLTJPk8yriemj4PCakFQw",
+	"8OSBNUTJKliuWExg2pZpqUfT2yFt6r4HmVltR5nV9sIacZXZFjP2B6uLxrSP+OOBxptG48F4WM6D3DIa",
+	"D1gkBf0aM6XnIfeueoV0KfmKCdE3kwUOspTr6E7AspzLMGMvCa7lw2mUYJxB52keXwxPs/F1Sn7BZXPk",
+	"vnRbg1aTrp9m7ayyoVbmhjxsc12qBS5eOdOi9JGT0qrzP1rwLRqJGxYLknAyynzyENLBMIwOzODakA9m",
+	"aT/0yLeVa/gdQWYlCAyUuNZiQgr86lyOYq19RCoKRMMQE57pmvXRk69DOq8x/scGuEjWICjc9RTeMHiL",
+	"O27xUViaCtdcIAheRzdXNtvdKx+aAm1VIZJ/p73Z0en3I49YLY3rkywIXcjlOx6TGxabYCVGjlaBSHi8",
+	"JXO2DCKB8k0/SEbj4Tm4sMjNiiZky1MSMebrsOZCThcjSxiH9HiUBFGqxaT86vej0ZlFf0sesYIIN8PM",
+	"EcHXNHge+kxIpd9EKMZDa9tGVrr0jzi/ii176bMoAfs6V/il6gqkhjLxAvLtyXy0GHpnlI39o0ePj0+/",
+	"K2Z5gasqZvA2Gupnu9REFD9h1UbwMERZ4eeqsVCUeHHqZzqkF2QKKt4Js4zeC9bIfZ3Z6IodoMc9Fehw",
+	"NwzAcTLTiEJVAwkSzIYHZzva9CZc7lHhUb8UrgiiaSpYb3cm9eWmsCPLeClZc0TD2s0J1E0E1gkPWsiX",
+	"pvqGxdcsJisqkB1CGD+NfKkOYwUACXxytBh5BwcHudXG15pKjc5qPI1IfmyEe14ax8w/d39ar9KJXdCg",
+	"14C8w4k8146uiiUTImX+BRbpOPKsK+TizsVOQWTnRHwjyDvwONzxbBs/RhgOyoMtZ82qe43DQ3St4FoE",
+	"0ZLFmzgAm/jxYkyPR94jUAl0wdMiFlPcp07aP2yIM906MIUlwNstNoUZCVB4CBEqvmFRIPnYJuaLAA3N",
+	"taT+y34v77AJ+TKIcvY+qKY/Q1R4L9XSb2Lup5ChTYKIPE9jrFotRKObEq5VPhh4b277bZOR61Kt66J0",
+	"5XzvOODoOB7Ls7ZLGnaNpdFHf/33sBKdiAX2qbEs819yC/a46GYl91jU+UD290X2hj/tWKNwXFmjAG91",
+	"1o62So7HF6nXODKgdyv6gDcG6yB5/tFjzG/Ic7XVNisc3VC8niV6no1H/UfDIZlvEybOyYsw/Uheq5oM",
+	"KJrfJAJuOh0OLeUnlAOcMjXCXX2Yn3HgRsEcjzPV6X20ibknhzQPGXnKowSTuypUp19YvET3za8mUmF2",
+	"pFVhjHxHsuL+K548QayHhs0NhNZPAwG234BH4VblhaqCTmnN84hhik6carvxyZuX019eP3v+vTJx9Nat",
+	"YQTTiCdTjTex0/btcWiZ9n+SbQ6uFHnFE/LEjLNiZ15lDn/bEG0Rn92lBM0daS0EcCxABkbXvUlPXypV",
+	"2XdSAMxMHUpAi/nubRK5sZTF6L/c0l/a8y0LouIn5XHvF6A4rBc4hEXloB2v4ckLnkaNgsEUylcx1HEO",
+	"fEByhIV8bzt+MC6y85afyw77cXbY5Sl/ob5ddcZ58haykvM17cy7glXTrnt+Bd/ANG2w7+W/sygYOmIB",
+	"IUQNpJdG9JoGoRQC8KXXaeLxNXsfXUX8ptntrj4Q+PB+lVyERi9fr4NEe3bXdEtW9JqRFd1sWMR8VQex",
+	"4LG6k5wuRt4ZPRkPHs9H/uDYGz4anPljNjiix/MT79R/xB4viLKoM1/hQn5/y1MSsw2jieXVtXaX46Sm",
+	"Kc6qsMdzhSeTl8/5mQm6JTcrBpUKluP4hgo1/GTnKdE1j5Yq8V+7SdW8pDgJoqVJ+c+5Qazw5DsWXwce",
+	"I++tzaykpdc3EfPfZMqjhTECGa6YJhZI0zpY0yU7SOiyd3lrpyhkv2eaYSlXA45rlcZQfgPcHdK8Y2ZO",
+	"BZvm2da+kBzc1UQ6R8YAvuTy+1zZsGyxUNlkrsxIKZl8qSWimxfG7sNrIb9aTWOBQRa9lKbSwiSfWPnS",
+	"Ze389rKUQwOOdRqq6WAxNbjaMV0JrC0plsQq2ODQbGCLs8XYG7E7w1tAPqG9BENrBUaFPGI1YgF3mcEO",
+	"b8u4GKUsK6crb5+JT52kdUXOU1Vd5x0SjGwT+bYmzakYBM4nPXXIUeqkrJW2qQbfYv9Zal/XDuy85s6F",
+	"rEaneCD6L0n0l67NKqvLde4Vy6eTJToqn43j5Q5Vuvrt8AYehrVxSyuTqhSnbMyeKwYy8y9rE/Kww5ZZ",
+	"nNIY2L18QANmpKtxa1XVOq/KigrigFg5J17IaGwCeRPy5snF059IpYuAfPrggmr50JsQlMKWQmpqiHdx",
+	"P3wtk9kxbtnZkOFXOYuF69dk6bq7BG5cCaoFprFhHiaUtklbvTUTjlhyw+OrARjsARNdJaeemUNgugat",
+	"h1k9Mvuld/L6f6VrdmnNr8xvy0P61NvwOOlNHg8fD28vc8vjdIjbgYnyZGh+gS9gQvsIJr7CNXkDfh/C",
+	"Va6w2gXHgqlhgvU3+d0a6KVlEGTeo8LGeSu2pkpZD+QIILNgI1m4nLjSJjbWT9aSftJUoRCEErYWHd+F",
+	"W/JJE4S0d5bSVAMhr62z3/G2S0M3qvIuIyQax3SbQ7WyXiqSOIiWpXfmVqr8YraWlh1DzWGnkyxpojFw",
+	"ec/b/bDBbTa4uGt7DJI+HOe/9HG+LFCGQ9CYNc8vBSuvqloyNbg55yGjkZQjRfpzaPiVdJEV2Fzar3G8",
+	"okkk9puVCambuUBiWzrg4CXXLE5aYSNkaaBDUgfxU3aOTXIO+Wvww09IIMiH3ujRwfhA6swRv7FRe8zH",
+	"VlTH8hQWEJ0LFiUk4frpYS6GEMOEmiAT9vttk4YAIYmaBO7DDL33cNhtDUu538ZPfTgaHuKsnem+X+d2",
+	"7Wy2yHm6SN5yhraGsseEE7ZgGJ6Ihf4GzOWZIhaHgd4dCgULySDlMvp/CwXZsFxTD332oybnuvJTf9Zg",
+	"ayECmDnHP3PI1/2A2tWMW6ri+3Wgkhc1+MLgdDFkg2P5f2f0+GhwTIfeKZ2PvKHPoLYnZlMbX3tY6o9h",
+	"4gV6lJcth5TrmlCBpy08GjKIXEGCME0jiIipRFycymP/aDH0RmwwnJ/RwTE9eTx4vHjMBiN/7B3Nj+nJ",
+	"4nRY1kPS9ZrGcuH10TQDO7QHPiFqVv2e/Dbcml8Q+3yIQsD9Kzgb90kdX/WGoWKUFePe0R+TL6V1pDJ/",
+	"xtrZrtZetgjVrpvc/D5/NXB+mPtwBv1VN6xAtmV1Xg2f+UFS3F6HSu24O+RpXlGg/rVSoWia8LVkVr3W",
+	"Mrd9LqstI2tDPMXHWkPAuSFmFLDMNBfK3dlc1ryuMM7B6QFUcUVTA8zc21As/amUmKVV+B5X7rIT7F1B",
+	"jG7iIPKCDVjhBclTYKkJ1fubC3kvFQ1ZkDy90XD4/8BSUD8MIgBBgtQU+lHPF5dVcHrVm/SOhmttHBu0",
+	"gk3MjcFJITlBxdvnbAWzGxZAvnIjcOQ43PYrwIykkrJY4DiH/d6GRQbDVmfaQAQ/ZlQB2tb2+oCVilsS",
+	"i44UqEcQ1dus7jCrkom5PxgNsS+XB9kCo2HbUmg9I/lyGoaG1B3fifFIlZ68NLPC6avrcRpF8noHjtXv",
+	"3dAgURK2kKvE6RXhCwKUhqYTlqxFPAF0OluJANJRVGmIxirDtgZwpFGBMobW6MZsOLeOvl+dT5/V+qsu",
+	"3HmZO3q5M1LXcab/6Q60Y0SsXCtHauiDBHiQAA8S4EEC/OUkAKrLcuwP9bNVltJpq/rZ0cg7YUP/DAm2",
+	"/dIUp4wfPPq8BbsKLdzpmuSB7008Hm8mBW8K+RbhwL9zzwK+NhppDMLcGMXUG//6hzcOr+dLewDPJRur",
+	"ASwvoZC/S2jI7gRCvqK6O6o/AXz+5xd0iUfshnzoHR8NhnQ0H3tHfi4qIOSHdy0S2+N4MoQLqwjsTQx9",
+	"ViCoRwxyZIUH3IF9WkzKeZfENGHL7X4SIHx2rTPhFVuGI31Dr5mok7GfS9XrenbU4jSq0A3z/kJKrR7+",
+	"HkPi/0obfGktkSvkusPoYdkfpO3+0Co6HVdY+Jqk9Yrlb7NWDWtSSHGFgVQnfT+Qwf2RwaVeflR9S3kY",
+	"IQUo5eOV2ij+M42XzWrGnPtbqa2fjI/HZ8MTrOOWojuUj8ckWdGIHJNfgh/It8ejs+Oj4THe810f9gZ6",
+	"E0NdMY+YgctZ0y1UjE2k0g8NZm4yFSFrHhNEZEPjRPSJNMoItVq+Sy0C6+O09pJwPoVBtaqZ+/rnlWlB",
+	"R7ngf8KihFxwTn5Wk63QgS44/4VGW5UG0NDVhnOyptFWT0RgWgJUj1PflxY6lITzNCFUgZYibhiRdh4g",
+	"R6XYIQgq8/wM95Q6kE91UgSNGVh9AFPA/MJmygFN9YB2Uku/llllqAZWHofcQrlBus21qN7K95GOOjUU",
+	"D1AyZzSW5AsDhYp/zDZTBf9P7OjVhPwAd/ezniKAW2dQ3dRmpNbndwLQ2uuosqSYkQ0RkRti9TrqotOW",
+	"5cKBIFbZ8YQk8dbUt2ZmE4/ZNM0VtO5kQjV/8u4lte+j4AFZ7EvqaqpcHda/WfoWzo3yVE5AiAhyE/No",
+	"2QcZE7NrfsV84FlzFvJoCageumUdQoDs8Uzfz+judLZFutnwOGH+L8wPKCS+1q0vcB66gVJwSaqH/xAc",
+	"ebv125rFSzYAP/p//iMPaZtmH5yu5RenMLId1nLXkWQawom9WmZYBBaCXOCwKtbtVx1qsdZoya0IzJKP",
+	"DsanELrJg3HqoifxzxAjCdkz12PosCzf/xubrzi/yrvhME50PO4KLxJcs3iLMBzoug+pSNo8C/fp9RoP",
+	"j3Ms4mh02+8teLyGF8nN82ksZ7hkkQrSgD8ceBGqaoOQL1UERiW6qXZtrlhMrBIsLssZTAL6VGQlsB0c",
+	"7PlaVLnG+RaRCEZobUFVps/dZtR5GI5Q4wM5fDZyuMw2wlEWkA0giVNmbZqS2TkmkV8Noe7o3awE86ZP",
+	"xy9+FT/8/eUqFt7TVfj3l7/8+p/zE/Hu/4oNnz/iz2yKuCilKZue1yqI5af4pela9CZHjzPWNx4eWy9y",
+	"tbfW3eIRnPNALf4BhGH9LgR82++tVPrY5FPvydLhDX2HrcAJdAUjmUonyY2YsCSajRna+Dciywy/UfC2",
+	"EbthIpHqMSO/PPnv6buLJz8/f/X83TuAttU96YZ29cw6iIJ1uoZfHaUsAM5VHvKFtGUBwkugYbShUumm",
+	"V0zkPtX78flFn7x5L//vycXTn/rk2fOfn188z5VrlYtdlL36LFiqPS4s2E9PBuOTU43xe7PiISOLIGTk",
+	"27cvnpKzk6Phd/lhiBWVT3w/OX707PnfN/94/NMP7+h/Hl68XP/2nyf/9ZSlf2dvr9Ynr37Z/Ndv//Pj",
+	"0epd+uL995O2oxQbLgLdDjU/1CeQXWryWOUg8yOjSUK91ZpFyTlclbd//wHJDlDhhyM4ucPj4cn/DOLj",
+	"8YE/x3BHzcieX9BleSxKZutl01n9mYNhTr0rQgV5uRj8Ik95fqQfesfjgU7obRwCgMu/NYzKRUCGfHMY",
+	"50BOkqCRzFWtQ24o+fovw3ODKDk97jnJ+OcguioPYhaz8PsPvYh9TD70ZuRmxcDoiBkY42t5BlmUxEGR",
+	"qLG1pNHS/g+Y7N+fDOXv41O+WAim/zxi58T+SsOq/cw96iakN/KAqYWK2I3ZvfzI6jTHuu++ZUm8faLz",
+	"cNzsCZHtVV0KzwzM3AhGju/YG3HBExoqCKVSfWi6nrNYTlKtugmd0GUQLfPfGQ8bvvTbb789SZMVixLE",
+	"Z3CSILyByemkonAw0Z3QsG6/IXSP49z7YFwDzw40NhnigPfB94dCATx5EzIbn52RAfnQS5AU8yPRFy3c",
+	"9g8fNAqJ/CdR+CSER3DJY3EyUGBX8m/tYtIDAQB38EvhaVNk0kCdgFgb0zXTHROfQCbXGwBdKc7/NxBW",
+	"nPi8wIgTGmMza0w0WmVGuUoMs0sdUYxnQ2KRlFS/m7fENICsKLrZxBxauug8qZiJdA1VwVfBptfvSdYm",
+	"b5xzeNBkdmUFlGqe/d7HwZIPylv9BINYxYm+jsKtjWu2VY5CeXdp6nYCFazAP1OpitpLwJtIruKU/iYZ",
+	"9qSAsoZHFgbEI9Yn2BoCETIOyOzt819fvnv5+tXk6etffnl5MXj5bEZoKDi5ZnGwkAfQ6Bwajw6B9Gmi",
+	"AODOyVBSFZr1ywASfvKzPh5PWhaBOBdkkRTO4IYmCYvlrf/f78PB2eWnUX/0+PbbifyDDhZPBi8uPz2+",
+	"/XZg/318+92no9vcT6Px7Xf/53/3+q4FFq8Xbm6hea6UkQG2r6dKYOk1L8kp16yM/l4rxoxmNnKKtKfY",
+	"Y8ExUt37xWeLIMLMB75YECbNHpNwAZuYCiZn0teog0LqKrizuYkou8I1F9XqITeVxirgfg+7yjxR1Umu",
+	"xUbvjRZ5uo1OsFBuIsnIgDAlTZvblB9eqltq8PDzhsWCR/DzzYqvCSWbYMPCIGKAW3tA/sY2ie04VooJ",
+	"lbyRBmvm943LfxNzvijocKXaKlgpZPHZUpleOmraOTWcfvyZRUvJSscnpy6yxGdVGx4Hv92ekyvnLPJj",
+	"baywqh961gbINfTRcHzsHDsS3bNX79zS4tmrd6gn693G+4EuabQlHi1K5+Y+hw4JY6M91YmZ3GYcwUk0",
+	"M6yf3t9T5VpwCAk73UltUiCInvpO0yuexdz8ak0XvPPXgDmMuxkiPgbXbDZRTVQQM6awPRgXCxJBwHEh",
+	"oC+R/FPzSRWLmeHl2QGR51oncSWobdOkYMZJIwBbHMkjjuG1IKqwScxIK1ZEl2aVNIjswfYagO4WvcOq",
+	"QcB212X7gjO2ESgdJK2tDdxHaTRluiV4BUoth/KTsRtAO8jZ8n5VH86aUVtOasfgtZGRnUXlic6PMSsl",
+	"qBui8Xw3nLs0Fi6B9xtYnSCqJNvmqZBGjzQ/fSl7DMXMpCE7K2pYVYPDj1Us3qmTUz+D6nG/PELJIyeE",
+	"y4XzGagIkKbKfEME2soQSRCGynoHo2e9SbYkDERrncJXg+ioUzyLt29Tx27/KnkITRgctJglaRwpASnS",
+	"MLFi+d00Hz/eTuM06jrK53b/3fpTBYwxEMTKmyuKieuKvbe7/DY4agIW+r+gsejWxAB3QHNpxEjODrxg",
+	"ybnaYmUI0IhH27UkYWWC5scMXdhcQ4Zalql6xr2qPawTMcJ4/NhFwy+4Qs1z6MX8msXgrFRTwEiiBoaW",
+	"U227/Qv4SsfN/wnNqBYSBOywvDWHdpcqWjfNzaR03KSJvBzzdLlSUzKYHSpbCLgcsBD8ypcUKy+flSf/",
+	"0i/6JWs1IreCF/h71etePqvQ5w4ODiyxEfjn0KtRkNlVEPmzVgMvrG/gNxzTl4tfdOClUESmksAk5wjy",
+	"K6hYsbTZeaSVa4EqmICo+uw/Zk1OXqc9oLWxxkG/4hGrGPjR8Ni4XLMhuwe76yDl59uNVJ4ht3GSUSYc",
+	"tFoNpkCO8v7pnonyb0Hk15kZFfyCZkusxYok1nOjglMpDwFPSzLymf7j8OL/vnleIJIMfslFylBfWOGy",
+	"+VY9+mc5xPmngTr40+pF9ScowX/q0UCyhPnr8Hc6+GM4OBtc/uefKkL3p1AZ6n9iC90/wSPwJ/U8JsSf",
+	"Nxjw+87t+PmZiuT5NYsSF396vQBd5hqPVczoGrX8WeDPNH1AwA7a40u2DPcekJcJxsWkZucxn0WekkIz",
+	"cG7N7uQuK5K8nMIA5jB4+ewz+82gUVaFZNMqzWyS+ScCv2hQWv5G2HayRrTokuFo24rfoCmJJuOScx9c",
+	"GhGvsBhNYWNHOWeeay/moM+XIzSQ6DTgQGCiqbJEzo0qGkgLOAxzIz8ZukcMwaeikq8ch8PhcNjoSPw5",
+	"EBWc7wlo7crbKc05HobMn7g6e/UzFB3RJ3YzuT4mvhrmIkdQ4KGOthJOfipHs1de+ksQVYcof6NBQtIN",
+	"STgZE6EcZZart09YKBg5GR5NMNV0y9NYapAEXPwCKXKeBqFPOEi5dd8oaTqHTTUVOSBDTBBXq9LPWtrc",
+	"0IJJMqz00WFD71+CaPC2m4fZHfv/hbvcy7M0glS1MJxNsDEbNrMQ2Lga8tThMvMPyIzHmxWN9J1XjG0k",
+	"MeX337yw4kxC/pjbHrAf1SfV/g0/3+HM2l2ganUBQ+6Wmz0/rQJWloOezTv2rSO8hhC0I5R7FWzKfMdJ",
+	"XYU9wKC2exeGjZSke8xji/nyuH4ptauXfHC5UioginJ5oMBEpwPBNlSKeR8ZFF9IYdJX3fIlfUmpq5ZT",
+	"APOhQh7YICo2tCfK/a1y/fHMwiH3eOyDcWXHvw7IbzaLtiowssQczFEli5j/wSLj9AsEOR6ekRn+XJD6",
+	"uuV+r+FoF3r1V7l2jodnp81E8iak0U/QD8dl9M9Mv5wZaofy7wnklm7R2LhZBSq8gjagnCIaHKbA5dvj",
+	"0Rjt0ZtAsEJODjbhwRJtF8llDXuqog3S/G8xy1K/itqD7dGEhnwJh2PbQdnPXIF7PsxvEOK0TudXThm5",
+	"6pgpfYOn/L/evX5FFEQq5kadng1H3ymiDmKXRXOILzvMtbuq2CEFvlpLhq5kE5AXL2K+dugcoRy9xldB",
+	"z6ftEKPEtJaw/WLk29mbt68vnj+9eP5s+vzVry/fvn71y/NXF+9m3xnTGJUYmHsgnJykT2YRj9gMhL1x",
+	"XfKInePhdbbUmmUUXmAPkY/aLh6eb4Q0bld9e9jClP1AiwjmFwhO1QzX8QS1mgNYztq4XBOhvWWbkFZl",
+	"AV1k9o0Kjtq5LYBDW84GOh4O6+P61aekq7JitUeoPd5aDy06aXItHxzH21igez7dBcTtVmN36NAOeHXH",
+	"JFSpwT5Hn9DAoTv/zOg1s/3FQSTPgMf6JI34TVQg9Bo3a4xf6Ohn1fpvaxPMeE3yWWbD1kaXGRQ8kzPB",
+	"Gi0wPVr3/mdpcZVRfZNoUqRZYwXsctAqBpuDlKynV2mkKzuwUk3OA2y6ZpEZk3s/fAhR5MyW/Q1isEaq",
+	"z1Twy8giTCZBkO4AaoCDRJCELvuYBMbWgoXXqLWiN0OpmkrB6BBl1G3FuoVB1eQqg6C7TVDFOXeapMFy",
+	"6xxJbZ7tOwMz0SJSvcZkub+lcxZHLGECsX6JxqogYhsl9CP66fJliAgK3CebMBVkZonyGcj7WVD0/xdA",
+	"L1SbfMkQv2XpdxWrYUAzOqpW74LIFfoqOIZRT7SSA5OgmIBiqkYKdZWuscI3nSzFpwkbyJc7HYbvErpk",
+	"FWotECekefYJZHn2iZDGK7hUqHelUiwADCwrjIAMUrJOsW7CY3F0nilnUoVrGz5F5LCqyHkLzoJQQq3F",
+	"jybPc4zwT0g+Mz1k1BeYrsuI/FHqpGJH96AtqYqiqllWIWiICgBUJDrJW7LotZrbLlExq7i4PnwDo3oF",
+	"D1XmXmHBaRa2K2ddVYam4T/1I3iP6HJN6cGY0F596B61PHQIZrfDofuNuigSsod13hHGJSZkxW9ICK2b",
+	"OXgh0SrKDACMNurG4BHrS8YChD07HRbzlo6GVS53+eqmUMXJ7bdr8af4c+0M3QD+otjwSGA/mh+ob7Wx",
+	"8LBMBypIrcrYDVb5YlXs5JMeqob/Cny08lTd7qfe/8bemv/r0GrzoZ85zL6oi4floLIpuR7Gq+Iwe+K2",
+	"76ySQZAQZWnB0M7JDDuvzMBsFSq3V03poIfFSdjvY7cVqGge3bAMT62n3qqHzPQQYlOPqfY9zz8GFvbI",
+	"bV/lhrR+HnJaio135GvA+db8ONxmPRdE01SwxudeRu8Fsx7LmmA2PVlq8gkkne+20/QOd7uhvdDhTA9i",
+	"BlX6DLaH0FDq7dsDMsP1mU0yNQsdgalg4I2dmZWYTQAExcqCdTThJDc8DX0yZ0Rlgkl1JeSCEcHXDBBy",
+	"DsgsTxPyxVEum4fwG6nroAV6QGaF9YSRwDXJ3/CijbuD7gwsyjwgM+yvZT+d3HDLqBFq0GvtyoZcenwK",
+	"/VZaDsJyqXA1DEL9W31YZE/DDA+Mz3gCXmXG/mDK0y1wcd1eKQWSAjmF2pOaeXIPyMwPrlm8hDvtCg8T",
+	"eJJcg2oYDmz3H0RZ1Pq233tO43D7lnks2OzKZ5h8xTTO3lHPF6wP7pfAc+NQK2LIlGonF6RboTUUbVKE",
+	"+pFX1RVDnRgZDCKRMOqTkAmhkKFOiNDVdEuOYW31TfMVHXnIyjKREFFdn0Gl3uCJSR2wioutS1VLoe4+",
+	"tOr9blXK3DzwfeSNO2zjwn6+nrfqO/cuKA3KUhljSQpPzCSfp0lG4RsWS6qWGypPeJpM+WIqPL6RrCzi",
+	"BLNGCokz0rYNQxarp+18BDzAlnCGAF+WigfWi2aRB+QJBNTVuJcssU6+yp6FOhYQ7cjZTF3EzYrBDxkz",
+	"hpyHBI7ljzxiO+7jUj1au4Xy/fs9ffKzBTYUcdA9WaxKzqyqHIsLkRmWtE31xZnOEFGlbjzSRZiQWgbr",
+	"8zKS6iUNd1yjQD3eUjXUX9vrir0znOZGEiZg5hCpiyNP8ShIXqGjlyFfkjTyWS7WSQIflgOM1OcfPcZ8",
+	"1FR2WBOwMqfMekntmuQ+uXdGoIKyljyWjNny4ajTZWP2QXrCawDXl0aO57FNgtTyC8AcvOIJRKZ2XiFE",
+	"S5hGPJnS7EW1q1T88p4XSqM2GHaoEICUWwI+fi4paM19BFODFvXyZMJz6napYkHCS0EaGeSIOjmEN8Hw",
+	"XvHkBU+jXddXLuxCP1+7rPpD+6Y7bQgTkXorq5hHqxEcE8+BqACse8eZCv1s7SxzcOB7O1pGFFoVmJLF",
+	"SkHnk/nWJN2Rb2fPL+hyZri3l8YxyNCIfdfXXuIsccD5MqO3FkhLw1vUURbcc2uDlu643BlAaNOSF9FR",
+	"97bqgDrqAhkFWiogdt5hmnnozBbTdSGF7mfWJQxOJ+Im8cBMKsJz9ongGI1BT6SJsfP1hsZMReVnT95f",
+	"/DS9eP2356+U7/7p2/fPpvav4GXL69zneVRPpdNlqqY2fW94fHVAXisHuxczn0VJQDEbvwwxGkRENzUh",
+	"30q6F30yx+zX7/an5ucw8Xajk7TwiloScSGQ3lqdUxofL4Me7oW8XnHcvb5Smy01USjhz3zUp/Jr/9tv",
+	"vw2KqCJ1G1AEIbkt4InuuAk8TTy+ZtO2C/ka71frae1EGYS0xZYWwVD3xucQAEhJg5BTn/lkyxIjLhAW",
+	"y+grqMahAySBSklpQ+ij5fFIyxz0XohzO8VQm9t4LcFk1fyyoq8Kb1/TrRyF/I98akWvGZkzyYGs59Vz",
+	"mTEysYa9gg/msAUidiP/M3Nl7s7OgYNpcwjhMCGFwleZRdgpJ1uOFQs3+2QVZWDMnVmGE/KymdKqoTn3",
+	"LlrBMSaHpdBSdJutbHkTesUOrA8rCBxPt6HysckIGHqmN77KUMl/98eYRokgcbBcJYDZY5snKFAyl0HC",
+	"8XIA8iNR6br5/vs2/OEnVxDXDU3bHDDq9z4OeOxL6nlcXD77Q+B+YXStPSRixTe9mpzrgbgKNgO+wQUb",
+	"mCbumM9hvjm+zaP9luKo0P98QiJ2XYwvVoTSus35VDWM+1TM6r5h87rnRrf93ppCVDtI2Fo00ehbSQmS",
+	"HWuw1TimW/uFx7f9Hq45DcPXC4C/rHshkuU7j2+wJbN50cmtjR5ZXM+3BUA2BCAEBlhKN2pCXbM++ujW",
+	"bo7bck3UFPCxurU5us0DXt7XATjDMKOOhP2uSjb1vHDH+3bOlXUsc0PMqhG4mR1O9+mKeVeN3CR/+Klh",
+	"QQ4MnbwDU2W/YHIJHlQcPqRgt9kVYF3MV2yvZldGw9t+z3J0OKDX8NMgUjcsBpgIGoYZ6wWlWCpmKGJB",
+	"CzC+QHliXCmEhVzAwqH0nBUtuhIAayAXqaChKmnXmNRqInkWY/uL6whHEig6hB3AN07XMOFpIgIf40jg",
+	"WhNGB1KC1pTOZct1rhAmY5GQ8VBehzpafb31HkPw1NIRq7b4NONylbv7jRZzUJxREHQ8tl3jCQkZLWBE",
+	"/A5FAL1+D0HTLq0ZFHIAqod5JocZCBFEyymMpQKMUl7KUok0dYbUuxIAOwUNO+AmdCyKdLEIPAa2pA2f",
+	"hft1jiEgoKI82Wj8t0p6kTzabvNZHO1z6q0sBSWIDHKF1QnEQHrBS7PkUTA3NWADmsEwqVlr8niKieqv",
+	"9QDq1l5yfgyTSNY3d9DKkyKH4guVdAioBTrGAoxBTk4PXaWi8FDZbfpGnXevU1XgNBdoyojwnehpfJs1",
+	"mnRSvsZ7VUmthTztyqiSprgsrBQIq76oplFeHTFJzQEbGZS4nly7/LcnZAbczDcFENh18Buh1c+twfrI",
+	"5f6gyxNM6gLmIbyuSa+8QRRNkRPev++0O6NRUUxrIVSgRCUMzF4WmYTh2bnDqBZTC3sle60ZNMh2Ky2p",
+	"g8Hw/CP1Eii7gh2bZQNSjqvsCOd1g8CvSvvFJ/BpAK2YYI1qIFrjb3RJtu6u+0suiJ2K6yYAo84xD4Ns",
+	"UAVZ8CXRCBzZa91X5rhBPjwBxQkbWLXm6jl2vqYfX+JDpnxB/+04ed1tOiOGdcmuZJWIe58Je50AJX9P",
+	"xcpKC8/QXrmqh5wudD0k9dcB1Pu2EbilCuDu0znKbJv25pkSoca4ucypqQX+pd9ew1lMh4YOZkNXW74B",
+	"5XH/xv1vGhpG+UlY5OcBEu7f6i+BVA5Go/GRlJY+X9MgOscx6MQtR/k3Ogq6csq7uhGy8/u46fDeh4PB",
+	"tvULpUHa+BSgXCidQmvXSHBrcLm1ZlwlP0E2+ZNhy9kftTHtq8+f6YjxOY9flIbKYY/nqpaK8udst/PS",
+	"+oMnn4FsuzNpl7oOlq5AlSqaKaA07WU/J3LGBtwC8bNjsETQxMsd9092n1u5f9/Lo39buWyKhgpH8O5e",
+	"si7U35Vf31aeAGQE3ZRayAHS7oGscBq0UTHr26yfxkwhqIBmZ8EEYVrcAvcRd2CSZcmV1bo+Vqk5XOgZ",
+	"9IwL+skGuuFYUMIFM1hGAtCMzsnsP2ZEjYxFPoEmQELZUluSsI8l94ZBFLhh88F/5CzSTsWMBaVt/+dH",
+	"NSly1rcUFHC5HHB7YbKZDo6NjuzJfmVa+T2fJLUCblrDS/uls6+ZuoDxVVZvPlVJ8Wu6JRTThdTCyNXI",
+	"kmnB9aLLN8GVa+pRVc68LguEpHbF6kHkay9MEZfIsPF+N3CV7kswquOtlnXRnru+NOHCSbkR7QIdZ9rZ",
+	"o3zLktD4IvP6IJeFSHemnZFlzNMNuquVUw5T5WmwdkUm4ffqsXdFqeiX0UJwX+eMsH+mNCydDSAFLPNo",
+	"OiafeihpY7bAuLg4XCP2QMygwxOPt9jn9PjRaKROhT2b8dAl37ufBlxjF7PNlORAKA90UHTVVDg4uy50",
+	"nv/tQYIgVTnwDRTwf0Z4pugkWgRL1cMNbT9Ffn1FcAB3w5MixB+PN/fun5JMPNHdcCsm1HDuzgkNeVSq",
+	"Qd3RaNwLx4kinmR+paoz23AorbJ6mr0wqw4dn5ySvwU/QOSiAHL4qQdg0xYoYM85TkCZl3z7nQLZ78ge",
+	"31nY/JK5UfPCA4JZBVBhLVnGto+GgBcyCtkZRHudarTI6UZBY7jAo+otqdu+Awsh9yYNo9D4HhbJy/kE",
+	"htytBjKlbzAmcl+6Hh0MD4aDUZuPIdDLdKFQnVqZL7/CM2/ZgsUs8lie7RyNK7+KbMhJwj9IY7ytmz2/",
+	"e3mn6l3dpm2dD9I+z6DOcsuPCGkOzPP98oKjmogW9JUpYuYFgqSC+YjeTOG4VDWZUVRPgGbliUfMhXvw",
+	"JhZcONZmXlaTiQAghE5Uopx9jrgsFGqZsJ6NvtwhuIpNfhZNEcgcxZRMiCy3vo+bpLpVqfgvFtTKz6dJ",
+	"MavB0Fx9SBFWrkJFgaq1XJC6exhCbU1D3k91KpNaBN2lLI10VS8sR8SzfVIXLLg21dghn/J01CnlaVSI",
+	"anYPZJ4UCdpOLFIkmO1DP4eWWBuNzEisa56RuzElZjn1CSY4QVIHFG0XMF6xx25Dmkwx2a4cdKx8fFwZ",
+	"L6x1BxmHQg60WLmJ+iTnUwA7KYeLXhVjrHHGFnZVgaWDw1mtsHvTCkkX3dSdi6zbiTycubygfobIvTD+",
+	"UCtkXdZyrLSu9ulXYyv9qnsO1XEuh2qvaUyPXPlBHdJ1TiEcW9D1VMeBWqd8MTFmbxkqeXn+5XJPTsoy",
+	"ude/cz5GzfHYzVUiRZYORZWdJfMtpFRJPoH+f2OlmmNjuUS0WQrW7MtnWUrM53WLvFbV4vIrdv8XefAR",
+	"DmOvfg9wCd7V8XGSc3zcnzcDUxr24LO8mz/jC7ksRDp3+FgloZCZSOcF0KbhMB3R8fzIO3bp7Pu3Qro5",
+	"VL4+/0klLtoTzUMnwE0yd4PoG3cCcpCNannh4BlZc8fKBppS0w3+mbI+Fh0BfLlktzG20CQAb58DN1Fx",
+	"tUWYfiQs8mG+omszylqlTg88csKzjUjCyemRlDYx9RADTyHUGcS7wG/KRatVC/dYHhMz6r+Owm1z1P0E",
+	"mDKgF9Wnt9goM/nOeufKtlbJrGGAnvgKoMb7mMQjPYk8PlNVd0B7Oh64/iwMpz5Qvun0qq7rvr7Y7xNB",
+	"1+U1+SCG3n3d/bBjuv8QHGC1vfZMUCMJEBpUtVQDtH7NrXW58LezPKy4C0qyXn/96IWpzxoV1+f6vhZc",
+	"SS1DLtm9Xe4S8FPlkC0cv5qkpg4nT6q4V0NhuzAL2Rc8xpYpQYRkCpVHUVjIl78eHRyNDsb/eTUU4PVs",
+	"4TrSIziCQOuchY1r/jPeVVBHqoK0F7pBkQ0nCzlp8y2JA6m1kk0c8BgSprFZgiSh64DdfG8a5hVTAWLu",
+	"D1har/JXHN2dI9HykGSNe1rbVqZLSoOnSvKPiPts6kEXgR1J4KgIUlrfcCSfDd5HY2wKcYValbvq95YG",
+	"mEsfKDAcGII8eErIA72Y5QUeqLDrzolgjBzq8Pbhp8C/PbRUA0t313EFqSIEkLy2pkt2kNBl7/K2mmR2",
+	"1tNHj/WaNrOyN+q2AocqO2JcuYJ2/UqyYlvVbjS+7uJP1T9lEaOmkibt4GlHE7WJbepNNd8uB7R1/2Qz",
+	"DADaBu9TrqIniAw4d25pjNKgWytm+KwFwim1DJj8jhUD+W4It5e3dyeas/urO62gbxc30MUwujVZ+53M",
+	"MO8bON7j/VajtlfVJOler6dw+HeWtek8jZJ0MD4+GB53E7VjZwptTvXvF/rT51sUh1oCu5hDTkgV9jBj",
+	"Rm5ddeeSXGXMtcyuv6O9N5G2Do7ugLw1WFvKIyuPd7CMpEUH2DbYfdmKYaDCDOd+Tl0+2wfrsUaHbZ3a",
+	"vGdrsvjdu1iXX2ggX72FWLG3fzmLsUu5ILb109XAtqVir79+O2ihYSCSCQl8gCXNVNJAED8QkEUimYEq",
+	"LsauewretqhVWNZElt986ciEzzOoCiukwZE7bEoR6arP3f179Qn/dRrIXb9dp6f1Jr013fyO776kUalE",
+	"/t/Na9C+fibvRbh7TpzuIGPW8bhwhBJG14UMuNZVJHm3RVf3Qks5UM5I2ZMfoZa+P7tfoWI0d/Mz4Ks6",
+	"2O8t96RMCkVDvYpyGw14zNIr0zT+nvdhBD4I6p9YuFZZ14h52oGEv7iH4GW0SZMu5HjfbgMzoF19B3ew",
+	"/Dtt2z2Z+C2PwD2b/G2pYc8ugN1188/iEmgvR+tdBGWfQI1N3q7i9s4m+ZrFS4Z//tsZ5a339cFIfzDS",
+	"/8WN9Nak92C0PxjtfymjXddOauh9FWLSOvte+PFf1qRvLHl6MPEfTPyvy8RvBd7zi1RrdWj+9vLBNN+H",
+	"ad4kYdqa6gXYGVVjTx/M+Acz/isy46sMc2x73bWybOlU5C9WjLwXLB48WYJWm0C7POwEk5+ctHQHXDXv",
+	"OrweHpw8PqiNMjy67ReN770ErMeqeFtaSuUJweQnWFyziTlU4qxUG4otSwAwFtnmXHJKBYKtcZ6TVRFM",
+	"tslWOoHRpFHSeEpw257ivQVmcMck5oluz8MkWaJtg91jYwWPjFbjTCQ0YTMiVvxG2P0NV1C36rEAe2+y",
+	"tanQ33NadL26WLA5W8dx4dlrt5S80Bz0hse+IHTO00S1jFWmH3Yuwm6j34i+6v9+w0SCQN/tQb1pEKYx",
+	"q4XOHd+tAnMEjZI3aQf4MpCeimfUg/r2se3iNQ2nqoNqeTl/YMkNkwR5wxWrQBygQCR9QgVZ0Fj+JxAE",
+	"2rSck+FEn70c8ZxmOaVRup7nRZEUC0DArSf5cyDazHEIMEgsqj5oQYLUIueWJfpVtb/YG/lL+SNWNGb+",
+	"FMpu6gYosJGiNUz0slBVTad7LOl2b1lPRtiQ/IwIIv2+ff739y/fPp8+/fn9u4vnb7E31/eS+c0Qdxr3",
+	"2ueqn0+qWIMcjYB1PyC/xUGSsEg1Ux2dkHUQpUkxTr1XpgFImAl1CQJ57m94LAxgOx4b8q3q5Mz8PvGZ",
+	"ZGzgW9aNwaAwec5WQeT3ieo11CcLGoTM/65PRBCavE/FNyUXBq4ZM2aBwxN9lrCtAEbu7efwF9zAgqiF",
+	"rzUlrsC8HSdUMXkF0Q6vInMGrQ4o7JVCc0eE/ZX8PUjsjuFwNevfy8MQoJzWPMYWTYBWZV684HExyx4X",
+	"Se4mTqRbgW3HTOljXdI2zfujK4SoalmL/e0E82KWtRy2z4nuPAfNyvHF2dHRO3i/EvG0YyxHHwVLPeor",
+	"vc/B2Y3aolmtESxGltYEh96l6zWNt/tRQi0FVJ0f4Dbl9a4+Ma2V027UdXpn7e7kDmqN1BUWSqdo7Xgw",
+	"Sshl3w3Xgc1LYK/xqOMpPSBPyJoJQbEcHU47NME8Gg4td6YULBlAtOR+vh+qoAQkJIR8qfSqBQ9DfgPN",
+	"1WNGQrZICE9BC8jZCHfUhr5KcX78pcT5vc3ozJa0XUTV0b5F1RcUNo//ZWXN0ClrqqRL2iAd3iMQzb3n",
+	"DqgkgYRrQOmHDIKHDIKHDIKHDIKHDIKHDIKHDIJ/jwyCh4yBh4yBh6KAh6KAh6KAh2yCh2yCDtkEDtiO",
+	"zhY7TWjIl8qSoPoYJDwLJxyQJxmau3FmKfyMNaORsorxTd+IDDuxCfa9YFAYF0H+dfnn8kucwcXvo1+k",
+	"E1G+6yDVo/lxajD6ffT7tPDqnZkT4IzUmVEK3lkD+co/M78MAPd3y5YYV2jDL33jGLMpqv1uWUqsBbLf",
+	"bvHVAyU1VqPy7wN0sQDcnx9YJrMFmt86PUF3izXoynSBATp7+FLqYxjOxjXcT2uAO/pLTyu8ikiBl+2Y",
+	"Esrgu3EmyZDgha1Zk2pIwWPVi/lOnKp7g4o2rKVrs4o6RgDKR0lHbn+c73JKd2iFUX+6PkNbjAYiryXt",
+	"nfL3NEqZg3vwG7KmkYrLFzx3o3Gdknb0VaXSje8cbD3enR7VuWqvpv6KDzQnHZ24w/hZiN5srRWSN8Op",
+	"paSL7Ya5CcJ2RvpsE/JtQZhPCAVb8S0LGRXQUoCSv6Ui4evgjww8WfWOXrFw3ev3rtR1lm/+rK626P1s",
+	"D/69UNrxfk+BvgVMUqORFo7Fcf25kJSofbMu1zVZ6a+ZTmE5f27R2VF/AnelWBoHNOqQI2dW/ld8so5o",
+	"j+tyTwAFTC+PNZBaWtUf7SbIf5NCWfB11oWQxCm6SjNarg7ZBX5FRigmQYyGwz4RPIaA68y8T7XsLwnd",
+	"mfyuwYskiwD78xUC0kUf7E7tBc5u+zlizyh3WAvGmVcW6vSP+khhO32jlj7tA2QerR18IVemjddXv6Xk",
+	"kvmpeELnW2K9u+CX8dk1yspNzP3e5Ojx49sah8vjKv0lpAkTSVNKj9I45ZVqNqaHDULd6ofWL/TdTFYs",
+	"iAkkKergtpTPNAw1TFDRsoqhVQEkebfXFE6NR9NvO2hljKg00cpx5/lyLX08KjKlMplmG1M6B1Xsy9qO",
+	"bI4FQuznOIqLzz1Tgds3PAy8rTMpBJLtIbk864cjGQ3kyyarIFpiHLAPogTjuCZjNBD5CG1mxFhiGh+S",
+	"c4o3KxrlpbS52E5OP1MJEt2bGDUndBXbBrRqOKQnmXUAKvuqbRDLPIZlL3MUQ58h62+7V3K7RkOl9Sqw",
+	"vsSpl0GmtZwNmelPzzDXRf9ZdhmXPcZtVq+rf6KyX5KL0p8DtvaPMU83e9PeLlaWgAeDY0U3GyYtbp7z",
+	"ZrQWoNCRH0a6awTmucrJwfmWJcwPW5O2MzFtrwZ2E/MsLpdrfCXw2IMLOLfzYC5VSh3IBuXxkieJq3/H",
+	"G12MkdhruWQJOR4e5+qDztHHd8XYRig+LEks5LTQTbwa//+OBGYxYrVHTkKLfOa/Y0LUt0qtyNPwmU+E",
+	"erisIGZ9ZUr9YWpPdsSTKTrbyjugh4pSeM6WNCJplAQhLjwIRSbHdX95fEdV3WeerzfQeCkMyYbxTWiS",
+	"b3AhXB1p6tWYonmA64lfzy1Txc7aR6tjErnvu5SQ31Y8ZKrIo29SlJG8tSU8Dzkm+Bl+Uhcqrkv4+Ifg",
+	"0cFbevMLZkw3cSLV/7BbzRY2EWxqUqm0ApdPXezGOrG1GfzhNn+xM7wK/2o6wuoaFzTlvthIySZFSshW",
+	"N1sMJ9H9VTK+6pK37LwSnf/V75LmdNdym3vI+qqPrf+wrVGPnBH1fCx9H8j6R45Yds7ivx7EjPoMO+d9",
+	"vt1wB3aff9yENIiY3y5yUq+8t3AYjFW1pqMjl1Cmi6tmx6EyNbu8IB+mLRc1CwG+/nqWV2AtMB/VMlR9",
+	"9bJuqfELHZcaj/yUL9wKsTJMfRap4CAGYFfBctW9NhkG+A7tnVq/X79nqM1hw8Ym+RALiL59++IpOT0b",
+	"jgoZuYc44sOYbcLAo+Cqb6zkoYFu09l2Jq44kHsxMTkJF1LBf9zAdLRPwg55q1gsX6gUfh4VRNpROTxU",
+	"px3UaU56tfXos3Xo2xRSSX3RLr1qsY02pompgggtyAKh1gqtFLkc+XbbgiVC+dOd5t2dqrkWMWN/VGwh",
+	"XsPiNJ+RmYjoRqx4Msuksdo4j68ZmDwTopYXwwHJiguj+epZCahXTzJ7aI0z1ylVqoQEhXWeyreMxgMW",
+	"+XtKIOlY2F/g8w0a3T76bO3STatad3UbhT0zVLMgLtp/YdVFdskLUPWUBEpcVRxBZwPIpUjYR5BYaZTE",
+	"8mf/HNAyoIpRwFVHr+a755rVAgN0kcndC9rcohthAQJ/1re4fb5cNN8CyaxsoEE2aARBYJXNspvw7zYd",
+	"aDOteG5uxSDDJt0sY+qb0vUFNBrH6Kda0cOW4RFuWiAXcs0BNcBo7FhnQ9cFl54Vdj2EwmWxFQlbH5o1",
+	"aTGK44r20+9xji8ayzLHtUmj2MtcJY5iCSYVZM4kM6CbTRjIc4GJMZaDWsEltM1ds6I+gl0zyWDyk4Fm",
+	"1J06vZv32C2ujRA2+r/VrKiiL5FiL09pKrrymKeZH1OdFqKkk6BrdZL6uZ9U8KIQ1ewDhZqbPDmUA/ID",
+	"2/LIJ6PhEH8RVrYFCCoesQ8R9HjOmmcHPpnBLbMDcsE+KmCgIouD0I1mch+isnzXi1GmFV04rt0ucAT6",
+	"BJFdMEXND5ZMQC1nVuYyPrZLy/N08wyyFqSAPvyQDodHnnwn/Ivpamhpc20nRF1W1/ii8INSQcWeMvla",
+	"hpYTFoEELVRM7ik8DPV1HZIhOkT6HrfMZM3RKlYj+kzIg0juNYf19D6DxEGEjdwbI8W3Dfn41hN3hW24",
+	"sGRr3r1vy2MkO3R8grJ6A/5QdTAPShWvaoDTnZX2jn6j04rM3xeKxy2CUM5oBkxmdm7zS/RaYwIaU8ET",
+	"aRsTqTvlgMq8HOv1Ax/YhFygPC2eLEbemM7PThdDto/Jad39vtQ0rC2D3IJqfDNFI/cIEjBu0hblGlQq",
+	"jJ9B/zveITGju4YJknSK0tfJGOX8UQIrqTvJEsbwsbwz4awip6cjFT5qVOmAToxep5LGZyKIPDYDaUUj",
+	"suJprAV0HzdQ+ddt1ARgRIEC1dJQBpVs6YC8xNRqsqBeoswDSW59TFaRp5svSiZF1lUVILSMpZFhN+iB",
+	"LWkQNVcz3X2Jj6wlnt6n2QflU7AxNfgiqGlo2ZVf8NeLGm44wbXkpgZ/Dfq9YCwCGsEjzGgcBkwk98hR",
+	"RtX4bTgd2HhjSOLRkgo/k3orQsSIruBpJc+DATaxwtLdsn9eBCz0VbyuYzRz4XS1loxr+QF5GpYlHJiq",
+	"5P8mh2R31bcq8F052Ijd5Mdq+PD9DnZc58X+r3evX2m3IAkijWwiGVnBh+1KL2tvi+oBVNLLm5jPQ7bu",
+	"SDA+S2gQ5jmPxStNJooVd/zQW8Z0EdEPvSaPgEtDm8XSqE6mHo8WYeAls0mOCX8jpI1DZouY/8EidRH/",
+	"yFCODsiMp8mUL6bC4xtWfkWmvH2zQ1/D7lqCTiorTNVMYqa+OHOPHLK4wFzPJGKWZsDTRGBFkTTbwxBw",
+	"nuJguUrkQriXU7+x7G8HVChb0KFybChY8XdddwEgeAGPUE+GMHPuBjicyk5gWWwb8YKlje1D7TLkTQSF",
+	"hKA2SXEd+Em7I5qFmLLTqkQAmXN/qx1R2lsifyNUKhtgAhXOtKO+/XB4GPg7He2+Po3OMx4ytlutDw3D",
+	"KcKaTZtUANDocGeFlfaF8dY+CRZgPMH+Y/5RhqDYBwxfHgPUXx8r+OGjClpIKqqSusLgiqmMD+r7MRPC",
+	"aH+CxdeBl9lgIKZvAnGPRgjgbVeo3miFgOb9vbYj9UEWMzkXpJRkxaKuoM7oCbytR8awPTLtSjLyaJoN",
+	"gdmvp1RrdOdSLchUYyHzEmcyV2knbRPKrvBR0Wi4VZyj9wZHRnjk5QlxtAcT4HEB2VE0psOXz2UtviNm",
+	"xcMtQaQNMgvmsaj/He1hUqeAa5jQsG1dFaxwwaZvKqly5O7rhHT4tFX9Zs6Rm6+mH59mXqsuqtOeuxDc",
+	"Ba5eY/DtGCkvLCa8rd9r19/RWsDnUdIZxPc+ejq40Al3Wpm7bMvx3cFoM7SqWrB6vKu5RtRekXrkZ/Xh",
+	"hu0WnTOUOiUklAjr1gGjlptlTXw/TD8+YxsW+SzytndMYktiyhbBVdPu6bKNVkWUF1hEUpMSbXTKqvk9",
+	"v3ZCIz6JVHYCVdDAgkU+pNyQFwrwNGtbkRDMYspQTh3J7tE1D6+Z/9qErfPXTYWNK0TdpVxn5GRsjrh2",
+	"6zce2fBmBejhLHTeraTIXe0C476sQ/X6DMkFJ/CNhPo0oZ0w76x4U1YMZYcgVHyiN1zM58P5I+9oPlyc",
+	"Lk7GvbpI1mnLLIPWi39ciPXnCV8OtU8g6g8lgjEg+j7R3r8IzJErtklUxhZYIFFyDuBJ6jnlZXaEQhqz",
+	"CSCoF6yZSOh6Ux7dqzQMtWqpAZnJD1vl+ebeVSE61yc3q8BbyRHNWRiwa0UWVJCQR0swUfVJT+gVA5Bd",
+	"GsfBdbP51BqzquZglXhxjkn0HbkUVXzslX1Au9i5UcQTtEWa2O4T61a33tBBOBVPXAa6a4o3695UKPXc",
+	"D/7ErpoD5vF4LNgkzfB2eFsjQE+ov0Jzq15cpmzpGwnjMygeGRHeUet4o8TV04yP7qIf70iPECjXmh6L",
+	"rqcWTE+Lippc34r7hgFoLnc/htOltLjA2QIAL4spj2aZXmNwO6A+GlegiIbV3oOTVyVv6wEEs/EUqjy0",
+	"ErlTws6jPODS50BYsgBI2wKNFjOMdmcsKhgNCpDDomszhTHoCl7MkmmMNejZ882hU6wPaEEZ5UoCKRIS",
+	"Gi9ZMq1QPdsM/+iuBsVZruClrlDRUe1A1xkAAxWgO0UQM+1DEZXvSsr91MtVa0zG/V4aoEYZ8liOf7x4",
+	"fHJCK9Cw7ZhuLdzdaxvdrpA1sOKhjWErJnnItT6W0uY6aJwTyYewSIPcBCrwoScPiUIKpKU1t3Bgg1Vm",
+	"4p3UYty5UCgcUUUDRODi/DmeVOCnamDZaTc0Uzh+DpLOHa/8njWL9pKU/AwiviyZ7yjqNeBvtwOWZcWr",
+	"FiNK7xcb5vWzyKFqual46OygV+3hcdudtdXG9vA/w9Kblbrrimfgvp9VrXL79rKyzQZZursgPFGlowWg",
+	"w4DdNJmiIkU+2Wmf3qVmuVvXOgIlwhitjzZzAGsrPwcBWoRzRxp813DmnUO+C96TF0zTuJCysUqSjZgc",
+	"HoqELWi0iblPo4NlkKzS+UHQyldUCgLo72Q5kJUrkBpPYBdzfRMY1JdsIvGcegc0TVY81sCBV4/FQVCZ",
+	"94raYO/Jm5f4torMjNqgIo7/b+i5a3A/ymMOjR0atqlC1+t1caLYvsQ8FJFZvKo9Keoc3fam7MJ9B7K9",
+	"19lbu4zpgkZ0QP11EDWStoosdrNOjzMN8YptK8FK8JaDLV0X0rfvsCXWZ63RO/fEVKJ2qP15weN54Isi",
+	"9BqNxA0kYvI8lqGjlDBsu5Z7rlwBVA+ISxeKaxGhSo9YwyVCseQWEMCzVP2bFU0gwQTD2OhGkvb8Xktg",
+	"OqbsntRWyryCCiW5T/ls2SAhmJ0gSMRvupbP7K+tWV3HPmll+FJ5T0UlTotrR/uYqTkDbKIZ5IlsqBDM",
+	"n5Cb1dZuxKXahjFVB44F2HYXvQ2LBY/gFQlXmHVy7VSCwyakcLEAu38MaCcUUiEA906oDo9ZG7J9VGUc",
+	"Qz25ywJ9opIpILsKxpt1XnT43kfjwXh4MRxO4H+7dQMtKp+1peN2xIn7jnyfGSAZzSZVjIbGciWBMA5y",
+	"Z1nfL2/YcCGCuW7eamAhs5OQJfRi5f0KakBZpMEJbehBGJBUINW38mB6+mpHKD3I42Wg9E135V6FGXGR",
+	"rdJNYFAyS3OV9vaXZFtHFaG3pz/9OJBEOSGagtSIm4rI76lDTDUnPDMZXrxQXmalLnwPgKt3P+zj6kKC",
+	"J4nqMrhmWQWB2PBIpSkqAlZ0JlU1LwmuGVzyEUsqG7q51o2SH932e8Buq3kRIsUpHGnrfNms6BFIj+OL",
+	"4emurOhkvy1y6io7nFamLsp2lFxYRdmWAM0NV7HDanXtKTzYPd3WsS2SNbiqZ/epkbmlk25cPWfLIBLn",
+	"hCaQyti3+m7fq5BqalR4rhqxu7DebLlWzApYB5HpYHQXqddXxcYA8tVdBNoCIesFCFDgWRcz0GWLrc2k",
+	"KpghOmpJkZ3XfqYBq0Gdo796Jjd6Zto4Yi7nvUnP7hWNmaApUmKgdAKVlLHABFu1rlp2usqw6uRUqZVV",
+	"S8o4LUgU12CtnQ1BT5UCH7TVf/AgwlBBH/JHVAJ9gAn05qyT5x+pl4RbXR03019UqPA0DGeFxJKyOLNm",
+	"eDw8O22eYXdpVyFONPOQ+su5xTH6NlCHli/kB56sQDLqtN71hpqeu6XEFmUVYE0oX6+hTbdLU9iXrKoR",
+	"IdUyAAKau4mA3Rsejy1uvhtj7tTwpqtm2PnEda9Pb63qNZyNTg1rzSHYjfQ69GC6ddIb/4NFrXNrC66i",
+	"XIlc0TShxi4Bw1g37uYxGi1V1kptF4x9g5Ac1+C1ZQ3d8I4OuGm5sMueDKDx3WmlvcfRDMdou03lwz/G",
+	"NEqY/8TzmOhKR08iQuG5Ekwfuq+yIkRbgRRER3rKZMM+boKYCWUfuK0V0AAreP5oz66ShNH14IbNG10l",
+	"dNu+yWiwXCVN0MoKVrEVfgvu3TuPbxDDpSHcJsfqooSXPosSlRzbgQgQ4TJSeMzU1EdCCWgiyIbF66AK",
+	"C50asiv4BXjIyAzKXn2lNxcoTXMtrG21SI2sqDgnszXdon8Ry6DUbUFENiH1QLuKecgEIl3lu/zw2AZo",
+	"TEjIaAe00/yB2oM7RtIXdeudT4QNFalcpSFfQjFtyVaDmq+JF5BvT+ajxdA7o2zsHz16fHz6XRN9Fwpv",
+	"Sh0P5Y4uAo8mbJK1GTFFflG4Lfu4N9A0YMHjc8JCwbA+Mu/22jndLWN6rtHKL2MB3KQ0vvLw7rsk/BS9",
+	"9nD4qqrgLA34KuI3ggTJhMxgCjPy7ZpGdMn87/pkZm3ErE9mgT9QN8mjGZHXGxa9fEae8ihiXqIA+PvS",
+	"zhCmyZT2rCP8hSoU1OnlPFoEyxSrvCdkJq2vwINMBvk568/BRhImT4X1+00c4LDsv7MbHcTaWG5VIy5U",
+	"nTIk6nsxwyr5bHmISPgGQgc3PL7KihyDhPicYUkkvv4eRM3jKrwD3C2MexXg23rFQ7snOAIlugodPTKm",
+	"bXJfkQAnZCaPxgzoAUqEdCcS0SczoATUvULGUAhsQhr1yQx3P7vWJzOI886QxMQBeRmhCx3oBw4lmozq",
+	"gwYYaM6wQJzrbgD5YSi4XRazc6eZTeiaR0uEnhGJVGlVCcSKgUzQs5DkP+fXxQiiHAwqWFKYwqx277Pm",
+	"dja9XhRW3KwIjGrmxalfOC7yp8aYnY641xBdGTLUC/aEIqZTkeqE54UcylvMB6pWY1Aa5timySLKVyqu",
+	"YckrPbd2r4tuVjum37VPI7JAehrAkndMuYbgpUt+wOFIIxX2RNGh09rlSVozgjNUrdEgSbdP7AzOPikm",
+	"cMp7NzRZaXQQ87BKBEJBYnp2ZoAw51pJtNoq9AlVuD2q0UWgNFH5UgRAFiRh600o+bZSLVQi77fKyQnb",
+	"MSNruiVzpUt819J3XltEqZe1r3e8kox2a63bEu2yjKzjhL3sE8EShaFide7Otb7TGc1a5EmdGKvcAIfl",
+	"fpAzEdkzWgTxmmmg/VIxRhhcs3g7mxBzJ6CYJuA0hGuEhoDIpiVAqYEZWQMrjzhRaZOiAiAk61oHLy61",
+	"q8Nf78nvrRIoupdkQOAmQx9vA+pZ0Izv2GPjTi00qrvjtyHxhC73Tt57w2Y8yyfqOmEZ9UQgRdQBYa2j",
+	"P8pRUgJbK5XPNhW71uD36LwTfdD6xMK8Qzw+ORiziDfWQxG/R1i+0+pguhlsLo4GZbggUWD1jf0mTX8F",
+	"F06YCquAUiVV0gVPwTuBMM59FeNMo5AJa1GmkvvIpUjONQeSH1fLoLYrSM7JJubLWJpQ0XKSqZxGNGrD",
+	"PGIf0a7UkCv8msV+ys7JnK2CyG/9rHkON22CKWNyGUxRr1oFVRJOk9wanGu4dP2kn2OZQAQawkfBxgDC",
+	"FedQPtwV9PCkrsNNVmkSmwx2JACnpJUWqw9aosuyR2PV4BCj4WcVQ4sVv1HWjEboqXJb74zFcbzfLDxJ",
+	"oa+jcNsYJzgrQkzbHw4KhUvEBv+Hf5vOWiwhzfm7JyXje88Wsqv3RCsDuB4OgofhoCOki528VJ+PVLFV",
+	"FZmadzCHdPVUe/sDXqS2tcF3lrgPF7p55QsmwDFUV5LZEzv9fkJ+YDQG6MInRvpS4sdbEqcFUPZFLKYH",
+	"Bwf7yLYc7TezqPWRGw2dNoPK9y4YpAFW02Vrmu1iqwSkSnYYd4/aOP2AUkogp1RtOkWwjAiCGxe5ZCBN",
+	"FpcHS5LJJp2HgUfwriJg37kWzhFX9FQgi5DVs56jSkfGy6gcJJDyE9wFRTTJFg1XIfzg6rTAdZCj4Bri",
+	"GxbBNm9ivghg99laYTTuFuNUtTuFeSbQzNHjYBKZ0FsAwYrZ4cENC8MByPdDHNEg57edkTkLC4nlpiYo",
+	"5Msgag9E5sYCw0qgjErMUrpo+GeDPtEacabQ+SadszhiCRMq7T/LrDo9LlUZL/EhlsqJMbq2TJnerXN4",
+	"WxdM6DvA4ZO6YQJJ5ICuYuXt2Q2t0HuPKQqVZReuJml2m/V95wDW1yYUmmKjMrnGOl+FeQNa1nXAbr53",
+	"5ip2DPRX8Nydu1MOv5AWNjrOgbrEPGFe4vTryBdNiiCNkBuPD0ntP2ZLGvuhwT1lgRWaPCcKejPiqlcg",
+	"2sHqeewnZ6M3Jpn5HKhust2QN8d1KuabmPspzFUK/eepJHJX+k9nEGiTBQqnuzYDVHeFa6EYZtgwrRQo",
+	"A/Hyli2aNCjVPLO+SW091M6Wxa/VW8oM751mOvOt3eHXL/A67dpxuxmVa68eT2HYHssDxvzGIAHklTMH",
+	"8nEFzzHXywimfZ03ic2fg0hpK4VM2daBehhxdT1/wRjRfQjL434fBf9MmYoqYf/A86xbKoKH3QRRnlTH",
+	"wyGcjWCdrlVLXvgliPCXYZ35cNS5E3J95Ti+6QkA36yd2AaOpI8gNq5XoMR2DZIRIDHfJvl2H32Sz+6v",
+	"zqS9XTdydWtutwlZjXkDh3ncIRN5QorKkVFEEJ1EK0wzK1lSJRsH/uyAPA/AdRpA9LxF/nEfFazvgQeX",
+	"si33Ea7+InaeOx04b8wZBuFmdzmpUyASW2TYcCo7WoUFxta1TalyoANC/1ZXW6JqgdhYkDWRJa3rJlgI",
+	"SKKhQS1PvdE0qmJf3UDCutNMA5bYvoJcJ/moTlndU22fA4O5LQrWb3tIrqqU19zmFZSjdoFkJ9rE9ehg",
+	"eDAcjPbUfaGA0dS+i3geGCnraX80vrPJ4MIjbD5d7frc1x8xsB3VCUu4OmSuM9bH5uEATId9J+7nzHXI",
+	"TW99uFq/86Q2NtqtLGLHXIqmI9CpXuJeaL1iBA7NtQtRt6tg3I8jZAIEDl88IG9NxpdF0QpT2q75z7qv",
+	"0YjMGQa95tS72pdbpT15Ff0nuzo+il9sdITck4ej5Tj+FT0e7Td9Px6Q1uzjL+URacuS9u8hQRl8726S",
+	"igk2u02qJlgH+1fi0Pm5oYAozgw0gwzBEjL0slbeWX3DIlM3THemZJXL0gNFYyW3CK6gEINmXdm5E9Ur",
+	"mUfz7B11XMC/iM/IEF57cfzv5UgyC/S5vUmtSe0e3UYtJeo9u5HakuZf2K3UyVzZo/9od5XJ7U8ynKFS",
+	"QzcxgY46upaEPNc5v6VkCKAnb8zT5YrQaKvsU92f/t/Ap/Nv7RGpJ8Rd3B93pcZ/O2/Iv5g7wk1R7aAz",
+	"9uV7WLN4qVDqH7wPD96HB+/DfXsfOkGrfI3eiFq2VPxak5ipX40qMdL4lCUoGu/9/HLg9ra+08Cabn7H",
+	"8V3SaPsv5s+p/9iDf+fBv7O7f6didF/S31PPCB78Pw/+nwf/T40d9BA30HKl30uDA9P6Vr69gxph95fT",
+	"66u1iDs4LSSfxsyNbEWyMvOICehNoNYijQRTtoHB/bw/b8S+PBB3ycG4s8fiK9FONcW8B47x2VwTygeR",
+	"cCIPA7QhfnBQPDgoHhwUDw6Kh3SJh3SJB3P639CcfjCfH8znB/O5yXwOxG4gbHsBt6pHWxLES+NYih2A",
+	"97mhgiyCWCQWQ70fPKWjajylSkgjg0JEhalVufmCKEegv00y3AgDSqRfVIToVfPqBF2gMImqoYd+YfGS",
+	"2R6FTo2bMw2koHAo3QF7z4kS6lc7l0hrj8h/ONo5ZxP7CsMbheWheAmxicOwkELyzWfzLLnW8ZXdxLVY",
+	"8ZMhZ/psEUSwkA6rPIp4AiAdjaLqiXVrsdnmF8A9OM1ZuVLF2DbN4Jm6/Q3e3aUfFAjIDGlc6xdmkQtQ",
+	"0oyuB4JG/px/bGLjoUEjqddr4a4apKgvUn588oXqYx850xlDvUg0R6pFKtm5zNWct53qltxH8t6rkvIH",
+	"/O6IN9YLM9ib8ckp+VvwA4BvhWGBJzpAb1qr+0dfiVOtgtsUuIXu0oYtpwqwrwx6APJ4s6JRry9HUoSA",
+	"xTuateO65otfBSf7DLhKdyGq8ddoQ558JbbOo5YFnIYZ7pJHWcUL7z1Lsh03bIwWPXDHB+5Y5o6dPPrN",
+	"3HJ3Knzgnl+Ue1bzyrdSw+/kKqoG36CVJl5zBUxXHr9TRLqKyX+mePOD4vvA2r9W1v7Ayv+qrPz1hiGo",
+	"bUdm+DpihOtnkX3PUc2d4TGf9ckMpy3/BSqwisDgAZlB0ygyuwoiHzut6cuKJ2KnJnzw/EM0i5lIeKye",
+	"E2SmN3qG3m98kYnxQBSaR8yw2HN4gsXJDNuTJZyrBzcxWwDi9sWKYacLAS3NCI8+RFnIiRVaS1t9QaEl",
+	"m+403ceAEr4bo6ozIuhWYCj44EP0tSDYQt4ADUN+M4X6P5fb1cTVsnQrbA+ju0eoGAWNsM34/QwUOihS",
+	"4VGfuVo93/kDp7f9fTXczTLmRio0fsci0se5lMRqQKZix/47g8KPcx/eS4Hn6OQeKjxHINPVMe8WVEJW",
+	"BUcVeZXqmKNeBr3m37x+dwF3vHl/gTyr0Bb0kyUglfTSgrYpIFIMguxWyb1LIyQI8YNyOsXul4Xe39C0",
+	"zs4sGz/eA0lJWl7w2LufUzw6cyCWlZtV7PugyJWUwge+q9RE9UEnlKWNZJkHsuxl2TBTGFX2N4QDtizO",
+	"99nKPnMvbbbG92HXC5ZM8aWTpshtEshR9Hx23bv3gzTGyW6r0NyFSjsXJIhEwqhvd8Q8IC+4Bvec9kka",
+	"mX+C/jJV6WySi8jpG1LQnXUgw31mshRnxcp+EL4m8z3rr4qfOSDU55tkQnAdMRta5SKioWnnTVvZeGIF",
+	"dmmU8Ozl55Zw/0Zgry3hUpN/N7mfLeXheA/C8GhY2fMT1Uq1cpbWpE6kaeCY2W65o2Rfv5fD9MhOe506",
+	"+6Rn9tm+eRRkc+8NBgFSsvkmx/AwhKhNHY3Cq8OVipVJBR7jlSyWR1gdE5s15s6HfF/kuMk+VfI1m024",
+	"zf6MWRhE/0wDYd+CL7EZr3mz/aP6Kc+UzZ35n/WPGYvObsx+y/idfEQe1DzhFSfczU0wapfd7FJ+CkPN",
+	"HFnAMmKWNXzEDsZ2nqvKKvFCRmNMiy8mS2a5HEjbtJ0lv1eWfqbzorstDDwykSbN2xdPyaOjs9NcIKd3",
+	"3+M+gaxdaZSWuRwenQkkq4bX4FBJstx87doQdK1zqA/IjKfSBL1ibINb1SczKHwQM6LOZC7pes4WHBtA",
+	"m97456apImIZqWRmCq3+wsBL+uR4eKYt7Kn+dablG7achRIu7VZUfEOOTS4ojCd/MPSl+2DGIEeMrlXW",
+	"Ga183ntgxtC9jCU0iFwbXGBeE9g5a4P6ZjNoRPhNdE/egfFxrTdNUQ7ke9g2EwFNJRCGdg6IpllI+bcJ",
+	"1b6r0QPXAMjXcXKFDGcHCVxDG34Wi/uggFFttvOdspvPyToVCaiHupFzdXKzz65VbjMJIvItS7+7j7YD",
+	"Z0Z7L2X3BsmKSONJ8g48jcqft8gUatOgGOz0qCS3kFNZTYzz8y3l7d/Dfj4yJZc7iBpz0K9NVmdFYiux",
+	"NZ0J6PXGNMAG4MqYJzc0SkRTIuy9G1WjR+VSVKcSkpk6JRupda3M3kC2xiXQb75xxhON8/wtE2mYdG1d",
+	"Xtk87FW6nrPYNjB1grluyJvw3N6OxnURiLHlH6v9Wtb1L0hIwlNvVcisr//OUWYVdNBujSJbXnOrAtae",
+	"gXMrbiLmN+ZgO/dBHZl29Uf1zQddlUVwlgVh1FuZ08lvIlVqRSMebdc8hfNNAlTEEI1PKk2FE+wFEN1e",
+	"0yU7kJbc5W1DNCzjSXUnJ1fmX9gGY0GZZapa/lisgs1TkO+dI+uYr+7yetzwNPSxZBC7kMtlMXxOZKUP",
+	"5qhgjxDsuSeI4I5Y+iJx6dYXWnOG6zc09osd+WgU7daKUqr0qFc7zl9uQuckgrq7FYuwTWCZSiT1FJ3Q",
+	"v0va2LlLZjUreqrDPP6duhNWfXzUMrhRW8JcDk1kJ6S2sqdA6hazyY1JfcHsYF8RkOsgZEfJGU2DQfRJ",
+	"BCy3T5R23sdqHqnfwYsOiL4VOMJ2w3xoFbxi4ZoMBoIlM3Uu5LUiKfTGDXI8N8ydS6Ktmd62LtYh387S",
+	"4MDjIQZKV1wk4vfh5YE81PKHiPvsne70eWXU4A8fDgJ+yMXsu3qVZoxFKfB+Oe7x4vHJCXW2JW1Rr9Oa",
+	"Ze5endO63KZqZs6phTTqKAPnVLBp+0bdNaWj8kCjjefIXTH6hcXaM9dyKy0PBUxDizcMM0aLQI474NJY",
+	"oIJXNOXGa2hVK1tiza9pKDI7m2xCim3xDQKNSMiKp3nTu3c6JMqLDMV14IHHWc7Va5lPpCJMjqyScUkX",
+	"a3S50IicDCH7KoLXk4iBtiefVxOqKMvbIfRfWCHNCEtsS9ockheBwS4HhFqKXJPpiopVS/eDpSUuYv5H",
+	"VY906iXBNSOLmLE/mKKUBY/ngW85ECbob8L3zMxG/ffgRchYMtBIDYMX8JbWxPUC3vdUy4HbO8crIIi+",
+	"jHm6qZatgsANzNdgy6CDsMVCSoK2I38Ot/8oX9TUiJNrXa08IsW4blZcsIKilTutfamfgDbGY/A0WO5D",
+	"n7cedFFrbGgLu2HoeW/RbDmjFHm8IWcFNCoEfNG0xRdkzX1GZiKiG7HiyYywyP+C1HKMOBR4rPIqzdli",
+	"7I1YoyqkkW4qGsvry8RyAgnkSCoSydcMGFeJb02IYMycsLfolRi8iPm69YK90Z//mYu9rNcIvbhpmLSH",
+	"KCga7Q2dQhOe0OZ6RilyL/DO237vhgaJk1B/07QpErpU9k7Mw1DyLvkQwFz1yZwJQEJRdHpAZnSziaVM",
+	"mk2gFl4kNAbrJmaLVDAfZZdkiWmUBKH8RHRAZjdB5POb2USFhONrFuOjWJYeZSXjeOe5lHQsFjwia7rV",
+	"X0lURKD1Nr/FGf2mVmEP+3wEixpHJSyK1obGWVHZz2s89rGrEoyGFjINx/B2m6tmJGkN+rJCT3vL/pky",
+	"0bUDwPNCLqLJxIRUREVRyiWMRDRzWMEVMFrgkzUvOScqGkJmQA8zO3oDv8gJ00AwDMTG/Bqjv6lQQd8U",
+	"8lblTksTinpX8sY5hwcl9UB4OB8SVa+9n9AP6B9yTcpTlzuCHpjINyGKhdEhshFuGY0HLPIdvuR1EJmk",
+	"qbsraoBeZXa3O5NzpCTCEPUPdz+bRZFVTLqWDMroiyRYaBgKGqE/p6RBZqKumH+236U9BY7gtgueCFDC",
+	"Maf53A64ZXpZNuCnP/04GI2PjidEGXAEkhjlK3x23a6Hf/cQsTqhFVQs/4dYcRC8l7IC73dW1AxOD87u",
+	"nZbHCKWyZE08BwUW+7hBXcUIy0SZB8WyoNIinx7to0dOlW19YVSCDhY29X2XVvYS86vgam5SwyaPvsJ+",
+	"qXylut7Rf9/oCdTWwYaHoTMvrP4bUE/C6LVTPfqJ30h7Y6v32hjiNC4q+CKhW63BLKRGCsJOvpkRShZB",
+	"mLCY+cqvtig8HAgFgIMwKG61WAPSTsAh22JvduE+OD9H8j9wGWkH63smyjeopvAiTD8qFd1krh2QJyYt",
+	"H26C5RDZGvWblwbei9KDx7jJdYtEPJ5KC4Kq+MVCWoMr5bg0A2O+ZEIFN+WwqWhG2R2VBK6ut3/pcY3D",
+	"F49ndqqyz1vbVKHEQX5vrl18bbvqSS7IYbxOSs0ShNmFH2TJMI7rjB1OWXQ9reyYbpnFhG6k9SzAerD3",
+	"T2VvlHyRjW6cY2d1QIFlrKQBEdE14g2BA9hyor1++pLQOAkW1Es6d1ofV1US5IcwC2nCRDIja0YjhX0V",
+	"/P/svYty20aaP/oqXaz9V5JZiqIudmKqUucoviTe8W0sJ9mpMCs0iSbZK7CbgwZEcxxXnac5D3ae5FR/",
+	"XzfQAEESoEhJlrtqayemcGn05bt/v58QZcQwvGoTDthd4AIZ+FtYvcuqL3yaw1Fij06qoPJjwmiUTBYI",
+	"k1bK3SQxZSN+tV3O5vtanYng3Jomv0cnWlHEdGhKB9fAyd6AX3zzGj42t6ZxRb8VROZjNpOKJzJekG8n",
+	"STJTvcPD7/Te1Xs1ZmOuEv0nOeT6D8Wx2+tVwkZUzGIZUtEZ82SSDjpcHtb4tEdFHNe6+YclOMmIaedW",
+	"n7uVnwmXnOVCx8iBElptrfXo3gfkJggRKDaMWXIZY1d6yShOo4jgBaac1crGM8t+B7HMkqpvrf10LYQS",
+	"Go9Z4hQRr2onvtEkHzklVGvTI/anD9g/Uohl3QW0FbR8rS0BylNiJhJpDZ3iMrVtYao5IburC7qpB/y4",
+	"Er2rpByrtFW7Uo/nMioXdAUVYEacy4rSma/Yk4WzsTVg2JKtsyVw2A3NoX1jjN2WcVUfF/6BGluNeDfv",
+	"ERfBHRhjTdDu77VxVnvNvzBj7dZKaDqtxvDi+7AH6zeLde8txPme7MX6U7Nr+7H+m49WluSbt+mdF5jz",
+	"F/TIVaoSOeX/ZgisAUeqTViktGyLph1y7lwCok9IEmNyC8L9QJTChnLKFNyBmp6SX9+/yoJyAHYNj3aT",
+	"TPrqVruVPb4Cc8dccjPEnR/uDzr7fbeY62qjuqaxlfO1jM7tABpvbHPuG8vxq7U6G9EVeSv0q7BC7YiB",
+	"Skcwm+lZ2tNb6b4HZ6PWHm/ZZo2ityOgsVmnDZZ4Gz7/6S1Qb4F6C9RboF+KBbrZqNwSEfbGVuXtgMd6",
+	"29Lblt629LblbdqWPh7qrVFvjXpr1Fujm63RWA4iVvFh7188JU9OH31PZngFCVlCeWQgoAglKtGvJUMZ",
+	"IjoOmpgIBWPuWbYG8SEl/EEATeAFaOd+qcf/uL+2GgagaOO4CtDoAoc5pcMJFwyAlbJxF8/uNY14iI03",
+	"+KwNGhIuqiigPY8iOwEqM8V5TCI5hKd3yE9sIUVIjtrdbredi1qw5OGEQnNUho0ipzxJoJC1wcZ5oRfC",
+	"ru7N+6DA9BEqoZVMqe+0fZxVToOkKc7toa13PSyt66Y0Z0byuBoxQ5EAt1WJSXcH+woMoShkKrlcrTaD",
+	"sRTMNA7gxRm0WN4ROuEKrCWV8CjSa1wqXO/Wa3Vvjt+tMlbdXH93u5tq8ROeREWk5NZPNCS2ZWyDN2O1",
+	"WX4zHcg06Q0iKq4aIfGYaiMcTvYxbStHnD1pBUC+Zf6sFndOG+iuQJOeFurYI6lY3sxaZDDf1FnhOLwl",
+	"PJJYhpuqH1bX9GfdDUsQAdrBL6ADAKAmeStYdR1/qeoeryid9sfrd1dpid1PLqAura19f89oyAVrvogT",
+	"Nry6CaHIczqcEHhKjwTyKoD4wHyy0BZThwT/SlnKVGDglGKGQDrzCY8Y+V85MBjIcFWbqHQ40TM5i6hQ",
+	"bTKW2moAgBcEupzrBwz19o5Kbv4nSwzdkldwLgDeR/9jEyxTLg9KUkxeIe1FKug15WBTlASqbHZ2s8Nq",
+	"5rx6GYeMz5JqZCJF5lZ8AhY0UFn0DOJcrBJy9JhM2EcasiGf0oiEfMwTmOGLX84Pjh89RszC7P5vlJ5M",
+	"KfiQRuS/Lt6+Id9esYUiSsYJC9tEyL4Au199l7XdYRum1qUd8jLJMCRtR78ZWCiZAdPI/uCQVCAMMYKw",
+	"mEALoWPKBUlFCFzwqi+evbmAeFOPUBJxwciImVuKxoB9mAuqjUa+VoYjGUVyDrfAB2I39gVjJHgno8hM",
+	"d9Ahr9goITJN+sJiVhle76z3PtLOUIwGDE8QIKTYoqNtKYWkIvkm6Y4Gg+7g++HJoDt6PHp0jLWiCYv1",
+	"qv7PH92DJ/Rg9Oeno8ef/2OnbbawmQzycUUbTM6aBRYVNi8vZBoX4Rur+l3uovPiuFakaW3JXAlJdq3C",
+	"vvsaekAlnbHhJrP2Ql9TNlYqnWekdtMCQf/9DAjxV4XbKnA612raO6lmP1lhHEFdi8J52bK62p6cc4DE",
+	"XE9msiIdUfeAtQ20KmILFfDy69P1FV+GRvYS+GrdA3ADHPMXmCUx+0yvAQ4m5KORFtem/TkLAgASI1WE",
+	"kvlERgxxGAFITcteNLOAFcnx9jYim9ekvd8BqHlNrsPl3QRtk3vbUrCR4F3FLUUsFpMDLA+4tjI2cUP4",
+	"xcQNq3bfnjfTDkDrt1yaLbsnnBXZcx/EfchHPQwlfIPAvKuU6wvFl4mxmEHWZyLuG0VQidsI19TJcegd",
+	"M+LgmHKxSeplFFcNSUD3Yic0ys/di5j2SUNZsV3R61qa2jahqC1zXWha/fde6vowBUujYgMvaLyguTVB",
+	"s1KsXBiesIaSxd5mTUKaGZkWNQUsZ0BpOSOZKWYCnSB9woLYqWITKsqM27Ln1k7Xh8o9dU6GkItFIgu9",
+	"vQCgxMDu4Skwmy4XyPcpyFH4nKqwTfZvyHbPmJxFJT/vDZ6Vd8CobfOv9ZCvHKF4g7qeNqD0pjGNcGPF",
+	"aWSoQUB+zmicWIEKhWRFIKAOebNazDcNTPCQiYRX8em+cBi2QpaweMoFy2m77QALSD8gUdl0FtFEHx4R",
+	"AhtxvnOy2jiVhbIDAyMOqNoQT7bemMsY08FIIsYyFZAJwW0O/Gs7pxNvm90dEzrjv2F9nJ0uMAOoBVzN",
+	"3UTkDDOJ+TxnQS2oUQ6xFLKYu9kPMmUJDWlCrXS2M3DmprjbGdZ/nmTMpkrGAHKJVRQQ41WJlBhBhhIw",
+	"iLRmzCkVs/2NyoeRKqY65Ll2WHs5Ln+p8uQPR+K4tW5NYNXKeH3r0UmNVERxtpQQzvYIflsWrQZwT5bk",
+	"BG+1vmID1fF6hoF4VY4hEHniNlu7KVB8Q8UM3GZ2mDCR/nwrZZjYyzH/ORTZxHpX8SSnicCECFETOTfT",
+	"8m32kMvB4rt8T1aMKCO6M6U4euxF6Er4ZY8MkubkrICWxQMtmSl5KB9pnD2eQWe1CR0OZRwCuLcsfHAv",
+	"52n/1tht31UdYcsLvkCkckRKPyPBFWOzICMqxemHwJsZkJF0+fymUBd1zQzfhZAJUssHoyj9OAw7QymS",
+	"WEb68QwqFONUsB4JuYJy5qBHaP60nK3OAcl1Fy4jpdTjLK5g9qdm1VKP7k8EHyyOZlY85Kku0FQ57h53",
+	"D46Oy0HebzC22s7U7+NT8nf+U8/dZYDiWPXWHgE7MjDRV6O9FsR6wJC/xZIms9s6JPiPmI0Ck7vNy77x",
+	"80peQ4Pkc6GwsCTTSj55QQ4uGYVNqbNc38Rs1FWEBGhtqg+ZLtNL4djseOqMMZCnQFWH/J3NAC4frE1T",
+	"aAAHyTqyypTxF0ly3XJNF0fz0aOTxxtKc+5HGgbyL+5UZuegqCRzCeqswo1TNtov2DKaW4iify0B3dt0",
+	"OBpFZbwD4h0Q74CUHJC61c33ziGpO/AH7qAs9wcYL+Vm/QHeHdmTO7K8Xtnfb7Zij+5v3sH7LN5n2anP",
+	"0qjP8t6mhLOTscn72C4/XHA+KlPEX1c+2PslN/VLGiVIvZ/i/RTvp3g/xfsp3k/xfor3U3LTdnOll/db",
+	"vowKM+2cbAmu5b0T751478R7J9478d6J9068d+K9E++deO/Eeyc79E629Ex8X53vq/N9db6vrkquJDJm",
+	"FqKtmX5ahjtwUfKOKvj5d8HIr/1BeK+xoswLtXAxIOmXGQSMnjGHUzKWERtwEeLLrbK6NJAo9t+tdiui",
+	"CxYXy+zz1+ylV2I1nuvv2tgAJziwIwx6sHML8aaNW3bXa7FqQ12zONluP1nNoSplIYuT3AO2kFqZt5/d",
+	"e0ZoFLXR70LLm5oGT4PfURsM85l55Hs2qtU91HzBZzEbsQr40RcyJtp6ikvfidiVGNjokUCmsQqIdh5Q",
+	"srZJAKChKtBbQ59rlMMmEmLAZBFuE1WL643op+ndDU8o7n37p31s/ONV2wgG+BS+v+E+okMbcsw/AWXw",
+	"JsJ0gNFrpvdM+3Dm52fmj3b0De5ap9Xc5m42i9rHw/Xd4eiNeVZSzFrqL2nk/X7daWairVM2a82sTGvU",
+	"Euir0AnhKQY8y+yyP9fs3mcZcHGz3YuQxPlQVUITPjyYx3z9FtbztAMjY/0RSZNJeXxUiP/b/KszlNNN",
+	"8Lwo1C4hkFN40NE6u/SH7E40PuqI8JIY+bw6GPgE+TSmPLks77RHo6PhMR08OXg86rKDU/3/ntDTk4NT",
+	"2h0+poOjYTdk7lSmKQ83bcepjNmlBExELsU68FV9JWJ6Gozk0oFci8oLzs2613yYOM8l+ZU9A5ZpOCdM",
+	"SHJCQ0IFYaMRGyaAQY1SAwK4Ko+3QLjFhK3Bpbf6xiCZQvwztqhnIYTKtRoDLUYWLKmto+0Cv7UjX7fG",
+	"R4h3S1VZOTz95eeDo+OT0x5RQxohRD56XKkYTjZhPZv5W9o3P4Qno+7wiB10B0/owSl99MPBD6Mf2MFR",
+	"eDw8GZzSR6PH3XXP/r7kHa53+NZsAu3PpdMpjStSQxf4h56Lwl3YCRUrXzQ18UyGecrm0FUOPXSf17cA",
+	"dbWTJMyD1h6LNxmkaeVYbci1eqjdjYQSqQilYJeDRfVJEWy+DNQdg2mK4MiAb9wuOOxH3a5Je5h5Mkkq",
+	"Dv6yPmOZ6ZphkYA6FvrCsJTqOT1ptvSnZQ3mNg5m4g60RttonkzEZ2cl3z4FYbIsxVasYuGIlMR/LtPX",
+	"KdL8eDfPyS9tk7b19PVE6qU4HNBkODlDMUZimSYZ9MtQT2Rob1CIlhtPO8TQu1AR5utnkAG1LJslfTFh",
+	"MTsjgfm+IAuAIPhtSelHRX4D8zUVfFTNwdyHVA1pyPbyfFCbhqyLhysUDG5zPBRTJ3lqsKq14CgnNMvW",
+	"3doE4A09scef22tg2nOJMywAtnO0kelsFnGAJYWYaZbMdUAP9WUuWnrxQB8d7wCzX1tVEHy7nFJBx6xk",
+	"nw156+b+PghIjPCtW2Y3q80zqWcIQNRExonxR8/0nBpmEzhHqCicsgT7DMXKBF1LzGc/Pu486XT3uk2q",
+	"nJB1tPtNoym5j1Kc2rejomdmZwXmqG0Cl5mUKTELVUXEdhGEgwBZbsGvsF3hKrV8VIo0FjvY/0C5g2/b",
+	"LILssKqPcWmnzWIZHrB0rzsLOOymsiSiWzKeTUAo3/jkdsELqKjBgr1DidF/gWIsDNpo/sorJhQJMAYQ",
+	"tEkQy0T/FxxVm5bHlHrARHipmAILv7QDFUs2bL7KeFj92FPdOVifazHxMvgcNOg2p1huvmvBMmcRW/b4",
+	"nYKpH0N2vYMJ+N61sdecWXNGrLJr29MiY8fQqT46hEYxo+ECvIWiPzGUInHQ9nrLxGun3Se7mNIlAn85",
+	"W2tZXuSO0TYxmmX+iayoRB+g0lm4l2Gc4if89wHGSg7O4QLQL8OI8ikLLW+eDa3rxdfWrl7Q4ofeMB60",
+	"ygDL95/ZxjX0SHXwaJWCOO5Wv6RWLAInzmQL1saZVhqbb0W0wBBJiZc3uOZs/iP6tPyaBT0iBZnYM+tY",
+	"pnlsP3M4sZ5iljqnT4qKA7gTSxSsxFsMpOGUbEvg+VyE8CHP8SlLvD1vbUVPxQIsp6HsOnxj5htrZO3f",
+	"7NvtX4G2B1BEraQdLEyZMNSIntnEFZy3LPOVl1eY7UneFveLDcIddQ2jQH4xeqj64RtyEk0U2BcXUGNx",
+	"sjISasOUxo/DgE4W4ikGaLgT+1k6TX+cHrkm4ybjYQdG5PEthgudev1mkUNybhKbxm+Dos1UmRAymcs4",
+	"XKqtMdRFdoNbrt82kaMROe52iUP/tS7GuONI2NYxLT6eVBUca9Mp6CE/khUaUIyFHGrtLLgZSBFAltsG",
+	"rPQDlS1QJDzpkGAWURH0kCMMg1TxgsSpUB0SgP0R9KxM6AtXtXZIgJs6MPXm5sDoZ6ZqYv1t+1dHAC75",
+	"5PBeQy7dIQGdzWIJkhP/i0b6tr5QCR0z/XyLmHw5ihn7tzNCEjI14wkjlOCf2mTAFA/1D/Dx2vac0itm",
+	"eOgCGk65HiIdDplS+ce1rVtDRdgXAzq8SmeqOLEd8gY5todRCgjQAidZn28krTLpcr1OWHOif7U2Hc6W",
+	"/t2ZLL2R8ONzcDf7lfpverTFhPtqE3Ep4653lIzYT6aspQrs2VSex3ovmfIXJz51P3CdH62ownNNasOY",
+	"6HxuWVRcA1XrJlFwH5AvoflAVrVLrPjiEu0sZ/NNppFKTbtU3WzpRVrGXVkyX0/uCEDxcSXWCEyg86Hb",
+	"4yLmW2pLWMQNh6z3FSAlPowjvH3h7D0+0kildXvneus9VO+cbzjC22ELbTzBX3M/7+7PdqMK6gd61hs1",
+	"Ctz47Nfti7xXsmDdOX+vv32LivVqesg15nE9/VSXISv/gC27ebyk8pLKS6ovQVJFcgsGU4NnYIrLKNRH",
+	"ZBF+iJaQwQL/o1dg9FYJhWAkRlTgPJtO8zxW3c4DR1m90vJBpuE1FVWc2MGUipRG0Og8Y7GSAt+qsFsW",
+	"3twhAU0TOaUJH1ZcmDOxw9VIZ2sqQt1njdLYRl7y+vSx6Sk1LfN6KrCrYUIVmVGloJ9cYLgQASYgPIlL",
+	"4bY74IdgjA/HWgzB5D837beGSOzKZNNz/W2ZTDWj1yPOKPzzlcJSIpCqjuBwPmbHRdCPMXcDE1fV3M9g",
+	"QTCbkdqCN3tDBxunexg2n8XSxN6w+Z5cCUMxb5AOtM51sh9kwUyDvtl7iLPgrJtdmcJZ3L5y7Qgrvi3E",
+	"gkES2FByitdAAaEePB60dl71NYuouJxQNXEQIDavYr0CVUhh7k7Brq/GLUH3LGd2NnmqY2vYRNHbUav3",
+	"x4YtipPxs77p859lkfizbSTPpvws77UngdkwPZJLnc5SZe+Kyq2Dx50nG5mZxeWI8iiNWZVSxzYQwkdY",
+	"qe/KY2pElL5b7xEBqVgQYcDXrTok0IaUSSbixZFURmhlYsBAhJgdA2hCtIwlAb+02i39vKIgs39pKMRO",
+	"t+wcsBVptNBktvti/u8/t/HTwssBG8I3Vq2OMuBS8wkfTlxVg/e6E2tqFBEGCFqVLKaQXkAWVsMO4Kr1",
+	"tc3Yb/XIUWad4024fF0ypYszUqpq7WkRB+BJfIqNUTeucnoMVVRcDPmsCp9FLxrktsh8YuOR2tg3hgN0",
+	"aqh0CkUDYKB2yIcl7WzMCzyBEx4xK/HNa/W3Nix8afiV3+/P0F4tf7W+wE+v336EG+tC33UBam/djn6E",
+	"L9ArsU4LmekHnQP1087q6fmb6RXNAK1M4aNgpOTKHm1yGvSiVVmA2lKUCsBu9PaF7a+tLzOMDgnwaAVr",
+	"jVPb7lOQctnztKsJNxREnHlxq92KUyFw7+C7WrndAjncgYRZLMjB/J5mkhD7Qq5ZzEe8amXOzZjR+tSm",
+	"udawhEbYChLr49DLJb+eqiCzDnqk+3+KFZO7qsw/+mG3ztFqTaF15JzyxKQfG2n83819y0rflirxJLcI",
+	"DbaOYkMpQqyuMUBrZnELev9YGzJzLkI5r9JffKp9pMRoBrMtAZJMbzzYjwNGYsr1qmamBY2ihSmE6xEa",
+	"zelC1ddv5pthSMWW8uMdNJQ/qsMxlmAXtJUzmUjLPZZSj0+FiVwrzdbOnMiCBfXnakd528xbfXfZO7q7",
+	"cXSb99fU8SdqUC83b1S4R37I95uAhlQ6COWUcrEWbKjouTTBePyq/ZrmfXObvJ/sO9wuitrKoODklLFF",
+	"plzYf6+PfuYGaSmpYRqz9ZV6dJn7Y9Rbwa6nYaiclQpippIgd4aKfW+ZjYaNC421HxjDxW8+Od5Jc5ZK",
+	"YpqwcVXVovkLFGHI2SL/WAWWMgR0IFGit3eAfyk1sszpdSWMzqYD17yR7+sxWZ5UWizOuVtjLbzIRVcD",
+	"cwFK/fFOU2dvvHWa5DiuWTjPSiZHDpcSXlnr69bgJFoSO2K4np6yH691VBFJx51NZ3T5O9ZM6c/bmF8F",
+	"vw4tE5Xrg8yeUZJeaQkvr1ncJkzIdDyxbfAUaoPzAItCDNY8hAqYRFlNPXqKCUmkxPYHuBrDLR3ydjSK",
+	"uHCklm3KhpA1KpfSItr3VAiOCY0zM2xpmBChjxhFB9uEgQFD1jyyMPAM944ER13t9RFA9gq6/ydwhK+Z",
+	"wJIXWaEqg9wnLUkq/XTwjJOExfor/ueP7sGTPz8dtU8+/5//2FEDaMhoqOd5ec5e0498mk5x/FkcAiWU",
+	"a9Ci+5YojM+A0GqTVCQ80j4fzsNZjjGybCWQZ3Y+jydBDj4SfH/c1f+OpBgjyEi+A4sTdTwpynNHD209",
+	"N6coI61ltTafUAwrOkjgjimV75puOVUwxYlGm8GaDfjL2kQC2A2SXlUsHd6/aunomoUzyM2CfUzsDbH9",
+	"G+CK/ixJmMYG0DU7CSfd6dLSFRfppDvd/SodrUvYvovlOGZKNRSFuK6qgBTgGMsO+LWqUi7Q/lPMjyGy",
+	"ncHHXXZdjTiqMv5M8XpxZ1lBuJQTBsQdMAix1h2Te23CPg7ZLCHBKJb/ZkKvkxWG+lOyZ2Zo5sX44vGm",
+	"JpMBm1Q2vH+w+2gmo8jqjDBl9VNlp8uoFKu6w2o2dS91hr3MmzTQxz9yGlH0X8C1h5lsEyUxMvpGJtrS",
+	"jLhKVAlVDWVBJfTF55s3av3g5jorQph6nu3OrLZ9TKrXPKJDzjPsdb4W7t40tEEcnqsk67XIkJ+Lm2bt",
+	"sh4bU4mF9VHDHufmVYUsNnZUaSmPu2XRvLx0TaznzFrbgcHcbuFprIpDY0eJ/papDBkJlKAzNZGJgxFp",
+	"T3wm3KtyWt1d9IEC5gDaYivcZ7NDJqaN2OyUkYzJ2xcvXr188/zy/MWH5+9RMoFKzIoJ5pRbrPD6UgEy",
+	"hmxFm8wbxo3ss1tZyLhS8hxt0q2puBJyLtZ/tWIiLFBJ1P+OpThvpgncQ55/ayZp86Fl5yhfozV+Abrs",
+	"WzgGY9bLOGC0IA7aJLB4B0gQQ6MosJEEsCly2zqXFFrbgESNI46x00pnzGAolcptgLbFzrqNYBQe5UYy",
+	"dp6GgV5+0+9WvSPyjJcwexDtJ73/Bsym9HLLmCvTQKfFsF4hLsb69wEdXhHYVeCsmHfuo3TmCeATXMrK",
+	"wPkqvKTKajTHP8SVgLC49Xdoglo0ADsygDhVZjv2IAxrlJWJaZ1bxqYump7FJT3urjeadwFE8/2y5VET",
+	"1Wo9PPPu8YehSG0T4gJmLKKi21uY1JO9T+njHUfx35oGTEUUF+Mo42Eyn+smXpxsSsGUEnTKNhEGaF+W",
+	"/ytlFjuuqt6rhdAuLm1FsxD+jMVDVrWEhcDF0goWAxcmFkynjCh7W/Hs/q/Upg/0bfMMJz/LqBWsN3cz",
+	"7HgjPCqh5RS/+O/pgMUCEmHI4GYvBSVuwMXaJHCpyBC9iJcDKMvgO84KnXafPN4ReHqZwGWjDjY1JFtp",
+	"Yoznuyq2c2sohGUluPNazsfZC/Zd7PCD+6ZVOKF5iZW9ND8xWSRe27GZIi/sP2hS71EhdlUr5Sjroja8",
+	"8Zl8srW+2zWI2vFaYJ2naQw4KCJTbeWTUDNw8YOrNl0teO/0nN6IGV4NqDWnwNFQAhT1XBZmtgQtnaW6",
+	"YKv5yiqsrpba5Ok31wgzN1rXZNqyMF+FiWBgmOSMCTs5pckAUjVItBl5s5yqK9QfwrWl8PMu5dKpHc/6",
+	"CvZlq3gnzj5iz9DhpCq6tP7srfEO6hzLe4y4d5LXc+5XJ52sqdY0AzCMMYWk2PJ8k3PoQaGCQAVlW7vK",
+	"1nXmqlCWkcUWnEoy9FSLVRr5n5vSTFYZSHkBWybq19hMvztFifXtpd8ni4JQzIJOpr6HCDlfNp1MxXiJ",
+	"t0HSq6xkl2yQlMcFLK2qZXRrzABMWppQQW6Ok0AO9Lpi/jy4UTOOwewaRnJ4hZmM7DmIK5bx5tIssxfS",
+	"hA6oyrwekH0JE2TKRZoAzM84pXFoS4OwAAW5MZWbQWIzd7vBZ7ZM2iqLcmU1ilgx0Wq33I9vOTZnu5Wh",
+	"7cDrS3sUn9qwQcJW36yI8xmhl2fMDJVCtmpVnuAuRA4Eiiq7t3BJIHYKcSITPNGOXQ431yMmSLhOWZ1o",
+	"gdVcUlWg0RtYLXt81p1mXOSmzk/iaOI5Y1d5NdT6+pnlIx7SRYVyfUYXikinworgbiQDNubCjVchg3RY",
+	"ao74ozWFGUhSPXVzFJWTIuBwVspZeaXe3FwfDqi6VanLSbMBOSqPKX2/E0IrLQ+KIrD7Q6/bLVYjfPtH",
+	"9+hPKEn46/iP7sHJn9/1/ugePMKf/mOTiExkRZBXhNkSw+SfESlyaRLSBUlFpCWXiZ+Cmgv0aMu1E493",
+	"OFxgH/x3RX72/I3Zl/+WguXZ8F8/PC2O5nmqN+DhTyyOuCgFik53UatQOo6wfDDFVefwAhGem4cf8D6j",
+	"QkB9VYQeqqM658oBZbTuSSTHgH6OLZfZAx3MaB4Oe0MZz3olJFrybbebHtHj7zbCin6c8ZipStv+go8F",
+	"VHyOqf7/I5tYWCkwj47QwtsOqReiARWjYAK6tAzX5oDRmMVVqMOjWKnL4fFv/x4eR9eDcSO+K3x3jofo",
+	"TMuaHfIcs/qNbC6pmN0oSmun5R3ClUrZGtBlKgheYm0PsBLGpuakxFkj49nNiqdVOqhCx8x4xe1Ot+XB",
+	"M6rNgQlTudcNk5qrXW2AIaSmvQA/pzhy3L/FsT/SvlHNsS8VCZpprVzOxiSwiKRsw+kuJ3dGCmvYYB3y",
+	"1ZwYpUQ0J4xj/8en1kzGSav3Q/eHrvbW13HDNmGi099YL6Ra3Ioqu8mROVcbAWHMbZVTDX96CoU368pV",
+	"lmFjV8C4J0CyApAuImtZSViH6DexrJY7mUD2ECvYY0YiNkpIOU1RKJE8OsqLMI4+V35KXobdSE8ADwxW",
+	"iWRtjlBoYitR5IwzZJPIyT0djsK9YdGsxZpZ2dkSsmvbszOLZbjfhvmKJpPl0vW7AK7Z2GO6bT/tLaLZ",
+	"NUSrW+q4w666LaEp7XGq2R1Xclnqb857331l/qqwg4MneTA7LwipIOu5Ua/Vtk0f5RjB9lu82CVTsy+o",
+	"aleacazbYjXhyO7PFjvandw8ud2l2gVHsoXrbUhdMuM/xzKtYAN6ltHygzmQJ9R7JB7QYQfB0Pm/0Z6+",
+	"+kF1uIQivF8VBI1DAg9uG5oQ/ZcLFl/zITsfQsqseLZWPnNVHAxzT63zdy/xA7bLQ1uSrRp4ZH/HornC",
+	"dltOgFmOrQNtiW7S8o7lWuXHwJ/QdF43da09FCAYauOVdQgFjLa9b7n6W2UzMl3F1tliH2yx9jtb71GU",
+	"fjxQC5Ww6cYv3nJd/275sU2oUZ/pVrtlT1pxdMXwub2mXsjxQ3U447wQwcjL0IH7AOuX85JQ7TkqNoxZ",
+	"sqklb8mEYCSYySiy/C148ZkjsiwJaMSWiChq9/Sd7haqqzYO4ZN1/ggXJY4aZ1cdwn/HTMk0HjLFEnIB",
+	"07vJ+VkXJnMAPLK8E16/FCj7Hibk6EO324P/28YSr7b3XtOQZY01kGwqvvzR4GjUHT6h7Dg8+f6H08eb",
+	"vKTqyr9fsdKPTqUYG4qJs0KkErxWw1kBkZ2w3NMfRQcNGe3vnMLgBwdZdJ0UhRP/HiG8i/YW7DG1lmsZ",
+	"OjLOLGClSngUkbmMr0zclRKgJWyCMgbDMdt7A77YXTAdLBPV8Ex+Z0johc7ekr9pJnVrhxPmZ0ssFiO8",
+	"M6qDbaUzVoBbzquY9Vb2qlSI5dpYtSfL4nIpZwqEOoQrkgLiysi0Prq77sYitvaATzeI3N9NXEwlcgbl",
+	"Afqk5BFmcHS3F761h/loc4l05n5nZdKu8LyZcDy6iVw6XlF3Ag9ceVzeVwIsu5bGiyj9SJihm1MWWNDu",
+	"aGLZnzBHrP+BRwAInBzOJvy7aZ6wTWtgIlFF5iyKHPYjy3WU/UEN5YzZ0gvDGpXlIopMSSY+bJNseVrJ",
+	"1v/IKDJSzWE/QiajdgtfVIJrwTsaGInvZdJcBv0i54B7DvcSmo+8KIc2nqLsq4uHCStehJwTKZzUjeU4",
+	"XjpcP+z8cGnVL69ZHNHZChbXdDjJm9+ZMZQR6MQGZPSnQEbmZ0lg8RShWXt2uR/7jARdFWStRVP9ZymG",
+	"ZTPutFY3/apMo/2klUfMSMvmcB+zvHsdHmHIaxVRE1PlcvuJg00p5l+h2SsjWpXxlSrsNr28NqFWkfLN",
+	"hnqyG7LYEde7aRbzqlaTnD31BzJhH2nIhnxKIxLyMc8FDM79N4pc/HJ+cPzocY/wkImEjzhzPgPXKWL0",
+	"ioWOh+dQQI6O6enR8PtGWWx3+AVbqGqz/UajlF2Akm5s/hQ52pU+dRRLrdtO8cIQcaC5MN2r21ELG7QR",
+	"7d+UmmB3Dbf6fUZHvKrGGZD3crDffSVbarMWL42qnYtoy2bcnLG4ecv9Eui0IZPfIBmuKmERjK1gCLnb",
+	"ZJnbv02ycFMbIhiGG6RNrNl5qd/bNji/8Mvhh3++e16cC3j+xpp++9krbGZRJKv99v2Lp+Txk+7Rd8V3",
+	"HQIZCVOW1PMwZrOID+lTQ6S5Viyt9oBdMtfsMGItLBzH8vgyYtcR8KSYgiw8tHP4oECx5BK1ZwAYNDFb",
+	"4r3eD0v8IzRnLZVExYea/Dh8p4VryJo8DPcuVwVjE6cGvsQg7OQ1vE64YB1Y/UYI9S0AA/JJXv7Udzjj",
+	"ectw1QLbj9YHHQAqWEi+/eXlxYe37/95+f75h+dvPrx8++Y7NIFlFDKVlJ7DFbliM4OHkj9MP94YT0tA",
+	"J919LPuTz+0WvL560XFk4ByfEW08mn1KUTyQCXS4Flt9IjlHmFHVdrilMw832/flBt+ybbqupGYHVYgm",
+	"Yg2xDXvTSk2t3jOguG6urQXBR2lZkMlN12MvsXobOmMZhYr8wqKpnViqyD/PX7/qkJeQmxYJ9LpgTllO",
+	"mSJ6ipf1/FUp4J5FA55C2dprtIXz07YmILupTH05bzGO6YgKemAdtvXN52Xvw6xoFfCQSqjeilmc3i3V",
+	"Acw2Oxl76THFFbm8YhV9mX9nCzS5zszCdRZ0amxsPAwl4qP8oloTtOf022+GSrhZ5m0sMw7i4vrLo87x",
+	"4053kyUylSFbQVUN1GEI4jGM03ILtf5pk/pWSaWcD9S/Ip6woE2CmVTJOGYKXzNlUxkvSi/CizclYyon",
+	"4fq4010/BUueRE7o7MysmSb7QWtWb6tiQ7eptWaT6onh8SnQcRc//nHnyaZvN42um9m73NrF0sQb+u/i",
+	"u7HhpNWkSnX5a/JnO81g2ZCrFuF3NphIedXYqwOEnmvsXGTXQJJeAcZWaQy/z2vXTZk4VxD4w/477c0v",
+	"WzLGQTUdKzBm00BUstGA3K/YTXLa7TYmtbgVUiHEjIz0PC7ql+uYJXtmbyyU7IDFiAuyOvuo1ZEeVX3Q",
+	"LvPO5/rBO+hL16fAztUnt6FNhDSGwqyIDqF2mNGpWmqetFc10/raZxgzYRGml2bnrQnK8LHgYlwVaTlq",
+	"tI0eVzi76EEcRHK8Scxo3bdhCeESC0hYkST4I/Nal93iVu4/7ROA4OQuimiPMNmROAd4UyO6zVyBgzPT",
+	"I5apLaeAHZGlDMB1PD4lE5nGan+Bne+hnULNmAhLyH6rbUMnyHIrHCdQURxXtVU6JSn/Slm8aJtOwCld",
+	"kAHLos5nJPi//r//5/8NCJxpVQVe15okyUz1Dg+1+FEdJxx1CCmeRgoTvCc94uxTCxLBnfG20V6OgN46",
+	"eWyE51bFyqtEOaAx4B9zVFSQ6WeOp9G2Tcw3k/Y7xTcvyv7llm4Q7kHbxdzokaeRTMPnaGeQALSDASoC",
+	"DQFN4JafDMJVgnAxlFMtyI25oKfiQt8IdgPE1OcyvhpFcq7/9ZoPY6nkKCEf9BNLjdZ70UvNQ147qN4u",
+	"aKAblHCv0E+lfWkjb9kWRZ0lR3lWtXK/7kG1ud2rxjb+a/nmv7Kox19OsPgveNtfhYhx9q/DP+jBv7sH",
+	"Tw7+/M+/zIv/srQLf2GL/V/wCX9hQvkvsyG/+4/WWkS7R92dqN+CFinlT/JWJwh8uXCKII2wnfOMWBmI",
+	"cdGhFAkXKVN5pKyc5t1VAOPxKhUDaiEvfkwVtDiiXAFF/p6FPAYETQvxPNJrMy8nOTbrF/eQdE9/2DW7",
+	"xWottUaXPHO9hmapX2h5y6ApzHNMJyJsBECfuBJyriAwhD/AYcTwt+ky4YKcWNaxCt8vSdh0lqyAFwYG",
+	"WLyAJNKOIm9OBwFSxKncQfRYn4aIjtez2RZ902Uo3QZ26DG8TyX1bFAzIfs1KWE4LI5lZZJqsTQayyBR",
+	"hGID79z4/1SoOcCePOqe2Hpt8qug15RjfPzmJ+SxHXjeYlqq8Pjw4V0RIt58BIytMPhH3ZMdpZ/0Rr00",
+	"07TZzj7Zft1O1/pQ51Hk7Np0hqQDJqICVJjmdLEQDJ+QI1HI1BIz5V7WSTP/9mgZuCQzj/UxWyO+0LKs",
+	"zOFA8zN2rqMUIM9zK1dbsSQAwdwZ05kxAfHfCRA0aWGPdD4kC18bMw4vcwZpfjBpPGPRL/0ODVCXOWRT",
+	"8a8Z1WbxZ0P9eDmS8aULuFN8o8POWfyL5eq0v6MV0SkPwvyM2v3PYnNE5SDrFZqZRXqnd8iX766sKCJb",
+	"qm32fsn2fol3Bm7DGai7k73V/4VY/avUY82yzlJasxDa3jJmfZx1oFTCDkV8ENOY4xm+MIKFmFHrIzqD",
+	"2oGSETufKDa8fHr84jf10z9eTmI1fDqJ/vHy9W//OXikLv6pZnLwvXzWKOeobOLf+eo19sYHppLGLdzG",
+	"alpVSFW2f6HznlozFAqLj7tdbY4dP3lSj3HACa/YuuPLaTHHefJDYzyJzNy/OwvegnGW8GGOu6c7MMaX",
+	"HOh86YrzuGaDbNXl72Oz3gbyNpAPiHrTaO+mEZolacyTxYUWhJaofsrFit754On7X59dnv/64ZfLD2//",
+	"/vxNAKKF5i0VMXRWYl9YB/qz9HP14kDPfb4V9YS0IPmyqk1fkJfPnF4NQd7OmHj5jDyVQoBBhBB8ckSC",
+	"ty+fPb18eXHx6/P3F3ZIFgsSnwDdC2A+AA2JzaVSUe5H09sMecJMf/6MxVOubMPBxu+ZyShaCTxQmibT",
+	"gGoARAste9DPMhd5JfU5sRysZBhxPdCh1pkjPgTy2xKD9jeKPHtzgV11HLLsYynDtjlJDh7yBBgzzROf",
+	"ntf6xJjRVYsWbNwa0H3Ytm2GyMxVf7fAXTfbm9u8WJ8UfeyrrdaQKW0k5TkAahol5cjBGXEocSwcusz7",
+	"NZGj3ZZexakApF9A00OlNu30RV/87W9PzVP+9jckrdRP+NsoSj/+zdlA2XbQs20mQNsOY5aQ4FO/hQyM",
+	"/VaP/NHpdP78HPQgsMlEEiM0BbwYpHZfZAAZ+d56b3TSBUsUibXY1ztUGGwLwNVLWBQp/LZEmgJ57Ck1",
+	"yiAhHGt4WdgmShp9AI3YefE9JUM5nfIEKIUwUYKPUqC/i1PzDiEtoZmVz1jEBdPTZO7L+1eTSQyc0ElG",
+	"Q1oxc7BNTMcbObcP4aovrmnEoTIB2WbnExmxNqowldi2WQtlr82KdDhhhmnMNkHkX0UxppzV5ckYEeAT",
+	"/YH4YeS59jVQwwR0Bl0revsdzmI5iNj0P/9XSRFg48uT00fff9chAbgnAdbaq0Q7HGQoQ3Zm/qIC5Jc0",
+	"wzUPIiOZirDdFwQ3gHG+/uvi7Rti9Arhwmxb7RswlZCBDBcdGCWCTls5CpJFkOD5Bzq2DNQIIhu8HB28",
+	"pskQqJTzmUUZDRuAj4o9PZa4Ea8NCRdkwJI5Y4J8e3p0jKs454rpT385OngjBTOv0MeI4jlAl0yRk+4p",
+	"DDj474MXekMcvM+aVMzFaiaFYma1nLUxHczwnDYJzscssC2HUluSiouhEa+JjG3plUMuThPbG5ZkwBPa",
+	"iKAWxhQQ52x3SCIlkVEIC/+oe4KDDuPFZZyKH7V+NwPGvQrQJ84JGwCQpd5neOPvNBZcjHvacw7IhNFQ",
+	"T8aQxvGC0BD8U/ti2IGCwFaBm8+z5Z7Shbkn+O+D9/jjwcswODMHOJLjsT7RV9qkztUSLByeATjdAzq8",
+	"6vQhqcGHTCjwEi120owOJ+zgGKqGwSzLzKf5fN6h8OeOjMeH5l51+Orl0+dvLp7DPdrO4UmOZuQAIbSc",
+	"+uwW1mRDlwETdMZbvdZJp9s5QUzuCdhCh2gdYCSoCqAZMgpksCA8bBMaKelSFgNbPDbfgjkoZyaq8jJs",
+	"9VqvuErO8fH6jTGdMiy+XlGpml9y+IpPufZTN174djRSrNaVr7mwxwBqX+0hgG8/7nYNNmtiUkyuGPpf",
+	"VYiOGXcN/NhVfre99BAnQE8FmqPgj9fGxTPTt0Sh/Plzu5Irq4g8oJfEHAP9ovPxShwHc9XhOcLvveLi",
+	"atOlcM3ndqssYzbdB1fnK6Ef8EEmNDp4aqmg1t0Nl+KVMAmnuHBVt2QLfPgTDc1BbsEtR5tv+VVYjDQW",
+	"4k0nm296IeMBD0Mm8I7TzXe8kckLrZLghuMnm2/4IOVrKhbmc2BnPKozBS+1bhM0whtOak1AFslz/Sg4",
+	"va4H9cef+jSpdDql8cKc+qWdqO1NOlbAsItb+k9wJVRVwJjMYi6GfEYjC2dNUuGopxxuA2hLK+E2kJiI",
+	"8MSxbQYLotLhBMhX7AuAcduYKn1hdTO0FZTcpqGEehZjlfGchKLQqM4dEnqtC4rWEhLXWzWN1C9tMEX6",
+	"wnRE6pugiOQsV/pG85x2T0gg0+RSji4BFiTokA8ITGJmxgFcA5w3A4Ru/Tt7HcdrOgSiTLQv8vkAheb6",
+	"uOBj5Oa2nvr8T0Mq0PLQ14COXhJB5MOELTB2wJCfBiwHfUtfxPqnhIWoKIvaA+tet9Qfz+LF+1TUUQvY",
+	"7P4eyVNqX4+98dupHTi5P8lwsVeNY8qGizpns6rJbisEx7Up9vmWVWbjoVdpxWfxQvuavSpgHjywc5lG",
+	"QFXjoJ87OtPYlJvUkr3s5vpQf8Mxaqj7PbVPK+dLO0Obvhiu0VaGge/YaGnY6z6372Y9HpKR0X20+YbX",
+	"LJnI8I1MzjHSizfWsE6eSjGKOKbITo9Oapkzr2iMRufp0aM6U6bS2Qycktcs5PSDNovBeDrefDN4Fc8/",
+	"DhkL2UMyuX6OqUiMWVRlaX1uWz/vcDhhQzDtq22vp3I6S4H3mV8xQkmI8rOdc0DNXZgH26CTaW5VjYCG",
+	"kFGG0QXsEQMIgraX6gtDn9Fzo16EC0R2g4uMPUWHEyDYML+6oWTbF6ptrAxfIufExPdqkUWCoQxZYK1L",
+	"bYdo9Y/DBAI9GvVIMLInLbDxGvsJER1eKX2tnvJ2ySjTFwu5wX50YwbaEoL4eBzb+KiNWmVmGWgpk3vH",
+	"djMIE9KIDNJwzJBwDZNkeaZmKIXiIdPOOXkpyCwyCMn5crX7IoCPCAhVV9hKBdE6/DApCBW5iYs/QFIR",
+	"M664PtknYjjNJT+Ej0nBgq208fRu3NLEuzPDSo85k/RNzavizXduZMF4tvuKVUGImCnE+4mULJ+bKV3A",
+	"xpyxeCTjKfos2Wa8D6aXV/VbqfoayvcioRHzhsGtGgZwUMkcNGDhEIZyg51g+eMOGULrVJsLz4H6NIpy",
+	"urkCXZuJHMg0IYFKB4EN2eTUbBnRXBtVxYCNqTD1E0LOUec7lLY8znLmqi8cGM4eOe0egX5C1Wmyv6bj",
+	"iJoEholGDKmA7uyMeRDycyaFZ+IjGGNCMMYsqbwg01QB11eVNnsuQsPa5wMWTVSRQ3VYXxMVbrpDPfpc",
+	"hCxf9vrjL99XqUuh3ig7XF4/ev3o9eMu9eNzERZUFyqmDarxEw8/m1JvllSAbr1MlFUfTIROihgc1p72",
+	"DSOaIKSd9mC1Nkoho4q0nUWl8gzesqWP9PJZHYn/cgSVBHUuvc9q6kuLTWNlFXTylYMFXtJ7Se8l/S4l",
+	"PYrRinLY6sy0qYUpiuKfWbJnOfxGClZbFj8MCbhe8tUvWWmSeNqBdDxBGVQh0bMya0uxBEEuwQwn82BB",
+	"CvV7nZavYrmPKRWW1BYWM9vxXq5jgbrSKYvHjMA1WMH6/cmTx98tG3rQN+/tvPsS5kcYg6ZSLr/LHQ1s",
+	"gQPYAv951yN7GHUdFZojS/8xBwtyy8oEb3B7g9sb3DdMPUDNZT0dCtGVGT+8PgZqv0MXp7uyLP2FjMmU",
+	"CjpmmFsv5JtnsbT9DEB12SFuFTv08WAJJqEDec3Ik26X/J3/RL6lA5km5HG72+1mj/wOKi+Pj3t9IWgc",
+	"y3lGl0/JiEcJi6tSAe9kFD3NkbSbafPn4prHUkyxVXvj5RdQ6lpPm34ZLsaLKP2YzV59dVG6bUlpvBWM",
+	"QGNY3gEW8esCF6Z3Pe6R1nmI4jOTj+dOmQxSakHLoiMdtSRcIxsPP1kC2FCoz4c5qkR1qvYDvcLuKYEU",
+	"8fqwfAONUNhiy6U40Ec5llHEYqJyisJv32l5GmInMuCsBQCfwofBdx0STFlCQ5rQwLAzAycznDLI7/YF",
+	"vLNHgmyCAsPbbBPA+uI2CeB/A6SEZUPGZ/rHiCtzPTRdYiE8F20SZHzx+cQHDkVKX0RslBCZJjkwAhaV",
+	"IUHPwPxgmGs65C3UzkOLKxat4SVQXBbzMRdQVsXHQsYs7CEJdSTFWNk2V7McfWEIsWY0mWCpFnTJwTQA",
+	"7wGWsM1SLNqyzDnIldQ2usWwRh6DYjI1bgYNI4O2Yx9nEcXsth51X2BFHTTjEVNQ1yHn5lGPuw6eBM1a",
+	"EgD5bjhkMwhDIxulpQxmZCpjhgO2CfTfeTLpi+D983/8+vL988unr369+PD8PTYkm5Y98xqjJB2GvZy4",
+	"xmm1hcq9wiAEQg3GbCjjsLo54IIJxA5prFyNgnj25uIdTSa35FLqw2agVxppM3tPDaftuPrIiwcXX/Im",
+	"/C5NeAfN4Y8/tUXoYB+UTfr3TM9QBrFZIl7eWnNlSDGrzX0gsc94xUI24oJjuTFVio9FjjVgbbkVNvmb",
+	"/F03FRwPydh2pqWZgCrcWBmlQbOmbVkiAawFNBAsnA/5P4iQvxeSmZDMT8Su5GOFobtWUA5pQiM5xsRD",
+	"WIWcI69ZHAOpJUCJIG1sh5yTkEFNChTEAA4P2ohjYF920U+0hUhScSW09SYF64tTwJyoFLrvzAc8zcfv",
+	"hW8ufCump5kQrnyAF8ZeGH/1wtieDJK/ZldS2YQo1OEnLQ8/H36Cs3VpagOrsVQAF2bhON8GREURkCfg",
+	"++IZ7RUQiHiiWDTK0Xq0Ga7F9cwGZgZM8ZA54QwTv+Hoz2N7mfmL+7o8VmOwm/RcLmzV/YzRBJ6BJfUT",
+	"mcYYzzDRc64sZn5BN3TIuQ3g9IUJ8YSFAIDFEyuRAoOagXYhOs1eYgZWCAiQ0+6TXuHWucFPssBjE676",
+	"wgSWZGxYp+FPVCBIgoRgsEoYDUnEFKQOBDl9lEEd0bE8Ixni7SzJ3mGHYTsYUwh2OIEnwP+BvgIs9OyQ",
+	"92azGGighe2A+NbWheonRVywNqFkEMu5YvF3hjJdq++14RZseJxDXKZWuKWN8RaL31sn3qLVuPmIW9Dd",
+	"r7hKaut5vcjZxStU3jeKBGYZS5y33dFg0B18PzwZdEePR4+OW+0W17cC/5wlEe4hnlyrHIVxlbQDi/pH",
+	"9+AJPRj9+eno8ecKbNKH5TlimLGhxWLh9SoNlTfS2CneFvniywBqWBXPaRwtrGzxBkw55Ia6xxgtVgxt",
+	"abLkQMzrPUjA/zFX3iTa9l5G7Cf7Qu/y5VKzMDENRWfxVu/meTfPS0lHXu3MwfukzbbPa+WkKxohqZoq",
+	"sLEhSZ7hjqwQmj0HgpYnigTcUiSMOIvCDCRbzdgwC+L1RUUUDx2FwPwl0P5XPgIATdXmPfsICXRFTrun",
+	"0O8Mfwb84ivGZgrbxBEc/AxmUI4MvIv7YgNVKxB2u+D3rfQbrLG3fxVg3/VhMWMPUG04ZvPOzG2vMLzC",
+	"+PrManMgUGxb8sjNaiNNJocIWLHegq5kclDLVA62SMbwE4xkbEJDHfJcC9ZehlPhVtNUQy2/NOO6NZGE",
+	"L9wW2hjvrgttbGZwWURhBE2M+NhQNnW22H/FvVTYKmZWCU2MMjShO7Muzj5RyIHlbhXbW74GQeWjpfah",
+	"Dh0I2g4WG8VwewDXg4VWwRgjhkuR0gFvbZvrCuQgHfIS5B4A+8MFP0A010KoQMyVj8UBF8RQIVhUlipA",
+	"lTxGG1w8v7h4+fbN5d+f/zNAM8Qi9poOePySMh7cOKYiwag0fpB9bWLojcE0MuHvDgDfIgXUwkDcDmMW",
+	"MpFwGnWIy74D0LKr0WQN3sbyETnaL7RJc1yTVefArKvvGrwzPcNXKZWf2NhADdlNVi0ZBnR4lc7Wqg+g",
+	"3DAUC5mDMOH6h4VFRRxxYOUwCRhy8Y9XwJFAEzqgivXQnA/KBAEE3x4gXDMUAPTF8lUGpTmAhJCy8gPk",
+	"kIFtnNHYLS7AsRrUxZxDggz0pCiLE5lAEbLJsPQFiqqIxmOGrEWQ0gJZMYUrAYc70WqPT1kvg3HKE2OK",
+	"nB4/AYhvVKBFl8fgJZIj8tpW0RIu+uKkm2V5uCIhV0PU0yzskKf4acYRi8z8B09RNhwgYZUhqrM/PuNj",
+	"ppKgSu78zJKfcL1vjm9YW6lfi7Cj/hXxhJ0UCRzNJkF6L3LScoVSRg854IJC7qOct6gUSHqOSs5BcVo2",
+	"GfHmanPx57Zzu5pJxesgBGfPyO/wPXkPszH7AwVg2oE9VFbGmh+siDUd2SsYBhyMWaAjEqxtxaqFtu2Q",
+	"d8gZlBENOCC3WkBgGh7COmOmjZK2E9ApAFt+owgXIfsIskdLckM15FATYO8qCskpilAqSPD6/L8v3z9/",
+	"/fa381cXAdJVKWTnR7C6MAO4E2DQZZ0OFPojxOWEqgkSsNEoymI4KhszppgnNAFsfrDbZJqwNhGMYf+H",
+	"+yCD7hfRjIoBrMB8Ys6Ikih+9VQirxYIctoXef0uzBAg33ApLmcy4sMFCRAKR79j5EyB45JVidfz2Sxa",
+	"/ASr/eUi7r1Hwq8XsZzWorwxcb8XgPZ7P3voYUmag+SWbrvDXnUzEqWvbTx+c9eSvjzHspucUsNQXZky",
+	"E32bR37yjei+i6WpweCyZpYNBlARRGkFRwtKvIAu71gSJiBjTImNrejF3nLLuxpEejrdzkUgGpppHXdm",
+	"fbo2CV5xcdUjMYt+7LcE+5j0WwGJgC3PZIv0j2QGbX9BgSkr6AtTECjS6QBcLXC+ZnTMxbhKWb7iKtm6",
+	"KT3PxfwDSqNqqJ099rFnpc619GsqtHT8zRDj1b8D0xKbLQkE8as1bjP9v3E2r1cJ91B48MyXbxstNrfX",
+	"DRfbU+sZ8LyLuvvefaC4G+aSNNMc9ieX3K4qDv00SzLty2d5F1HxC1WTe+F/PDyMMLOAjUnWyvfdoYeT",
+	"SdSmg9/Is/Y1E6ztdFY9xZr3OT3F2r3wIvEo5q1b1VrfdRg34sRnruIUyMi+lTH+54+p4EIlNIqC7wpN",
+	"ThGj15YBHZ1KaI5KEMzH4fjPWqec6jxiM/2iLyQSnsBdGEjOq//Mq4ElDUYj49mEiiC70B2RFNGiR2Yy",
+	"ihQZs4Scdk9hTEtVhaovYvSpzqA5C9mhLMaQGablxS3g06AOoarcm4zebsfEjSGQHMuEDROguTeUMX0x",
+	"kMmkQ8DC4WLsssebxi3o01JJKdZe5T6jm7et6XavDLKd48W+liHz/AG3bR8U6hoptGrOqaeJ+UpCyF+z",
+	"On7mKAMiYzKSMZBgrlfPq3H9t5Xq5+rtqIHALaWDLOLZgA2pYYDRmovFTAzZN8oUtShgbFMMdH3eFKxN",
+	"BzYasaFpFuch4VATN+JFLV1seA3Z9YoeV+aEa13h1Lx91cxm3SDnl1GAv3PJ7WFHfdTyNqOWP9cRkCu4",
+	"DCxvQY+INIoyX4BirxKBOr4rtmgbkAmskEEAoja4H4rEDPiHK7uE9Eu3FcEvZDxkX1xI1DM27F40NyVG",
+	"WLptH5wNuxnbQ4kTFz0WT9jgnRxfJ3NPXKrXucCrYSakVaQM2LdsOrQGMlxYpZ+3CACstDojdIAdTCJE",
+	"i8L0PKuELjrkFRgM+m9TOsssB0K1wQGtEW3CPmrfCaKD2EeUN01TMDi+UYSJJF7kLcw4oqw5QIsg7T1e",
+	"MTYzpM/XNEpZmwwMQ0Agh/wyoWNT7Z9N9+WMJlAM2xc0RxazPQ5YGxwxqhjyTecCD8ijoQ+7ygr6dRbe",
+	"IDXszSBvBuHWwX3UXF9n93ljwxsb3tjwxsYejQ2UNY3TqYeG8mJlMe5zOpygGs/7cIrlKIohpuW3ToS0",
+	"DV2IC+h3RhmRI7t8p/U6i5k2a3jSNjFawy9ln4gIKcZ8sC01gL5pMVqgtxGAlkMzPo5NMviP3LSpsgye",
+	"41dvaxrUU7LvsCmpdnXvHYVhYS6EKVaprSWKd1VqCpZfsnVI1muGryOUejGRcyMWWC5x3LqFbyyhk3YQ",
+	"mILqi4ZCrgGy8IMWey8N6OE+hN72SLNemnpp6qXpfqVpBnlaLAlrLlENdMZK+fm7jK+UQc4pyk2uyBja",
+	"wxMpsbuLBNeczX/E1Du/ZoEWeFDOhnkuV1Ia/Bv0OI14LFLFZbjkgwWZ0wV8NTRm52A534KMVm0XbrBN",
+	"LFoHgFep79plNEEcX9AhFykE9GZ0zKDgri/QFT4CmtN8pNDRLVWuOBSohaPHFjwjmbAp8N5N6YJM6DUj",
+	"IzZncfFjhe18awNJlOmt17qB9gV0uwXLnW3VuBnG3P3FrN1+FIB5et1SBSsravdlPU1jJePbFOl2iGqb",
+	"Nit784U5nDXbrbIt8CX0W3kpfydS/n21TKS5NSrYnKmEjHiskrqSPSePO/yU/fflhsrrN9JUTjm0DZAT",
+	"sFCtleF5gX/NCJ72JJGy59fHL91DdPwr7x/7oivKfKzbx7p99fCa6LPBkMoRieRotGXOu1KVZIjfNAJC",
+	"pUrkIq9MvDLxysQrE5849YnTBmhGoDYKyiuRzfOohvP18FNe1LTBZ/qNRilTOcCgpdGbCy0jckRCA24U",
+	"xCyhXGQUdWwBtV1tkgp9S6WH9Z5FXPwr5WryDoe3r0xnmS+1rnKEArfXVNAxqwnsp+fAq90HrHbf6s1s",
+	"t2t93Vu6rVIBmzPqFbBXwN6bW6MSf+bXjKQzt7efkilKaa2fVNNm0Huqfb6MNsn9C8QvvmHSela+X/Je",
+	"JyzMbjS5Z3svYGk7FTQiNM0DYAmrhn2VF5byesyvmdA7fKLOij2WlhiBQl0PzU1v3C2uoLMkQSEfQRN5",
+	"ktfcnHaf9EUATRKXQ6NnApIKoL4ORjIesuCsxO6CNw9kMtFPJzxZ2bv5QOz12j0U3lz/8rojoL8JNiq6",
+	"sg2UU+Wt+2gW3e0Y77CPw7tF3i3yccmvyAm7YNjMiVYLUVyMI2NBqEYJtQ+2UdOAm1vQdKg3hio0IKIC",
+	"nd4h2hIwBSU8ARMsxJ5SSSIptF2ERXluU2bbGWgIaTvoIDU1bUISJ7K5knPEWzze4rnvFs92hoS3IbwN",
+	"4W0Ib0PcFVNLFrv9RpFRGkVW8a+zJSoSnEaDXjpDrJ/s3FwgSl4mKhMjY5kzuhj0CwigILXMumLSJUV/",
+	"/4LOXu/7eiBfD+R1pk9HNioutQrIzRxsXWWK6PPoEKPigA41GZMUgBQU4UlPK8oEGEJnMQN0JReJSXvA",
+	"iiVtTC4MI0Zj4Jy3rbptC8kkBTM4TH1xnsgpH/bIUIphGkNGwdLVhxIUor4dZgP7z8B1Xl3u6tWdd3N3",
+	"runOswNxYQ5AA6VXefPnz15NezXtXVvv2u68bLfCLNimftd2f6vDT8lixj4ffrK/7LX38b15yZ7Utn28",
+	"3jJ1Nba9x2t479B6Tek1pXdo9+TQZoAj+3ZjM/CoFUjCEplSYqZ92qI/m0zYtMiQQvsCbs86UDpk106t",
+	"V4peKd6B22vXeAunt+JW7/J6Re5dXu/y7sHlzZHKtnF0ZcQGXIRaTB1+cv61Xz9XRuwnfM++tHr+Bq+k",
+	"vefqFZ5XeN5z3ZfnKiNGjNq4O6gfr1O8TvE6xesU70R5J2oLJ8rVYds4UiqhSapWImC/kDEGOwFvu6dV",
+	"HHTBOGjVZE4ztGqetMmEKgLizPxbxmREeaR1YUJ40iEFVG2HsJuFef90IuV6+OcLHPd+NObdCm/zaY1F",
+	"eHZfpSDHhd4aJMGL4C8SQh8WvQCT7wgGc/ZRLIzAdFotCS5ABJPBgvCwjcD2NudCE9sjl5ABG6dAvQ+/",
+	"MBGysLN0jF9xlbww72t6gmtDrL8djRRL7vFxxxnQc7ENJHtm6tZCYjer+yXgsOsHfJAJjQ6eylQkm+6G",
+	"S/FKL2XuRsroLWx3mCNe7C/gOUtVxa8x4RGSwOK14DkDe0YbYZuMs2FoJggVas5ipQ0dnigr0ZQBMiHB",
+	"KJb/ZiJoA6OGfoBh3YCp6aHQwsCwavdFzIB6FkgzrllsqGVVQseI7hLLKJJpojrkQsLI7GgGlj025x6J",
+	"GL02GWz8lA55J6NImZ7iIeMz4HwSCRcpa/eF/t2ml0GCmhwzxVBC6WuTCVMs/14aMzKTSvFBxJBL1s5f",
+	"olg0yh4spHlIh7xMjFGm+iKRZnbNzGSUJtiYpMU8unvaWrtgjNgTbd3sAxQ+nb7oC+Q+mcqQ9YgSdKYm",
+	"MgmyEbgjxQy8+c4YrUpnFXvG0MyMSfaRDpNokbFH5X8Rck5SkfDIcPxmmwcXNwSjM4ArArBHZ1Qp0wIO",
+	"XVj6MbHdCvCZb0W0KC4IdJQPqYBVGSgZD+Br3I3W6wv7DOguZ3Py7M0FYnDqHeR+Xjt7ut5aBZYW/UtG",
+	"R2z6zZElrL1iSxqC47lMo9BMZTJhU9gLCzvoAbM1EyETVdY01l0YRdJUD3/NjLo4ZTh9Dez00m132ENt",
+	"jYeGQ6+yLp5pOZKKnivG4fzg5hwwMoQPDku2x51EgY5R09/vGX1aOV9NImyvJH7RRovNXuejcl9UVM7H",
+	"2W4pzoaHNNPhlcat4zxDSG1d9cFLQbSlRIJBJIdXQBG3ZKv1imbInAFGzSjVBgyYBonUUnVKQ0bomHLR",
+	"IdljcwPMCdCBFdYXxnaCP9j6RilGfJyiSQDMefrPgkgQ51wVrN6IX2mbdIF1j20LKjiLqMgMq3FK4xBC",
+	"e4CjQyNVZXc8g9nZ0u64V1mkeuHEvWTTHmgCa4d6FHj+0SGwTtk9MEG8yvOJqIejIJ+LkFBzulaEflbB",
+	"aW8p/+uK3C8BFHvHwq5SyH15ONgZ064Hwr7XYd+fWbLp7K+Atz4n/3Xx9g0BeFxESyLfvn/xlHx/8uTx",
+	"d22igJpYAQ19wrJIXqcaZHrPcuRBmG63ExB7h1PVUJrld+0DOnkXI3sYgTonTeCLubwN7W3o+2JDo3hf",
+	"r0o/t1v6QETJZGWBBgCYxnLIlLKpQ8wNQpbTtrkMJ2x4Vd3l8jNLfsFX3Jp4a1zqtL7GyX4+V4RG/Jp1",
+	"tljt4sr9WcxzXzPBlBsGVCy+5kNmViiiCyNCN5bQdMjvphU5iPS+xohdxJVNxAK69VkOIBm84uKqR2IW",
+	"/dhvCfYx6bcCEjEa2gQx0T+SGR2zDgkKJRRBXxjUbJFOBywmAzbSW2JGx1yMq7bCK66SV/gxX299DkzA",
+	"tuU5cHPd6hzcN744x3tpeyrOiexZtnLL/OCW5lTVBuAu3l9pgMcC2KtbBsvXuEyheNcdOj9GhjYb+MYa",
+	"hSy89BVWKexsRn2Ngnc2fY3C/XAf4ShCsHRRKO/PdHzummwsUHgukpjb0oOsfgDKDqSIFiSZxDIdT7A6",
+	"AJ7pknxnJQTTHpYCsDAvGzAVAW2iJBYN8ISMeKyS1SUC25kfvkLgQVcI7EyHFXJNVOn9OKfK1wh4AISH",
+	"rjJQuq5TGavT9tvJ5HP1drQ7cQlj+I2z+cMpBdipVINl9HUAPsJ0i3UAa0TJiioAm/HvFYmtKQE6agL9",
+	"4Vds0SZy8L9saNgaIS8ctg1/o0H/7JAPEvigqKkmSCQ8s23aaiYAG5pMWF8gXRSRI6I1TWwiY22SKkbe",
+	"/fphJZW1N0V9xcOSvG5aVlC6aR/1Djcf10MI+BVNe1/t4L0BX+1wT3yP17mg22A1VIGtAZHxKgRwU+oQ",
+	"AlfVmSWugs5cbWCM8F5E+36F/M8iJFM6ywwJrDqcT2TE2oR9HLJZYlptobsRHwBoGtr++EYRJpJ4kTfv",
+	"4ohCybDYQosfLgW5Ymym/8xjpKvEuoxMQE1TlRD2kVeHwn4FDHRvf3j7Y0lV4tZoqjCzu7ym95rea3qv",
+	"6fek6VHONEhMHU64VuCLlQV0BeS4QhqfKzKWgq0DjgMR8ot5w744OfA0166Be5rGSmuY24sz2iGqbYra",
+	"7M0XZo1rlrfF9p1fQoWbL1O7kyBiti9N6hn0d2iFR5sINmfKJIzriBLA4JlRoMLL/nuv5AAgX97YV+1J",
+	"wmTP90jOPs3dMCHkzWNvHvu0+GZegExdGFKApjGqGxICeD3i9YjXI16P+DCLD7M04gLI9RYQAdSOulju",
+	"8UtnXJ+y/27oMyWZlMiyIKj6AGU1kyHfKIfPlYoQ6zYYZmfaEOLJqo9zgHGeIPjYnCu20RV7Zz7rqf2S",
+	"PanSpfd4lepVqlepXqV612znrplVVSR7+pY+Wj3KcWWIkMksZlBL4NYd0JjpC4pM41Rkeq1tCxCkMHqt",
+	"0xe7Jhn3ms73Du9RyW1BIl6+7/Nnr5e9Xvaurnd1d+jqVtgBzXxeS8ChDj8lixn7fPjJ/rL/HOF786a9",
+	"FSHg4/WOqaug7T1eoXvX1atIryK967p7tnFL+bRPhzWPqVZXyCNfI4uZ9l6LnmsyYVOkm5obYDraF3A7",
+	"kFJh1fxe3FevD70+vAMH167xFj5uxa3ezfU63Lu53s3dLbt7RhPZzLmVETOc8Orwk/OvW/BtZcR+wpft",
+	"S53nb/Da2XurXtN5Tee91d17qzJixGiNOyyD9erEqxOvTrw68Y6Td5waOU6u+trsPE1ZEvPhauKON5Ik",
+	"+o3gDsGkIX0HuGg0NH/MAquERkoS81AsXxV0mvPx9vJS2RdR+pHIEQZLI6oSMpNRBDS9XPWFITTpkHMC",
+	"9L0x8oG8fv7h/cunF5fnz569JxOKwVt8v+HlTZANZWCqa/U/r1mszz3GeA1BDDntnhJ924qe6ddmYjaK",
+	"6IR9TA5nEeWucG71WiMtci5tAzA5PW65wtc0D6skBolWLWjNPHa2lz23s7nXEMeYabRB+XexnLJkwlJF",
+	"9LyRkYynNFnJKpO3sj4QZpk3+Qd9vewy2SRsyzCTt4jVbMPP95FnmvEt/HtimhHu2bbyzPlxE+PM9o2P",
+	"3te6J4m1bAkbM88s33mHEFWOfG3+AZ6F5jZn1rPReIfds9HcLzYa4SjySjug6NpsZKY5JyEbccEBULNI",
+	"T4Pg8KkCktOYjVLFsIqJnHafZP4veEByZAqdUhExpUgwpGpIQ/aj1i0BSegVVFJhyDuKiBwB9OfUum4K",
+	"/Hg5nfI1tDXb2zAPG6/zKc61Z7m5Cx3p2W58SvMrZ7vZqJJWs95sL9J3y3zzZZDZ7EV4ZSvliW18QOsW",
+	"iW1qSI39E9ysoqXxpqaHhl8pfZvSwFTcuA+Kmt2N7yFFBz2QvTfpfVnJF0BZU8ce8NQ1DnWNt1G8jbJS",
+	"fTamsFm+01sB3grwVoC3Am6LzmabzNZ+qW0ykeLpbTy9jae3+ZLobTI5sZLiZkm0yBkTdMY79pysylm8",
+	"nTFx/u7lf128fdO6yQE0D9fvbPVaJ51u56RVOFw0DCEtT6N3sR5FwvVbtCWWHSCMcK46QWakmeDr7Lb8",
+	"+sOEq0Lu00xJdbm1nd4FnUY1pvef569fNZte++C8St68skdwchuXyN/2/Jlvrp6/WURh99gqz1KploGL",
+	"ETKZcDHukHPsREDMb3bN4oUt7MCsiJ12ZYrkEpkOJ5bYnYtZmoBbyxMFrRMqr6WjYcjCtj1rffEtht0H",
+	"C/SGvwMXGoPy4VleTZL1T0Cth2lhpDEj41imMxZ2SKA/8XJC1STA8wvdGubSHqFkgCT0RntrV74vTLm9",
+	"/kGKaEFgR7BQf0jEYPjmVYWkkB6D6TUJYhlFMk0CwgVBl1+OSJBPUNA2z4fmj4gKqF6hgtAhuPLSdMbo",
+	"h7RJoBIaJ0FWCIMX2Q+iApF7yDlRCR0z/Bg6p3qgdDaL5TWN2vplo1j+m4k2kTHBv4INo79XhHIO3SkU",
+	"R5NI2SOBvoiLcQCzH+DdAcK7J6BMtZOrKhMeemM1tWxu37X9SS9+pjpru4X66/K77tCnhWluNu5Vckkv",
+	"u68w8Y6od0QbGYv6SFkt4qhZg7SWq9kya8cDaQ9bghlv3iaW3fobNj3WcVYfTmvZ0gRu22K2DCxf0yVe",
+	"xuf1PWfer95Xz1nFbnPEZpWg3NSFdnNGBd+Ndk/M8aWlbNyVtvoJd2ull0Xz9h/ku9XucqZ995p3xHz3",
+	"2v3qXls2KTZaFCucsofU2HZzs8g3uPkGt1tSq77hzTe8feUNb1tosdUtcDcX/l9jK9ytiLnldfY9cj4A",
+	"d4s9clsJmrvrmvN2rK9Mry2wm3aprXnAPrrp9jfehxzd9HX23p/w5Q1fQLfddpaF779z+u+8teOtndqK",
+	"tnE/3uonePvB2w/efvD2w1316e04h7erFj5TzX/N2fxHLPnn1ywgPEHaCIxgJG5fWbFnCOSMHdo3qi+g",
+	"CQKq+0XeOzFYkDldaIMDCvmzASnyLVJftLM0Y7v4SPM6npCQzZjQVov4ro0MFaYoVPVFgEPHMn4pyETO",
+	"yVQPILCPDTrkIkUbjo4ZgSehpDxqd7td5/MgdylVLlFVmxw9Jq/5T3laU8Z9cdTtwp2m68MOc0KxbpXG",
+	"LOzpH6Z0gQ0FIzZncXEehS17bRN2zQQRsC5AiYGVrsFyVWt10+WSnthv86V5+m+czX2vpu/V9CHt2+/V",
+	"XFYoK5s2t1AvKqFJurqG/2WiSMiUtqYtlY+R3FOpBwC+gjAjQYmWyeSsoASk4lCKEY+nLASZXle6XeDw",
+	"9iPc7ig5V/64+k7C8p2V4gbXdGtZ4+XHlyg/cEtgrGetDWpO/Aa5kCqKG6ZSLDy1RxtkVZw61Vw01mc9",
+	"FYk2GuWYaTvQkRhQTAbSokcUS7TFSK2kaFvGNOjrZJHCGNmQJjSS47oi41cY+cOUGPhtWwgMe2OlvIC1",
+	"9uLiqxIXv0MEOFPR+ghXmxo0MdFio/5rmRvAsrtSehx3u0QKEwEHrj7tq0aShiwk33JBpjJkZBinYS8r",
+	"N4VAuSUQdOgGjXvstL3H1yz8DgPWENy2vfKsL0aURywkwwkbXp0ZGsUD6Is3PIdoekmRcJEybMqXaQJ9",
+	"8jgAqIil4cJ08c9kbFxC62CPZPwjIAIEJg6PHfeQAcg+q41d6RS+mQxoRMWQxUDyCGF4lcgZUQyJJBFf",
+	"YMCGNFU21qeI/pQVEvE9TP6SAKxyS3D/FXzaRJIBMx85krHNSvSgftdcqPBTYNLAzshBJWC0rXaL65f8",
+	"K2XgmeolaPVaIxkXUCaYSKewj+CeP9sl2Il26+PBWB6UsShu01XUE1lf2urruWCq0jCDhwErKOzhbSuH",
+	"zLHfB6qcTHb6wW9kgtvoDM+5c/Yse6jBXeisxQHJX7IK+yNmSqbxkF3qrfJQ+pHfm4/6AN/09TJWuvOw",
+	"bUex+4z6MRu8h8Cm8n3E3gjbUx9xcaM5Qq4k1jZ1Dxc2uW8c/kJT4+4qNu4Zrrz5DhPiRbm71Wf4JuHb",
+	"n1/fGuyLEHxr8P1qDS5YCeuMhGWHqEYvsL4OfR17q6pq/l3V54sPBh9n6uAbmh9GsZxC9CCLNmE1ZF+4",
+	"7b/kHcQ5AFQRgsin3VO8NZkwQaTokRdR+hFKExWZ5xGL1Y3DN7KIfM+w7xneq5b1ncK+U/gr7xSurdRW",
+	"9wffSMZ/ja3Be5RmheX0vcA+iHaLvcANRMnddQB7g9S3w2wQyU37aKvv3UfL765H+fDikr49xzsBvj3n",
+	"C2jvbWIs+KZep6nXGzDegNmgTxu38lbe7I0Dbxx448AbB7fbu3vTJNt++TZdCeMpN30bp++r+JLaOAuy",
+	"ZWUH51pJow4/6Z8/P7AK5+bVzaVw0uTrIlqyX3/TauimldDG57xRcseXQ3vZWa8c2tltFfKxfjn0rQgX",
+	"Xz59zyIRW5dO36ey6S2G78ulb29efZm0j/f4Mun7WSa9wmSo8qYeElXSrRo9vkLaV0jvRbH6ymhfGe0r",
+	"o9fpsc310LeiAb7m+ukdyjq7sr5k2gfa7qBkenV47c4Lpb0d6+uSdiCrty1Xvp2C6puO7uFEKn2NlPcV",
+	"fI3UF1RAvdp08GXTFWXT3pzx5swOtO3WJdb3qbzamwzeZPAmw1dVVt00KXc75dTbllJvo5t9+bUvv/aR",
+	"zbssv95YeZ1LJLvDV0ofW18NZgdyklEBBF8JUUnM6LRn6qbhjTkjGLy7Q4IhnNvARZyfsBi9oZm+XKYq",
+	"4zFj4VlfVBZpD2kcA8S8dkH64m9/+x2C63/7m8Gkx/EhCQeijzsA3HZM1naiCQHBKaMwmyZgAQD6jqNu",
+	"t0NeQilDjFwfSGWGcG4Ioj+nPFEknZFEkkD/IwARnVGeAZ6bQfLHYongjz+DTnUBuh2onWQso8BSdGNx",
+	"w0fjl54PtdfXIwn7mBzCQhzgQgTux3PtJ+Lv+nk47APwN+Ee1SMB/Ecvm5+gTYKQJrQXFKaNUGDCy6o8",
+	"8AMDHi5dJ0LAzccCDsLDtvE73c0TvKIqOXgOw375LCAUvsYp5DfX8qQvBmzMhcp5EMyE4Os65BzeBAQO",
+	"WjsKPaYg4zOwu7Str2JK/yNekKNHRLGhFKFCF9csJ1LomfnqC0Om94hMuUgTpmBvqEmahHIu8PvneoHh",
+	"a2MWai+aRnrOhSSRFGMGfjQPz0is3ybYMDG7oPj5nWwRmAiDdl/ARZTMYjmI2FR7+7AkQVuflSELmYIP",
+	"EyFaBAIpCBFiHkn4Ej5lej7scGHnBFdcPx9nCJaBDhN9KhWL9NgKjIGUzPXZMpyKp0fdXoGFIv/E8gEz",
+	"58ssYacvTrtPSBDya8iLBD3Lhoi7g3CRrzaGI8wus28y5wBiJh1y2j3tmTOJE63S4SR/94IlHXJ6/KSn",
+	"h90XwM4F38FUj/wAdI2COatltvHv5x+e/nJ58eH98/PXF3D0aBSt7uaw8rKpIfV3LsJ/AFNELQuq9qXn",
+	"ehnrXHjBxbBWNONXkfBorxZcja/Su6LOhb/Teq/Wpw4OnTZOH4wF2W4t6QBnpK1ei4c9cnrcezQ6Gh7T",
+	"wZODx6MuOzjV/+8JPT05OKXd4WM6OBp2Q9YXJW3QF6ALyKd+K/up1Ts9bvetKdJv9fqtFByg0JYLHoZs",
+	"Kg/MPw66R/3WZy1/CpQoZbITbwjfu7hG4/BEjW//WQr2xXXqyBiVSL4fHXPauu4lY/rwk/3P1V2Mz8Ea",
+	"yWtJMjO+bfsKwdLWcrBDnho+JIrthrb81vY8gh6T0NEX9AwFcGYF5aS8+jKg7e2L3ALPyYv1wyMaj9mZ",
+	"Zest9EXGrDr4/7NzDppHF/DGvbU33r6kf8YSqtVng7hv6ca10tD3JPqAwu4l3Vvh2PCWiNyysDWSd/p1",
+	"2lrXo7GNi8Xd/Bp6ACgRbF56Z1Ecge3PlTbazxAJPeRIHAd5SHSwuTKw7CFJRWjSInEaYWPls+evnn94",
+	"3rHej3Vbg1JyVtshQxDBiQQfwQ6iQ95FVEBlNnhlgmSijwTmQ8FjCA5nERVBlXh8j5fdmoj0TZr3J4+J",
+	"C2+kVJNEYPHGz7eXt/zJ1CXqa+uPuHhXBSkgFj1AlAZOUhgvLi2fbgz3+b4Hn5j0icldJibfpUlBmWGM",
+	"NIraZECHV1rVTeRcn8AFmbPYTVtavb9Wy1+zOGmo5JFGG+5UTv1CQdWDjkb2k4gmLLbX9PRFjA4nBZcJ",
+	"YtzJJGbsYE4XfQFFq21Toj1Y4H+0TQnUYGH+Q45MgfZgYUqeeKjQPZphvFD/70T/Wf9vh5wXxpJFJemU",
+	"YbEUAMNQIP/Xx6INfZEBfuml/dU4YELax3BFpjRkea/kLGYjFgeQxYmuMdVByn4iotrQmIUmVqyHYliL",
+	"cYYLAdl5LBOWe5QLbOFEedwhzzJra/lO0ywPbmHBxsJKs5KRdWamyE4gRJGzDV3qw7eP04/Op83MK4+z",
+	"zlMToZVprIK+wF1hIsj43A6BzY++q9DzbfaX/rgP0vyDKP0/NHLzQAlwM7eBfzi36pRdtYAksi+Cw4H+",
+	"HJNUclNqJcsQAtHOU2iy3iTUr/AW4ddnEeK6NzcIi/d9+fYgHlFvD3p70NuDt2UP4qmDIpFM8ayw+GTE",
+	"Bhx4+R8Mz7iM2E/2k75imvF8GrbG1csfUbukTUaM2A3lA9g+gL0vUD13n7lFb64824io5+xvzy/+pVra",
+	"+SI2x8iruPcuO0lcebvNR3iwvNueXQ+Z510kD5l3zyDzHNtgtWlQ9n4eFGreDQwbD4LnQfD2qDA9FJ6H",
+	"wvvaofBq6ac1iHg3kO5fJcDdvuSYu5Ae6s6Hv24T6q6mDLlDxDtvg3rEl3WyuDFKXNWte4Gx2+kYH1o8",
+	"0ePTeJvfp/2/BEi7uiaCR7Zzke282eLNlnWatDlWXcW93ijwRoE3CrxRcKugddunxfaMW5fLFs8C7mHo",
+	"PAzdFwVD50iV1VB0lTImkmnygIqO8XO+6oJjPQU3KDbWtzcoNIYJ9zXGXtztr8bYnmlHkOFPbmlxKbWS",
+	"ChQfTo+gBejBup2Ei7HjHmHnI0RUoBwCQiPmRVnVT6JtuGAWy5lUgK4npAV/NA0dfZGKhEcAbEjHcEuc",
+	"GOBDZyhTurBNqbOIJiMZT/MeS9WGZJ+a0SFT7WKRddshMtcDjujCtm32hWAcsAmxkJQIGZvGzxzk44wA",
+	"fOGcK0ZOj49JIGRyCUPV8x/gi4u4IB0C+HTYKmYnJJf3IZFxX9CBxAYznigbORpSIWSSNd+KDDtxThc9",
+	"7Njl4tI8MuiQYBZRcTmhagLohIgZOiLBu7cXHwg2d4Jxawuw+iKf0R7gOUkx4vHUIiRO5TWNlMEXxPVQ",
+	"VZojK0MHyedL0L/c6JBewG3Kzwv33W1UCLVv08GvKTlHFILs5JoOdq4ID0GCmOMJAVlFaBQzGi60ZEsm",
+	"WkIaufbgi9J3N+++GN3H6Hwx+r0rRjfKvcKGdB3hjfXnWD+oDNaGNYCIsX/sizrkrWCuk65vCOCZXIrL",
+	"mYz4cBFoC8lF58jRr030XhtTTIRtorgYsrzSXZuPWvYtENIdnpaDeURUJfrHiKTWcBMd8qZsqqJRaoGf",
+	"c6wP+wmrq9q3spO+qkzYl2ctQO7I7ENnB/hycJ8F8vpoH8Xnq/VRezUvSBaGSFUGzwWObRsBO10fHfky",
+	"RjLO6DEcOK0CsFdnRT5oj3L+oYjMalF5b+vOfRDz7irFGxigh5/oMLFg5tUBzgAii0EP6VRcdD+bW8ms",
+	"RZfbBoRFhwQx5YrldyMSb3ZVQJNLKYYsWHoI2Jbwahb2hX0anc1iea2fR7XaUqX3Gex0vIpGAYQkbF8D",
+	"FySAq4K2HgM8u0OCGU1hgEKaZ2hbGf5orNogZiqdsqBDAnXFZ0GPRIxeM9UXWvgVB3CG6MqZ+SyvWeF7",
+	"8Q1griM7C3zBtEOCAR1eWRaV4lT0hTsX5hGRVGwpqFwKnMKXhXrWtM+Ac5Y/vPSEDgmsnxH0TORaYX1e",
+	"ERvRifDm0U6stZvQa2bH2SZKLketO+RcENxyOS4hRrttdV9fwNLqD4DIbQayaID5aPYAXGwnaFsZc0WT",
+	"fK865hzGUxe070LPWH2+mH34KV95gPiLtgCcejs8B77eznta3tO6K0/rQqu7NgEzp02MfdJG3Qs51HTK",
+	"2kQbDpBgjQCiuY1hPG2dWKW72mBDL2xl4cwvck6AEC3T7DQGY8f6bAnSG4qCbaHVc15wk8N1BvrnH+Gu",
+	"QP8tjcdMDBc9MqI8Aq3OIyaSdl8M2ISLsE1ScSWAOQ9AettkFstxzJSCAqGQRfyaAUC8yZmCQWKej3aU",
+	"Y++k2FYwlCmw1pimVEWnrEPO+8JcmFUa4liQ/AaGZ4t3OLQyDGRiJsDADUMyORX6s82fO4ZhMtsTAaZ3",
+	"r/VwwPbKBgcvBQsHo632Dmt6mUw1giJLES3OnMdeGhhnS+gz5JcJHWcUfQWrbz6RivVFyBSPWZgBQEOi",
+	"GpG0HcLIcSzT2Y9DsGH10LFZM4AfFLBhYAOGHDlLn+W2scwA5y7IIErM6ii6UHkSv2iaasOQJjDrxFpx",
+	"gJltBuviaHMxS5NCPt1wGraRkjP78IxVFL8G9ix+T8kq7gttzxtolRVVphd4apoafM/FNY+l0AZuLVsO",
+	"1q+eHfLU/lrL6kqFVrm/4Xw2uAM1e1XHtz2YGSa7LQTtwXYtbUBcNlVgr0omsUzHEwAbz7HnQc7M3ZiR",
+	"XZv8KfoF+tynMxYrrQG0FwWo4jlwd1ZkCDA4sLaEjikXHfK0cAjnzMEtx4QFEFyxUaJFyBkAoUJNhj40",
+	"QSaDAr1VB0wlNs2RpZ5tOQdPgIoSCUDr8WJq6ysj5Ts9bre4nu9/gXnfbgk6Za2eAWENL3mRLG8k4ylN",
+	"Wr0WF8nj01a7NeWCT9Npq3eUVcVxkbAxi7VSKi/q28KqcUHyU6FYJvgU05vEiHrt11F1VlgJPUn6dAb5",
+	"KIPCV7WM7Edx26r+RHhd4eum9OMrJsbJpNU77nbbS9SAS9+TxCmr3osvovQjJJoszhIliVbHmSYQMjE5",
+	"KTlHxxCqgMhEpvEZGdFI2SeDQFMd8opfMSvq2iA5K5QRPF7vLas2CirJnSM99hUTM6ExCy9hvFVUiQMp",
+	"I0ZF1YSAIOxh4SuIQJDqeon1iqRQQFYh4Ds5L5yljkO1Uyx8RYz+gQliTJ1TprcS1E/hHoLaKKMU9D16",
+	"m4HegW2TmxnFTQODXbFZ4O7CZDCht/0f5q4/a+yW4u7P1REqGq2N0QSz3MH6IwraMhdZWiWNeITK0RVn",
+	"5plpzICRWN+XF/flllQ6nBCKHBd2Q8ZsRjnYPRxZfaezZAErufOt17IUoI9H3VUTbhcjn/AZTbSJ3Oq1",
+	"/udbWOy//ugePKEHoz8/HR1//u4/WjWW4KfMdhwscAuglQBqHSxHy6lQGK8VFZWnRcZJYZyZu93ioX6K",
+	"2SfwD3xQ9WbZHIRJUnX/q7HxyG8MNoCb/RSvheBBvRgF3GYspfpxiuJdlbEK9Fl8sbbPc+w+z3GRZSWh",
+	"eVwvp+M8G2/Zus7a8hlzttp9xoZ1ObKBbGQyMh44GcrZIrMGFyiPsequ6EB3KrtELvLXf719ImYSFts2",
+	"itj763aK5GvuxY8XP3vqFVHuyV7bLVLVAZBt6f21ADy8qns7aY3L7pduvMO6+1yYNR7+RrB3sycXXyPY",
+	"+47n1VfW+2ycr6y/X5X1KleaKxNlVilvLK5//pEr6MvMLH0HSwqMfpvBwGa+FSXqWytyX6N+zzWAW6Vu",
+	"d54vU/fFE16476VMfb1wX42NvncB/CUAnu9B9K0QeR7m3EdV9lm8vkkMVGKX3tiWQ8g0b8vdpyhPY9jN",
+	"pRsfTpTHFcgebdMbsN6AvX9om5ujE1AAVA//ztTSZhUqPCaKDWOWqN0j4/VFDo23AuzuA478HqQwYSRv",
+	"6JT9/+xdYW8buRH9K0S+3B2qONe7NEUdFIWb+hD3Dolh5RoUCBBRuyOJMJdckFwpuuL+e8EZcndl70or",
+	"XxzJDr8FirnkcsnH4cybN4P/OHCajth6x2HeNThKy3JgZJRWYIqKJvv9XnCS54VQPTiJQVMXcSQiZPih",
+	"X1zPr9qQQBh5twSEo1AbQNgAlXahV4rowqcNLySIjQhn2fj12dMf/vIiMJHPAn9Uz1D17oOalFrKCTOE",
+	"jItAOQWVl1ooIogIJNYTnnwUOXEqV6iEzC3Sgxm3G5VCifvnhw/5iHFpNQLzB9WwARsBFrbiNrocX7LJ",
+	"v85/OX93zp5FUiC6tP9R6Bz+rk254GriR4eU5V6luXeBc5qCzHuB8d4R5s1WB7x4/KqEtRXk4VgY/AIX",
+	"G63+SE3xUc2P5WGrPu7A88V9zHcIP79sAV5IaZogbE1SYDpdFFNg+rAmTR2Yjpkdt6ya5ta3Mx594dql",
+	"xKdrymAojc7AWsYd0yoLIg/TNWVIYR5LneriYUKr3Fs2KMjW5CHQI0OKQTulMZRjFp1StVew1Nd3NCBS",
+	"cPtezJJ9DZKt18BUizvV4v56sJrQbBtW90ihvWn8cP76Fyza7ozj+wXLhxCI/vww9eDjzwS2Kfj8kNGD",
+	"YtNDzbxnRmNaYq+gWodTS8FqgGPrhF0aWApdRSCy6H6i5G29BCN5OQl56iNmdRBpyKTwMxE1gAu9pFKe",
+	"rVAiGpMhajD53k5GobZXuHviYyTwaxIBgDUDlUertNN6xClI1uNx+LPoa+yLy3Wrg5Yp8GP43O6VGpdf",
+	"3th8m06WURREwbvYCuu05OQJS0H3ZF+noPvBzmOxrG15xlv7t+90DqpErdj7LeM9Cu18MWirlX0Go1rT",
+	"opshBGYJ5hsbNZhO7vDlNr/CxqT/54ayE/bWzrsGsxQZhBlfwXSh9fVQukOPhJC/cgX1nnUfOeF97Onr",
+	"zbAOU3BXDkFoPpRFED9t4hGkq9hheASrZstH9Kl/2s4lCCDFLIbOuWKwRI2aKGO0KUlG957C3zPAjlAV",
+	"yeRg0AtPFyJbO+a9cfhK6io/xycKxawzVeYqAzn79/jtmw+qwTcxV9z/j8e4seMq5yZnEchOGD7CMo8U",
+	"XCimNFtyWZEOU62+jKNQuiGGbYolM9HgtH9jf9NU+oOavD//5+u3b3/++PP5f/01z+gi3Dj9qISa11dL",
+	"jiJrRiwhP6kHh7/SxdQA1jDEojTG/+L8H545Uv958ZwKffmJ4syJAvppChGAElFhb8zfm6pws90BL3f1",
+	"ubPv4HdSFAIafI2J8J91UlMafLohJ7bBcbENVvVh2WH7tK9eQwrM4c2KeIQajSGzDje7SCz4MRALOkkC",
+	"lL551+M70QSOGvzbGfBhTSWqQHJlJlj/nLBeJ8BvhfUhddpuO8yw6ibKq0an3a9Xv0SxZAwr9hAZ7hfQ",
+	"Hws2dmNiKsiWfFl70Qp2bPwSjZ9bW/8MfUqsADMHhn/Dvr366RX7649/e/HdCQumnQDyIglVAVstwABF",
+	"71dgIOSjEAdgYitbgkI1+ClkugBLouldCHHpu0tG3/E4gS5prvYFtqZZezy4pJ7ikvrT4cf2WNxTrQMj",
+	"ZfAnCzxZ4MfjWKHilrsP4i7pmSvA4htE4psJkLltCjeUBiwod8LO2KQycsK4ZfWA0QBnwrXK4cdwiuo8",
+	"dUlpIB27x3Ps7i1Rc7NdOtzS4ZYOt3S43d/hVsvT7Bc1eBbKnvWyt96j6gFxxDfzwYVlc61gxJzW291L",
+	"r0Mf93OUxV09mOX1qjLWHzhfsEBwrHx3F9JWbDwO33ogeauutvcQ2FvJbXWkuXShYCNll8SqjRFjRkzB",
+	"Cmyo/DUUcYy3pNf9STN1sNIAFpi3LUuj5mtN8LdJzaBq6UCKHEveMgMZCKzuaiDTcyV+A+YWVAqfCpmu",
+	"schrd060H+P9muDUx9lsoGZVio4eXQQgmbjJxE0m7hc7jsag8lYRYUyUHHzoDMjUnIMKZwCbG72ybLpG",
+	"Fw37SRv2w3OsMGuJPUxk4gW3DcMXObtUhzzwdHuzJZNr57EfFE2Gi4JVa2GlAyQdIOkAOXA2Ye3ApHzC",
+	"jWSIoedJ+Os+rwmJPIWcCkq9uJGO4bFB5Jja4TbOHpJ+itwdDBTcyviIwnsbz9zugxnH13t8RJ/wantj",
+	"eN2uJ8myQ9JwuPMkge8j5fHEtK4GM7zht7ff1QGZod3m6DgQtSFYmnrG3LoENkGt2xPfeNLSipNWRxmP",
+	"yO5pfDQcrWZXGWWDD8VW0p2wC8dyDYQz5NrZZBg6YgX3puS+A/uo+YPvwN4BVEKrHpesn/k4tyF6GcTZ",
+	"a3fVDcRJOJKMuGTE3fQCcOYhkMBxC+IuNC9Er5Hmt+RCyxxM3JJBKdwEISWWgXFi5jEFbuzaERKw4VMp",
+	"zJoMNmdZCaYQlrwTmFMsbMixabSSUZYz2BaMgmtCkd+g0DlQqI3Sc5ZcipxlBnJQTnD5kj3//s+1kJTB",
+	"uzhbLdBJEQ1GbNOF1u8X+qy42BuoDwTBF/jKDoNdpZZyZ4NLLWXTaLh8UNOkE7EzLuUtSE5G4KM3Av2a",
+	"a/Bn9L8nBnjeA0hxDUWEoDXTrZdys5/bj0W4oK1ZGfnk9Mkz3HfhWbcKotVVCzCmhb7JoPn7jaXCBm8R",
+	"BrRBsWDLvr0CqyuTwRjchSord2n0UuQeotDCPP9E8zimQX/n177iBTw5fTKT1Sc02zr2SShdEOcAzdRT",
+	"xq23lFHEYMT0EowRHuI8XpaktXDC3iq59hDo0Y9lpspbPcbH9vXKHZd67jttPvFGWYZaCo9G4q/S2/or",
+	"JXczbYqPzeM6un7DC7Alz7x5PBNKuFaINHZrYAbGm3Yoe7O9VxWf19VZqGqDtSvYVKhcqPkf6cw/Jz6m",
+	"q7vKOl2wa4H3jxkTfonYU3+zQMjE44nirK2X39FlWHEf/QLr+5btqdQzttYV6k5gQ1yZAzvpev54wQ3k",
+	"zIJzOHt4VZKymcBG/QOVECVkTpvt/Um+7l6Yl5IrO2JTWt+4NvFyZUdRR8OGK9kSjNu1Aahpz5z5q1pF",
+	"XYQ3OaVdPmJ4EEMevh92OONCVmbXPNIzu1YGDYXmyrSRxlK5Rb/68B87FyDVyup4J1EASqCTTImr1TOx",
+	"gpXVRQtoisq61tV1e58zA/Bb7zQaMV9Q3ZfSCJWJkku030okH7QRbXsvPMvAdq4/hB6yVvGBdRBr1FSy",
+	"xE9E48QFikKdzK6tg2LHN6vN3o73Q3E0fKAVai6bGRyxEnQpgdBYlCCF8ot0Clbk5ApwK10falrNxLwK",
+	"UYytowl6bLfHUtNJTgOCkAViRygag/vDm7Q0FWHlb+8qkte6v+tq4TETtxxD4fyZkDsWypRn11XZtauN",
+	"nvohFuCMyGzw2wpbc+La1VBwBqKLt8s4IKeMP5GeCtXefMFS8Cf+p6dgjCaLk/RM8J/pMp/UKw5gHZM8",
+	"QFqBScH/risI6609tvVz1DOO1UzTlk0e4IcAEL///v8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

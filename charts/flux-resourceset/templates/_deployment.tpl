@@ -156,6 +156,18 @@ spec:
 - name: SESSION_KEY_PREVIOUS
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.sessionKeyPreviousKey }}, optional: true}
+{{- if $v.config.publicURL }}
+- {name: PUBLIC_URL, value: {{ $v.config.publicURL | quote }}}
+- name: WEBHOOK_KEY
+  valueFrom:
+    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.webhookKeyKey }}, optional: true}
+{{- end }}
+{{- if $v.config.webhookAllowHTTP }}
+- {name: WEBHOOK_ALLOW_HTTP, value: "true"}
+{{- end }}
+{{- if $v.config.webhookAllowPrivate }}
+- {name: WEBHOOK_ALLOW_PRIVATE, value: "true"}
+{{- end }}
 {{- with $v.auth.oidcIssuers }}
 - name: OIDC_ISSUERS
   value: {{ toJson . | quote }}

@@ -125,8 +125,8 @@ backup:
   s3: {bucket: "", prefix: "", region: "", endpoint: "", addressing: auto, timeout: 15m, existingSecret: "", caSecret: ""}
   serviceAccount: {create: false, name: "", annotations: {}}
 tmp: {sizeLimit: 2Gi}
-auth: {sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, oidcIssuers: []}
-config: {otlpEndpoint: "", basePath: ""}
+auth: {sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, webhookKeyKey: webhook-key, oidcIssuers: []}
+config: {otlpEndpoint: "", basePath: "", publicURL: "", webhookAllowHTTP: false, webhookAllowPrivate: false}
 page: {enabled: true, changes: false}
 nameOverride: ""
 fullnameOverride: ""

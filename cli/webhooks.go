@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// webhookDocuments are receivers of events.
+var webhookDocuments = documentKind{
+	kind: "webhook", schema: "Webhook", name: "webhook", plural: "webhooks", title: "webhook",
+	view: render.View{
+		Header: []string{"ID", "STATE", "REVISION", "LAG", "STATUS", "URL", "EVENTS", "KINDS", "FORMAT", "ERROR"}, Narrow: 6,
+		Row: render.RowOf(func(d api.Webhook) []string {
+			status := ""
+			if d.Delivery.LastStatus > 0 {
+				status = strconv.Itoa(d.Delivery.LastStatus)
+			}
+			return []string{
+				d.ID, webhookState(d), strconv.FormatInt(d.Delivery.Revision, 10), strconv.FormatInt(d.Delivery.Lag, 10), status, d.URL,
+				strings.Join(d.Events, ","), strings.Join(d.Kinds, ","), d.Format, d.Delivery.LastError,
+			}
+		}),
+	},
+	api: calls{path: "/webhooks"},
+}
+
+// webhookState returns the state of a webhook in one word.
+func webhookState(d api.Webhook) string {
+	switch {
+	case d.Suspended:
+		return "suspended"
+	case d.Delivery.LastError != "":
+		return "failing"
+	case d.Delivery.Lag > 0:
+		return "delivering"
+	}
+	return "current"
+}
+
+// webhookCommands are the commands about webhooks.
+type webhookCommands struct{ *session }
+
+func (s webhookCommands) webhookCommand() *cli.Command {
+	v := kindCommands{s.session, webhookDocuments}
+	get := v.getCommand()
+	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
+	return &cli.Command{
+		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
+		Subcommands: []*cli.Command{
+			s.createCommand(), v.listCommand(), get, v.historyCommand(), s.updateCommand(),
+			s.patchCommand("suspend", "Send nothing until the webhook is resumed", map[string]any{"suspended": true}),
+			s.patchCommand("resume", "Continue the delivery of a suspended webhook where it was", map[string]any{"suspended": false}),
+			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),
+			rolloutCommands(s).deleteUnservedCommand(webhookDocuments, "Delete a webhook; delivery ends within 3 seconds"),
+		},
+	}
+}
+
+func webhookFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "url", Usage: "the `URL` of the receiver, which begins with https://"},
+		&cli.StringSliceFlag{Name: "kind", Usage: "only events of changes of documents of this `KIND`, such as rollout; default: all but tokens"},
+		&cli.StringSliceFlag{Name: "event", Usage: "only events of this `TYPE`, such as fleet.rollout.paused; default: all"},
+		&cli.StringFlag{Name: "format", Usage: "`FORMAT`: standard, slack or teams (default: standard)"},
+	}
+}
+
+// webhookBody returns the fields that flags set.
+func webhookBody(c *cli.Context) map[string]any {
+	body := map[string]any{}
+	for _, name := range []string{"url", "format"} {
+		if c.IsSet(name) {
+			body[name] = c.String(name)
+		}
+	}
+	for flag, field := range map[string]string{"kind": "kinds", "event": "events"} {
+		if c.IsSet(flag) {
+			body[field] = strings.Split(strings.Join(c.StringSlice(flag), ","), ",")
+		}
+	}
+	return body
+}
+
+func (s webhookCommands) createCommand() *cli.Command {
+	return &cli.Command{
+		Name: "create", Usage: "Send events to a URL", ArgsUsage: "NAME",
+		Description: "Events have the format of CloudEvents and the signature of Standard Webhooks; webhook secret prints the secret for the receiver.\n\n" +
+			args.ExampleText(
+				"webhook create change-log --url https://hooks.example.com/fleet",
+				"webhook create rollouts --url https://hooks.example.com/fleet --event fleet.rollout.paused,fleet.rollout.completed",
+				"webhook create chat --url https://hooks.slack.com/services/T0/B0/X --format slack --kind layer --kind platform_component",
+			),
+		Flags: append(webhookFlags(), dryRunFlag()),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			if !c.IsSet("url") {
+				return args.Errorf("%s needs --url", c.Command.HelpName)
+			}
+			body := webhookBody(c)
+			body["id"] = ids[0]
+			return s.send(c, func(conn client) (*http.Response, error) {
+				return webhookDocuments.api.create(c.Context, conn, body, writeEdits(c)...)
+			})
+		}),
+	}
+}
+
+func (s webhookCommands) updateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "update", Usage: "Change the URL, the events or the format of a webhook", ArgsUsage: "NAME",
+		Description: args.ExampleText("webhook update change-log --url https://hooks.example.com/changes"),
+		Flags:       append(webhookFlags(), writeFlags()...),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			body := webhookBody(c)
+			if len(body) == 0 {
+				return args.Errorf("%s needs a flag that changes the webhook", c.Command.HelpName)
+			}
+			return s.send(c, func(conn client) (*http.Response, error) {
+				return webhookDocuments.api.patch(c.Context, conn, ids[0], body, writeEdits(c)...)
+			})
+		}),
+	}
+}
+
+// patchCommand returns a command that sets fields of a webhook.
+func (s webhookCommands) patchCommand(name, usage string, body map[string]any) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: writeFlags(),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			return s.send(c, func(conn client) (*http.Response, error) {
+				return webhookDocuments.api.patch(c.Context, conn, ids[0], body, writeEdits(c)...)
+			})
+		}),
+	}
+}
+
+func (s webhookCommands) rotateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "rotate", Usage: "Create the next signing secret; the previous one signs as well for 24 hours", ArgsUsage: "NAME", Flags: writeFlags(),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			return s.send(c, func(conn client) (*http.Response, error) {
+				return send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/rotate", nil, writeEdits(c))
+			})
+		}),
+	}
+}
+
+func (s webhookCommands) replayCommand() *cli.Command {
+	return &cli.Command{
+		Name: "replay", Usage: "Send the events after a revision again, with the same ids", ArgsUsage: "NAME",
+		Description: args.ExampleText("webhook replay change-log --after 400"),
+		Flags:       append([]cli.Flag{&cli.Int64Flag{Name: "after", Usage: "the last `REVISION` that is not sent again"}}, writeFlags()...),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			if !c.IsSet("after") {
+				return args.Errorf("%s needs --after", c.Command.HelpName)
+			}
+			after := query(url.Values{"after": {strconv.FormatInt(c.Int64("after"), 10)}})
+			return s.send(c, func(conn client) (*http.Response, error) {
+				return send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/replay", nil, append(writeEdits(c), after))
+			})
+		}),
+	}
+}
+
+// send sends a change of a webhook and prints the answer.
+func (s webhookCommands) send(c *cli.Context, request func(client) (*http.Response, error)) error {
+	conn, err := s.connect(c)
+	if err != nil {
+		return err
+	}
+	a, err := receive(request(conn))
+	if err != nil {
+		return err
+	}
+	return s.printChange(c, webhookDocuments.output(a.body))
+}
+
+func (s webhookCommands) testCommand() *cli.Command {
+	return &cli.Command{
+		Name: "test", Usage: "Send a test event, and exit with 1 unless the receiver accepts it", ArgsUsage: "NAME",
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/test", nil, nil))
+			if err != nil {
+				return err
+			}
+			var result api.WebhookTest
+			if err := json.Unmarshal(a.body, &result); err != nil {
+				return err
+			}
+			if !result.Delivered {
+				return fmt.Errorf("the test event was not delivered: %s", render.Printable(result.Error))
+			}
+			return s.print(c, render.Output{Document: a.body, Text: func(bool) string {
+				return fmt.Sprintf("delivered: the receiver answered %d within %d ms\n", result.Status, result.DurationMs)
+			}})
+		}),
+	}
+}
+
+func (s webhookCommands) secretCommand() *cli.Command {
+	return &cli.Command{
+		Name: "secret", Usage: "Print the signing secret of a webhook, for its receiver", ArgsUsage: "NAME",
+		Description: args.ExampleText("webhook secret change-log > webhook.secret"),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			conn, err := s.connect(c)
+			if err != nil {
+				return err
+			}
+			a, err := receive(send(c.Context, conn, http.MethodGet, webhookDocuments.api.document(ids[0])+"/secret", nil, nil))
+			if err != nil {
+				return err
+			}
+			var secret api.WebhookSecret
+			if err := json.Unmarshal(a.body, &secret); err != nil {
+				return err
+			}
+			if !c.IsSet("output") {
+				return s.printLine(secret.Secret)
+			}
+			return s.print(c, render.Output{Document: a.body, Text: func(bool) string { return secret.Secret + "\n" }})
+		}),
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/webhooks"
+)
+
+// minWebhookKey is the minimum length of WEBHOOK_KEY, in characters: all signing secrets are derived from it.
+const minWebhookKey = 32
+
+// readWebhooks reads the settings of webhooks.
+func (cfg *config) readWebhooks(c *cli.Context) (problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	w := &cfg.webhooks
+	w.Key, w.PublicURL = c.String("webhook-key"), strings.TrimSuffix(c.String("public-url"), "/")
+	if w.Key != "" && len(w.Key) < minWebhookKey {
+		problem("WEBHOOK_KEY has less than %d characters: take the output of openssl rand -hex 32", minWebhookKey)
+	}
+	if w.Key != "" && w.PublicURL == "" {
+		problem("WEBHOOK_KEY needs PUBLIC_URL: the source of events, and the beginning of their links")
+	}
+	if u, err := url.Parse(w.PublicURL); w.PublicURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+		problem("PUBLIC_URL must be a URL such as https://fleet.example.com")
+	}
+	var err error
+	if w.AllowHTTP, err = strconv.ParseBool(c.String("webhook-allow-http")); err != nil {
+		problem("WEBHOOK_ALLOW_HTTP is %q: it must be true or false", c.String("webhook-allow-http"))
+	}
+	if w.AllowPrivate, err = strconv.ParseBool(c.String("webhook-allow-private")); err != nil {
+		problem("WEBHOOK_ALLOW_PRIVATE is %q: it must be true or false", c.String("webhook-allow-private"))
+	}
+	if proxy := c.String("webhook-proxy"); proxy != "" {
+		if w.Proxy, err = url.Parse(proxy); err != nil || w.Proxy.Scheme != "http" && w.Proxy.Scheme != "https" || w.Proxy.Host == "" {
+			problem("WEBHOOK_PROXY must be a URL such as http://proxy:3128")
+		}
+	}
+	return problems
+}
+
+// newWebhooks returns the deliverer of events; nil: the mode makes no deliveries.
+func newWebhooks(cfg config, replica *store.Replica, history webhooks.History, logger *slog.Logger) (*webhooks.Deliverer, error) {
+	if cfg.mode != server.ModeCRUD {
+		return nil, nil //nolint:nilnil // another process delivers
+	}
+	table, err := cfg.db.observations()
+	if err != nil {
+		return nil, err
+	}
+	w := cfg.webhooks
+	w.Replica, w.History, w.Table, w.Alone, w.Logger = replica, history, table, !cfg.hasPeers(), logger
+	return webhooks.New(w), nil
+}

@@ -1,0 +1,117 @@
+package fleet
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// DocumentEvent is an event that a commit causes by its change of a rollout or a freeze.
+type DocumentEvent struct {
+	Type string
+	Kind Kind
+	ID   string // of the document
+	Data map[string]any
+}
+
+// Name identifies the event among those of its commit, such as rollout_podinfo_paused.
+func (e DocumentEvent) Name() string {
+	return string(e.Kind) + "_" + e.ID + "_" + e.Type[strings.LastIndexByte(e.Type, '.')+1:]
+}
+
+// Events returns the events that the change of a document causes, besides that of its revision.
+func (c Change) Events() ([]DocumentEvent, error) {
+	switch c.Kind {
+	case KindRollout:
+		return rolloutEvents(c)
+	case KindFreeze:
+		return freezeEvents(c)
+	default:
+		return nil, nil
+	}
+}
+
+func rolloutEvents(c Change) ([]DocumentEvent, error) {
+	var was, is rollout
+	for _, side := range []struct {
+		body  json.RawMessage
+		value *rollout
+	}{{c.Before, &was}, {c.After, &is}} {
+		if side.body == nil {
+			continue
+		}
+		if err := json.Unmarshal(side.body, side.value); err != nil {
+			return nil, err
+		}
+	}
+	if c.After == nil {
+		return nil, nil
+	}
+	var out []DocumentEvent
+	add := func(kind, stage, message string) {
+		data := map[string]any{"rollout": c.ID, "state": is.State, "stages": len(is.Stages), "started_stages": is.Started}
+		if stage != "" {
+			data["stage"] = stage
+		}
+		if message != "" {
+			data["message"] = message
+		}
+		out = append(out, DocumentEvent{Type: kind, Kind: KindRollout, ID: c.ID, Data: data})
+	}
+	if c.Before == nil {
+		add(EventRolloutCreated, "", "")
+	}
+	if is.Started > was.Started && !is.Stages[is.Started-1].Skipped {
+		add(EventRolloutStageStarted, is.Stages[is.Started-1].Name, "")
+	}
+	if changed := is.State != was.State; changed {
+		switch is.State {
+		case rolloutPaused:
+			add(EventRolloutPaused, "", publicPause(is.PausedBecause))
+		case rolloutCompleted:
+			add(EventRolloutCompleted, "", "")
+		case rolloutAborted:
+			add(EventRolloutAborted, "", "")
+		}
+	}
+	waits := func(r *rollout) bool { return r.open() && r.State != rolloutPaused && r.awaitsApproval(r.Started) }
+	if waits(&is) && (!waits(&was) || was.Started != is.Started) {
+		add(EventRolloutWaiting, is.Stages[is.Started].Name, "")
+	}
+	return out, nil
+}
+
+// publicPause returns the reason of a pause without the cause that a cluster reported, which may contain values.
+func publicPause(because string) string {
+	because, _, _ = strings.Cut(because, "; ")
+	return because
+}
+
+func freezeEvents(c Change) ([]DocumentEvent, error) {
+	event, body := EventFreezeStarted, c.After
+	switch {
+	case c.After == nil:
+		event, body = EventFreezeEnded, c.Before
+	case c.Before != nil:
+		return nil, nil
+	}
+	var f freeze
+	if err := json.Unmarshal(body, &f); err != nil {
+		return nil, err
+	}
+	data := map[string]any{"freeze": c.ID, "reason": f.Reason, "mode": freezeModeBlock}
+	if f.Mode != "" {
+		data["mode"] = f.Mode
+	}
+	if f.All {
+		data["all"] = true
+	} else {
+		data["selector"] = f.Selector
+	}
+	for name, at := range map[string]*time.Time{"from": f.From, "until": f.Until} {
+		if at != nil {
+			data[name] = at.UTC().Format(time.RFC3339)
+		}
+	}
+	return []DocumentEvent{{Type: event, Kind: KindFreeze, ID: c.ID, Data: data}}, nil
+}

@@ -1,0 +1,66 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// subjectPrefix is the prefix of the subjects of cursors in the table of cluster status; their rows belong to no cluster.
+const subjectPrefix = "webhook/"
+
+// cursor is the progress of a webhook.
+type cursor struct {
+	// After and Replays are those of the document when the cursor began: a replay, or another webhook with this id, begins anew.
+	After   fleet.Revision `json:"after"`
+	Replays int64          `json:"replays,omitempty"`
+
+	// Revision is the last revision that is done, and Commit its commit; zero: unknown.
+	Revision fleet.Revision `json:"revision"`
+	Commit   uuid.UUID      `json:"commit"`
+	// Part is the number of events of the next revision that are done.
+	Part int `json:"part,omitempty"`
+
+	// Attempts failed to deliver the next event. Wait is the time from the last one to the next.
+	Attempts int           `json:"attempts,omitempty"`
+	NextAt   *time.Time    `json:"next_at,omitempty"`
+	Wait     time.Duration `json:"wait,omitempty"`
+	Status   int           `json:"status,omitempty"` // of the last answer; 0: none
+	Error    string        `json:"error,omitempty"`
+	At       *time.Time    `json:"at,omitempty"` // of the last attempt
+	Writer   string        `json:"writer"`       // the process that wrote it
+}
+
+// matches reports whether the cursor is one of this version of the webhook.
+func (c *cursor) matches(w *fleet.Webhook) bool { return c.After == w.After && c.Replays == w.Replays }
+
+// ahead reports whether the cursor has more progress than another one.
+func (c *cursor) ahead(other *cursor) bool {
+	return c.Revision > other.Revision || c.Revision == other.Revision && c.Part > other.Part
+}
+
+// row returns the row of a cursor.
+func (c *cursor) row(id string, at time.Time) clusterstatus.Row {
+	body, _ := json.Marshal(c) // it has no types that can fail
+	return clusterstatus.Row{Subject: subjectPrefix + id, Body: string(body), ObservedAt: at}
+}
+
+// parseCursor reads a row; false: it is unreadable, which counts as a lost one.
+func parseCursor(r clusterstatus.Row) (c cursor, ok bool) {
+	return c, json.Unmarshal([]byte(r.Body), &c) == nil && c.Revision >= 0 && c.Part >= 0
+}
+
+// retries are the waits after failed attempts; after the last one, it repeats.
+var retries = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour}
+
+// retryWait returns the wait after a number of failed attempts, with a random deviation of 20 percent.
+func retryWait(attempts int, r Result) time.Duration {
+	wait := retries[min(max(attempts, 1), len(retries))-1]
+	wait = time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
+	return max(wait, r.RetryAfter)
+}
