@@ -35,11 +35,12 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, "since"},
 		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, "until"},
 	}
-	cmd := kindCommands{s.session, documentKind{
-		name: "revision", plural: "revisions, newest first", view: revisionView,
+	revisions := kindCommands{s.session, documentKind{
+		name: revisionName, plural: "revisions, newest first", view: revisionView,
 		api: revisionCalls, page: 1000,
 		filters: func() []filter { return filters },
-	}}.listCommand()
+	}}
+	cmd := revisions.listCommand()
 	list := cmd.Action
 	cmd.Action = func(c *cli.Context) error {
 		for _, flag := range []string{"since", "until"} {
@@ -50,6 +51,9 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+		}
+		if c.Bool("watch") && c.NArg() == 0 {
+			return s.watchRevisions(c, revisions, filters)
 		}
 		return list(c)
 	}

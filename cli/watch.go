@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -29,10 +28,6 @@ func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) 
 	if c.String("sort-by") != "" {
 		return args.Errorf("--watch shows changes in their order, so it excludes --sort-by")
 	}
-	newestFirst := v.page > 0 // of a list that only grows, the latest entries are enough
-	if newestFirst && limit == 0 {
-		limit = watchedRevisions
-	}
 	w, err := v.watch(c)
 	if err != nil {
 		return err
@@ -43,9 +38,6 @@ func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) 
 	}
 	w.List = func(context.Context) ([]watch.Document, error) {
 		docs, _, err := readPages(limit, v.page, page)
-		if newestFirst {
-			slices.Reverse(docs)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -56,9 +48,6 @@ func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) 
 	}
 	return w.Run(c.Context)
 }
-
-// watchedRevisions is the number of past revisions shown at the start.
-const watchedRevisions = 20
 
 // watchSeveral follows named documents until the last of them is deleted.
 func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
@@ -131,6 +120,9 @@ func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 
 // writeWatched writes documents as they change: rows of one table, or one value after the other.
 func (v kindCommands) writeWatched(c *cli.Context, format string, headers bool, docs []json.RawMessage) error {
+	if format == "json" && v.name == revisionName {
+		return v.writeLines(docs)
+	}
 	style, _ := v.style(format)
 	style.NoHeaders = !headers
 	if format == "table" || format == "wide" {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ func TestWatch(t *testing.T) {
 	list := watching(t, variables, "namespace list --watch --interval 5ms -o name")
 	one := watching(t, variables, "component get podinfo -w --interval 5ms -o jsonpath={.component_version}{\"\\n\"}")
 	revisions := watching(t, variables, "revision list --watch --interval 5ms -o custom-columns=R:.revision,WHAT:.summary --no-headers")
+	lines := watching(t, variables, "revision list --watch --kind namespace -o json")
 	for range 3 {
 		list.next(t)
 	}
@@ -34,6 +36,12 @@ func TestWatch(t *testing.T) {
 	do("namespace create team")
 	list.want(t, "namespace/team")
 	revisions.want(t, "2   created namespace/team")
+	for want := 1; want <= 2; want++ { // the seed has namespaces, too
+		var revision struct{ Revision int }
+		if err := json.Unmarshal([]byte(lines.next(t)), &revision); err != nil || revision.Revision != want {
+			t.Fatalf("one document on each line: %v, %v", revision, err)
+		}
+	}
 	do("component update podinfo --component-version 6.9.0")
 	one.want(t, "6.9.0")
 	do("namespace update team --label a=b")
@@ -50,7 +58,7 @@ func TestWatch(t *testing.T) {
 	}
 	revisions.stop()
 
-	for _, args := range []string{"namespace list --watch --sort-by ID", "namespace list --watch --interval 0s", "component get x --watch --revision 3"} {
+	for _, args := range []string{"namespace list --watch --sort-by ID", "namespace list --watch --interval 0s", "component get x --watch --revision 3", "revision list --watch --until 1h"} {
 		if got := run(t, cli.Env{}, variables, strings.Fields(args)...); got.code != 2 {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 		}

@@ -6,8 +6,8 @@
 // and the fleet's revision in Headers200. GetCluster returns the *http.Response, including fields that this version does
 // not know. Requests and documents use the models of gen/api.
 //
-// Reading order: client.go (configuration), transport.go (one call), retry.go (loops around calls), error.go,
-// revision_token.go. Start with the examples; docs/client.md has the reference.
+// Reading order: client.go (configuration), transport.go (one call), retry.go (loops around calls), watch.go
+// (new revisions), error.go, revision_token.go. Start with the examples; docs/client.md has the reference.
 package client
 
 import (
@@ -51,7 +51,8 @@ type Config struct {
 	Author string
 	// UserAgent names your program in the server's log. Empty: this module and its version.
 	UserAgent string
-	// Timeout bounds one call: every attempt, the waits between them, and reading the answer. 0: [DefaultTimeout].
+	// Timeout bounds one call: every attempt, the waits between them, and reading the answer. The wait
+	// of a watch is added. 0: [DefaultTimeout].
 	Timeout time.Duration
 	// Retries is the number of repeats after a connection error or a 503, for calls that are safe to repeat. 0:
 	// [DefaultRetries]; negative: none.

@@ -186,3 +186,28 @@ func ExampleWaitForRevision() {
 	fmt.Println(client.WaitForRevision(ctx, polled, made.JSON201.Revision))
 	// Output: <nil>
 }
+
+// Process each revision exactly once, also across restarts of the server and of this program.
+func ExampleRevisions() {
+	url, stop := demoServer()
+	defer stop()
+
+	fleet, err := client.New(client.Config{URL: url, Token: "read"})
+	if err != nil {
+		panic(err)
+	}
+	watch := client.RevisionWatch{After: "0"} // in a program: the stored position of the last processed revision
+	for revision, err := range client.Revisions(context.Background(), fleet, watch) {
+		if gone, ok := errors.AsType[*client.GoneError](err); ok {
+			fmt.Println("read the fleet again, and continue before revision", gone.Oldest)
+			return
+		}
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(revision.Revision, revision.Summary)
+		_ = client.Position(revision) // a program stores it
+		break                         // and goes on: the loop waits
+	}
+	// Output: 1 seeded the fleet
+}

@@ -41,7 +41,7 @@ func (c *transport) Do(req *http.Request) (*http.Response, error) {
 		rsp.Body = streamedBody{rsp.Body, call}
 		return rsp, nil
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout+waitOf(req))
 	defer cancel()
 	return c.do(ctx, req)
 }

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
+	"github.com/urfave/cli/v2"
+)
+
+// revisionName is the name of revisions in commands.
+const revisionName = "revision"
+
+// watchedRevisions is the number of past revisions shown at the start.
+const watchedRevisions = 20
+
+// watchRevisions shows the latest revisions, oldest first, and then each new one once, when it is committed.
+func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters []filter) error {
+	if c.String("sort-by") != "" || c.IsSet("until") {
+		return args.Errorf("--watch shows revisions in their order, also new ones, so it excludes --sort-by and --until")
+	}
+	limit, err := limitOf(c)
+	if err != nil {
+		return err
+	}
+	if limit == 0 {
+		limit = watchedRevisions
+	}
+	out, err := v.watch(c)
+	if err != nil {
+		return err
+	}
+	conn, err := s.connect(c)
+	if err != nil {
+		return err
+	}
+	from := apiclient.RevisionWatch{
+		Kind: c.String("kind"), ID: c.String("id"), Actor: c.String("actor"),
+		Retrying: func(err error, _ time.Duration) { out.Failed(err) },
+	}
+	var shown int64 // the newest revision of the list
+	page := func(e ...edit) (*http.Response, error) {
+		return revisionCalls.list(c.Context, conn, append([]edit{filterEdit(c, filters)}, e...)...)
+	}
+	// The position comes before the list, so that no revision is lost between them.
+	newest, _, err := readPages(1, 1, func(e ...edit) (*http.Response, error) {
+		return revisionCalls.list(c.Context, conn, append(e, query(url.Values{"limit": {"1"}}))...)
+	})
+	if err != nil {
+		return err
+	}
+	if from.After, _, err = positionOf(newest); err != nil {
+		return err
+	}
+	docs, _, err := readPages(limit, v.page, page)
+	if err != nil {
+		return err
+	}
+	if _, shown, err = positionOf(docs); err != nil {
+		return err
+	}
+	slices.Reverse(docs)
+	first, err := watched(docs)
+	if err == nil {
+		err = out.Changed(first)
+	}
+	if err != nil {
+		return err
+	}
+	for revision, err := range apiclient.Revisions(c.Context, &rawclient.ClientWithResponses{ClientInterface: conn}, from) {
+		if errors.Is(err, context.Canceled) {
+			return nil // it was interrupted
+		}
+		if err != nil {
+			return err
+		}
+		if revision.Revision <= shown {
+			continue
+		}
+		doc, err := json.Marshal(revision)
+		if err != nil {
+			return err
+		}
+		next, err := watched([]json.RawMessage{doc})
+		if err == nil {
+			err = out.Changed(next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// positionOf returns the position of the newest of some revisions, and its number; "0" if there are none.
+func positionOf(docs []json.RawMessage) (position string, revision int64, err error) {
+	if len(docs) == 0 {
+		return "0", 0, nil
+	}
+	var newest api.RevisionSummary
+	err = json.Unmarshal(docs[0], &newest)
+	return apiclient.Position(newest), newest.Revision, err
+}
+
+// writeLines writes each document on one line.
+func (v kindCommands) writeLines(docs []json.RawMessage) error {
+	for _, doc := range docs {
+		var line bytes.Buffer
+		if err := json.Compact(&line, doc); err != nil {
+			return err
+		}
+		line.WriteByte('\n')
+		if _, err := v.env.Stdout.Write(line.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
