@@ -49,7 +49,7 @@ func BenchmarkPages(b *testing.B) {
 	for _, path := range []string{"/ui/", "/ui/clusters?state=failed", "/ui/clusters/cluster-0003", "/ui/components", "/ui/changes", "/ui/changes/2"} {
 		measure(path, path)
 	}
-	measure("first-view", "/ui/", "/ui/static/style.css", "/ui/static/page.js", "/ui/static/htmx.min.js", "/ui/static/icon.svg")
+	measure("first-view", "/ui/", "/ui/static/style.css", "/ui/static/page.js", "/ui/static/icon.svg")
 	b.Run("poll-beside-ten", func(b *testing.B) {
 		poll := func() time.Duration {
 			req := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/api/v2/flux/clusters/cluster-0001.k8s.example.com/platform-components", nil)

@@ -320,12 +320,12 @@ func TestPageRefreshes(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil), chromedp.Poll(`document.body.textContent.includes("off with it")`, nil))
+	b.Run(chromedp.Evaluate(`refresh()`, nil), chromedp.Poll(`document.body.textContent.includes("off with it")`, nil))
 	require.NotContains(t, b.Text("h1"), "Failing")
 	require.Empty(t, b.Complaints())
 
 	env.advance(25 * time.Hour)
-	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil))
+	b.Run(chromedp.Evaluate(`refresh()`, nil))
 	b.At("/ui/sign-in?to=%2Fui%2Fclusters%2Fcluster-0003")
 }
 
@@ -334,8 +334,10 @@ func TestFailedRefreshShowsWarning(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
 	b := signInBrowser(t, env)
+	require.NoError(t, env.http.Listener.Close())
+	env.http.CloseClientConnections()
 	env.http.Close()
-	b.Run(chromedp.Evaluate(`htmx.trigger(document.getElementById("live"), "refresh")`, nil))
+	b.Run(chromedp.Evaluate(`refresh()`, nil))
 	require.Contains(t, b.Text("#lost"), "cannot be read at the moment")
 	require.NotEmpty(t, b.Text("h1"))
 }

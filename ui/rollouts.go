@@ -193,7 +193,7 @@ func showRollout(req *pageRequest) error {
 	if req.mayChange() {
 		view.Actions = rolloutActions(r)
 	}
-	if view.Row.Next != "" && req.r.Header.Get("HX-Request") == "" {
+	if view.Row.Next != "" && !isRefresh(req.r) {
 		if view.Next, err = req.planNextStage(id, view.Row.Next); err != nil {
 			return err
 		}

@@ -122,7 +122,7 @@ func TestRolloutPages(t *testing.T) {
 	overview = env.get("/ui/").body
 	require.Greater(t, strings.Index(overview, page), strings.Index(overview, "Needs attention"), "clusters failed")
 	require.Less(t, strings.Index(overview, page), strings.LastIndex(overview, "/ui/clusters/cluster-"), "rollouts are first")
-	require.NotContains(t, env.get(page, "HX-Request", "true").body, "Next stage", "a refresh makes no plan")
+	require.NotContains(t, env.get(page, "X-Refresh", "true").body, "Next stage", "a refresh makes no plan")
 
 	env.act("grafana-8.2", "pause")
 	paused := env.get(page).body

@@ -51,9 +51,8 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
 
 // redirectToSignIn sends the browser to the sign-in form, which returns to the requested page.
 func (p *Page) redirectToSignIn(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Hx-Request") != "" {
-		w.Header().Set("Hx-Refresh", "true") // reload the page, or htmx would put the form into a part of it
-		w.WriteHeader(http.StatusNoContent)
+	if isRefresh(r) {
+		w.WriteHeader(http.StatusUnauthorized) // the script loads the page again
 		return
 	}
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {

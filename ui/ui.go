@@ -93,6 +93,7 @@ func New(cfg Config) (*Page, error) {
 	p.routes.HandleFunc("GET "+prefix+"/sign-in", p.signInForm)
 	p.routes.HandleFunc("POST "+prefix+"/sign-in", p.signIn)
 	p.routes.HandleFunc("POST "+prefix+"/sign-out", p.signOut)
+	p.routes.HandleFunc("GET "+prefix+"/live", p.streamRevisions)
 	if cfg.Issuers != nil {
 		p.routes.HandleFunc("GET "+signInPath, p.startIssuerSignIn)
 		p.routes.HandleFunc("GET "+callbackPath, p.finishIssuerSignIn)
