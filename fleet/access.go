@@ -340,9 +340,6 @@ func checkAccessScope(c *checker, a *access) {
 	if a.may(RightAdmin) {
 		c.problem("/on", "the right admin cannot be limited: its holder could grant itself every right")
 	}
-	if a.may(RightRead) {
-		c.warn("access document %q does not grant read, which cannot be limited yet: grant it in another one without on", a.ID)
-	}
 }
 
 // hasScopedToken reports whether a managed token of role scoped has this name.

@@ -44,7 +44,6 @@ func TestAccessIsChecked(t *testing.T) {
 	}
 	require.Contains(t, warnings(`{"id":"a","subjects":[{"issuer":"github","claims":{"repository":"acme/web"}}],"may":["write"]}`), "without its id")
 	require.Contains(t, warnings(`{"id":"b","subjects":[{"issuer":"github","claims":{"repository_id":"1"}}],"may":["write"]}`), "pull requests")
-	require.Contains(t, warnings(`{"id":"c","subjects":[{"token":"x"}],"may":["read"],"on":{"selector":"team=web"}}`), "cannot be limited yet")
 	require.Contains(t, warnings(`{"id":"d","subjects":[{"issuer":"corp","groups":["g"]}],"may":["read"],"expires_at":"2026-01-01T00:00:00Z"}`), "expired already")
 	require.Empty(t, warnings(`{"id":"e","subjects":[{"issuer":"github","claims":{"repository":"acme/web","repository_id":"1","ref":"refs/heads/main"}}],"may":["write"]}`))
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -106,6 +107,9 @@ func (s *State) resolveInputs(d *Effective, list *descriptor, only map[string]bo
 
 // ClustersAnswer returns the list of all live clusters, encoded at the first call. See the function ClustersAnswer.
 func (s *State) ClustersAnswer() (*Answer, error) {
+	if s.visible != nil {
+		return nil, errors.New("clusters cannot be answered from a State with only the visible documents")
+	}
 	s.clusters.once.Do(func() { s.clusters.answer, s.clusters.err = ClustersAnswer(s.All(KindCluster)) })
 	return s.clusters.answer, s.clusters.err
 }

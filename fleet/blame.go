@@ -28,7 +28,9 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 				if ex.Freeze != "" {
 					source.Revision = int64(s.docs[KindFreeze][ex.Freeze].Revision)
 				} else if source.Rollout != "" {
-					source.Revision = int64(s.docs[KindRollout][source.Rollout].Revision)
+					if d := s.docs[KindRollout][source.Rollout]; d != nil { // otherwise it is not visible
+						source.Revision = int64(d.Revision)
+					}
 				} else if source.Pointer != "" { // otherwise it is a default
 					name := DocumentName{Kind(source.Kind), source.ID}
 					sources[name] = append(sources[name], source)

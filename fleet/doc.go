@@ -50,8 +50,8 @@
 //  14. freeze_selection.go and freezes.go: times at which the answers to some clusters must not change. freeze_snapshots.go
 //     stores the configuration of clusters when such a time begins. frozen.go finds the frozen clusters that a change affects,
 //     now or when the freeze ends.
-//  15. access.go: the rights of identities. scope.go refuses changes that these rights do not permit. session_ends.go: ended
-//     sessions of people.
+//  15. access.go: the rights of identities. scope.go refuses changes that these rights do not permit. visible.go selects the
+//     documents that they permit to read. session_ends.go: ended sessions of people.
 //  16. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,

@@ -11,6 +11,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
+// hiddenRollout replaces the id of a rollout that is not visible. No rollout has this id.
+const hiddenRollout = "(hidden)"
+
 // Explain returns, for every value of a cluster's inputs, the document that sets it and those that it overrides. list, id
 // and pointer restrict it to one list, to one input, and to values at or below a pointer. [State.Blame] adds the revisions.
 // It parses the documents and shares no code with polls. With many values it takes long, and it ends with ctx.
@@ -106,6 +109,9 @@ func (s *State) placeOn(has *Effective, doc *Document) (explain.Place, error) {
 				continue
 			}
 			r := explain.Rollout{ID: d.ID}
+			if s.docs[KindRollout][d.ID] == nil {
+				r.ID = hiddenRollout
+			}
 			if r.Before, err = unstructured.Decode(ch.Before); err == nil {
 				r.After, err = unstructured.Decode(ch.After)
 			}

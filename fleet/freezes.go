@@ -84,7 +84,7 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	if view.State = d.freeze().phase(at); slices.Contains(s.ActiveFreezes(at), d) {
 		view.State = freezeActive
 	}
-	if snapshot := s.docs[KindSnapshot][d.ID]; snapshot != nil {
+	if snapshot := s.Whole().docs[KindSnapshot][d.ID]; snapshot != nil {
 		view.ClusterIds = s.snapshotClusters(snapshot, func(string, *frozenCluster) bool { return true })
 		view.PendingClusterIds = s.snapshotClusters(snapshot, func(id string, f *frozenCluster) bool {
 			return s.answersDiffer(s, id, f.served, f.configured)

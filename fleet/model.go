@@ -56,6 +56,7 @@ type State struct {
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
 	access  *accessIndex       // nil if there are no access documents
+	visible *visibility        // nil: the State has all documents
 
 	components catalog
 	clusters   struct { // the result of ClustersAnswer
@@ -493,6 +494,14 @@ type accessIndex struct {
 	tokens map[string][]*access      // by the name of the token
 	groups map[[2]string][]*access   // by issuer and group
 	claims map[string][]claimSubject // by issuer
+}
+
+// visibility is the relation of a State that has only the documents that a principal may read to the whole State.
+type visibility struct {
+	whole  *State
+	grants []*access // those that grant the right to read
+	// partial are the visible rollouts that also reach invisible clusters.
+	partial map[docKey]bool
 }
 
 // claimSubject is a subject that requires claims.

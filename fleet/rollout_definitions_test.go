@@ -25,6 +25,7 @@ var readsStored = map[string]string{
 	"kindSet.state": "", "State.with": "", "State.withBodies": "", "State.rereadResources": "", "changesOf": "", "Tx.changes": "",
 	"scopeCheck.permits": "", "Tx.raw": "", "Tx.each": "", "Tx.Match": "", "Tx.delete": "", "Tx.endTombstones": "", "Tx.hasLastingChange": "", "Batch.restore": "",
 	"Result.hash": "", "Result.ownership": "", "State.Blame": "", "clusterPast.changesAt": "",
+	"State.VisibleTo": "copies documents", "State.addCovered": "", "State.addOfClusters": "adds the documents of its variants too", "State.addDefinition": "adds the documents of its variants too", "State.addRollouts": "asks whether it is visible", "State.Shows": "asks whether it is visible", "State.showsVersion": "asks whether it is visible", "State.MayHaveHistory": "asks whether it is visible",
 
 	// Rollouts and the layers that they change.
 	"kindSet.variantsOf": "makes variants", "kindSet.decodeSnapshot": "makes variants", "RolloutInputs.unchanged": "compares with an earlier State", "Tx.layerVariants": "makes variants", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",

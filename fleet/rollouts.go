@@ -424,5 +424,8 @@ func (s *State) RolloutView(d *Document) any {
 	}
 	operations, _, _ := Commit{Operations: r.Operations}.Requested()
 	view.Operations = append([]api.RevisionOperation{}, operations...)
+	if s.ReachesOthers(d) {
+		s.withoutOthers(&view)
+	}
 	return &view
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"iter"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -147,6 +148,32 @@ func (s *State) PolledAt(endpoint string) (Kind, bool) {
 		return "", false
 	}
 	return a.kind, true
+}
+
+// Limited reports whether the State lacks the documents that a principal may not read.
+func (s *State) Limited() bool { return s.visible != nil }
+
+// Whole returns the State with all documents.
+func (s *State) Whole() *State {
+	if s.visible != nil {
+		return s.visible.whole
+	}
+	return s
+}
+
+// ReachesOthers reports whether a visible rollout also reaches clusters that are not visible. Texts about it may name them.
+func (s *State) ReachesOthers(rollout *Document) bool {
+	return s.visible != nil && s.visible.partial[docKey{rollout.Kind, rollout.ID}]
+}
+
+// withoutOthers removes from the view of a rollout what may name clusters that are not visible.
+func (s *State) withoutOthers(view *api.Rollout) {
+	view.Description, view.PausedBecause, view.Principal, view.Operations = "", "", "", []api.RevisionOperation{}
+	for i := range view.Stages {
+		stage := &view.Stages[i]
+		stage.Selector, stage.ApprovedBy = "", ""
+		stage.ClusterIds = slices.DeleteFunc(slices.Clone(stage.ClusterIds), func(id string) bool { return s.docs[KindCluster][id] == nil })
+	}
 }
 
 // lowerName returns the DNS name as an orphan record has it.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ import (
 // request id. It reports all problems at once. A problem that was stored before and has not grown is a warning: unrelated
 // changes must stay possible.
 func (tx *Tx) Finish(c Commit) (Result, error) {
+	if tx.base.visible != nil { // clusters would lose everything that it lacks
+		return Result{}, errors.New("a State with only the visible documents cannot be changed")
+	}
 	if tx.beforeFinish != nil {
 		if err := tx.beforeFinish(c); err != nil {
 			return Result{}, err

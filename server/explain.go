@@ -76,7 +76,9 @@ func (s *Server) attribute(ctx context.Context, st *fleet.State, out *api.Explan
 	}
 	for _, source := range sources {
 		if commit, known := commits[source.Revision]; known {
-			source.At, source.Actor, source.Author = &commit.At, commit.Actor, commit.Author
+			if source.At = &commit.At; !st.Limited() { // the revision may have changed other documents too
+				source.Actor, source.Author = commit.Actor, commit.Author
+			}
 		}
 	}
 	return nil

@@ -39,6 +39,9 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 	if err != nil {
 		return err
 	}
+	if st.Limited() { // the cluster would lose everything that the State lacks
+		return errNeedsUnlimitedRead
+	}
 	cluster, err := poll.Cluster(st, dns)
 	if err != nil {
 		return err

@@ -75,6 +75,7 @@ func (in changedInputs) size() int {
 
 // inputsChangedIn returns the inputs that a revision changed. They are computed from the log.
 func (s *Server) inputsChangedIn(c echo.Context, st *fleet.State, revision int64) (changedInputs, error) {
+	st = st.Whole()
 	ctx := requestOf(c).job.Context()
 	commit, err := s.revision(ctx, st, revision)
 	if err != nil {

@@ -29,7 +29,8 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	if p.Wait != nil {
 		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter wait: requires after"}})
 	}
-	if _, err := s.state(c); err != nil {
+	st, err := s.state(c)
+	if err != nil {
 		return err
 	}
 	q := store.HistoryQuery{
@@ -42,9 +43,11 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	if q.ID != "" && q.Kind == "" {
 		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter id: requires kind"}})
 	}
-	var err error
 	if q.Before, err = cursorOf(p.Cursor); err != nil {
 		return err
+	}
+	if st.Limited() {
+		return s.listVisibleRevisions(c, st, q)
 	}
 	summaries, err := s.cfg.History.Summaries(c.Request().Context(), q, 1+summaryChanges)
 	if err != nil {
@@ -103,6 +106,9 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if err != nil {
 		return err
 	}
+	if st.Limited() {
+		return s.getVisibleRevision(c, st, found, p)
+	}
 	commit, hidden := public(found)
 	offset, limit := value(p.Offset), defaultChanges
 	if p.Limit != nil {
@@ -112,11 +118,25 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(response.HeaderTotalCount, strconv.Itoa(commit.Count))
-	if next := offset + len(changes); len(changes) > 0 && next < commit.Count {
+	linkChanges(c, offset, limit, len(changes), commit.Count)
+	out, err := s.revisionDetail(ctx, commit, changes)
+	if err != nil {
+		return err
+	}
+	return s.recall(c, out)
+}
+
+// linkChanges sets the headers of a page of changes.
+func linkChanges(c echo.Context, offset, limit, n, total int) {
+	c.Response().Header().Set(response.HeaderTotalCount, strconv.Itoa(total))
+	if next := offset + n; n > 0 && next < total {
 		response.LinkNext(c, url.Values{"limit": {strconv.Itoa(limit)}, "offset": {strconv.Itoa(next)}})
 	}
-	out := api.RevisionDetail{
+}
+
+// revisionDetail returns a revision with some of its changes.
+func (s *Server) revisionDetail(ctx context.Context, commit store.Summary, changes []fleet.Change) (out api.RevisionDetail, err error) {
+	out = api.RevisionDetail{
 		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Actor: commit.Actor, Author: commit.Author,
 		Reason: commit.Reason, Summary: commit.Summary(changedNames(commit), commit.Count), RequestID: commit.RequestID,
 		ChangeCount: commit.Count, Changes: []api.RevisionChange{}, Operations: []api.RevisionOperation{},
@@ -125,8 +145,13 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		out.Operations, out.MoreOperations, out.UnchangedOperations = ops, more, unchanged
 	}
 	if out.UndoneBy, err = s.undoneBy(ctx, commit); err != nil {
-		return err
+		return out, err
 	}
+	return out, addChanges(&out, changes)
+}
+
+// addChanges adds changes to a revision, as the API shows them.
+func addChanges(out *api.RevisionDetail, changes []fleet.Change) error {
 	for _, ch := range changes {
 		before, after, err := ch.Public()
 		if err != nil {
@@ -134,7 +159,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 		}
 		out.Changes = append(out.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action(), Before: before, After: after})
 	}
-	return s.recall(c, out)
+	return nil
 }
 
 // undoneDocuments and undoneRevisions bound the search for the revision that reverted another one.
@@ -195,7 +220,8 @@ func changedNames(from store.Summary) []api.ChangeRef {
 
 // asOf answers with a document at a revision.
 func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64) error {
-	if _, err := s.stateOf(c, revision); err != nil {
+	st, err := s.stateOf(c, revision)
+	if err != nil {
 		return err
 	}
 	rev := fleet.Revision(revision)
@@ -203,7 +229,7 @@ func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64
 	if err != nil {
 		return err
 	}
-	if !found {
+	if !found || !st.Shows(fleet.Change{Kind: kind, ID: id, After: rec.Body}) {
 		return &fleet.Error{Code: fleet.CodeNotFound, Detail: fmt.Sprintf("there was no %s %q at revision %d", kind, id, revision)}
 	}
 	doc, err := fleet.NewDocument(rec)

@@ -48,6 +48,7 @@ func (s *Server) statusWait() string {
 // while this process does not know the status of all clusters, while clocks differ, or while it does not follow the store.
 func (s *Server) AdvanceRollouts(ctx context.Context) {
 	st, _, problem := s.cfg.Replica.StateForReads()
+	s.visible.clear(st)
 	if st == nil || problem != nil || s.statusWait() != "" {
 		return
 	}

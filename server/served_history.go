@@ -17,6 +17,9 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int
 	if err != nil {
 		return err
 	}
+	if st.Limited() { // former inputs depend on documents that are not visible
+		return s.history(c, of.Kind, of.ID, limit, cursor)
+	}
 	before, err := cursorOf(cursor)
 	if err != nil {
 		return err

@@ -142,6 +142,7 @@ type Server struct {
 	changedInputs changedInputsCache
 	rolloutInputs rolloutInputsCache
 	rolloutWaits  rolloutWaits
+	visible       visibleStates
 	// freezeRefusals are the logged errors of freezes that the server cannot end, by id.
 	freezeRefusals atomic.Pointer[map[string]string]
 	// The OpenAPI document in other forms, made on first use.

@@ -141,6 +141,9 @@ func (w *revisionWatch) start(p api.ListRevisionsParams) error {
 	if err != nil {
 		return err
 	}
+	if st.Limited() {
+		return errNeedsUnlimitedRead
+	}
 	w.checked = st.Head()
 	position := p.After
 	if p.LastEventID != nil {
@@ -215,6 +218,9 @@ func (w *revisionWatch) next(ctx context.Context) ([]*revisionEvent, <-chan stru
 			caller, refusal := w.server.authorize(w.request, st)
 			if refusal != nil {
 				return nil, nil, w.server.reportRefusal(w.request, refusal)
+			}
+			if s := w.server; caller.Subject != nil && !st.Rights(caller.Subject, s.cfg.Now()).Everywhere(fleet.RightRead) {
+				return nil, nil, errNeedsUnlimitedRead
 			}
 			w.principal, w.checked = caller, head
 		}

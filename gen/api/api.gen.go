@@ -1660,6 +1660,17 @@ type GrantedAccess struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
+// HiddenChanges A number of changed documents of one kind.
+type HiddenChanges struct {
+	// Kind `any`: documents that were not examined, since the revision changed too many.
+	//
+	// Example: cluster
+	Kind string `json:"kind"`
+
+	// Count Example: 12
+	Count int `json:"count"`
+}
+
 // Identity The sender of a request and its permissions.
 type Identity struct {
 	// Actor As revisions and the log name it.
@@ -3404,6 +3415,9 @@ type RevisionDetail struct {
 	//
 	// Example: 43
 	UndoneBy *int64 `json:"undone_by,omitempty"`
+
+	// Hidden Only where the right `read` has limits: the changed documents that the caller may not read. If there are any, `actor`, `author`, `reason`, `request_id` and the operations are empty, and `changes`, `change_count` and `summary` are about the other documents. Absent: there are none.
+	Hidden []HiddenChanges `json:"hidden,omitempty"`
 }
 
 // RevisionOperation A requested operation, in the form of /batch; other routes are recorded in the same form. Values and documents are not kept
@@ -3528,9 +3542,13 @@ type RevisionSummary struct {
 	//
 	// Example: 412
 	Clusters int `json:"clusters,omitempty"`
+
+	// Hidden Only where the right `read` has limits: the changed documents that the caller may not read. If there are any, `actor`, `author`, `reason`, `request_id` and the operations are empty, and `changes`, `change_count` and `summary` are about the other documents. Absent: there are none.
+	Hidden []HiddenChanges `json:"hidden,omitempty"`
 }
 
-// Right `read`: reads of the whole fleet, without `on`; all other rights require it. `plan`: plans and dry runs. `write`: changes
+// Right `read`: reads of the documents within `on`, and of those that determine the inputs of these clusters; all other rights
+// require it. `plan`: plans and dry runs. `write`: changes
 // of documents. `revert`: only reverts. `push_version`: only changes of component_version and oci_tag. `approve`: approvals of
 // stages. `override_freeze`: changes despite a freeze, beside a right to make them. `admin`: access documents, tokens and
 // backups, without `on`. None includes another one.

@@ -143,17 +143,21 @@ func (p *Principal) mayCall(a Access, st *fleet.State, dns string, now time.Time
 	return p.MayPoll(cluster, dns)
 }
 
-// hasRight reports whether rights permit an operation. Every answer, also to a change or a refused request, may describe any part
-// of the fleet, so each call needs the right to read everything. Operations for admins need the right admin without limits.
+// hasRight reports whether rights permit an operation. Answers to changes and errors describe the fleet, so each operation also needs
+// the right to read. Operations for admins need both rights without limits.
 func (p *Principal) hasRight(a Access, rights fleet.Rights) bool {
-	if a.Poll || !rights.Everywhere(fleet.RightRead) {
+	if a.Poll || !rights.Include(fleet.RightRead) {
 		return false
 	}
 	return slices.ContainsFunc(a.Rights, func(right fleet.Right) bool {
-		if right == fleet.RightRead || right == fleet.RightAdmin {
-			return rights.Everywhere(right)
+		switch right {
+		case fleet.RightRead:
+			return true
+		case fleet.RightAdmin:
+			return rights.Everywhere(fleet.RightRead) && rights.Everywhere(right)
+		default:
+			return rights.Everywhere(fleet.RightRead) && rights.Include(right)
 		}
-		return rights.Include(right)
 	})
 }
 
@@ -249,7 +253,7 @@ var errForbidden = &httperror.Error{
 // errNoRight is errForbidden for principals with access documents.
 var errNoRight = &httperror.Error{
 	Status: http.StatusForbidden, Code: "forbidden",
-	Detail: "the token is valid, but no access document permits this: GET /whoami lists your rights; each call requires the right read, without limits, as well",
+	Detail: "the token is valid, but no access document permits this: GET /whoami lists your rights; each call requires the right read as well, and changes and plans require it without limits",
 }
 
 // Identify returns the sender of a request: by its token if it has one, else by its client certificate. It neither allocates

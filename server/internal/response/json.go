@@ -112,7 +112,7 @@ func (s *streamer) writeObject(v reflect.Value) error {
 	before := `{"`
 	for i := range v.NumField() {
 		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if v.Field(i).Kind() == reflect.Pointer && v.Field(i).IsNil() && options == "omitempty" {
+		if kind := v.Field(i).Kind(); (kind == reflect.Pointer || kind == reflect.Slice) && v.Field(i).IsNil() && options == "omitempty" {
 			continue
 		}
 		if _, err := s.out.WriteString(before + name + `":`); err != nil {

@@ -1,0 +1,277 @@
+package fleet
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// A principal whose right to read has limits reads a State that has only the visible documents: those within the limits, and those
+// that determine the inputs of visible clusters. All reads of such a State are correct without further checks. The configurations of
+// visible clusters are those of the whole State, so rollouts and freezes that are not visible still determine them.
+
+// VisibleTo returns the State as rights permit to read it: the State itself if they permit to read everything. The result is for
+// reads only: changes of it are refused.
+func (s *State) VisibleTo(r Rights) *State {
+	if s == nil || s.visible != nil || r.Everywhere(RightRead) {
+		return s
+	}
+	v := &visibility{whole: s, partial: map[docKey]bool{}}
+	for _, a := range r.grants {
+		if a.may(RightRead) {
+			v.grants = append(v.grants, a)
+		}
+	}
+	out := &State{
+		kinds: s.kinds, rules: s.rules, head: s.head, at: s.at, newest: s.newest, docs: make(map[Kind]map[string]*Document, len(s.docs)), id: s.id,
+		shared: &sharedObjects{}, definitions: s.definitions, access: s.access, visible: v,
+	}
+	for kind := range s.docs {
+		out.docs[kind] = map[string]*Document{}
+	}
+	out.addCovered()
+	out.addOfClusters()
+	out.addRollouts()
+	out.addFreezes()
+	out.kinds = s.kinds.withTypes(out.docs[KindResourceType])
+	for kind := range out.docs {
+		if out.kinds.byName[kind] == nil {
+			delete(out.docs, kind) // of an invisible resource type
+		}
+	}
+	_ = out.index() // the names are unique in the whole State
+	return out
+}
+
+// ReadGrants identifies what rights permit to read in one State: equal texts, equal results of VisibleTo.
+func (r Rights) ReadGrants() string {
+	var ids []string
+	for _, a := range r.grants {
+		if a.may(RightRead) {
+			ids = append(ids, a.ID)
+		}
+	}
+	slices.Sort(ids)
+	return strings.Join(ids, " ")
+}
+
+// covers reports whether the limits of a right to read include a version of a document.
+func (v *visibility) covers(check scopeCheck, d *Document) bool {
+	return slices.ContainsFunc(v.grants, func(a *access) bool { return a.On == nil || check.covers(grant{access: a}, d) })
+}
+
+// isReadable reports whether documents of a kind can be visible with limits. Others, such as tokens, are only for principals that may
+// read everything.
+func (ks *kindSet) isReadable(kind Kind) bool {
+	return kind == KindRollout || kind == KindStrategy || kind == KindFreeze || slices.ContainsFunc(ks.kinds, func(k *kindRules) bool { return k.name == kind })
+}
+
+// addCovered adds the documents within the limits. Rollouts and freezes follow other rules.
+func (s *State) addCovered() {
+	check := scopeCheck{tx: s.visible.whole.Begin()}
+	for kind, docs := range s.visible.whole.docs {
+		if !s.visible.whole.kinds.isReadable(kind) || kind == KindRollout || !slices.ContainsFunc(s.visible.grants, func(a *access) bool { return a.On == nil || a.coversKind(kind) }) {
+			continue
+		}
+		for id, d := range docs {
+			if s.visible.covers(check, d) {
+				s.docs[kind][id] = d
+			}
+		}
+	}
+}
+
+// addOfClusters adds the layers that match visible clusters, and the definitions that these clusters and visible layers refer to.
+func (s *State) addOfClusters() {
+	whole := s.visible.whole
+	chains, frozen := map[*layerChain]bool{}, map[string]*frozenCluster{}
+	effective := map[string]*Effective{}
+	for id, d := range s.docs[KindCluster] {
+		if e := whole.configured(d); e != d.own {
+			effective[id] = e
+			chains[e.chain] = true
+		}
+		if f := whole.frozen[id]; f != nil {
+			frozen[id] = f
+			s.addDefinitions(f.served)
+		}
+		s.addDefinitions(whole.configured(d))
+	}
+	for chain := range chains {
+		for _, l := range chain.layers { // it may be the variant of a rollout
+			s.docs[KindLayer][l.ID] = whole.docs[KindLayer][l.ID]
+			s.addReferenced(l)
+		}
+	}
+	for _, l := range s.docs[KindLayer] {
+		s.addReferenced(l)
+	}
+	for _, a := range whole.kinds.lists {
+		for id := range maps.Clone(s.docs[a.kind]) { // those within the limits depend on others too
+			s.addDefinition(a, id, true)
+		}
+		if a.typed && len(s.docs[a.kind]) > 0 {
+			s.docs[KindResourceType][a.typeDoc.ID] = whole.docs[KindResourceType][a.typeDoc.ID]
+		}
+	}
+	if s.frozen = frozen; whole.layers != nil {
+		s.layers = &layerResolution{ascending: sortByPriority(s.docs[KindLayer]), version: whole.layers.version, effective: effective}
+	}
+}
+
+// addDefinitions adds the definitions that a cluster refers to.
+func (s *State) addDefinitions(e *Effective) {
+	for _, a := range s.kinds.lists {
+		for id := range a.eachID(e) {
+			s.addDefinition(a, id, false)
+		}
+	}
+}
+
+// addReferenced adds the definitions that a layer refers to.
+func (s *State) addReferenced(d *Document) {
+	for _, a := range s.kinds.lists {
+		for _, id := range d.layer().referencedIDs(a) {
+			s.addDefinition(a, id, false)
+		}
+	}
+}
+
+// addDefinition adds a definition and those that it depends on; again: also if it was added before.
+func (s *State) addDefinition(a *descriptor, id string, again bool) {
+	if s.docs[a.kind][id] != nil && !again || s.visible.whole.docs[a.kind][id] == nil {
+		return
+	}
+	s.docs[a.kind][id] = s.visible.whole.docs[a.kind][id]
+	for _, d := range s.visible.whole.versions(a.kind, id) {
+		for _, other := range a.dependsOn(d) {
+			s.addDefinition(a, other, false)
+		}
+	}
+}
+
+// addRollouts adds the rollouts that change only visible documents.
+func (s *State) addRollouts() {
+	whole := s.visible.whole
+	for id, d := range whole.docs[KindRollout] {
+		changed, layers := map[Kind]map[string]bool{}, map[string]bool{}
+		visible := true
+		for _, ch := range d.rollout().Changes {
+			visible = visible && s.docs[ch.Kind][ch.ID] != nil
+			if ch.Kind == KindLayer {
+				layers[ch.ID] = true
+				continue
+			}
+			if changed[ch.Kind] == nil {
+				changed[ch.Kind] = map[string]bool{}
+			}
+			changed[ch.Kind][ch.ID] = true
+		}
+		if !visible {
+			continue
+		}
+		s.docs[KindRollout][id] = d
+		s.visible.partial[docKey{KindRollout, id}] = s.visible.reachesOthers(s, d.rollout(), changed, layers)
+	}
+}
+
+// reachesOthers reports whether a rollout names invisible clusters, or changes a document that one of them uses.
+func (v *visibility) reachesOthers(s *State, r *rollout, changed map[Kind]map[string]bool, layers map[string]bool) bool {
+	for _, stage := range r.Stages {
+		if slices.ContainsFunc(stage.ClusterIDs, func(id string) bool { return s.docs[KindCluster][id] == nil }) {
+			return true
+		}
+	}
+	for id, d := range v.whole.docs[KindCluster] {
+		if s.docs[KindCluster][id] != nil {
+			continue
+		}
+		for _, e := range []*Effective{v.whole.Effective(d), v.whole.configured(d)} {
+			if v.whole.kinds.refersTo(e, changed) || slices.ContainsFunc(e.layerIDs(), func(id string) bool { return layers[id] }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// addFreezes adds the freezes that concern a visible cluster.
+func (s *State) addFreezes() {
+	for id, d := range s.visible.whole.docs[KindFreeze] {
+		for _, cluster := range s.docs[KindCluster] {
+			if !cluster.Deleted() && s.visible.whole.isFrozenBy(d, cluster.Cluster()) {
+				s.docs[KindFreeze][id] = d
+				break
+			}
+		}
+	}
+}
+
+// Shows reports whether a change in the log is visible: the document is visible now, or was deleted, and the limits include both
+// versions. A cluster that joined the selector of an access document has no visible history from before.
+func (s *State) Shows(ch Change) bool {
+	if s.visible == nil {
+		return true
+	}
+	now := s.docs[ch.Kind][ch.ID]
+	if ch.Kind == KindSnapshot {
+		return s.docs[KindFreeze][ch.ID] != nil // the history does not show its content
+	}
+	if !s.visible.whole.kinds.isReadable(ch.Kind) || now == nil && s.visible.whole.docs[ch.Kind][ch.ID] != nil {
+		return false
+	}
+	for _, body := range []json.RawMessage{ch.Before, ch.After} {
+		if body == nil {
+			continue
+		}
+		d, err := s.visible.whole.kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: body})
+		if err != nil || !s.showsVersion(d, now) {
+			return false
+		}
+	}
+	return true
+}
+
+// showsVersion reports whether a version of a document is visible, given the visible document; nil: it was deleted.
+func (s *State) showsVersion(d, now *Document) bool {
+	if d.Kind == KindRollout {
+		return now != nil && !s.ReachesOthers(now) && !slices.ContainsFunc(d.rollout().Changes, func(ch rolloutChange) bool { return s.docs[ch.Kind][ch.ID] == nil })
+	}
+	if s.visible.covers(scopeCheck{tx: s.visible.whole.Begin()}, d) {
+		return true
+	}
+	if now == nil || d.Kind == KindCluster {
+		return false
+	}
+	var selects func(*api.Cluster) bool
+	switch d.Kind { //nolint:exhaustive // the other kinds select no clusters
+	case KindLayer:
+		selects = d.layer().matches
+	case KindFreeze:
+		selects = d.freeze().matches
+	default:
+		return true
+	}
+	for _, cluster := range s.docs[KindCluster] {
+		if selects(cluster.Cluster()) {
+			return true
+		}
+	}
+	return false
+}
+
+// HiddenKind returns the kind of a document that is not visible. It does not name a resource type that is not visible.
+func (s *State) HiddenKind(kind Kind) string {
+	if typeID, typed := kind.ResourceType(); typed && s.docs[KindResourceType][typeID] == nil {
+		return "resource"
+	}
+	return string(kind)
+}
+
+// MayHaveHistory reports whether changes of a document may be visible.
+func (s *State) MayHaveHistory(kind Kind, id string) bool {
+	return s.docs[kind][id] != nil || s.Whole().docs[kind][id] == nil
+}
