@@ -26,11 +26,33 @@ type affected struct {
 // affected returns the names of clusters that change and, with all, those that only refer to a changed definition. Without
 // all it still returns the latter if the deployment of a component changes: Flux removes objects then.
 func (r Result) affected(all bool) ([]affected, error) {
-	edited, names := map[string]bool{}, map[string]bool{}
-	changed := map[Kind]map[string]bool{}
+	out, c := r.affectedDirectly()
+	if len(c.definitions) > 0 && (all || c.redeployed) {
+		for id := range r.State.docs[KindCluster] {
+			if err := r.work.stopped(); err != nil {
+				return nil, err
+			}
+			if a, refers := r.affectedByDefinitions(id, c); refers {
+				out = append(out, a)
+			}
+		}
+	}
+	return r.addRecreated(out, c.definitions), nil
+}
+
+// commitChanges are the changes of a commit that affect clusters.
+type commitChanges struct {
+	clusters    map[string]bool // whose document or configuration changes, by id
+	definitions map[Kind]map[string]bool
+	redeployed  bool // the deployment of a component changes
+}
+
+// affectedDirectly returns the names of clusters whose document or configuration changes, and the changes of the commit.
+func (r Result) affectedDirectly() ([]affected, commitChanges) {
+	c, names := commitChanges{clusters: map[string]bool{}, definitions: map[Kind]map[string]bool{}}, map[string]bool{}
 	for _, ch := range r.Commit.Changes {
 		if ch.Kind == KindCluster {
-			edited[ch.ID] = true
+			c.clusters[ch.ID] = true
 			for _, s := range []*State{r.base, r.State} {
 				if doc := s.docs[KindCluster][ch.ID]; doc != nil {
 					names[lowerName(doc.Cluster())] = true
@@ -41,39 +63,41 @@ func (r Result) affected(all bool) ([]affected, error) {
 		if neverServed(ch.Kind) {
 			continue
 		}
-		if changed[ch.Kind] == nil {
-			changed[ch.Kind] = map[string]bool{}
+		if c.definitions[ch.Kind] == nil {
+			c.definitions[ch.Kind] = map[string]bool{}
 		}
-		changed[ch.Kind][ch.ID] = true
+		c.definitions[ch.Kind][ch.ID] = true
 	}
-	r.State.addChangedTypes(r.base, changed)
-	redeployed := false
+	r.State.addChangedTypes(r.base, c.definitions)
 	for _, a := range r.lists() {
-		for id := range changed[a.kind] {
+		for id := range c.definitions[a.kind] {
 			was, is := r.base.docs[a.kind][id], r.State.docs[a.kind][id]
-			redeployed = redeployed || was != nil && is != nil && a.redeployed(was, is)
+			c.redeployed = c.redeployed || was != nil && is != nil && a.redeployed(was, is)
 		}
 	}
 	out, known := []affected{}, map[[2]*layerChain]affected{}
 	for name := range names {
 		before, after := r.base.clusterByName(name), r.State.clusterByName(name)
-		out = append(out, r.withVariants(affected{cmp.Or(after, before).id, name, before, after, changed, redeployed, nil}, known))
+		out = append(out, r.withVariants(affected{cmp.Or(after, before).id, name, before, after, c.definitions, c.redeployed, nil}, known))
 	}
 	for _, one := range r.layerChanges {
-		edited[one.doc.ID] = true // it is in the result already
-		out = append(out, r.withVariants(affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, changed, redeployed, nil}, known))
+		c.clusters[one.doc.ID] = true // it is in the result already
+		out = append(out, r.withVariants(affected{one.doc.ID, lowerName(one.doc.Cluster()), one.was, one.is, c.definitions, c.redeployed, nil}, known))
 	}
-	if len(changed) > 0 && (all || redeployed) {
-		for id, doc := range r.State.docs[KindCluster] {
-			if err := r.work.stopped(); err != nil {
-				return nil, err
-			}
-			if e := r.State.Effective(doc); !edited[id] && r.State.kinds.refersTo(e, changed) {
-				out = append(out, affected{id, lowerName(doc.Cluster()), e, e, changed, redeployed, nil})
-			}
-		}
+	return out, c
+}
+
+// affectedByDefinitions returns a cluster if it is affected only because it refers to a changed definition.
+func (r Result) affectedByDefinitions(id string, c commitChanges) (affected, bool) {
+	doc := r.State.docs[KindCluster][id]
+	if doc == nil || c.clusters[id] {
+		return affected{}, false
 	}
-	return r.addRecreated(out, changed), nil
+	e := r.State.Effective(doc)
+	if !r.State.kinds.refersTo(e, c.definitions) {
+		return affected{}, false
+	}
+	return affected{id, lowerName(doc.Cluster()), e, e, c.definitions, c.redeployed, nil}, true
 }
 
 // withVariants adds to the changed definitions those that the cluster has in another version because other rollouts reach it

@@ -19,7 +19,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	if err := ks.checkEndpoints(); err != nil {
 		return nil, err
 	}
-	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}, shared: &sharedObjects{}, definitions: &definitionsID{}}
+	s := &State{kinds: ks, rules: rules, head: head, at: at, docs: map[Kind]map[string]*Document{}, byDNS: map[string]string{}, id: &stateID{}, shared: &sharedObjects{}, definitions: &definitionsID{}, references: newReferences()}
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
 	}
@@ -201,6 +201,7 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	if err := next.recomputeLayers(s, edits, rolloutsChanged, committed); err != nil {
 		return nil, err
 	}
+	next.references = s.references.after(next, s, edits)
 	if err := next.applySnapshots(s); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,8 @@
 //  2. document.go, kinds.go, kind_descriptor.go and definitions.go: documents, and kinds of documents.
 //  3. layer_merge.go, layer_resolve.go, layer_limits.go and effective.go: settings that clusters share, and the effective
 //     configuration of each cluster. frozen_inputs.go computes the configuration that a freeze keeps.
-//  4. state.go reads the documents at one revision, apply.go computes the next State from a commit.
+//  4. state.go reads the documents at one revision, apply.go computes the next State from a commit. references.go finds the
+//     clusters that refer to a definition.
 //  5. answers.go: the answer to a poll. answer_encoding.go encodes it, receipts.go identifies its inputs.
 //  6. check.go collects the problems of a document. namespaces.go, rolebindings.go, components.go and resource_types.go are
 //     kinds of definitions, clusters.go is the documents that they are assigned to, layers.go the layers. component_input.go

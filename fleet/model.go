@@ -58,6 +58,8 @@ type State struct {
 	access  *accessIndex       // nil if there are no access documents
 	visible *visibility        // nil: the State has all documents
 
+	references *references // from clusters to definitions
+
 	components catalog
 	clusters   struct { // the result of ClustersAnswer
 		once   sync.Once
@@ -72,6 +74,35 @@ type stateID struct{ _ byte }
 // definitionsID identifies the definitions and resource types of a State until one of them changes, without keeping them
 // alive.
 type definitionsID struct{ _ byte }
+
+// references finds the clusters that refer to definitions. The table is computed when it is first needed. States share it until a
+// cluster or a layer changes.
+type references struct {
+	mu      *sync.Mutex     // of all States of a fleet; protects the other fields and all tables
+	table   *referenceTable // nil: it is not computed yet
+	from    *referenceTable // of an earlier State; nil: there is none
+	changed []string        // ids of the clusters that have changed since that State
+}
+
+// referenceTable has a row for each cluster of a State. Freezes of mode snapshot do not affect it. It does not change, except that
+// it caches selectors.
+type referenceTable struct {
+	updates   int            // clusters that were updated since a table was computed from a whole State
+	rows      map[string]int // by the id of the cluster
+	ids       []string
+	uses      []definitionSet
+	numbers   map[docKey]int         // of all definitions in the sets
+	selectors map[string]outsideRows // by the text of the selector
+}
+
+// outsideRows are the clusters of a table that a selector does not match.
+type outsideRows struct {
+	selector Selector
+	rows     []bool
+}
+
+// definitionSet is a set of definitions by their numbers, modulo its size: it may contain more definitions than were added.
+type definitionSet [8]uint64
 
 // edit is one document of the next State; nil removes it.
 type edit struct {

@@ -40,7 +40,7 @@ var readsStored = map[string]string{
 	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists",
 
 	// Clusters with other variants than before are in layerChanges.
-	"Result.affected": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "State.largestBounds": "iterates over ids",
+	"Result.affectedDirectly": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "State.largestBounds": "iterates over ids",
 }
 
 // TestDefinitionsOfClusters: code that computes anything for a cluster reads definitions through State.definition. A call

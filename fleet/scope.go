@@ -299,20 +299,10 @@ func (tx *Tx) checkClustersInScope(res *Result) error {
 		return nil
 	}
 	if slices.ContainsFunc(tx.scope.grants, func(g grant) bool { return g.limitsClusters() }) {
-		clusters, err := res.affected(true)
+		clusters, err := tx.clustersToCover(res)
 		if err != nil {
 			return err
 		}
-		late, err := res.affectedLater()
-		if err != nil {
-			return err
-		}
-		clusters = append(clusters, late...)
-		reached, err := tx.reachedByRollouts(res)
-		if err != nil {
-			return err
-		}
-		clusters = append(clusters, reached...)
 		slices.SortFunc(clusters, func(a, b affected) int { return strings.Compare(a.id, b.id) })
 		err = tx.scope.narrow(len(clusters), func(g grant, i int) bool { return g.coversCluster(res, clusters[i]) }, func(i int) Problem {
 			return Problem{Kind: KindCluster, ID: clusters[i].id, Detail: "its answers may change, and no access document of yours permits that"}
@@ -325,6 +315,55 @@ func (tx *Tx) checkClustersInScope(res *Result) error {
 		res.Warnings = append(res.Warnings, "the change would be refused: your access documents permit only to plan it")
 	}
 	return nil
+}
+
+// clustersToCover returns the clusters that determine which access documents cover the change, and those that none covers. Clusters
+// that only refer to a changed definition are omitted if they cannot change that.
+func (tx *Tx) clustersToCover(r *Result) ([]affected, error) {
+	direct, changes := r.affectedDirectly()
+	late, err := r.affectedLater()
+	if err != nil {
+		return nil, err
+	}
+	out := append(r.addRecreated(direct, changes.definitions), late...)
+	staged := tx.changedByRollouts()
+	add := func(id string) bool {
+		a, refers := r.affectedByDefinitions(id, changes)
+		if !refers {
+			a, refers = r.reachedByRollouts(id, staged)
+		}
+		if refers {
+			out = append(out, a)
+		}
+		return refers
+	}
+	for id := range tx.base.frozen {
+		add(id)
+	}
+	if len(changes.definitions)+len(staged) == 0 {
+		return out, nil
+	}
+	var limits []*access
+	for _, g := range tx.scope.grants {
+		if g.limitsClusters() {
+			limits = append(limits, g.access)
+		}
+	}
+	excluded := make([]bool, len(limits)) // because of a cluster in out
+	for id, outside := range tx.base.referrersOutside(limits, changes.definitions, staged) {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
+		if len(outside) < len(tx.scope.grants) && !slices.ContainsFunc(outside, func(i int) bool { return !excluded[i] }) {
+			continue
+		}
+		if add(id) {
+			for _, i := range outside {
+				excluded[i] = true
+			}
+		}
+	}
+	return out, nil
 }
 
 // affectedLater returns the clusters under freezes of mode snapshot whose answers change when the freezes end.
@@ -344,10 +383,10 @@ func (r *Result) affectedLater() (out []affected, err error) {
 	return out, nil
 }
 
-// reachedByRollouts returns the clusters that open rollouts in the change reach in any of their stages. An approval, a skipped
-// stage or a pause changes no answer at once, but decides about later answers to these clusters.
-func (tx *Tx) reachedByRollouts(r *Result) (out []affected, err error) {
-	changed := map[Kind]map[string]bool{}
+// changedByRollouts returns the definitions that open rollouts in the change stage. An approval, a skipped stage or a pause changes
+// no answer at once, but decides about later answers to the clusters that refer to these definitions.
+func (tx *Tx) changedByRollouts() map[Kind]map[string]bool {
+	staged := map[Kind]map[string]bool{}
 	for key, doc := range tx.edits {
 		if key.kind != KindRollout {
 			continue
@@ -356,22 +395,23 @@ func (tx *Tx) reachedByRollouts(r *Result) (out []affected, err error) {
 			if d == nil || !d.rollout().open() {
 				continue
 			}
-			addRolloutChanges(changed, d)
+			addRolloutChanges(staged, d)
 		}
 	}
-	if len(changed) == 0 {
-		return nil, nil
+	return staged
+}
+
+// reachedByRollouts returns a cluster if it refers to a definition that rollouts stage, now or when a freeze ends.
+func (r *Result) reachedByRollouts(id string, staged map[Kind]map[string]bool) (affected, bool) {
+	doc := r.State.docs[KindCluster][id]
+	if doc == nil {
+		return affected{}, false
 	}
-	for id, d := range r.State.docs[KindCluster] {
-		if err := r.work.stopped(); err != nil {
-			return nil, err
-		}
-		if r.State.uses(d, changed) {
-			e := r.State.Effective(d)
-			out = append(out, affected{id: id, name: lowerName(d.Cluster()), before: e, after: e})
-		}
+	if !r.State.uses(doc, staged) {
+		return affected{}, false
 	}
-	return out, nil
+	e := r.State.Effective(doc)
+	return affected{id: id, name: lowerName(doc.Cluster()), before: e, after: e}, true
 }
 
 // addRolloutChanges adds the documents that a rollout changes.
