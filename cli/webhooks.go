@@ -159,12 +159,12 @@ func (s webhookCommands) replayCommand() *cli.Command {
 	return &cli.Command{
 		Name: "replay", Usage: "Send the events after a revision again, with the same ids", ArgsUsage: "NAME",
 		Description: args.ExampleText("webhook replay change-log --after 400"),
-		Flags:       append([]cli.Flag{&cli.Int64Flag{Name: "after", Usage: "the last `REVISION` that is not sent again"}}, writeFlags()...),
+		Flags:       append([]cli.Flag{&cli.IntFlag{Name: "after", Usage: "the last `REVISION` that is not sent again"}}, writeFlags()...),
 		Action: withArguments(func(c *cli.Context, ids []string) error {
 			if !c.IsSet("after") {
 				return args.Errorf("%s needs --after", c.Command.HelpName)
 			}
-			after := query(url.Values{"after": {strconv.FormatInt(c.Int64("after"), 10)}})
+			after := query(url.Values{"after": {strconv.Itoa(c.Int("after"))}})
 			return s.send(c, func(conn client) (*http.Response, error) {
 				return send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/replay", nil, append(writeEdits(c), after))
 			})

@@ -223,6 +223,19 @@ func (p *process) until(t *testing.T, id string, condition func(Delivery) bool) 
 	return got
 }
 
+// began reports whether the worker of a webhook has a cursor.
+func (p *process) began(id string) bool {
+	p.d.mu.Lock()
+	w := p.d.workers[id]
+	p.d.mu.Unlock()
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current != nil
+}
+
 // row returns the cursor in the table.
 func (e *env) row(id string) (c cursor, ok bool) {
 	e.t.Helper()

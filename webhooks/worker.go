@@ -82,7 +82,7 @@ func (w *worker) observe(r clusterstatus.Row) {
 	c, ok := parseCursor(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !ok || !r.ObservedAt.After(w.storedAt) {
+	if !ok || r.ObservedAt.Before(w.storedAt) { // rows of two processes may have the same time
 		return
 	}
 	w.storedAt = r.ObservedAt
