@@ -1,0 +1,101 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/webhooks"
+)
+
+// withWebhooks returns a world that delivers events, with the requests that its receiver gets.
+func withWebhooks(t *testing.T) (w *world, url string, requests chan *http.Request) {
+	t.Helper()
+	requests = make(chan *http.Request, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { requests <- r }))
+	t.Cleanup(receiver.Close)
+	var d *webhooks.Deliverer
+	w = setupWith(t, options{configure: func(cfg *server.Config) {
+		d = webhooks.New(webhooks.Config{
+			Replica: cfg.Replica, History: cfg.History.(webhooks.History), Key: strings.Repeat("k", 32), PublicURL: "https://fleet.example.com",
+			AllowHTTP: true, AllowPrivate: true, Alone: true, Now: cfg.Now,
+		})
+		cfg.Webhooks = d
+	}})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { d.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return w, receiver.URL, requests
+}
+
+// TestWebhooks: every operation of webhooks.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	w, url, requests := withWebhooks(t)
+	body := `{"id":"log","url":"` + url + `/PATHSECRET/x?key=hidden","kinds":["namespace"]}`
+	w.unchanged(func() {
+		w.post("/webhooks?dry_run=true", body).want(200)
+		w.post("/webhooks", `{"id":"log","url":"https://user:pw@hooks.example.com/"}`).problem(400, "validation_error")
+		w.post("/webhooks", `{"id":"log","url":"http://169.254.169.254/"}`).problem(400, "validation_error")
+		w.post("/webhooks", `{"id":"a/b","url":"https://hooks.example.com/"}`).problem(400, "validation_error")
+		w.post("/webhooks", `{"id":"log","url":"https://hooks.example.com/","generation":7}`).problem(400, "validation_error")
+	})
+	w.create("/webhooks", body)
+	w.post("/webhooks", body).problem(409, "conflict")
+	got := w.get("/webhooks/log").want(200)
+	require.Equal(t, url+"/PATHSECRET/x?…", got.json()["url"])
+	w.patch("/webhooks/log", `{"suspended":false}`, "If-Match", `"other"`).problem(412, "stale")
+	w.create("/namespaces", `{"id":"one"}`)
+	sent := <-requests
+	require.Equal(t, []string{"hidden", "/PATHSECRET/x"}, []string{sent.URL.Query().Get("key"), sent.URL.Path})
+	require.Eventually(t, func() bool {
+		d := w.get("/webhooks/log").json()["delivery"].(map[string]any)
+		return d["lag"] == 0.0 && d["last_status"] == 200.0
+	}, 30*time.Second, 5*time.Millisecond)
+	require.Contains(t, string(w.get("/metrics").want(200).body), `flux_resourceset_webhook_lag_revisions{webhook="log"} 0`)
+
+	secret := w.get("/webhooks/log/secret", "Authorization", "Bearer "+writeToken).want(200)
+	require.Equal(t, "no-store", secret.header.Get("Cache-Control"))
+	require.True(t, strings.HasPrefix(secret.json()["secret"].(string), "whsec_"))
+	require.Equal(t, 2.0, w.post("/webhooks/log/rotate", "").want(200).json()["generation"])
+	w.put("/webhooks/log", `{"url":"`+url+`/PATHSECRET/x?…","format":"slack"}`).want(200)
+	w.patch("/webhooks/log", `{"kinds":null}`).want(200)
+	w.post("/webhooks/log/replay?after=999", "").problem(400, "validation_error")
+	w.post("/webhooks/log/replay", "").problem(400, "validation_error")
+	require.Equal(t, 1.0, w.post("/webhooks/log/replay?after=1", "").want(200).json()["after"])
+	<-requests
+	require.Equal(t, true, w.post("/webhooks/log/test", "").want(200).json()["delivered"])
+	require.Len(t, w.get("/webhooks").want(200).list(), 1)
+	require.Len(t, w.get("/webhooks/log/history").want(200).list(), 5)
+	for rev := 1; rev <= w.revision(); rev++ {
+		text := string(w.get("/revisions/" + strconv.Itoa(rev)).want(200).body)
+		require.NotContains(t, text, "hidden")
+		require.NotContains(t, text, "PATHSECRET")
+	}
+	w.delete("/webhooks/log").want(200)
+	w.get("/webhooks/log").problem(404, "not_found")
+	w.get("/webhooks/log/secret").problem(404, "not_found")
+	w.post("/webhooks/log/test", "").problem(404, "not_found")
+}
+
+// TestWebhooksWithoutKey: nothing is created, and the error names the setting.
+func TestWebhooksWithoutKey(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{configure: func(cfg *server.Config) {
+		cfg.Webhooks = webhooks.New(webhooks.Config{Replica: cfg.Replica, History: cfg.History.(webhooks.History)})
+	}})
+	w.unchanged(func() {
+		refused := w.post("/webhooks", `{"id":"log","url":"https://hooks.example.com/"}`)
+		refused.problem(409, "conflict")
+		require.Contains(t, string(refused.body), "WEBHOOK_KEY")
+	})
+}
