@@ -290,7 +290,7 @@ func TestDeleteClusterInBrowser(t *testing.T) {
 	env := setup(t, 8)
 	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
 	a.task("delete a cluster", func() {
-		a.follow("tbody th a")
+		a.follow("tbody .says a")
 		a.follow(`a[href="/ui/clusters/cluster-0003/delete"]`)
 		require.Contains(t, a.Text("main"), "platform-component grafana REMOVED: Flux uninstalls it")
 		asked := len(a.Requested())
