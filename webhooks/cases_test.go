@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,6 +170,7 @@ func TestReceiversThatMisbehave(t *testing.T) {
 	t.Cleanup(target.Close)
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
+	var endless atomic.Int64 // bytes that the sender took of the endless body
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
 		want   string
@@ -188,7 +190,8 @@ func TestReceiversThatMisbehave(t *testing.T) {
 		"endless body": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500)
 			for r.Context().Err() == nil {
-				if _, err := w.Write([]byte(strings.Repeat("x", 4096))); err != nil {
+				n, err := w.Write([]byte(strings.Repeat("x", 64<<10)))
+				if endless.Add(int64(n)); err != nil {
 					return
 				}
 			}
@@ -210,7 +213,11 @@ func TestReceiversThatMisbehave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, r := setup(t, func(c *Config) { c.Timeout = 300 * time.Millisecond }), newReceiver(t)
+			e, r := setup(t, func(c *Config) {
+				if c.Timeout = 300 * time.Millisecond; name == "endless body" { // the first KiB suffices
+					c.Timeout = 2 * guard
+				}
+			}), newReceiver(t)
 			r.answers(test.answer)
 			e.webhook(t, "log", r.URL, nil)
 			e.change(t)
@@ -219,6 +226,7 @@ func TestReceiversThatMisbehave(t *testing.T) {
 			require.LessOrEqual(t, len(d.Error), 400)
 			require.NotContains(t, d.Error, "\x1b")
 			require.Empty(t, redirected)
+			require.Less(t, endless.Load(), int64(32<<20), "more than buffers hold")
 		})
 	}
 }
@@ -527,4 +535,45 @@ func TestShutdown(t *testing.T) {
 	c, ok := e.row("log")
 	require.True(t, ok)
 	require.Equal(t, rev, c.Revision)
+}
+
+// TestWait: which process may attempt a delivery, and when.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const other = "other"
+	for name, test := range map[string]struct {
+		alone, owned    bool
+		at, changed     time.Duration // of the revision and of the cursor, before now
+		writer          string        // empty: this process
+		attempts        int
+		nextIn          time.Duration
+		atLeast, atMost time.Duration
+	}{
+		"the only process":                       {alone: true, writer: other},
+		"its own revision":                       {owned: true, writer: other},
+		"a new revision of another process":      {atLeast: takeover, atMost: takeover},
+		"an old one, after its own deliveries":   {at: takeover},
+		"an old one, while another delivers":     {at: time.Hour, writer: other, atLeast: takeover, atMost: takeover},
+		"an old one, which nobody delivers":      {at: time.Hour, changed: takeover, writer: other},
+		"the clock of another one is ahead":      {at: -10 * time.Minute, atLeast: takeover, atMost: takeover},
+		"its own retry":                          {owned: true, attempts: 1, nextIn: 30 * time.Second, atLeast: 30 * time.Second, atMost: 30 * time.Second},
+		"its own retry is due":                   {owned: true, attempts: 1, nextIn: -time.Second},
+		"the retry of another process":           {at: time.Hour, changed: 30 * time.Second, writer: other, attempts: 1, atLeast: othersFirst, atMost: 2 * othersFirst},
+		"the other clock is ahead, with a retry": {owned: true, changed: time.Minute, writer: other, attempts: 1, nextIn: 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := New(Config{Alone: test.alone, Now: func() time.Time { return now }})
+			w := &worker{d: d, changedAt: now.Add(-test.changed)}
+			next := now.Add(test.nextIn)
+			c := &cursor{Writer: d.process, Attempts: test.attempts, NextAt: &next, Wait: 30 * time.Second}
+			if test.writer != "" {
+				c.Writer = test.writer
+			}
+			got := max(0, w.wait(c, &delivery{owned: test.owned, at: now.Add(-test.at)}))
+			require.GreaterOrEqual(t, got, test.atLeast)
+			require.LessOrEqual(t, got, test.atMost)
+		})
+	}
 }
