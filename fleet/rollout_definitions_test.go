@@ -82,7 +82,7 @@ func TestDefinitionsOfClusters(t *testing.T) {
 
 // readsStoredDocuments reports whether an expression reads documents of a kind that rollouts may change.
 func readsStoredDocuments(n ast.Node) bool {
-	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindSnapshot", "KindSessionEnd", "KindAccess", "KindResourceType"}
+	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindSnapshot", "KindSessionEnd", "KindAccess", "KindWebhook", "KindResourceType"}
 	switch n := n.(type) {
 	case *ast.IndexExpr:
 		docs, ok := n.X.(*ast.SelectorExpr)
