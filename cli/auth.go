@@ -243,9 +243,9 @@ func (q permissionQuery) evaluateScoped(who api.Identity) (allowed bool, reason 
 	var limits []string
 	reads := false
 	for _, a := range who.Access {
-		reads = reads || a.On == nil && slices.Contains(a.May, "read")
+		reads = reads || (a.On == nil || q.needs == "read") && slices.Contains(a.May, "read")
 		switch {
-		case !slices.Contains(a.May, q.needs), a.On != nil && (q.needs == "read" || q.needs == "admin"):
+		case !slices.Contains(a.May, q.needs), a.On != nil && q.needs == "admin":
 		case a.On == nil:
 			allowed = true
 		default:
@@ -253,8 +253,10 @@ func (q permissionQuery) evaluateScoped(who api.Identity) (allowed bool, reason 
 		}
 	}
 	switch {
+	case !reads && q.needs == "read":
+		return false, fmt.Sprintf("no access document grants read to %s", who.Actor)
 	case !reads:
-		return false, "no access document grants read without limits, which every request needs"
+		return false, "no access document grants read without limits, which changes and plans need"
 	case allowed:
 		return true, ""
 	case len(limits) > 0:

@@ -247,7 +247,7 @@ func (s *State) showsVersion(d, now *Document) bool {
 		return false
 	}
 	var selects func(*api.Cluster) bool
-	switch d.Kind { //nolint:exhaustive // the other kinds select no clusters
+	switch d.Kind {
 	case KindLayer:
 		selects = d.layer().matches
 	case KindFreeze:

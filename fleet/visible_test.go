@@ -17,7 +17,7 @@ func readsOf(t require.TestingT, w *world, s *State) string {
 	var all []any
 	for kind := range s.docs {
 		for _, d := range s.sorted(kind, func(*Document) bool { return true }) {
-			switch kind { //nolint:exhaustive // the others have no views that depend on other documents
+			switch kind {
 			case KindFreeze:
 				view := s.FreezeView(d, w.now)
 				view.Selector, view.Reason = "", ""
@@ -111,7 +111,7 @@ func TestVisibleDocuments(t *testing.T) {
 		var r Rights
 		for i, limits := range on {
 			var a access
-			require.NoError(t, json.Unmarshal([]byte(limits), &a.Access.On))
+			require.NoError(t, json.Unmarshal([]byte(limits), &a.On))
 			a.ID, a.May = fmt.Sprint(i), []string{RightRead}
 			require.NoError(t, a.parse([]byte(`{}`)))
 			r.grants = append(r.grants, &a)

@@ -193,7 +193,10 @@ func (a *accessCheck) right(base *fleet.State) (fleet.Permission, error) {
 // missing returns the refusal for a right that the subject lacks; read is required as well.
 func (a *accessCheck) missing(right fleet.Right) fleet.Permission {
 	if !(auth.Access{Rights: []fleet.Right{fleet.RightRead}}).MayCall(*a.rules.Rights) {
-		return forbidden("no access document grants read to the subject without limits, which every request needs", fleet.RightRead)
+		return forbidden("no access document grants read to the subject, which every request needs", fleet.RightRead)
+	}
+	if a.rules.Rights.Include(right) {
+		return forbidden("no access document grants read to the subject without limits, which changes and plans need", fleet.RightRead)
 	}
 	return forbidden("no access document grants "+right+" to the subject", right)
 }

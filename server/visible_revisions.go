@@ -93,15 +93,9 @@ func (v visibleChanges) summary() string {
 	return fleet.Commit{}.Summary(v.first, v.count) + "; " + text
 }
 
-// visibleSummary returns a revision of a list as a State permits to read it. sum has at least its first change. A revision with
-// changes that are not visible has no author, reason, request id and operations: they may describe these changes.
-func (s *Server) visibleSummary(ctx context.Context, st *fleet.State, sum store.Summary) (api.RevisionSummary, error) {
-	out, _, err := s.examineSummary(ctx, st, sum)
-	return out, err
-}
-
-// examineSummary is visibleSummary with the examined changes.
-func (s *Server) examineSummary(ctx context.Context, st *fleet.State, sum store.Summary) (api.RevisionSummary, visibleChanges, error) {
+// visibleSummary returns a revision of a list as a State permits to read it, and the examined changes. sum has at least its first
+// change. A revision with changes that are not visible has no author, reason, request id and operations: they may describe these.
+func (s *Server) visibleSummary(ctx context.Context, st *fleet.State, sum store.Summary) (api.RevisionSummary, visibleChanges, error) {
 	if !st.Limited() {
 		return revisionSummary(sum), visibleChanges{}, nil
 	}
@@ -130,7 +124,7 @@ func (s *Server) listVisibleRevisions(c echo.Context, st *fleet.State, q store.H
 		}
 		examined := 0
 		for i, sum := range found {
-			visible, v, err := s.examineSummary(ctx, st, sum)
+			visible, v, err := s.visibleSummary(ctx, st, sum)
 			if err != nil {
 				return err
 			}

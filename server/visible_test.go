@@ -19,7 +19,7 @@ const teamRead = `{"selector":"team=web","kinds":["cluster","layer"]}`
 func twoTeams(t *testing.T) *world {
 	t.Helper()
 	w := setupWith(t, options{empty: true})
-	make := func(path, body string) {
+	add := func(path, body string) {
 		t.Helper()
 		headers := []string{"X-Change-Reason", "web reason", "X-Change-Author", "ann"}
 		if strings.Contains(body, "zebra") {
@@ -56,7 +56,7 @@ func twoTeams(t *testing.T) *world {
 		{"/tokens", `{"name":"zebra-token","role":"scoped"}`},
 		{"/access", `{"id":"zebra-access","subjects":[{"token":"zebra-token"}],"may":["read","write"],"on":{"selector":"team=zebra"}}`},
 	} {
-		make(c[0], c[1])
+		add(c[0], c[1])
 	}
 	w.do(http.MethodDelete, "/clusters/zebra-old", "", "X-Change-Reason", "zebra").want(200)
 	w.post("/rollouts/web-rollout/start", "").want(200)
@@ -124,7 +124,7 @@ func TestTeamSeesOnlyItsDocuments(t *testing.T) {
 		t.Helper()
 		a, b := w.do(method, path, "", as...), w.do(method, strings.ReplaceAll(path, "zebra", "quokka"), "", as...)
 		answers += 2
-		require.Equal(t, comparable(b), strings.ReplaceAll(comparable(a), "zebra", "quokka"), "%s %s", method, path)
+		require.Equal(t, lasting(b), strings.ReplaceAll(lasting(a), "zebra", "quokka"), "%s %s", method, path)
 	}
 	for _, path := range reads {
 		for _, query := range queries {
@@ -159,8 +159,8 @@ func TestTeamSeesOnlyItsDocuments(t *testing.T) {
 	t.Logf("%d answers to %d operations, %v", answers, len(reads), slices.Sorted(maps.Keys(found)))
 }
 
-// comparable is an answer without what differs between any two requests.
-func comparable(a *answer) string {
+// lasting is an answer without what differs between any two requests.
+func lasting(a *answer) string {
 	header := a.header.Clone()
 	for _, name := range []string{"Date", "X-Request-Id", "Content-Length", "X-Fleet-Age"} {
 		header.Del(name)
@@ -241,6 +241,10 @@ func TestTeamHistory(t *testing.T) {
 	require.Equal(t, "web-value", at(detail.json(), "changes", 0, "after", "labels", "note"))
 	require.Empty(t, at(w.get(fmt.Sprint("/revisions/", hidden), as...).want(200).json(), "changes"))
 	require.Equal(t, string(w.get(fmt.Sprint("/revisions/", own)).body), string(w.get(fmt.Sprint("/revisions/", own), as...).want(200).body))
+
+	// Watches need the right to read everything.
+	w.get("/revisions?after=1&wait=0s", as...).problem(403, "forbidden")
+	w.get("/revisions", append([]string{"Accept", "text/event-stream"}, as...)...).want(403)
 
 	// All pages together have each revision once.
 	seen := 0
