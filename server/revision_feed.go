@@ -232,7 +232,7 @@ func (r *feedRead) after(at, head fleet.Head) ([]*revisionEvent, error) {
 }
 
 func newRevisionEvent(sum store.Summary) (*revisionEvent, error) {
-	visible, _ := public(sum)
+	visible, _ := sum.WithoutBudget()
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)

@@ -109,7 +109,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if st.Limited() {
 		return s.getVisibleRevision(c, st, found, p)
 	}
-	commit, hidden := public(found)
+	commit, hidden := found.WithoutBudget()
 	offset, limit := value(p.Offset), defaultChanges
 	if p.Limit != nil {
 		limit = *p.Limit
@@ -194,18 +194,8 @@ func (s *Server) recall(c echo.Context, page any) error {
 	return s.sendBuffered(c, answer)
 }
 
-// public returns a commit without the entry of the removal budget, which is always its first change, and the number of changes
-// that this omits.
-func public(sum store.Summary) (store.Summary, int) {
-	if len(sum.First) == 0 || sum.First[0].Kind != fleet.KindBudget {
-		return sum, 0
-	}
-	sum.First, sum.Count = sum.First[1:], sum.Count-1
-	return sum, 1
-}
-
 func revisionSummary(commit store.Summary) api.RevisionSummary {
-	from, _ := public(commit)
+	from, _ := commit.WithoutBudget()
 	return from.PublicSummary(changedNames(from), from.Count)
 }
 

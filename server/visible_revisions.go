@@ -17,10 +17,10 @@ import (
 // The history for principals whose right to read has limits. Whether a change is visible depends on both versions of the document, so
 // the changes are read, up to these limits.
 const (
-	examinedInList   = 200    // changes of one revision in a list
-	examinedInPage   = 5_000  // changes of a page of revisions
-	examinedInDetail = 20_000 // changes of one revision
-	kindAny          = "any"  // of the changes that are not examined
+	maxExaminedInList   = 200    // changes of one revision in a list
+	maxExaminedInPage   = 5_000  // changes of a page of revisions
+	maxExaminedInDetail = 20_000 // changes of one revision
+	kindAny             = "any"  // of the changes that are not examined
 )
 
 // visibleChanges are the changes of a revision, without those that are not visible.
@@ -36,7 +36,7 @@ type visibleChanges struct {
 // visibleChanges examines the first changes of a revision. The page has the visible ones from offset on.
 func (s *Server) visibleChanges(ctx context.Context, st *fleet.State, sum store.Summary, most, offset, limit int) (visibleChanges, error) {
 	out := visibleChanges{hidden: map[string]int{}, kinds: map[fleet.Kind]bool{}}
-	commit, internal := public(sum)
+	commit, internal := sum.WithoutBudget()
 	for out.examined < min(commit.Count, most) {
 		changes, err := s.cfg.History.Changes(ctx, sum.Revision, internal+out.examined, min(most-out.examined, defaultChanges))
 		if err != nil {
@@ -93,13 +93,11 @@ func (v visibleChanges) summary() string {
 	return fleet.Commit{}.Summary(v.first, v.count) + "; " + text
 }
 
-// visibleSummary returns a revision of a list as a State permits to read it, and the examined changes. sum has at least its first
-// change. A revision with changes that are not visible has no author, reason, request id and operations: they may describe these.
+// visibleSummary returns a revision of a list as a State with limits permits to read it, and the examined changes. sum has at least
+// its first change. A revision with changes that are not visible has no author, reason, request id and operations: they may describe
+// these changes.
 func (s *Server) visibleSummary(ctx context.Context, st *fleet.State, sum store.Summary) (api.RevisionSummary, visibleChanges, error) {
-	if !st.Limited() {
-		return revisionSummary(sum), visibleChanges{}, nil
-	}
-	v, err := s.visibleChanges(ctx, st, sum, examinedInList, 0, 0)
+	v, err := s.visibleChanges(ctx, st, sum, maxExaminedInList, 0, 0)
 	if err != nil || len(v.hidden) == 0 {
 		return revisionSummary(sum), v, err
 	}
@@ -128,14 +126,14 @@ func (s *Server) listVisibleRevisions(c echo.Context, st *fleet.State, q store.H
 			if err != nil {
 				return err
 			}
-			concerned, err := s.concerns(ctx, st, sum.Revision, q, v)
+			matches, err := s.matchesQuery(ctx, st, sum.Revision, q, v)
 			if err != nil {
 				return err
 			}
-			if concerned && (actor == "" || visible.Actor == actor) {
+			if matches && (actor == "" || visible.Actor == actor) {
 				page = append(page, visible)
 			}
-			if examined += v.examined; i+1 == q.Limit || examined > examinedInPage && i+1 < len(found) {
+			if examined += v.examined; i+1 == q.Limit || examined > maxExaminedInPage && i+1 < len(found) {
 				next = sum.Revision
 				break
 			}
@@ -147,9 +145,9 @@ func (s *Server) listVisibleRevisions(c echo.Context, st *fleet.State, q store.H
 	return s.recall(c, response.List{N: len(page), Item: func(i int) any { return page[i] }})
 }
 
-// concerns reports whether a revision has a visible change of the kind, and of the document, that a query names. v are its examined
+// matchesQuery reports whether a revision has a visible change of the kind, and of the document, that a query names. v are its examined
 // changes.
-func (s *Server) concerns(ctx context.Context, st *fleet.State, rev fleet.Revision, q store.HistoryQuery, v visibleChanges) (bool, error) {
+func (s *Server) matchesQuery(ctx context.Context, st *fleet.State, rev fleet.Revision, q store.HistoryQuery, v visibleChanges) (bool, error) {
 	if q.ID == "" {
 		return q.Kind == "" || v.kinds[q.Kind] || v.hidden[kindAny] > 0, nil
 	}
@@ -163,12 +161,12 @@ func (s *Server) getVisibleRevision(c echo.Context, st *fleet.State, found store
 	if p.Limit != nil {
 		limit = *p.Limit
 	}
-	v, err := s.visibleChanges(ctx, st, found, examinedInDetail, offset, limit)
+	v, err := s.visibleChanges(ctx, st, found, maxExaminedInDetail, offset, limit)
 	if err != nil {
 		return err
 	}
 	linkChanges(c, offset, limit, len(v.page), v.count)
-	commit, _ := public(found)
+	commit, _ := found.WithoutBudget()
 	if len(v.hidden) == 0 {
 		out, err := s.revisionDetail(ctx, commit, v.page)
 		if err != nil {

@@ -101,6 +101,16 @@ type Summary struct {
 	First        []ChangedName // the first of them
 }
 
+// WithoutBudget returns the summary without the entry of the removal budget, which is internal and always the first change, and the
+// number of changes that this omits.
+func (s Summary) WithoutBudget() (Summary, int) {
+	if len(s.First) == 0 || s.First[0].Kind != fleet.KindBudget {
+		return s, 0
+	}
+	s.First, s.Count = s.First[1:], s.Count-1
+	return s, 1
+}
+
 // ChangedName is a changed document and the kind of change: see [fleet.Change.Action].
 type ChangedName struct {
 	Kind   fleet.Kind

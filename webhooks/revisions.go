@@ -48,7 +48,7 @@ type revisions struct {
 	oldest fleet.Revision
 }
 
-// errMoved: the log does not contain the head of the State, because one of them is being replaced. It is read again later.
+// errMoved means that the log does not contain the head of the State, because one of them is being replaced. It is read again later.
 var errMoved = errors.New("the log does not contain the head of this process")
 
 // read returns the commits after a revision that the log has, at most window, and the oldest revision of the log. base is the
@@ -85,7 +85,7 @@ func (l *revisions) read(ctx context.Context, after fleet.Revision, head fleet.H
 	return list, base, oldest, nil
 }
 
-// follow checks that the log contains a head, and forgets what was read from another history.
+// follow checks that the log contains a head, and drops revisions that were read from another history.
 func (l *revisions) follow(ctx context.Context, head fleet.Head) error {
 	if head.Revision == 0 {
 		l.known, l.head, l.oldest = map[fleet.Revision]*revision{}, head, 0
@@ -150,11 +150,9 @@ func (l *revisions) fetch(ctx context.Context, revs []fleet.Revision) error {
 	return nil
 }
 
-// newRevision returns a commit without the entry of the removal budget, which is an internal record and the first change.
+// newRevision returns a commit as events describe it.
 func newRevision(sum store.Summary, changes []fleet.Change) (*revision, error) {
-	if len(sum.First) > 0 && sum.First[0].Kind == fleet.KindBudget {
-		sum.First, sum.Count = sum.First[1:], sum.Count-1
-	}
+	sum, _ = sum.WithoutBudget()
 	r := &revision{Summary: sum, kinds: map[fleet.Kind]bool{}}
 	if sum.Count == len(sum.First) {
 		r.counts = map[string]int{}
