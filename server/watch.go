@@ -3,12 +3,8 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,31 +27,12 @@ const (
 	MaxWatchStreams     = 6000 // of 8,192 connections
 )
 
-const (
-	eventStreamType = "text/event-stream"
-	maxWatchWait    = 60 * time.Second
-	watchHeartbeat  = 15 * time.Second
-	maxStreamTime   = 15 * time.Minute
-	// streamWriteTimeout is the time for a client to receive what was sent. It is longer than watchHeartbeat, because an expired
-	// deadline resets an HTTP/2 stream that is idle, too.
-	streamWriteTimeout = watchHeartbeat + 30*time.Second
-)
+// maxWatchWait is the longest time for which a long poll waits.
+const maxWatchWait = 60 * time.Second
 
 // isWatch reports whether a request watches revisions: it waits for revisions after a position, or requests a stream.
 func isWatch(r *request) bool {
 	return r.op.ID == "ListRevisions" && (r.QueryParams().Has("after") || acceptsEvents(r.Request()))
-}
-
-// acceptsEvents reports whether a client requests an event stream.
-func acceptsEvents(r *http.Request) bool {
-	for _, accepted := range r.Header.Values(echo.HeaderAccept) {
-		for one := range strings.SplitSeq(accepted, ",") {
-			if name, params, err := mime.ParseMediaType(one); err == nil && name == eventStreamType && params["q"] != "0" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // revisionWatch is one watch: an event stream, or a long poll.
@@ -112,14 +89,14 @@ func watchWait(p api.ListRevisionsParams, stream bool) (wait time.Duration, err 
 	refuse := func(name, reason string) {
 		problems = append(problems, fleet.Problem{Detail: "query parameter " + name + ": " + reason})
 	}
-	const notWithWatch = "not with a watch, which has all revisions after one; filter by kind, id and actor"
+	const notWithWatch = "cannot be combined with a watch, which returns every revision after its position; filter by kind, id and actor"
 	for name, set := range map[string]bool{"since": p.Since != nil, "until": p.Until != nil, "cursor": p.Cursor != nil} {
 		if set {
 			refuse(name, notWithWatch)
 		}
 	}
 	if p.Limit != nil {
-		refuse("limit", fmt.Sprintf("not with a watch, which has at most %d revisions in an answer", watchPage))
+		refuse("limit", fmt.Sprintf("cannot be combined with a watch, which returns at most %d revisions at once", watchPage))
 	}
 	if p.ID != nil && p.Kind == nil {
 		refuse("id", "requires kind")
@@ -129,7 +106,7 @@ func watchWait(p api.ListRevisionsParams, stream bool) (wait time.Duration, err 
 			refuse("wait", "must be a time of at most "+strconv.Itoa(int(maxWatchWait.Seconds()))+"s, such as 30s")
 		}
 		if stream {
-			refuse("wait", "not with an event stream, which waits anyway")
+			refuse("wait", "cannot be combined with an event stream, which always waits")
 		}
 	}
 	return wait, fleet.Invalid(problems)
@@ -247,7 +224,7 @@ func (w *revisionWatch) selected(ctx context.Context, events []*revisionEvent) (
 	if w.filter == (revisionFilter{}) {
 		return events, nil
 	}
-	var unknown []fleet.Revision // whose first changes do not match, and which have more
+	var unknown []fleet.Revision // the first changes do not match, and there are more
 	matches := map[fleet.Revision]bool{}
 	for _, e := range events {
 		match, known := w.filter.match(e.summary)
@@ -274,7 +251,7 @@ func (w *revisionWatch) selected(ctx context.Context, events []*revisionEvent) (
 	return out, nil
 }
 
-// match reports whether the filter selects a revision; not known: its summary does not have all changes.
+// match reports whether the filter selects a revision. It is not known if the summary does not have all changes.
 func (f revisionFilter) match(sum store.Summary) (match, known bool) {
 	if f.actor != "" && f.actor != sum.Actor {
 		return false, true
@@ -338,119 +315,4 @@ func (w *revisionWatch) answer(events []*revisionEvent) error {
 	body.WriteString("]\n")
 	_, err := w.Response().Write(body.Bytes())
 	return err
-}
-
-// streamHeader begins the answer of a stream.
-func (w *revisionWatch) streamHeader() {
-	h := w.Response().Header()
-	h.Set(echo.HeaderContentType, eventStreamType)
-	h.Set("X-Accel-Buffering", "no") // nginx would collect the events
-	w.Response().WriteHeader(http.StatusOK)
-}
-
-// stream sends revisions as events until the stream ends.
-func (w *revisionWatch) stream() error {
-	ctx := w.Request().Context()
-	w.streamHeader()
-	w.state = nil
-	// Clients that lost their connections at the same time must not reconnect at the same time.
-	if err := w.send(fmt.Appendf(nil, "retry: %d\nid: %s\n\n", 1000+rand.IntN(4000), formatPosition(w.at))); err != nil {
-		return err
-	}
-	sent := w.at
-	end := time.NewTimer(w.streamTime())
-	defer end.Stop()
-	heartbeat := time.NewTicker(watchHeartbeat)
-	defer heartbeat.Stop()
-	for {
-		events, replaced, err := w.next(ctx)
-		if err != nil {
-			return w.endWith(err)
-		}
-		if len(events) > 0 {
-			if err := w.send(eventText(events)); err != nil {
-				return err
-			}
-			sent = w.at
-			continue
-		}
-		select {
-		case <-replaced:
-		case <-heartbeat.C:
-			w.checked = fleet.Head{} // the credential may have expired, or was revoked in a revision that has not arrived
-			text := []byte(":\n\n")
-			if w.at != sent { // so that a client that resumes does not begin before revisions that the filter omitted
-				text, sent = []byte("id: "+formatPosition(w.at)+"\n\n"), w.at
-			}
-			if err := w.send(text); err != nil {
-				return err
-			}
-		case <-end.C:
-			w.checked = fleet.Head{}
-			if _, _, err := w.next(ctx); err != nil {
-				return w.endWith(err)
-			}
-			return nil
-		case <-draining(ctx):
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// streamTime returns the time after which a stream ends: the end of its credential, if that comes first.
-func (w *revisionWatch) streamTime() time.Duration {
-	limit := maxStreamTime - rand.N(maxStreamTime/10)
-	expires := w.principal.Expires
-	if w.principal.Managed != nil {
-		expires, _ = w.principal.Managed.Until()
-	}
-	if expires.IsZero() {
-		return limit
-	}
-	return max(0, min(limit, expires.Sub(w.server.cfg.Now())))
-}
-
-// eventText returns revisions as server-sent events.
-func eventText(events []*revisionEvent) []byte {
-	var text bytes.Buffer
-	for _, e := range events {
-		text.WriteString("id: " + formatPosition(e.head) + "\nevent: revision\ndata: ")
-		text.Write(e.body)
-		text.WriteString("\n\n")
-	}
-	return text.Bytes()
-}
-
-// endWith ends a stream with the event end, whose data is the problem that a new request would get.
-func (w *revisionWatch) endWith(err error) error {
-	if w.Request().Context().Err() != nil {
-		return err
-	}
-	p := toPublic(w.request, err)
-	if p.Status >= http.StatusInternalServerError {
-		w.server.cfg.Logger.LogAttrs(w.Request().Context(), slog.LevelWarn, "a watch failed", slog.String("request_id", requestID(w.request)), slog.Any("error", err))
-	}
-	detail := w.server.masker.Tokens(p.Detail)
-	body, encodingErr := json.Marshal(api.Problem{
-		Type: "about:blank", Title: http.StatusText(p.Status), Status: p.Status, Detail: detail, Instance: w.Request().URL.Path,
-		Error: p.Code, Message: detail, OldestRevision: int64(p.Oldest),
-	})
-	if encodingErr != nil {
-		return encodingErr
-	}
-	return w.send(append(append([]byte("event: end\ndata: "), body...), "\n\n"...))
-}
-
-// send writes a part of a stream. It fails if the client does not receive it within streamWriteTimeout.
-func (w *revisionWatch) send(text []byte) error {
-	wire := http.NewResponseController(w.Response())
-	if err := wire.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if _, err := w.Response().Write(text); err != nil {
-		return err
-	}
-	return wire.Flush()
 }
