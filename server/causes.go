@@ -17,44 +17,44 @@ import (
 )
 
 const (
-	// shownCauses is how many causes are listed before the others are one group.
-	shownCauses = 100
+	// maxShownCauses is the number of listed causes; further ones are one group.
+	maxShownCauses = 100
 	// maxCauses bounds the memory for causes: clusters may send any text. Failures with further ones count as other causes.
 	maxCauses = 20_000
-	// causeClusters is how many clusters of a cause are named.
-	causeClusters = 10
-	// otherCauses is the id of the group of all causes beyond shownCauses.
+	// maxCauseClusters is the number of clusters of a cause that are named.
+	maxCauseClusters = 10
+	// otherCauses is the id of the group of all causes beyond maxShownCauses.
 	otherCauses = "other"
-	// causingRevisionWithin is the longest time between a revision and a failure that is shown to follow it: polls are minutes apart, and
-	// Helm waits for minutes.
-	causingRevisionWithin = time.Hour
+	// maxCausingTime is the longest time from a revision to a failure that may be its consequence: polls are minutes apart, and Helm
+	// waits for minutes.
+	maxCausingTime = time.Hour
 )
 
-// judgedCluster is a cluster and its status.
-type judgedCluster struct {
-	doc   *fleet.Document
-	known clusterstatus.Status
+// evaluatedCluster is a cluster and its status.
+type evaluatedCluster struct {
+	doc    *fleet.Document
+	status clusterstatus.Status
 }
 
-// causeKey is what the clusters of a group have in common. The last four are empty for clusters that did not fail.
+// causeKey identifies a group of clusters. The last four are empty for clusters that did not fail.
 type causeKey struct {
-	state              clusterstatus.State
-	list, input        string
-	version, tag       string // of a component
-	cause              string
-	moreCausesThanKept bool
+	state        clusterstatus.State
+	list, input  string
+	version, tag string // of a component
+	cause        string
+	isOther      bool // the group of other causes
 }
 
 // id returns the id of a cause, which is the same in all processes.
 func (k causeKey) id() string {
-	if k.moreCausesThanKept {
+	if k.isOther {
 		return otherCauses
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{k.list, k.input, k.version, k.tag, k.cause}, "\x00")))
 	return hex.EncodeToString(sum[:6])
 }
 
-// causeGroup is the clusters that fail for one reason, or that are in one state.
+// causeGroup has the clusters that fail for one reason, or that are in one state.
 type causeGroup struct {
 	causeKey
 	members []causeMember // in the order of the clusters; a cluster is in it once
@@ -64,7 +64,7 @@ type causeGroup struct {
 }
 
 type causeMember struct {
-	cluster *judgedCluster
+	cluster *evaluatedCluster
 	input   *clusterstatus.InputStatus // that failed; nil: none
 }
 
@@ -85,21 +85,21 @@ func (g *causeGroup) add(m causeMember) {
 // times returns when a cluster failed first and last, or when it was seen last.
 func (m causeMember) times() (first, last time.Time) {
 	if m.input == nil {
-		return m.cluster.known.LastSeen, m.cluster.known.LastSeen
+		return m.cluster.status.LastSeen, m.cluster.status.LastSeen
 	}
 	return m.input.Failure.First(), m.input.Failure.At
 }
 
-// groupCauses groups clusters by the causes of their failures, and by those of the states that they are in without a failure. wanted are the
-// states of interest. The groups are sorted by the urgency of their state, then by size; the last of the failures is the group of other
-// causes, if there are more than shownCauses.
-func groupCauses(st *fleet.State, clusters []judgedCluster, wanted []clusterstatus.State) []*causeGroup {
+// groupCauses groups clusters by the causes of their failures, and by their states other than failed. wanted are the states to
+// include; empty: all. The groups are sorted by the urgency of their state, then by size; the last of the failures is the group of
+// other causes, if there are more than maxShownCauses.
+func groupCauses(st *fleet.State, clusters []evaluatedCluster, wanted []clusterstatus.State) []*causeGroup {
 	groups, texts := map[causeKey]*causeGroup{}, causeTexts{}
 	add := func(key causeKey, m causeMember) {
 		g := groups[key]
 		if g == nil {
-			if len(groups) >= maxCauses {
-				key = causeKey{state: clusterstatus.Failed, moreCausesThanKept: true}
+			if len(groups) >= maxCauses && key.state == clusterstatus.Failed {
+				key = causeKey{state: clusterstatus.Failed, isOther: true}
 			}
 			if g = groups[key]; g == nil {
 				g = &causeGroup{causeKey: key}
@@ -110,7 +110,7 @@ func groupCauses(st *fleet.State, clusters []judgedCluster, wanted []clusterstat
 	}
 	for i := range clusters {
 		one := &clusters[i]
-		for _, state := range one.known.States() {
+		for _, state := range one.status.States() {
 			if len(wanted) > 0 && !slices.Contains(wanted, state) {
 				continue
 			}
@@ -118,8 +118,8 @@ func groupCauses(st *fleet.State, clusters []judgedCluster, wanted []clusterstat
 				add(causeKey{state: state}, causeMember{cluster: one})
 				continue
 			}
-			for f := range one.known.Failures {
-				in := &one.known.Failures[f]
+			for f := range one.status.Failures {
+				in := &one.status.Failures[f]
 				add(failureKey(st, one.doc, in, texts), causeMember{one, in})
 			}
 		}
@@ -128,14 +128,14 @@ func groupCauses(st *fleet.State, clusters []judgedCluster, wanted []clusterstat
 }
 
 func compareCauses(a, b *causeGroup) int {
-	rest := func(g *causeGroup) int {
-		if g.moreCausesThanKept {
+	otherLast := func(g *causeGroup) int {
+		if g.isOther {
 			return 1
 		}
 		return 0
 	}
 	return cmp.Or(
-		cmp.Compare(slices.Index(urgency, a.state), slices.Index(urgency, b.state)), cmp.Compare(rest(a), rest(b)), cmp.Compare(len(b.members), len(a.members)),
+		cmp.Compare(slices.Index(urgency, a.state), slices.Index(urgency, b.state)), cmp.Compare(otherLast(a), otherLast(b)), cmp.Compare(len(b.members), len(a.members)),
 		cmp.Compare(a.list, b.list), cmp.Compare(a.input, b.input), cmp.Compare(a.version, b.version), cmp.Compare(a.tag, b.tag), cmp.Compare(a.cause, b.cause),
 	)
 }
@@ -168,43 +168,43 @@ func (t causeTexts) of(cluster *fleet.Document, in *clusterstatus.InputStatus) s
 	return cause
 }
 
-// failureCause returns what the failures of different clusters at one input have in common.
+// failureCause returns the cause of a failure, which is the same for all clusters that fail for this reason.
 func failureCause(cluster *fleet.Document, input string, e *clusterstatus.Event) string {
 	names := summarize.FailureNames{Cluster: cluster.ID, ClusterDNS: cluster.Cluster().ClusterDNS, Object: e.Object, Input: input}
 	return cmp.Or(summarize.Cause(e.Message, names), e.Reason)
 }
 
-// mergeRareCauses makes one group of the causes beyond shownCauses. The groups are sorted by state, and failures are first.
+// mergeRareCauses makes one group of the causes beyond maxShownCauses. The groups are sorted by state, and failures are first.
 func mergeRareCauses(groups []*causeGroup) []*causeGroup {
 	failures := slices.IndexFunc(groups, func(g *causeGroup) bool { return g.state != clusterstatus.Failed })
 	if failures < 0 {
 		failures = len(groups)
 	}
-	if failures <= shownCauses+1 {
+	if failures <= maxShownCauses+1 {
 		return groups
 	}
-	other := &causeGroup{causeKey: causeKey{state: clusterstatus.Failed, moreCausesThanKept: true}, causes: failures - shownCauses}
+	other := &causeGroup{causeKey: causeKey{state: clusterstatus.Failed, isOther: true}, causes: failures - maxShownCauses}
 	var members []causeMember
-	for _, g := range groups[shownCauses:failures] {
+	for _, g := range groups[maxShownCauses:failures] {
 		members = append(members, g.members...)
 	}
 	slices.SortStableFunc(members, func(a, b causeMember) int { return cmp.Compare(a.cluster.doc.ID, b.cluster.doc.ID) })
 	for _, m := range members {
 		other.add(m)
 	}
-	return slices.Concat(groups[:shownCauses], []*causeGroup{other}, groups[failures:])
+	return slices.Concat(groups[:maxShownCauses], []*causeGroup{other}, groups[failures:])
 }
 
-// withCause returns the clusters of the group of a cause, each with the failure that is in it.
-func withCause(groups []*causeGroup, id string) []judgedCluster {
-	out := []judgedCluster{}
+// clustersOfCause returns the clusters of the group of a cause, each with the failure that has this cause.
+func clustersOfCause(groups []*causeGroup, id string) []evaluatedCluster {
+	out := []evaluatedCluster{}
 	for _, g := range groups {
 		if g.state != clusterstatus.Failed || g.id() != id {
 			continue
 		}
 		for _, m := range g.members {
 			one := *m.cluster
-			one.known.Failure, one.known.FailedList, one.known.FailedID = m.input.Failure, m.input.List, m.input.ID
+			one.status.Failure, one.status.FailedList, one.status.FailedID = m.input.Failure, m.input.List, m.input.ID
 			out = append(out, one)
 		}
 	}
@@ -220,7 +220,7 @@ func causeView(st *fleet.State, g *causeGroup) api.FailureCause {
 	oldest := g.members[0]
 	for i, m := range g.members {
 		out.Environments[m.cluster.doc.Cluster().Environment]++
-		if i < causeClusters {
+		if i < maxCauseClusters {
 			out.ClusterIds = append(out.ClusterIds, m.cluster.doc.ID)
 		}
 		if first, _ := m.times(); m.input != nil && first.Before(oldest.input.Failure.First()) {
@@ -242,13 +242,13 @@ func causeView(st *fleet.State, g *causeGroup) api.FailureCause {
 	return out
 }
 
-// causingDocument returns the document of a failed input that changed last before the failure, within causingRevisionWithin; nil when there
+// causingDocument returns the document of a failed input that changed last before the failure, within maxCausingTime; nil when there
 // is none. A document that changed again since is not found: the log is not read for a list.
 func causingDocument(st *fleet.State, m causeMember) (last *fleet.Document) {
 	began := m.input.Failure.First()
 	name := []byte(`"` + m.input.ID + `"`)
 	for _, doc := range st.InputSources(m.cluster.doc, m.input.List, m.input.ID) {
-		if doc.UpdatedAt.After(began) || began.Sub(doc.UpdatedAt) > causingRevisionWithin || !bytes.Contains(doc.Body, name) {
+		if doc.UpdatedAt.After(began) || began.Sub(doc.UpdatedAt) > maxCausingTime || !bytes.Contains(doc.Body, name) {
 			continue
 		}
 		if last == nil || doc.Revision > last.Revision {

@@ -132,64 +132,9 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	if err != nil {
 		return err
 	}
-	component := value(p.Component)
-	if p.Component != nil {
-		if _, err := st.Find(fleet.KindComponent, component); err != nil {
-			return err
-		}
-	}
-	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
+	out, found, err := s.evaluateClusters(c, st, p, wanted)
 	if err != nil {
 		return err
-	}
-	docs, err := selectClusters(st.All(fleet.KindCluster), p.Environment, p.Selector)
-	if err != nil {
-		return err
-	}
-	var changedIn changedInputs
-	if p.ChangedIn != nil {
-		if changedIn, err = s.inputsChangedIn(c, st, *p.ChangedIn); err != nil {
-			return err
-		}
-	}
-	out := api.FleetStatus{Complete: s.tracker.Stats().Complete, Counts: api.StatusCounts{}}
-	found, names := make([]judgedCluster, 0, len(docs)), clusterstatus.NameCache{}
-	var silence clusterstatus.SilenceDetector
-	job := requestOf(c).job
-	for _, doc := range docs {
-		if err := job.Interrupted(); err != nil {
-			return err
-		}
-		changed := ofComponent(changedIn[doc.ID], component)
-		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) {
-			continue
-		}
-		yieldToPolls()
-		var known clusterstatus.Status
-		if p.ChangedIn != nil {
-			known, err = s.progressOf(st, doc, changed, names)
-		} else {
-			known, err = s.statusOf(st, doc, component, false, names)
-		}
-		if err != nil {
-			return err
-		}
-		out.Total++
-		silence.Add(&known)
-		countStates(out.Counts, &known)
-		shared := known.SharedToken(s.cfg.Now())
-		if shared {
-			out.SharedTokens++
-		}
-		if p.SharedToken != nil && *p.SharedToken != shared {
-			continue
-		}
-		if len(wanted) == 0 || slices.ContainsFunc(known.States(), func(s clusterstatus.State) bool { return slices.Contains(wanted, s) }) {
-			found = append(found, judgedCluster{doc, known})
-		}
-	}
-	if last, all := silence.Since(); all {
-		out.AllSilentSince = timePointer(last)
 	}
 	if p.Limit == nil {
 		p.Limit = new(statusPage)
@@ -199,7 +144,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		causes = groupCauses(st, found, wanted)
 	}
 	if p.Cause != nil {
-		found = withCause(causes, *p.Cause) // each once
+		found = clustersOfCause(causes, *p.Cause) // each once
 		causes = slices.DeleteFunc(causes, func(g *causeGroup) bool { return g.state != clusterstatus.Failed || g.id() != *p.Cause })
 	}
 	out.Clusters = []api.ClusterSummary{}
@@ -209,22 +154,86 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 			views = append(views, causeView(st, g))
 		}
 		out.Causes, out.Selected = &views, len(found)
-		job.Leave()
-		return response.WriteJSON(c, http.StatusOK, out)
+	} else {
+		if value(p.Sort) == api.GetStatusParamsSortState {
+			slices.SortStableFunc(found, func(a, b evaluatedCluster) int {
+				return cmp.Compare(urgencyOf(&a.status), urgencyOf(&b.status))
+			})
+		}
+		ages := s.clusterTokens(st, func(cluster string) bool { return cluster != "" })
+		for _, one := range response.Page(c, found, p.Limit, p.Offset) {
+			summary := summaryOf(one.doc, one.status)
+			summary.TokenCreatedAt = timePointer(ages[one.doc.ID])
+			out.Clusters = append(out.Clusters, summary)
+		}
 	}
-	if value(p.Sort) == api.GetStatusParamsSortState {
-		slices.SortStableFunc(found, func(a, b judgedCluster) int {
-			return cmp.Compare(urgencyOf(&a.known), urgencyOf(&b.known))
-		})
-	}
-	ages := s.clusterTokens(st, func(cluster string) bool { return cluster != "" })
-	for _, one := range response.Page(c, found, p.Limit, p.Offset) {
-		summary := summaryOf(one.doc, one.known)
-		summary.TokenCreatedAt = timePointer(ages[one.doc.ID])
-		out.Clusters = append(out.Clusters, summary)
-	}
-	job.Leave()
+	requestOf(c).job.Leave()
 	return response.WriteJSON(c, http.StatusOK, out)
+}
+
+// evaluateClusters evaluates the clusters that the parameters select, in the order of their ids. The answer has the counts of all of
+// them; found are those in one of the wanted states, and with the wanted kind of token.
+func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStatusParams, wanted []clusterstatus.State) (out api.FleetStatus, found []evaluatedCluster, err error) {
+	component := value(p.Component)
+	if p.Component != nil {
+		if _, err := st.Find(fleet.KindComponent, component); err != nil {
+			return out, nil, err
+		}
+	}
+	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
+	if err != nil {
+		return out, nil, err
+	}
+	docs, err := selectClusters(st.All(fleet.KindCluster), p.Environment, p.Selector)
+	if err != nil {
+		return out, nil, err
+	}
+	var changedIn changedInputs
+	if p.ChangedIn != nil {
+		if changedIn, err = s.inputsChangedIn(c, st, *p.ChangedIn); err != nil {
+			return out, nil, err
+		}
+	}
+	out = api.FleetStatus{Complete: s.tracker.Stats().Complete, Counts: api.StatusCounts{}}
+	found = make([]evaluatedCluster, 0, len(docs))
+	names := clusterstatus.NameCache{}
+	var silence clusterstatus.SilenceDetector
+	for _, doc := range docs {
+		if err := requestOf(c).job.Interrupted(); err != nil {
+			return out, nil, err
+		}
+		changed := ofComponent(changedIn[doc.ID], component)
+		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) {
+			continue
+		}
+		yieldToPolls()
+		var status clusterstatus.Status
+		if p.ChangedIn != nil {
+			status, err = s.progressOf(st, doc, changed, names)
+		} else {
+			status, err = s.statusOf(st, doc, component, false, names)
+		}
+		if err != nil {
+			return out, nil, err
+		}
+		out.Total++
+		silence.Add(&status)
+		countStates(out.Counts, &status)
+		shared := status.SharedToken(s.cfg.Now())
+		if shared {
+			out.SharedTokens++
+		}
+		if p.SharedToken != nil && *p.SharedToken != shared {
+			continue
+		}
+		if len(wanted) == 0 || slices.ContainsFunc(status.States(), func(s clusterstatus.State) bool { return slices.Contains(wanted, s) }) {
+			found = append(found, evaluatedCluster{doc, status})
+		}
+	}
+	if last, all := silence.Since(); all {
+		out.AllSilentSince = timePointer(last)
+	}
+	return out, found, nil
 }
 
 // statusPage is the default limit of clusters in GET /status.
