@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// errAddress is the reason of a refused connection. It does not name the address: a receiver's DNS could be used to map a network.
+// errAddress is the reason of a refused connection. It does not name the address: the error could be used to map a network.
 var errAddress = errors.New("the address of the receiver is not allowed: it is private, local or reserved (WEBHOOK_ALLOW_PRIVATE)")
 
 func prefixes(list ...string) (out []netip.Prefix) {
@@ -100,7 +100,7 @@ func (d *Deliverer) newTransport() *http.Transport {
 // requestTimeout is the time for a request, from the resolution of the name to the header of the answer.
 const requestTimeout = 10 * time.Second
 
-// noRedirects makes redirects the answer: a receiver could send the service to any address.
+// noRedirects returns a redirect as the answer: a receiver could redirect the service to any address.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // withTimeout limits a request.

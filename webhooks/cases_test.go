@@ -472,7 +472,7 @@ func TestTakeover(t *testing.T) {
 			if skew >= 0 { // by a clock that is behind, the commit is old already
 				require.Empty(t, r.requests)
 			}
-			e.clock.advance(takeover + time.Second)
+			e.clock.advance(takeoverAfter + time.Second)
 			require.Equal(t, revisionID(last), r.next(t).id())
 		})
 	}
@@ -552,14 +552,14 @@ func TestWait(t *testing.T) {
 	}{
 		"the only process":                       {alone: true, writer: other},
 		"its own revision":                       {owned: true, writer: other},
-		"a new revision of another process":      {atLeast: takeover, atMost: takeover},
-		"an old one, after its own deliveries":   {at: takeover},
-		"an old one, while another delivers":     {at: time.Hour, writer: other, atLeast: takeover, atMost: takeover},
-		"an old one, which nobody delivers":      {at: time.Hour, changed: takeover, writer: other},
-		"the clock of another one is ahead":      {at: -10 * time.Minute, atLeast: takeover, atMost: takeover},
+		"a new revision of another process":      {atLeast: takeoverAfter, atMost: takeoverAfter},
+		"an old one, after its own deliveries":   {at: takeoverAfter},
+		"an old one, while another delivers":     {at: time.Hour, writer: other, atLeast: takeoverAfter, atMost: takeoverAfter},
+		"an old one, which nobody delivers":      {at: time.Hour, changed: takeoverAfter, writer: other},
+		"the clock of another one is ahead":      {at: -10 * time.Minute, atLeast: takeoverAfter, atMost: takeoverAfter},
 		"its own retry":                          {owned: true, attempts: 1, nextIn: 30 * time.Second, atLeast: 30 * time.Second, atMost: 30 * time.Second},
 		"its own retry is due":                   {owned: true, attempts: 1, nextIn: -time.Second},
-		"the retry of another process":           {at: time.Hour, changed: 30 * time.Second, writer: other, attempts: 1, atLeast: othersFirst, atMost: 2 * othersFirst},
+		"the retry of another process":           {at: time.Hour, changed: 30 * time.Second, writer: other, attempts: 1, atLeast: otherProcessDelay, atMost: 2 * otherProcessDelay},
 		"the other clock is ahead, with a retry": {owned: true, changed: time.Minute, writer: other, attempts: 1, nextIn: 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

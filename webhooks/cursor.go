@@ -16,7 +16,8 @@ const subjectPrefix = "webhook/"
 
 // cursor is the progress of a webhook.
 type cursor struct {
-	// After and Replays are those of the document when the cursor began: a replay, or another webhook with this id, begins anew.
+	// After and Replays are the values of the document when the cursor began. After a replay, or for another webhook with this id,
+	// a new cursor begins.
 	After   fleet.Revision `json:"after"`
 	Replays int64          `json:"replays,omitempty"`
 
@@ -26,7 +27,7 @@ type cursor struct {
 	// Part is the number of events of the next revision that are done.
 	Part int `json:"part,omitempty"`
 
-	// Attempts failed to deliver the next event. Wait is the time from the last one to the next.
+	// Attempts is the number of failed attempts to deliver the next event. Wait is the time from the last attempt to the next one.
 	Attempts int           `json:"attempts,omitempty"`
 	NextAt   *time.Time    `json:"next_at,omitempty"`
 	Wait     time.Duration `json:"wait,omitempty"`
@@ -39,7 +40,7 @@ type cursor struct {
 // matches reports whether the cursor is one of this version of the webhook.
 func (c *cursor) matches(w *fleet.Webhook) bool { return c.After == w.After && c.Replays == w.Replays }
 
-// ahead reports whether the cursor has more progress than another one.
+// ahead reports whether the cursor is further than another one.
 func (c *cursor) ahead(other *cursor) bool {
 	return c.Revision > other.Revision || c.Revision == other.Revision && c.Part > other.Part
 }
@@ -50,17 +51,17 @@ func (c *cursor) row(id string, at time.Time) clusterstatus.Row {
 	return clusterstatus.Row{Subject: subjectPrefix + id, Body: string(body), ObservedAt: at}
 }
 
-// parseCursor reads a row; false: it is unreadable, which counts as a lost one.
+// parseCursor reads a row. It is not ok if the row is unreadable, which counts as lost.
 func parseCursor(r clusterstatus.Row) (c cursor, ok bool) {
 	return c, json.Unmarshal([]byte(r.Body), &c) == nil && c.Revision >= 0 && c.Part >= 0
 }
 
-// retries are the waits after failed attempts; after the last one, it repeats.
-var retries = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour}
+// retryWaits are the waits after failed attempts; the last one repeats.
+var retryWaits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour}
 
 // retryWait returns the wait after a number of failed attempts, with a random deviation of 20 percent.
 func retryWait(attempts int, r Result) time.Duration {
-	wait := retries[min(max(attempts, 1), len(retries))-1]
+	wait := retryWaits[min(max(attempts, 1), len(retryWaits))-1]
 	wait = time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 	return max(wait, r.RetryAfter)
 }

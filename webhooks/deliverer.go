@@ -36,7 +36,7 @@ type Config struct {
 	AllowHTTP, AllowPrivate bool
 	// Proxy forwards all requests, and must then restrict the addresses; nil: none.
 	Proxy *url.URL
-	// Alone: no other process writes to the store, so this one need not leave revisions to another one.
+	// Alone means that no other process writes to the store, so this one delivers every revision at once.
 	Alone  bool
 	Logger *slog.Logger
 	// The fields below have useful zero values outside tests.
@@ -53,12 +53,12 @@ type Deliverer struct {
 	client  *http.Client
 	log     revisions
 	slots   chan struct{}
-	idle    time.Duration
+	idle    time.Duration // the longest wait of a worker
 
 	mu      sync.Mutex
 	workers map[string]*worker
 
-	delivered, failures atomic.Int64
+	delivered, failed atomic.Int64 // requests
 }
 
 // New returns a Deliverer; Run starts it.
@@ -95,7 +95,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 		running.Wait()
 		if d.cfg.Table != nil {
 			if err := d.cfg.Table.Close(); err != nil {
-				d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "closing the table of webhooks", slog.Any("error", err))
+				d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the table of cluster status, which has the progress of webhooks, was not closed", slog.Any("error", err))
 			}
 		}
 	}()
@@ -185,7 +185,7 @@ func (d *Deliverer) sync(ctx context.Context) {
 	for _, w := range all {
 		w.mu.Lock()
 		if err != nil {
-			w.failed(ctx, err)
+			w.logStoreError(ctx, err)
 		} else {
 			w.tableRead = true
 		}
@@ -193,9 +193,9 @@ func (d *Deliverer) sync(ctx context.Context) {
 	}
 }
 
-// lostUntil returns the revision up to which a webhook without a cursor receives a gap: it begins with its own document, or one hour
-// ago if that is later.
-func (d *Deliverer) lostUntil(ctx context.Context, hook *fleet.Webhook, st *fleet.State, now time.Time) (fleet.Revision, error) {
+// endOfLostRevisions returns the last revision of the gap that a webhook receives whose cursor was lost: delivery begins after the
+// creation of the webhook, or one hour ago if that is later. 0: there is no gap.
+func (d *Deliverer) endOfLostRevisions(ctx context.Context, hook *fleet.Webhook, st *fleet.State, now time.Time) (fleet.Revision, error) {
 	found, err := d.cfg.History.Summaries(ctx, store.HistoryQuery{Until: now.Add(-time.Hour), Limit: 1}, 1)
 	if err != nil || len(found) == 0 || found[0].Revision <= hook.After || found[0].Revision > st.Revision() {
 		return 0, err
@@ -203,8 +203,8 @@ func (d *Deliverer) lostUntil(ctx context.Context, hook *fleet.Webhook, st *flee
 	return found[0].Revision, nil
 }
 
-// owns reports whether this process committed a revision.
-func (d *Deliverer) owns(r *revision) bool { return d.cfg.Replica.Committed(r.Head()) }
+// committed reports whether this process committed a revision.
+func (d *Deliverer) committed(r *revision) bool { return d.cfg.Replica.Committed(r.Head()) }
 
 // Delivery is the state of the delivery of a webhook.
 type Delivery struct {
@@ -242,9 +242,9 @@ func (d *Deliverer) Delivery(hook *fleet.Webhook) Delivery {
 type Stats struct{ Delivered, Failed int64 }
 
 // Stats returns the counters.
-func (d *Deliverer) Stats() Stats { return Stats{d.delivered.Load(), d.failures.Load()} }
+func (d *Deliverer) Stats() Stats { return Stats{d.delivered.Load(), d.failed.Load()} }
 
-// ErrNotRunning is the error of Test when this process does not know the webhook yet.
+// ErrNotRunning is the error of Test while this process does not deliver to the webhook.
 var ErrNotRunning = errors.New("the webhook was created or deleted just now: try again")
 
 // Test sends a test event and returns the result. It waits for a request of the webhook that is under way.

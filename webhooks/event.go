@@ -21,7 +21,7 @@ type event struct {
 	Data any
 
 	revisions []revisionData // of Data, if that is one or several revisions
-	text      string         // for people, if there are no revisions
+	text      string         // of a message for people, if there are no revisions
 	link      string
 }
 
@@ -67,7 +67,7 @@ func (d *Deliverer) revisionData(r *revision, names int) revisionData {
 
 // revisionEvent returns the event of one revision.
 func (d *Deliverer) revisionEvent(r *revision) event {
-	data := d.revisionData(r, shownNames)
+	data := d.revisionData(r, eventNames)
 	return event{ID: revisionID(r.Revision), Type: fleet.EventRevision, Time: r.At, Data: data, revisions: []revisionData{data}, link: data.Link}
 }
 
@@ -81,7 +81,7 @@ func (d *Deliverer) batchEvent(list []revisionData) event {
 func (d *Deliverer) documentEvent(r *revision, e fleet.DocumentEvent) event {
 	data := map[string]any{"revision": r.Revision, "commit_id": r.ID, "at": r.At, "actor": r.Actor, "author": r.Author, "reason": r.Reason}
 	for name, value := range e.Data {
-		if name == "reason" { // that of a freeze; the revision's is reason
+		if name == "reason" { // of a freeze; the commit has a reason too
 			name = "freeze_reason"
 		}
 		data[name] = value

@@ -34,7 +34,7 @@ func (e event) lines() []string {
 	return out
 }
 
-// revisionText describes a revision: the summary, who and why, and the number of changes and removals.
+// revisionText describes a revision: the summary, the actor, the author, the reason, and the numbers of changed and deleted documents.
 func revisionText(r revisionData) string {
 	text := fmt.Sprintf("Revision %d: %s, by %s", r.Revision, shorten(r.Summary), r.Actor)
 	if r.Author != "" {
@@ -59,7 +59,7 @@ func plural(n int, noun string) string {
 
 // documentText describes an event of a rollout or a freeze.
 func documentText(e fleet.DocumentEvent, r *revision) string {
-	did := map[string]string{
+	action := map[string]string{
 		fleet.EventRolloutCreated: "created", fleet.EventRolloutStageStarted: "started a stage", fleet.EventRolloutPaused: "paused",
 		fleet.EventRolloutWaiting: "waits for the approval of a stage", fleet.EventRolloutCompleted: "completed", fleet.EventRolloutAborted: "aborted",
 		fleet.EventFreezeStarted: "started", fleet.EventFreezeEnded: "ended",
@@ -68,17 +68,17 @@ func documentText(e fleet.DocumentEvent, r *revision) string {
 	if e.Kind == fleet.KindRollout {
 		noun = "Rollout"
 	}
-	text := fmt.Sprintf("%s %s: %s", noun, e.ID, did)
+	text := fmt.Sprintf("%s %s: %s", noun, e.ID, action)
 	if stage, ok := e.Data["stage"]; ok {
 		text += fmt.Sprintf(" (%v)", stage)
 	}
 	text += fmt.Sprintf(", by %s in revision %d", r.Actor, r.Revision)
-	because, ok := e.Data["message"]
+	reason, ok := e.Data["message"]
 	if !ok {
-		because = e.Data["reason"]
+		reason = e.Data["reason"]
 	}
-	if because != nil && because != "" {
-		text += fmt.Sprintf(": %v", because)
+	if reason != nil && reason != "" {
+		text += fmt.Sprintf(": %v", reason)
 	}
 	return text
 }
@@ -93,7 +93,7 @@ func gapText(reason string, from, to fleet.Revision) string {
 	}[reason])
 }
 
-// slackEscaper escapes text for Slack: no text of a change can mention people or make links.
+// slackEscaper escapes text for Slack, so that no text of a change mentions people or makes links.
 var slackEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // slackMessage returns the body for an incoming webhook of Slack.

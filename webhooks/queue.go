@@ -3,7 +3,7 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,7 +14,7 @@ import (
 // delivery is the next event of a webhook.
 type delivery struct {
 	event event
-	// owned: this process committed the revision of the event, so that it need not wait for another one.
+	// owned means that this process committed the revision of the event, so it need not wait for another one.
 	owned bool
 	at    time.Time // of the revision
 	// The cursor after the delivery.
@@ -23,11 +23,11 @@ type delivery struct {
 	part     int
 }
 
-// errReplaced: the log does not contain the revision of the cursor.
-var errReplaced = fmt.Errorf("the revision of the cursor is of another history")
+// errReplaced means that the log does not contain the revision of the cursor.
+var errReplaced = errors.New("the revision of the cursor is of another history")
 
 // next returns the next event of a webhook after a cursor, and moves the cursor over revisions without events for it; nil if there
-// is none. skipTo names a revision up to which revisions are reported as a gap, since the cursor was lost.
+// is none. Revisions up to skipTo are reported as a gap, since the cursor was lost.
 func (d *Deliverer) next(ctx context.Context, w *fleet.Webhook, c *cursor, skipTo fleet.Revision, head fleet.Head) (*delivery, error) {
 	if c.Revision > head.Revision {
 		return nil, d.log.contains(ctx, c.Revision, c.Commit)
@@ -66,7 +66,7 @@ func (d *Deliverer) next(ctx context.Context, w *fleet.Webhook, c *cursor, skipT
 // deliveryOf returns the delivery of the first of the events of a revision, or of several revisions if the webhook is far behind.
 func (d *Deliverer) deliveryOf(ctx context.Context, w *fleet.Webhook, c *cursor, list []*revision, events []event, head fleet.Head) (*delivery, error) {
 	r := list[0]
-	out := &delivery{event: events[0], owned: d.owns(r), at: r.At}
+	out := &delivery{event: events[0], owned: d.committed(r), at: r.At}
 	out.moveTo(r, c.Part+1, c.Part+len(events))
 	if head.Revision-c.Revision <= batchBehind || events[0].Type != fleet.EventRevision || len(events) > 1 {
 		return out, nil
@@ -81,7 +81,7 @@ func (d *Deliverer) deliveryOf(ctx context.Context, w *fleet.Webhook, c *cursor,
 			}
 		}
 		if len(events) > 0 {
-			if events[0].Type != fleet.EventRevision || i > 0 && d.cfg.Now().Sub(next.At) < takeover && !d.owns(next) {
+			if events[0].Type != fleet.EventRevision || i > 0 && d.cfg.Now().Sub(next.At) < takeoverAfter && !d.committed(next) {
 				break
 			}
 			data := d.revisionData(next, 0)
@@ -103,15 +103,15 @@ func (d *Deliverer) deliveryOf(ctx context.Context, w *fleet.Webhook, c *cursor,
 }
 
 // moveTo sets the cursor after the delivery of some of the events of a revision.
-func (o *delivery) moveTo(r *revision, part, of int) {
-	o.revision, o.commit, o.part = r.Revision, r.ID, 0
+func (next *delivery) moveTo(r *revision, part, of int) {
+	next.revision, next.commit, next.part = r.Revision, r.ID, 0
 	if part < of {
-		o.revision, o.commit, o.part = r.Revision-1, uuid.Nil, part
+		next.revision, next.commit, next.part = r.Revision-1, uuid.Nil, part
 	}
 }
 
-// eventsOf returns the events of a revision that a webhook selects. A revision that the receiver itself made has none, so that
-// receivers that write in response to an event do not loop.
+// eventsOf returns the events of a revision that a webhook selects. Revisions by the receiver have none, so that a receiver that
+// writes in response to an event causes no loop.
 func (d *Deliverer) eventsOf(ctx context.Context, w *fleet.Webhook, r *revision) ([]event, error) {
 	if own := actorOf(w.ID); r.Author == own || r.Actor == own {
 		return nil, nil

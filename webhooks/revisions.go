@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	window      = 52  // revisions that are read at once
+	maxRead     = 52  // revisions that are read at once
 	maxNames    = 200 // names of changed documents of a revision that are read
 	maxCached   = 256 // revisions
-	shownNames  = 20  // names of changed documents in an event
+	eventNames  = 20  // names of changed documents in an event
 	batchBehind = 10  // a webhook that is further behind receives several revisions in one body
 	maxBatch    = 50  // revisions in one body
 )
@@ -51,7 +51,7 @@ type revisions struct {
 // errMoved means that the log does not contain the head of the State, because one of them is being replaced. It is read again later.
 var errMoved = errors.New("the log does not contain the head of this process")
 
-// read returns the commits after a revision that the log has, at most window, and the oldest revision of the log. base is the
+// read returns the commits after a revision that the log has, at most maxRead, and the oldest revision of the log. base is the
 // commit of that revision itself; zero: the log no longer has it.
 func (l *revisions) read(ctx context.Context, after fleet.Revision, head fleet.Head) (list []*revision, base uuid.UUID, oldest fleet.Revision, err error) {
 	l.mu.Lock()
@@ -61,7 +61,7 @@ func (l *revisions) read(ctx context.Context, after fleet.Revision, head fleet.H
 			return nil, base, 0, err
 		}
 	}
-	last := min(after+window, head.Revision)
+	last := min(after+maxRead, head.Revision)
 	var missing []fleet.Revision
 	for rev := max(after, 1); rev <= last; rev++ {
 		if l.known[rev] == nil && rev >= l.oldest {
@@ -92,7 +92,7 @@ func (l *revisions) follow(ctx context.Context, head fleet.Head) error {
 		return nil
 	}
 	revs, before := []fleet.Revision{head.Revision}, l.head
-	if n := head.Revision - before.Revision; before.Revision > 0 && n > 0 && n < window { // the usual case, in one query
+	if n := head.Revision - before.Revision; before.Revision > 0 && n > 0 && n < maxRead { // the usual case, in one query
 		for rev := before.Revision; rev < head.Revision; rev++ {
 			revs = append(revs, rev)
 		}

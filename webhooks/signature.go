@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// overlap is the time after a rotation for which the previous secret signs as well.
-const overlap = 24 * time.Hour
+// rotationOverlap is the time after a rotation in which events are also signed with the previous secret.
+const rotationOverlap = 24 * time.Hour
 
 const secretPrefix = "whsec_"
 
@@ -31,10 +31,10 @@ func (d *Deliverer) Secret(w *fleet.Webhook) (string, bool) {
 	return secretPrefix + base64.StdEncoding.EncodeToString(deriveSecret(d.cfg.Key, w.ID, w.Generation)), true
 }
 
-// sign returns the signatures of a message: of the secret, and of the previous one within overlap of its rotation.
+// sign returns the signatures of a message with the secret, and with the previous one within rotationOverlap of its rotation.
 func (d *Deliverer) sign(w *fleet.Webhook, id string, at time.Time, body []byte) string {
 	generations := []int64{w.Generation}
-	if w.RotatedAt != nil && w.Generation > 1 && at.Before(w.RotatedAt.Add(overlap)) {
+	if w.RotatedAt != nil && w.Generation > 1 && at.Before(w.RotatedAt.Add(rotationOverlap)) {
 		generations = append(generations, w.Generation-1)
 	}
 	signatures := make([]string, len(generations))

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// takeover is the time after which any process delivers a revision, in place of the one that committed it.
-	takeover = 15 * time.Second
-	// othersFirst is the time that other processes leave to the one that made the last attempt.
-	othersFirst = 5 * time.Second
+	// takeoverAfter is the time after which any process delivers a revision, in place of the one that committed it.
+	takeoverAfter = 15 * time.Second
+	// otherProcessDelay is the additional wait of processes that did not make the last attempt.
+	otherProcessDelay = 5 * time.Second
 	// A cursor that moved over revisions without events is written after this time, or this many revisions.
 	writeInterval  = time.Minute
 	writeRevisions = 100
@@ -38,16 +38,16 @@ type worker struct {
 	removed context.Context    //nolint:containedctx // the life of the worker
 	sending chan struct{}      // holds an item during a request
 
-	failing atomic.Bool // a failure was logged
+	failing atomic.Bool // an error of the store was logged, and it did not succeed since
 
 	mu        sync.Mutex
-	tableRead bool      // the table was read once, so that a missing row is a lost one
-	stored    *cursor   // the newest row of another process, or from before the start
-	storedAt  time.Time // the time of the newest row
-	current   *cursor   // nil: it has not begun
-	skipTo    fleet.Revision
-	changedAt time.Time // when current last made progress, by the clock of this process
-	written   *cursor   // nil: current was not written
+	tableRead bool           // the table was read once, so that a missing row is a lost one
+	stored    *cursor        // the newest row of another process, or from before the start
+	storedAt  time.Time      // time of the newest row
+	current   *cursor        // nil: it has not begun
+	skipTo    fleet.Revision // the cursor was lost: revisions up to this one are reported as a gap; 0: none
+	changedAt time.Time      // time of the last progress of current, by the clock of this process
+	written   *cursor        // nil: current was not written
 	writtenAt time.Time
 }
 
@@ -77,7 +77,7 @@ func (w *worker) notify() {
 	}
 }
 
-// observe takes over a row of the table, of which a later one replaces an earlier one.
+// observe merges a row of the table into the cursor. Rows that are not newer than the last one are ignored.
 func (w *worker) observe(r clusterstatus.Row) {
 	c, ok := parseCursor(r)
 	w.mu.Lock()
@@ -102,7 +102,7 @@ func (w *worker) observe(r clusterstatus.Row) {
 	}
 }
 
-// begin returns the cursor of the webhook, which begins if there is none; false while the table was not read.
+// begin returns the cursor of the webhook, and creates one if there is none. It is not ok until the table was read.
 func (w *worker) begin(ctx context.Context, hook *fleet.Webhook, st *fleet.State) (c cursor, skipTo fleet.Revision, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +123,8 @@ func (w *worker) begin(ctx context.Context, hook *fleet.Webhook, st *fleet.State
 	}
 	if w.stored == nil && w.current == nil { // else it is a replay, or another webhook with this id
 		var err error
-		if skipTo, err = w.d.lostUntil(ctx, hook, st, now); err != nil {
-			w.failed(ctx, err)
+		if skipTo, err = w.d.endOfLostRevisions(ctx, hook, st, now); err != nil {
+			w.logStoreError(ctx, err)
 			return c, 0, false
 		}
 	}
@@ -154,7 +154,7 @@ func (w *worker) step(ctx context.Context) time.Duration {
 			next, err = &delivery{event: w.d.gapEvent(gapHistory, before.Revision, head.Revision, head), at: st.At(), revision: head.Revision, commit: head.ID}, nil
 		}
 		if err != nil {
-			w.failed(ctx, err)
+			w.logStoreError(ctx, err)
 			return errorWait
 		}
 		w.failing.Store(false)
@@ -189,7 +189,7 @@ func (w *worker) wait(c *cursor, next *delivery) time.Duration {
 			due = local
 		}
 		if !own && !w.d.cfg.Alone {
-			due = due.Add(othersFirst + rand.N(othersFirst/2))
+			due = due.Add(otherProcessDelay + rand.N(otherProcessDelay/2))
 		}
 		if now.Before(due) {
 			return due.Sub(now)
@@ -198,18 +198,18 @@ func (w *worker) wait(c *cursor, next *delivery) time.Duration {
 	if w.d.cfg.Alone || next.owned {
 		return 0
 	}
-	wait := next.at.Add(takeover).Sub(now)
+	wait := next.at.Add(takeoverAfter).Sub(now)
 	if !own {
-		wait = max(wait, changedAt.Add(takeover).Sub(now))
+		wait = max(wait, changedAt.Add(takeoverAfter).Sub(now))
 	}
-	return min(wait, takeover) // the clock of the other process may be ahead
+	return min(wait, takeoverAfter) // the clock of the other process may be ahead
 }
 
 // attempt makes a request and stores the result; false: the webhook was deleted or suspended meanwhile.
 func (w *worker) attempt(ctx context.Context, hook *fleet.Webhook, c cursor, next *delivery) bool {
 	m, err := w.d.message(hook, next.event)
 	if err != nil {
-		w.failed(ctx, err)
+		w.logStoreError(ctx, err)
 		return false
 	}
 	r, ok := w.request(ctx, hook, m)
@@ -224,7 +224,7 @@ func (w *worker) attempt(ctx context.Context, hook *fleet.Webhook, c cursor, nex
 		w.save(ctx, before, c, true)
 		return true
 	}
-	w.d.failures.Add(1)
+	w.d.failed.Add(1)
 	c.Attempts++
 	c.Wait = retryWait(c.Attempts, r)
 	at := now.Add(c.Wait)
@@ -285,13 +285,13 @@ func (w *worker) save(ctx context.Context, before, c cursor, urgent bool) {
 	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), tableTimeout)
 	defer cancel()
 	if err := w.d.cfg.Table.Put(write, []clusterstatus.Row{cur.row(w.id, at)}); err != nil {
-		w.failed(ctx, err)
+		w.logStoreError(ctx, err)
 		return
 	}
 	w.current, w.written, w.writtenAt, w.storedAt = &cur, &cur, now, at
 }
 
-// adoptStored replaces a cursor of another history by that of another process, if there is one.
+// adoptStored replaces a cursor of another history by the cursor that another process stored, if there is one.
 func (w *worker) adoptStored(hook *fleet.Webhook, invalid *cursor) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -305,17 +305,17 @@ func (w *worker) adoptStored(hook *fleet.Webhook, invalid *cursor) bool {
 	return true
 }
 
-// failed logs an error of the store, once until the next success.
-func (w *worker) failed(ctx context.Context, err error) {
+// logStoreError logs an error of the store, once until the next success.
+func (w *worker) logStoreError(ctx context.Context, err error) {
 	if ctx.Err() == nil && w.removed.Err() == nil && !errors.Is(err, errMoved) && !w.failing.Swap(true) {
-		w.d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the deliveries of a webhook wait", slog.String("webhook", w.id), slog.Any("error", err))
+		w.d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a webhook waits for the store", slog.String("webhook", w.id), slog.Any("error", err))
 	}
 }
 
 // errUnchanged ends an update that has nothing to do.
 var errUnchanged = errors.New("the webhook is suspended or was changed")
 
-// suspend commits that a webhook is suspended, since its receiver is gone.
+// suspend suspends a webhook whose receiver answered 410 Gone.
 func (w *worker) suspend(ctx context.Context, hook *fleet.Webhook) {
 	meta := store.Meta{Actor: actorOf(w.id), Reason: "the receiver answered 410 Gone"}
 	_, err := w.d.cfg.Replica.Update(context.WithoutCancel(ctx), meta, func(tx *fleet.Tx) error {
@@ -326,6 +326,6 @@ func (w *worker) suspend(ctx context.Context, hook *fleet.Webhook) {
 		return tx.SuspendWebhook(w.id)
 	})
 	if err != nil && !errors.Is(err, errUnchanged) {
-		w.d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a webhook whose receiver is gone cannot be suspended", slog.String("webhook", w.id), slog.Any("error", err))
+		w.d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a webhook whose receiver answered 410 Gone cannot be suspended", slog.String("webhook", w.id), slog.Any("error", err))
 	}
 }
