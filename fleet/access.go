@@ -104,6 +104,17 @@ func (s *State) indexAccess() {
 	}
 }
 
+// accessOfToken returns the ids of the access documents that select a token by its name.
+func (s *State) accessOfToken(name string) (ids []string) {
+	if s.access == nil {
+		return nil
+	}
+	for _, a := range s.access.tokens[name] {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
 // Rights are the rights of a [Subject] in one State: the union of the access documents that select it. The zero value permits
 // nothing.
 type Rights struct {

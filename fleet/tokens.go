@@ -45,6 +45,9 @@ func (tx *Tx) CreateToken(t NewToken, now time.Time) (*Document, error) {
 			return nil, errorf(CodeConflict, "there is a token named %q already, with id %q: rotate or revoke it, or choose another name", other.token().Name, other.ID)
 		}
 	}
+	if names := tx.base.accessOfToken(t.Name); t.Role == RoleScoped && len(names) > 0 {
+		tx.note("access documents select a token named %q already, and grant it their rights: %s", t.Name, list(names))
+	}
 	tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(KindToken), ID: t.ID, Fields: []string{truncate("name=" + t.Name)}})
 	return tx.storeToken(t.ID, storedToken{
 		ID: t.ID, Name: t.Name, Role: t.Role, ClusterID: t.ClusterID, Description: t.Description, ExpiresAt: inUTC(t.ExpiresAt),

@@ -216,3 +216,17 @@ func TestAccessCheckRight(t *testing.T) {
 	got := w.check(`{"token":"ci-web"}`, `"right":"write","kind":"namespace","id":"shared"`)
 	require.Equal(t, "other", at(got, "errors", 0, "id"))
 }
+
+// TestTokenOfSelectedName: a new token whose name access documents select already has their rights, so the answer names them.
+func TestTokenOfSelectedName(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/access", accessFor("readers", `["read"]`, ""))
+	w.create("/access", accessFor("team-web", `["write"]`, `{"selector":"team=web"}`))
+	for _, query := range []string{"?dry_run=true", ""} {
+		got := w.post("/tokens"+query, scopedBody)
+		require.Less(t, got.status, 300)
+		require.Contains(t, got.header.Get("Warning"), "readers, team-web")
+	}
+	require.Empty(t, w.post("/tokens", `{"name":"ci-data","role":"scoped","expires_at":"2027-01-01T00:00:00Z"}`).want(201).header.Get("Warning"))
+}
