@@ -116,6 +116,19 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 	}
 }
 
+// claimsOf returns the claims NAME=VALUE of a flag.
+func claimsOf(c *cli.Context, flag string) (map[string]string, error) {
+	claims := map[string]string{}
+	for _, claim := range c.StringSlice(flag) {
+		name, value, ok := strings.Cut(claim, "=")
+		if !ok || name == "" {
+			return nil, args.Errorf("--%s %q is not NAME=VALUE", flag, claim)
+		}
+		claims[name] = value
+	}
+	return claims, nil
+}
+
 // accessBody returns the access document that flags describe.
 func accessBody(c *cli.Context, id string) (map[string]any, error) {
 	subject := map[string]any{}
@@ -128,13 +141,9 @@ func accessBody(c *cli.Context, id string) (map[string]any, error) {
 		subject["groups"] = c.StringSlice("group")
 	}
 	if c.IsSet("claim") {
-		claims := map[string]any{}
-		for _, claim := range c.StringSlice("claim") {
-			name, value, ok := strings.Cut(claim, "=")
-			if !ok {
-				return nil, args.Errorf("--claim %q is not NAME=VALUE", claim)
-			}
-			claims[name] = value
+		claims, err := claimsOf(c, "claim")
+		if err != nil {
+			return nil, err
 		}
 		subject["claims"] = claims
 	}

@@ -122,9 +122,12 @@ func (s authCommands) printCallers(c *cli.Context, known []caller) error {
 
 // permissionQuery is the request of can-i.
 type permissionQuery struct {
-	needs   string // role, by the server's name
-	use     string // the use whose token is checked
-	cluster string // the only cluster whose polls are allowed, by id, or by DNS name if the credential has that; empty: any
+	needs   string   // role, by the server's name
+	rights  []string // of role scoped: one of them is sufficient; none for polls
+	kind    string   // of the documents, by the API's name; empty: any
+	id      string   // of the document; empty: any
+	use     string   // the use whose token is checked
+	cluster string   // the only cluster whose polls are allowed, by id, or by DNS name if the credential has that; empty: any
 }
 
 // permission is the result of can-i.
@@ -134,6 +137,8 @@ type permission struct {
 	Actor   string `json:"actor"`
 	Role    string `json:"role"`
 	Reason  string `json:"reason"` // reason of the refusal, or the limits; empty: allowed without limits
+	// Access are the ids of the access documents that permit it.
+	Access []string `json:"access,omitempty"`
 }
 
 // errDenied makes can-i exit with 1 when the permission is missing.
@@ -142,13 +147,26 @@ var errDenied = errDiffers
 func (s authCommands) canICommand() *cli.Command {
 	return &cli.Command{
 		Name: "can-i", Usage: "Check whether you have a permission", ArgsUsage: "VERB [NOUN]",
-		Description: "VERB and NOUN as in commands, or kubectl's verbs: get, list, watch, create, update, patch, delete. poll is Flux's request;\n" +
-			"for a client certificate, use the DNS name: poll cluster/DNS-NAME.\n" +
+		Description: "VERB and NOUN as in commands, kubectl's verbs: get, list, watch, create, update, patch, delete, or a right: write, push_version.\n" +
+			"KIND/ID checks one document with the limits of access documents. poll is Flux's request; for a client certificate, use the\n" +
+			"DNS name: poll cluster/DNS-NAME. --as and --as-issuer check another subject, --list lists rights with their limits.\n" +
 			"Prints yes or no, also when it is not read on a terminal, and why not on standard error; exits with 0 or 1. It is about\n" +
 			"your token and the server's mode; the removal budget, protection and field managers are about each change: see --plan.\n\n" +
-			args.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01"),
+			args.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01",
+				"auth can-i write cluster/demo-cluster-01 --as token:ci", "auth can-i --list --as-issuer corp --as-group team-web"),
+		Flags: append(asFlags(), &cli.BoolFlag{Name: "list", Usage: "list all rights, with the limits and the access documents that grant them"}),
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
+			sub, err := checkedSubject(c)
+			if err != nil {
+				return err
+			}
+			if c.Bool("list") {
+				if len(operands) > 0 {
+					return args.Errorf("%s --list takes no VERB and NOUN", c.Command.HelpName)
+				}
+				return s.listRights(c, sub)
+			}
 			if len(operands) == 0 || len(operands) > 2 {
 				return args.Errorf("%s takes VERB and NOUN, such as: delete cluster", c.Command.HelpName)
 			}
@@ -160,11 +178,10 @@ func (s authCommands) canICommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			who, err := s.identity(c.Context, conn, q.use)
+			p, err := s.permission(c, conn, q, sub)
 			if err != nil {
 				return err
 			}
-			p := q.evaluate(who)
 			if err := s.printPermission(c, p); err != nil {
 				return err
 			}
@@ -174,6 +191,19 @@ func (s authCommands) canICommand() *cli.Command {
 			return nil
 		},
 	}
+}
+
+// permission returns the permission of a subject, or of the caller.
+func (s authCommands) permission(c *cli.Context, conn client, q permissionQuery, sub *api.CheckedSubject) (permission, error) {
+	if sub != nil {
+		return s.checkAs(c, conn, q, *sub)
+	}
+	who, err := s.identity(c.Context, conn, q.use)
+	if err != nil {
+		return permission{}, err
+	}
+	selected, err := s.selectors(c, conn, q, who)
+	return q.evaluate(who, selected), err
 }
 
 // Verbs of kubectl, including some that no command has.
@@ -189,6 +219,8 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	switch {
 	case verb == "poll" && (noun == "" || noun == clusters.name || noun == clusters.plural):
 		return permissionQuery{needs: "poll", use: forReads, cluster: name}, nil
+	case slices.Contains(rightNames, verb) && (noun == "" || apiKind(noun) != ""):
+		return rightQuery(verb, apiKind(noun), name), nil
 	case noun == "*":
 		noun = tokens.name // the noun that needs most
 	}
@@ -207,22 +239,67 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
 		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
 	case of.Name == tokens.name, of.Name == accessDocuments.name, of.Name == webhookDocuments.name:
-		return permissionQuery{needs: "admin", use: forChanges}, nil
+		return rightQuery("admin", "", ""), nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
-		return permissionQuery{needs: "write", use: forChanges}, nil
+		q := rightQuery("write", apiKind(of.Name), name)
+		q.rights = changeRights(of.Name, verb)
+		return q, nil
 	}
-	return permissionQuery{needs: "read", use: forReads}, nil
+	return rightQuery("read", apiKind(of.Name), name), nil
+}
+
+// rightNames are the rights of access documents, which can-i accepts as verbs. plan is a command as well.
+var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "admin"}
+
+// rightQuery returns the query for one right, and for the lowest role that includes it.
+func rightQuery(right, kind, id string) permissionQuery {
+	q := permissionQuery{needs: "write", rights: []string{right}, use: forChanges, kind: kind, id: id}
+	switch right {
+	case "admin":
+		q.needs = right
+	case "read":
+		q.needs, q.use = right, forReads
+	case "plan":
+		q.needs, q.use, q.rights = "read", forReads, []string{"plan", "write", "push_version", "revert"}
+	}
+	return q
+}
+
+// changeRights returns the rights of which one permits a command that changes something.
+func changeRights(noun, verb string) []string {
+	switch {
+	case verb == "revert":
+		return []string{"write", "revert"}
+	case verb == "approve":
+		return []string{"approve"}
+	case noun == components.name && slices.Contains([]string{"update", "patch"}, verb), noun == rollouts.name && verb != "delete", noun == "apply":
+		return []string{"write", "push_version"}
+	}
+	return []string{"write"}
+}
+
+// apiKind returns the API's name of a kind that a noun of commands names, if access documents can limit rights to it; else empty.
+func apiKind(noun string) string {
+	if kind, ok := findKind(noun); ok {
+		return kind.kind
+	}
+	for _, kind := range []documentKind{rollouts, strategies, freezes} {
+		if noun == kind.name || noun == kind.plural {
+			return kind.kind
+		}
+	}
+	return ""
 }
 
 // offline are the commands that need no token.
 var offline = []string{"auth", "config", "completion", "version"}
 
 // evaluate compares an identity with the permission that is needed.
-func (q permissionQuery) evaluate(who api.Identity) permission {
+func (q permissionQuery) evaluate(who api.Identity, selected map[string]bool) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
 	switch {
 	case who.Role == "scoped" && who.Mode == "crud":
-		p.Allowed, p.Reason = q.evaluateScoped(who)
+		p.Allowed, p.Reason, p.Access = q.evaluateScoped(who, selected)
 	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":
 		p.Reason = "this server is in mode " + who.Mode + ", and serves only polls of Flux"
 	case !p.Allowed:
@@ -238,31 +315,31 @@ func (q permissionQuery) evaluate(who api.Identity) permission {
 	return p
 }
 
-// evaluateScoped returns whether access documents grant a right, and the limits or the reason.
-func (q permissionQuery) evaluateScoped(who api.Identity) (allowed bool, reason string) {
-	var limits []string
+// evaluateScoped returns whether access documents grant a right, the limits or the reason, and the access documents that permit it.
+func (q permissionQuery) evaluateScoped(who api.Identity, selected map[string]bool) (allowed bool, reason string, access []string) {
+	var within, outside []api.GrantedAccess
 	reads := false
 	for _, a := range who.Access {
-		reads = reads || (a.On == nil || q.needs == "read") && slices.Contains(a.May, "read")
+		reads = reads || a.On == nil && slices.Contains(a.May, "read")
 		switch {
-		case !slices.Contains(a.May, q.needs), a.On != nil && q.needs == "admin":
-		case a.On == nil:
-			allowed = true
+		case !slices.ContainsFunc(q.rights, func(right string) bool {
+			return slices.Contains(a.May, right) && (a.On == nil || right != "read" && right != "admin")
+		}):
+		case a.On == nil || q.covers(*a.On, selected):
+			within, access = append(within, a), append(access, a.ID)
 		default:
-			limits = append(limits, a.ID+": "+scopeText(a.On))
+			outside = append(outside, a)
 		}
 	}
 	switch {
-	case !reads && q.needs == "read":
-		return false, fmt.Sprintf("no access document grants read to %s", who.Actor)
 	case !reads:
-		return false, "no access document grants read without limits, which changes and plans need"
-	case allowed:
-		return true, ""
-	case len(limits) > 0:
-		return true, "limited by access documents: " + strings.Join(limits, " | ")
+		return false, "no access document grants read without limits, which every request needs", nil
+	case len(within) > 0:
+		return true, limitsText(within), access
+	case len(outside) > 0:
+		return false, fmt.Sprintf("%s is outside the limits of access documents: %s", strings.TrimSuffix(nameOfKind(q.kind)+"/"+q.id, "/"), limitList(outside)), nil
 	}
-	return false, fmt.Sprintf("no access document grants %s to %s", q.needs, who.Actor)
+	return false, fmt.Sprintf("no access document grants %s to %s", strings.Join(q.rights, " or "), who.Actor), nil
 }
 
 // sameDNS compares DNS names as the server does.

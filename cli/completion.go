@@ -166,7 +166,7 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	case strings.HasPrefix(placeholders[0], "REVISION") && (index == 0 || placeholders[0] == "REVISION..."):
 		return s.revisions()
 	case leaf.Name == "can-i" && index == 0:
-		return slices.Concat(readVerbs, changeVerbs, []string{"poll"})
+		return slices.Concat(readVerbs, changeVerbs, rightNames, []string{"poll"})
 	case leaf.Name == "can-i":
 		return append(kindCommandNames(), tokens.name, accessDocuments.name, webhookDocuments.name)
 	case leaf.Name == "wait":

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
+)
+
+// asFlags select another subject than the caller, as --as and --as-group of kubectl do.
+func asFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "as", Usage: "check a managed token, token:`NAME`, in place of your own; needs the right admin"},
+		&cli.StringFlag{Name: "as-issuer", Usage: "check an identity of the `ISSUER`"},
+		&cli.StringFlag{Name: "as-sub", Usage: "with --as-issuer: its claim sub, `SUB`"},
+		&cli.StringSliceFlag{Name: "as-group", Usage: "with --as-issuer: a `GROUP` of it"},
+		&cli.StringSliceFlag{Name: "as-claim", Usage: "with --as-issuer: a claim `NAME=VALUE` of it"},
+	}
+}
+
+// checkedSubject returns the subject that asFlags select; nil: the caller.
+func checkedSubject(c *cli.Context) (*api.CheckedSubject, error) {
+	of := func(flags ...string) bool { return slices.ContainsFunc(flags, c.IsSet) }
+	issuerOnly := of("as-sub", "as-group", "as-claim")
+	switch {
+	case !of("as", "as-issuer") && !issuerOnly:
+		return nil, nil
+	case of("as") && (of("as-issuer") || issuerOnly), !of("as") && !of("as-issuer"):
+		return nil, args.Errorf("use --as token:NAME, or --as-issuer with --as-sub, --as-group and --as-claim")
+	case of("as"):
+		name, ok := strings.CutPrefix(c.String("as"), "token:")
+		if !ok || name == "" {
+			return nil, args.Errorf("--as %q is not token:NAME; for an identity of an issuer use --as-issuer", c.String("as"))
+		}
+		return &api.CheckedSubject{Token: name}, nil
+	}
+	claims, err := claimsOf(c, "as-claim")
+	if err != nil {
+		return nil, err
+	}
+	sub := &api.CheckedSubject{Issuer: c.String("as-issuer"), Sub: c.String("as-sub"), Groups: c.StringSlice("as-group"), Claims: claims}
+	if value, given := claims["sub"]; given && sub.Sub == "" {
+		sub.Sub = value
+	}
+	delete(sub.Claims, "sub")
+	return sub, nil
+}
+
+// subjectName names a checked subject.
+func subjectName(sub api.CheckedSubject) string {
+	if sub.Token != "" {
+		return "token:" + sub.Token
+	}
+	claims := sub.Claims
+	if sub.Sub != "" {
+		claims = map[string]string{"sub": sub.Sub}
+		for name, value := range sub.Claims {
+			claims[name] = value
+		}
+	}
+	return subjectText(api.AccessSubject{Issuer: sub.Issuer, Groups: sub.Groups, Claims: claims})
+}
+
+// checkAs asks the server for the permission of another subject. One of the rights of the query is sufficient.
+func (s authCommands) checkAs(c *cli.Context, conn client, q permissionQuery, sub api.CheckedSubject) (permission, error) {
+	if len(q.rights) == 0 {
+		return permission{}, args.Errorf("--as checks rights on the fleet, not polls")
+	}
+	var first permission
+	for i, right := range q.rights {
+		body := map[string]any{"subject": sub, "right": right}
+		if q.kind != "" {
+			body["kind"] = q.kind
+		}
+		if q.kind != "" && q.id != "" {
+			body["id"] = q.id
+		}
+		res, err := receiveAs[api.AccessCheck](send(c.Context, conn, http.MethodPost, "/access/check", body, nil))
+		if err != nil {
+			return first, err
+		}
+		p := permission{Allowed: res.Allowed, Needs: right, Actor: subjectName(sub), Role: res.Role, Reason: res.Reason, Access: res.PermittedBy}
+		if i == 0 {
+			for _, warning := range res.Warnings {
+				s.note("Warning: %s", render.Printable(warning))
+			}
+			first = p
+		}
+		if !p.Allowed {
+			continue
+		}
+		granted := slices.DeleteFunc(res.Access, func(a api.GrantedAccess) bool { return !slices.Contains(p.Access, a.ID) })
+		p.Reason = limitsText(granted)
+		return p, nil
+	}
+	return first, nil
+}
+
+// limitsText describes the limits of access documents that permit something; empty if one of them has none.
+func limitsText(granted []api.GrantedAccess) string {
+	if len(granted) == 0 || slices.ContainsFunc(granted, func(a api.GrantedAccess) bool { return a.On == nil }) {
+		return ""
+	}
+	return "limited by access documents: " + limitList(granted)
+}
+
+func limitList(granted []api.GrantedAccess) string {
+	limits := make([]string, len(granted))
+	for i, a := range granted {
+		limits[i] = a.ID + ": " + scopeText(a.On)
+	}
+	return strings.Join(limits, " | ")
+}
+
+// covers reports whether the documents of a query are within limits. selected has the selectors that match the cluster of the
+// query.
+func (q permissionQuery) covers(on api.AccessScope, selected map[string]bool) bool {
+	kinds := on.Kinds
+	if len(kinds) == 0 {
+		for kind, limit := range map[string]bool{clusters.kind: on.Selector != "", components.kind: len(on.Components) > 0, layers.kind: len(on.Layers) > 0} {
+			if limit {
+				kinds = append(kinds, kind)
+			}
+		}
+	}
+	switch {
+	case q.kind == "":
+		return true
+	case !slices.Contains(kinds, q.kind):
+		return false
+	case q.id == "":
+		return true
+	case q.kind == clusters.kind:
+		return on.Selector == "" || selected[on.Selector]
+	case q.kind == components.kind:
+		return matchesAny(on.Components, q.id)
+	case q.kind == layers.kind:
+		return matchesAny(on.Layers, q.id)
+	}
+	return true
+}
+
+// matchesAny reports whether an id matches one of the patterns of an access document, or there are none.
+func matchesAny(patterns []string, id string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, any := strings.CutSuffix(pattern, "*")
+		return any && strings.HasPrefix(id, prefix) || pattern == id
+	})
+}
+
+// selectors returns the selectors of the caller's access documents that match the cluster of a query.
+func (s authCommands) selectors(c *cli.Context, conn client, q permissionQuery, who api.Identity) (map[string]bool, error) {
+	selected := map[string]bool{}
+	if q.kind != clusters.kind || q.id == "" || q.needs == "poll" || strings.ContainsAny(q.id, ", =!()") {
+		return selected, nil
+	}
+	for _, a := range who.Access {
+		if a.On == nil || a.On.Selector == "" {
+			continue
+		}
+		found, err := receiveAs[[]json.RawMessage](conn.ListClusters(c.Context, nil, query(url.Values{"selector": {a.On.Selector + ",id=" + q.id}})))
+		if err != nil {
+			return nil, err
+		}
+		selected[a.On.Selector] = len(found) > 0
+	}
+	return selected, nil
+}
+
+// grantedRight is a row of can-i --list.
+type grantedRight struct {
+	Right     string           `json:"right"`
+	Access    string           `json:"access"` // id of the access document; empty: from the role
+	On        *api.AccessScope `json:"on,omitempty"`
+	ExpiresAt *time.Time       `json:"expires_at,omitempty"`
+}
+
+var grantedRightView = render.View{
+	Header: []string{"RIGHT", "ON", "ACCESS DOCUMENT", "EXPIRES"},
+	Row: render.RowOf(func(r grantedRight) []string {
+		return []string{r.Right, scopeText(r.On), r.Access, render.TimeOr(r.ExpiresAt, "never")}
+	}),
+}
+
+// grantedRights returns a row for each right of a role, or of each access document.
+func grantedRights(role string, may []string, granted []api.GrantedAccess) []grantedRight {
+	rows := []grantedRight{}
+	if role != "scoped" {
+		for _, right := range may {
+			rows = append(rows, grantedRight{Right: right})
+		}
+	}
+	for _, a := range granted {
+		for _, right := range a.May {
+			rows = append(rows, grantedRight{Right: right, Access: a.ID, On: a.On, ExpiresAt: a.ExpiresAt})
+		}
+	}
+	return rows
+}
+
+// listRights prints the rights of a subject, or of the credential for changes.
+func (s authCommands) listRights(c *cli.Context, sub *api.CheckedSubject) error {
+	conn, err := s.connect(c)
+	if err != nil {
+		return err
+	}
+	var granted []grantedRight
+	if sub == nil {
+		who, err := s.identity(c.Context, conn, forChanges)
+		if err != nil {
+			return err
+		}
+		granted = grantedRights(who.Role, who.May, who.Access)
+	} else {
+		res, err := receiveAs[api.AccessCheck](send(c.Context, conn, http.MethodPost, "/access/check", map[string]any{"subject": sub, "right": "read"}, nil))
+		if err != nil {
+			return err
+		}
+		for _, warning := range res.Warnings {
+			s.note("Warning: %s", render.Printable(warning))
+		}
+		granted = grantedRights(res.Role, res.May, res.Access)
+	}
+	rows, names := make([]json.RawMessage, len(granted)), make([]string, len(granted))
+	for i, r := range granted {
+		if rows[i], err = render.Encode(r); err != nil {
+			return err
+		}
+		names[i] = r.Right
+	}
+	out := documentKind{view: grantedRightView}.outputOf(granted, rows...)
+	out.Names = func() ([]string, error) { return names, nil }
+	return s.print(c, out)
+}
