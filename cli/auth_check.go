@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -122,37 +123,7 @@ func limitList(granted []api.GrantedAccess) string {
 // covers reports whether the documents of a query are within limits. selected has the selectors that match the cluster of the
 // query.
 func (q permissionQuery) covers(on api.AccessScope, selected map[string]bool) bool {
-	kinds := on.Kinds
-	if len(kinds) == 0 {
-		for kind, limit := range map[string]bool{clusters.kind: on.Selector != "", components.kind: len(on.Components) > 0, layers.kind: len(on.Layers) > 0} {
-			if limit {
-				kinds = append(kinds, kind)
-			}
-		}
-	}
-	switch {
-	case q.kind == "":
-		return true
-	case !slices.Contains(kinds, q.kind):
-		return false
-	case q.id == "":
-		return true
-	case q.kind == clusters.kind:
-		return on.Selector == "" || selected[on.Selector]
-	case q.kind == components.kind:
-		return matchesAny(on.Components, q.id)
-	case q.kind == layers.kind:
-		return matchesAny(on.Layers, q.id)
-	}
-	return true
-}
-
-// matchesAny reports whether an id matches one of the patterns of an access document, or there are none.
-func matchesAny(patterns []string, id string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
-		prefix, any := strings.CutSuffix(pattern, "*")
-		return any && strings.HasPrefix(id, prefix) || pattern == id
-	})
+	return q.kind == "" || apiclient.InLimits(&on, q.kind, q.id) && (q.kind != clusters.kind || q.id == "" || on.Selector == "" || selected[on.Selector])
 }
 
 // selectors returns the selectors of the caller's access documents that match the cluster of a query.

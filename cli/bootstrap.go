@@ -34,6 +34,7 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			"The output has a new token that only polls for this cluster, unless --token-secret names a Secret on the cluster,\n" +
 			"--token-file has the token, or the cluster has a token already. It is shown this once: send the output where it\n" +
 			"belongs, and use token rotate when it is lost. The program's own token is never used.\n\n" +
+			"bootstrap ci is for pipelines; use the DNS name of a cluster with the id ci.\n\n" +
 			args.ExampleText(
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com | kubectl apply -f -",
 				"bootstrap demo-cluster-01 --poll-url https://flux-api.example.com --create-token=false | kubectl apply -f -",
@@ -51,7 +52,8 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster sends no receipts for applied inputs"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},
-		Action: withArguments(func(c *cli.Context, operands []string) error { return s.bootstrap(c, operands[0]) }),
+		Action:      withArguments(func(c *cli.Context, operands []string) error { return s.bootstrap(c, operands[0]) }),
+		Subcommands: []*cli.Command{s.ciCommand()},
 	}
 }
 

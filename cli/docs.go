@@ -44,7 +44,7 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 		if cmd.Hidden {
 			continue
 		}
-		if len(cmd.Subcommands) > 0 {
+		if len(cmd.Subcommands) > 0 && !args.TakesArguments(cmd) {
 			_, _ = fmt.Fprintf(b, "\n### %s\n\n%s.", cmd.Name, cmd.Usage)
 			if len(cmd.Aliases) > 0 {
 				_, _ = fmt.Fprintf(b, " Also written `%s`.", strings.Join(cmd.Aliases, "`, `"))
@@ -67,6 +67,7 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 		if len(shared) > 0 {
 			_, _ = fmt.Fprintf(b, "\n[Flags of changes](#flags-of-changes): `%s`\n", strings.Join(shared, "`, `"))
 		}
+		docsCommands(b, cmd.Subcommands)
 	}
 }
 

@@ -88,6 +88,10 @@ func (a *arranger) word(word string) error {
 		return nil
 	}
 	cmd := FindCommand(a.commands, word)
+	if cmd == nil && len(a.path) > 0 && TakesArguments(a.path[len(a.path)-1]) {
+		a.positional = append(a.positional, word)
+		return nil
+	}
 	if cmd == nil {
 		return unknownCommand(a.app, a.path, word)
 	}
@@ -182,10 +186,16 @@ func (a *arranger) find(name string) (f cli.Flag, global bool) {
 // Operand returns the name of the argument between a command and its subcommands, as `type` in `resource TYPE list`; empty without
 // one. It becomes the value of the command's flag of this name. The command's ArgsUsage declares it.
 func Operand(cmd *cli.Command) string {
-	if len(cmd.Subcommands) == 0 {
-		return ""
+	if name := strings.ToLower(cmd.ArgsUsage); len(cmd.Subcommands) > 0 && FindFlag(cmd.Flags, name) != nil {
+		return name
 	}
-	return strings.ToLower(cmd.ArgsUsage)
+	return ""
+}
+
+// TakesArguments reports whether a command with subcommands also takes arguments itself, as `bootstrap CLUSTER` beside
+// `bootstrap ci`.
+func TakesArguments(cmd *cli.Command) bool {
+	return len(cmd.Subcommands) > 0 && cmd.ArgsUsage != "" && Operand(cmd) == ""
 }
 
 // FlagName returns the name of a word that is a flag; empty for other words.

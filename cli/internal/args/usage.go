@@ -67,7 +67,7 @@ func Synopsis(cmd *cli.Command) string {
 	if cmd.ArgsUsage != "" {
 		words = append(words, cmd.ArgsUsage)
 	}
-	if len(cmd.Subcommands) > 0 {
+	if len(cmd.Subcommands) > 0 && !TakesArguments(cmd) {
 		words = append(words, "COMMAND")
 	}
 	for _, f := range cmd.Flags {
@@ -75,7 +75,7 @@ func Synopsis(cmd *cli.Command) string {
 			words = append(words, name)
 		}
 	}
-	if len(cmd.Subcommands) == 0 && len(cmd.Flags) > 0 {
+	if (len(cmd.Subcommands) == 0 || TakesArguments(cmd)) && len(cmd.Flags) > 0 {
 		words = append(words, "[flags]")
 	}
 	return strings.Join(words, " ")
