@@ -205,9 +205,6 @@ func deleteLayerForm(req *pageRequest) (changeForm, error) {
 	}, nil
 }
 
-// mayChange reports whether forms are enabled and the token may write.
-func (req *pageRequest) mayChange() bool { return req.page.cfg.Changes && req.may("write") }
-
 // revealLink returns the address of this page with masked values revealed.
 func (req *pageRequest) revealLink() string {
 	page, query := *req.r.URL, req.r.URL.Query()

@@ -175,14 +175,20 @@ func showChange(req *pageRequest) error {
 	r := *rev.JSON200
 	view := changeView{
 		Change: changeRow{Revision: r.Revision, Summary: r.Summary, By: cmp.Or(r.Author, r.Actor), Reason: r.Reason, RequestID: r.RequestID, At: r.At, Count: r.ChangeCount},
-		Actor:  r.Actor, MoreDocuments: r.ChangeCount - len(r.Changes), Revert: fmt.Sprintf("%s/changes/%d/revert", prefix, number),
+		Actor:  r.Actor, MoreDocuments: r.ChangeCount - len(r.Changes),
+	}
+	if req.mayPlan() {
+		view.Revert = fmt.Sprintf("%s/changes/%d/revert", prefix, number)
 	}
 	if r.UndoneBy != nil {
 		view.Change.UndoneBy = *r.UndoneBy
 	}
 	var documents []documentView
 	for _, ch := range r.Changes {
-		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Restore: restoreLinks(number, ch.Kind, ch.ID, ch.Action)}
+		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
+		if req.mayPlan() {
+			doc.Restore = restoreLinks(number, ch.Kind, ch.ID, ch.Action)
+		}
 		fields, err := diff(ch.Before, ch.After, req.reveal())
 		if err != nil {
 			return err

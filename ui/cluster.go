@@ -87,7 +87,7 @@ func showCluster(req *pageRequest) error {
 		}
 		view.Lists = append(view.Lists, list)
 	}
-	if req.mayChange() && !view.Gone {
+	if !view.Gone && req.mayChange(writing, client.KindCluster, id) {
 		view.Actions = []pageLink{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
 		if view.Protect {
 			view.Actions = []pageLink{{"Remove protection…", link("clusters", id, "unprotect")}}

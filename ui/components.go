@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -145,7 +146,7 @@ func showComponent(req *pageRequest) error {
 	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
-	if req.mayChange() {
+	if req.mayChange(writing, client.KindPlatformComponent, id) {
 		view.Delete = link("components", id, "delete")
 	}
 	view.frame = req.frame(id, "components")

@@ -63,7 +63,7 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 		case f.All:
 			row.Selection = "all clusters"
 		}
-		if req.mayChange() {
+		if req.mayChange(writing, kindFreeze, f.ID) {
 			row.End = link("freezes", f.ID, "end")
 		}
 		last, _, err := req.changes(&api.ListRevisionsParams{Kind: new(kindFreeze), ID: &f.ID, Limit: new(1)})
@@ -97,7 +97,9 @@ func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
 
 // offersFreezeAll reports whether a page offers the freeze of all clusters.
 func (req *pageRequest) offersFreezeAll(active []freezeRow) bool {
-	return req.mayChange() && !slices.ContainsFunc(active, func(f freezeRow) bool { return f.ID == freezeAll })
+	return req.mayChangeWhere(writing, func(on *api.AccessScope) bool {
+		return on == nil || on.Selector == "" && client.InLimits(on, kindFreeze, freezeAll)
+	}) && !slices.ContainsFunc(active, func(f freezeRow) bool { return f.ID == freezeAll })
 }
 
 // freezeChange creates the freeze of all clusters, or ends a freeze, in place of operations: a batch cannot.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -109,7 +110,7 @@ func showLayer(req *pageRequest) error {
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("layer"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
-	if req.mayChange() {
+	if req.mayChange(writing, client.KindLayer, id) {
 		view.Delete = link("layers", id, "delete")
 	}
 	view.frame = req.frame(id, "layers")

@@ -33,6 +33,7 @@ type planView struct {
 
 	Approve   string // the address of the approval that the change needs first; empty: none, or the token may not
 	Offered   bool   // the token may apply it here
+	Denied    string // reason why the visitor's rights do not permit to apply it; empty: they do
 	Problem   string // with the submitted form
 	Reason    string // as submitted
 	Protected string // environments to type as confirmation of removals
@@ -74,7 +75,7 @@ var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.Sta
 
 // showPlan computes and shows the current plan, with the problem of a submitted form.
 func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
-	view := planView{changeForm: p, Offered: req.mayChange(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
+	view := planView{changeForm: p, Offered: req.page.cfg.Changes && req.mayApply(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
 	plan, err := req.plan(p)
 	if err == nil {
 		err = req.addEffect(p, plan)
@@ -82,8 +83,11 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
+		if view.Denied = takeDenial(plan); view.Denied != "" {
+			view.Offered = false
+		}
 		view.Plan = *plan
-		if p.Rollout != nil && view.Offered && awaitsApproval(plan) {
+		if p.Rollout != nil && awaitsApproval(plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
 			view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
 		}
 		view.Empty = len(view.Plan.Changes) == 0
@@ -98,7 +102,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 		if err := req.showDocuments(&view); err != nil {
 			return err
 		}
-	case answered && slices.Contains(refusalStatuses, refused.StatusCode):
+	case answered && explained(refused):
 		req.showRefusal(&view, refused.Problem)
 	default:
 		return err
@@ -170,7 +174,7 @@ func protectedEnvironments(plan api.Plan) string {
 // submitForm returns a handler that applies a form with the hash of the plan that was shown.
 func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequest) error {
 	return func(req *pageRequest) error {
-		if !req.may("write") {
+		if !req.mayApply() {
 			return errMayNotWrite
 		}
 		p, err := makeForm(req)
@@ -191,7 +195,7 @@ func (req *pageRequest) apply(p changeForm) error {
 		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
 	}
 	plan, err := req.plan(p)
-	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !slices.Contains(refusalStatuses, refused.StatusCode)) { // a refusal is shown below
+	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !explained(refused)) { // a refusal is shown below
 		return err
 	}
 	if err == nil && protectedEnvironments(*plan) != "" && protectedEnvironments(*plan) != strings.TrimSpace(req.r.PostFormValue("confirm")) {
@@ -199,7 +203,7 @@ func (req *pageRequest) apply(p changeForm) error {
 	}
 	// The hash makes the API refuse a change whose effect differs from the plan that was shown.
 	next, err := req.change(p, hash, reason)
-	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || slices.Contains(refusalStatuses, refused.StatusCode)) {
+	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || explained(refused)) {
 		problem := refused.Problem.Detail
 		if refused.Problem.Error == client.CodeStale {
 			problem = "The fleet has changed since this plan was made, so nothing was done. This is the new plan."

@@ -190,10 +190,8 @@ func showRollout(req *pageRequest) error {
 	if err := view.showChanges(req); err != nil {
 		return err
 	}
-	if req.mayChange() {
-		view.Actions = rolloutActions(r)
-	}
-	if view.Row.Next != "" && !isRefresh(req.r) {
+	view.Actions = req.permittedActions(r)
+	if view.Row.Next != "" && req.mayPlan() && !isRefresh(req.r) {
 		if view.Next, err = req.planNextStage(id, view.Row.Next); err != nil {
 			return err
 		}
@@ -238,7 +236,7 @@ func gateText(g *api.RolloutGate) string {
 func (req *pageRequest) planNextStage(id, stage string) (*nextStage, error) {
 	next := nextStage{Stage: stage, Link: rolloutLink(id, "start", stage)}
 	plan, err := req.planRollout(rolloutChange{ID: id, Action: "start", Stage: stage})
-	if refused, answered := errors.AsType[*client.Error](err); answered && slices.Contains(refusalStatuses, refused.StatusCode) {
+	if refused, answered := errors.AsType[*client.Error](err); answered && explained(refused) {
 		next.Refused = refused.Problem.Detail
 		return &next, nil
 	}
@@ -262,6 +260,21 @@ func rolloutLink(id, action, stage string) string {
 		address += "?stage=" + stage // a DNS label
 	}
 	return address
+}
+
+// permittedActions returns the actions that the state of a rollout and the visitor's rights allow.
+func (req *pageRequest) permittedActions(r api.Rollout) []rolloutAction {
+	may := map[bool]bool{true: req.mayChange(approving, kindRollout, r.ID), false: req.mayChange(runningRollout, kindRollout, r.ID)}
+	if !may[true] && !may[false] {
+		return nil
+	}
+	actions := slices.DeleteFunc(rolloutActions(r), func(a rolloutAction) bool {
+		return !may[strings.HasPrefix(a.Link, link("rollouts", r.ID, "approve"))]
+	})
+	for i := range actions {
+		actions[i].Primary = i == 0
+	}
+	return actions
 }
 
 // rolloutActions returns the actions that the state of a rollout allows.

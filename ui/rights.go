@@ -1,0 +1,78 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// The page omits buttons that the visitor's rights do not cover. The API refuses the change itself, and the plan has the reason.
+
+// Rights of access documents that permit changes.
+var (
+	writing        = []string{"write"}
+	reverting      = []string{"write", "revert"}
+	runningRollout = []string{"write", "push_version"}
+	approving      = []string{"approve"}
+	changing       = []string{"write", "revert", "push_version", "approve"}
+)
+
+// scoped reports whether access documents limit the visitor.
+func (req *pageRequest) scoped() bool { return req.identity.Role == "scoped" }
+
+// mayChange reports whether forms are enabled and the visitor has one of the rights on a document; an empty id stands for any.
+func (req *pageRequest) mayChange(rights []string, kind, id string) bool {
+	return req.mayChangeWhere(rights, func(on *api.AccessScope) bool {
+		if !client.InLimits(on, kind, id) {
+			return false
+		}
+		return on == nil || on.Selector == "" || kind != client.KindCluster || req.selects(on.Selector, id)
+	})
+}
+
+// mayChangeWhere is mayChange for the access documents whose limits are sufficient; nil: no limits.
+func (req *pageRequest) mayChangeWhere(rights []string, sufficient func(on *api.AccessScope) bool) bool {
+	if !req.page.cfg.Changes || !req.scoped() {
+		return req.page.cfg.Changes && req.may("write")
+	}
+	return slices.ContainsFunc(req.identity.Access, func(a api.GrantedAccess) bool {
+		return slices.ContainsFunc(rights, func(right string) bool { return slices.Contains(a.May, right) }) && sufficient(a.On)
+	})
+}
+
+// selects reports whether a selector selects a cluster.
+func (req *pageRequest) selects(selector, id string) bool {
+	matching, err := req.fleet.ListClustersWithResponse(req.r.Context(), &api.ListClustersParams{Selector: new(selector + ",id=" + id), Limit: new(1)})
+	return err == nil && len(*matching.JSON200) > 0
+}
+
+// mayPlan reports whether the visitor may plan changes.
+func (req *pageRequest) mayPlan() bool {
+	return !req.scoped() || slices.ContainsFunc([]string{"plan", "write", "revert", "push_version"}, req.may)
+}
+
+// mayApply reports whether the visitor has a right to change anything.
+func (req *pageRequest) mayApply() bool {
+	return req.may("write") || req.scoped() && slices.ContainsFunc(changing, req.may)
+}
+
+// planOnly is the beginning of the warning of a plan that the visitor's rights do not permit to apply.
+const planOnly = "the change would be refused: your access documents "
+
+// takeDenial removes that warning from a plan and returns it; empty: there is none.
+func takeDenial(plan *api.Plan) string {
+	i := slices.IndexFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, planOnly) })
+	if i < 0 {
+		return ""
+	}
+	denied := plan.Warnings[i]
+	plan.Warnings = slices.Delete(slices.Clone(plan.Warnings), i, i+1)
+	return denied
+}
+
+// explained reports whether the plan page shows the reason of a refusal.
+func explained(refused *client.Error) bool {
+	return slices.Contains(refusalStatuses, refused.StatusCode) || refused.Problem.Error == client.CodeOutOfScope
+}
