@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -62,9 +63,7 @@ func subjectName(sub api.CheckedSubject) string {
 	claims := sub.Claims
 	if sub.Sub != "" {
 		claims = map[string]string{"sub": sub.Sub}
-		for name, value := range sub.Claims {
-			claims[name] = value
-		}
+		maps.Copy(claims, sub.Claims)
 	}
 	return subjectText(api.AccessSubject{Issuer: sub.Issuer, Groups: sub.Groups, Claims: claims})
 }

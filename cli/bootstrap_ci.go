@@ -141,7 +141,7 @@ func pipelineOf(c *cli.Context) (p pipeline, err error) {
 		}
 		p.claims = map[string]string{"sub": "system:serviceaccount:" + strings.Replace(p.name, "/", ":", 1)}
 		return p, nil
-	case c.IsSet("repository-id") != c.IsSet("owner-id"), ids && !(numericID.MatchString(c.String("repository-id")) && numericID.MatchString(c.String("owner-id"))):
+	case c.IsSet("repository-id") != c.IsSet("owner-id"), ids && (!numericID.MatchString(c.String("repository-id")) || !numericID.MatchString(c.String("owner-id"))):
 		return p, args.Errorf("--repository-id and --owner-id are two numbers: %s prints them", p.idCommand())
 	case c.IsSet("ref") && c.IsSet("environment"):
 		return p, args.Errorf("use --ref or --environment, not both")

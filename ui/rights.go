@@ -13,7 +13,6 @@ import (
 // Rights of access documents that permit changes.
 var (
 	writing        = []string{"write"}
-	reverting      = []string{"write", "revert"}
 	runningRollout = []string{"write", "push_version"}
 	approving      = []string{"approve"}
 	changing       = []string{"write", "revert", "push_version", "approve"}

@@ -27,9 +27,18 @@ func TestButtonsByRight(t *testing.T) {
 		overview     = "/ui/"
 	)
 	buttons := []struct{ page, button string }{
-		{gold, "cluster-0000/delete"}, {silver, "cluster-0001/delete"}, {component, "grafana/delete"}, {layer, "gold/delete"},
-		{change, "/revert"}, {change, "/restore"}, {rollout, "grafana-8.2/abort"}, {rollout, "grafana-8.2/start"}, {gated, "gated/approve"}, {gated, "gated/abort"},
-		{overview, "freezes/later/end"}, {overview, "freezes/create-all"},
+		{gold, "cluster-0000/delete"},
+		{silver, "cluster-0001/delete"},
+		{component, "grafana/delete"},
+		{layer, "gold/delete"},
+		{change, "/revert"},
+		{change, "/restore"},
+		{rollout, "grafana-8.2/abort"},
+		{rollout, "grafana-8.2/start"},
+		{gated, "gated/approve"},
+		{gated, "gated/abort"},
+		{overview, "freezes/later/end"},
+		{overview, "freezes/create-all"},
 	}
 	for name, test := range map[string]struct {
 		may, on string
