@@ -320,10 +320,10 @@ func (q permissionQuery) evaluateScoped(who api.Identity, selected map[string]bo
 	var within, outside []api.GrantedAccess
 	reads := false
 	for _, a := range who.Access {
-		reads = reads || a.On == nil && slices.Contains(a.May, "read")
+		reads = reads || (a.On == nil || q.needs == "read") && slices.Contains(a.May, "read")
 		switch {
 		case !slices.ContainsFunc(q.rights, func(right string) bool {
-			return slices.Contains(a.May, right) && (a.On == nil || right != "read" && right != "admin")
+			return slices.Contains(a.May, right) && (a.On == nil || right != "admin")
 		}):
 		case a.On == nil || q.covers(*a.On, selected):
 			within, access = append(within, a), append(access, a.ID)

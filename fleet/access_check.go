@@ -121,13 +121,14 @@ func (c AccessCheck) Right(base *State, right Right, kind Kind, id string) (Perm
 	if right == RightRead && doc != nil && base.VisibleTo(*c.Rights).Has(kind, id) { // also by what a visible cluster uses
 		return Permission{Allowed: true, Access: strings.Fields(c.Rights.ReadGrants())}, nil
 	}
+	reads := right == RightRead && id == "" && kind != KindCluster // with limits, it shows what determines the inputs of the clusters within them
 	for _, a := range c.Rights.grants {
-		if !a.may(right) || a.On != nil && kind != "" && !a.coversKind(kind) {
+		if !a.may(right) || a.On != nil && kind != "" && !reads && !a.coversKind(kind) {
 			continue
 		}
-		covered := a.On == nil || id == "" || doc == nil && a.coversNew(kind, id) ||
+		covered := a.On == nil || id == "" || reads || doc == nil && a.coversNew(kind, id) ||
 			doc != nil && scopeCheck{tx: tx}.covers(grant{access: a}, doc)
-		if covered && doc != nil && a.limitsClusters() {
+		if covered && doc != nil && !reads && a.limitsClusters() {
 			outside, err := c.usersOutside(base, a, doc)
 			if err != nil {
 				return p, err
