@@ -263,6 +263,31 @@ func (s *State) showsVersion(d, now *Document) bool {
 	return false
 }
 
+// ShowsOperations reports whether the requested operations of a commit concern only visible documents, among them those that it
+// changed. Operations leave no change of a document on which they had no effect, but they name and count it.
+func (s *State) ShowsOperations(c Commit, changed []api.ChangeRef) bool {
+	operations, _, _ := c.Requested()
+	return s.visible == nil || !slices.ContainsFunc(operations, func(op api.RevisionOperation) bool { return !s.showsOperation(op, changed) })
+}
+
+func (s *State) showsOperation(op api.RevisionOperation, changed []api.ChangeRef) bool {
+	hides := func(kind Kind) func(string) bool {
+		return func(id string) bool {
+			return s.docs[kind][id] == nil && !slices.ContainsFunc(changed, func(ch api.ChangeRef) bool { return ch.Kind == string(kind) && ch.ID == id })
+		}
+	}
+	if op.ID != "" && hides(Kind(op.Kind))(op.ID) || slices.ContainsFunc(op.ClusterIds, hides(KindCluster)) || slices.ContainsFunc(op.Layers, hides(KindLayer)) {
+		return false
+	}
+	if op.Selector != "" {
+		selector, err := ParseSelector(op.Selector)
+		return err == nil && slices.ContainsFunc(s.visible.grants, func(a *access) bool {
+			return a.coversKind(KindCluster) && (a.On.Selector == "" || selector.within(a.selector))
+		})
+	}
+	return op.Unchanged == 0 || op.ID != "" && op.Clusters == len(op.ClusterIds) && op.LayerCount == len(op.Layers)
+}
+
 // HiddenKind returns the kind of a document that is not visible. It does not name a resource type that is not visible.
 func (s *State) HiddenKind(kind Kind) string {
 	if typeID, typed := kind.ResourceType(); typed && s.docs[KindResourceType][typeID] == nil {

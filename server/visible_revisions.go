@@ -99,12 +99,20 @@ func (v visibleChanges) summary() string {
 func (s *Server) visibleSummary(ctx context.Context, st *fleet.State, sum store.Summary) (api.RevisionSummary, visibleChanges, error) {
 	v, err := s.visibleChanges(ctx, st, sum, maxExaminedInList, 0, 0)
 	if err != nil || len(v.hidden) == 0 {
-		return revisionSummary(sum), v, err
+		return revisionSummary(withVisibleOperations(st, sum, v)), v, err
 	}
 	return api.RevisionSummary{
 		Revision: int64(sum.Revision), CommitID: sum.ID, At: sum.At, Summary: v.summary(), ChangeCount: v.count,
 		Changes: append([]api.ChangeRef{}, v.first...), Hidden: v.hiddenChanges(),
 	}, v, nil
+}
+
+// withVisibleOperations removes the operations of a revision if they concern documents that are not visible.
+func withVisibleOperations(st *fleet.State, sum store.Summary, v visibleChanges) store.Summary {
+	if !st.ShowsOperations(sum.Commit, v.first) {
+		sum.Operations = nil
+	}
+	return sum
 }
 
 // listVisibleRevisions is ListRevisions for a State with limits. With a kind, it lists the revisions with a visible change of it;
@@ -166,7 +174,7 @@ func (s *Server) getVisibleRevision(c echo.Context, st *fleet.State, found store
 		return err
 	}
 	linkChanges(c, offset, limit, len(v.page), v.count)
-	commit, _ := found.WithoutBudget()
+	commit, _ := withVisibleOperations(st, found, v).WithoutBudget()
 	if len(v.hidden) == 0 {
 		out, err := s.revisionDetail(ctx, commit, v.page)
 		if err != nil {

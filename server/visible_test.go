@@ -286,3 +286,35 @@ func TestTeamHistory(t *testing.T) {
 	w.delete("/layers/web").want(200)
 	require.NotEmpty(t, w.get("/layers/web/history", as...).want(200).list())
 }
+
+// TestTeamHistoryNamesNoOtherClusters: an operation without an effect on the clusters of the other team leaves no change of them, but
+// the operations of the revision name them.
+func TestTeamHistoryNamesNoOtherClusters(t *testing.T) {
+	t.Parallel()
+	w := twoTeams(t)
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("team", `["read"]`, teamRead))
+	w.delete("/freezes/snapshot").want(200)
+	web := func(value string) string {
+		return `{"op":"patch","kind":"cluster","id":"web-01","patch":{"labels":{"note":"` + value + `"}}}`
+	}
+	for name, operations := range map[string]string{
+		"a document":        web("a") + `,{"op":"patch","kind":"cluster","id":"zebra-01","patch":{"labels":{"team":"zebra"}}}`,
+		"named clusters":    `{"op":"assign_namespace","cluster_ids":["web-01","zebra-01"],"namespace_id":"web-ns"},{"op":"unassign_namespace","cluster_ids":["zebra-01"],"namespace_id":"web-ns"}`,
+		"a selector":        `{"op":"set_component","selector":"team in (web,zebra)","component_id":"web-app","component_version":"3.0.0"}`,
+		"a number":          web("b") + `,{"op":"patch","kind":"layer","id":"zebra-layer","patch":{"priority":20}}`,
+		"all":               `{"op":"set_component","all":true,"component_id":"web-app","component_version":"4.0.0"},{"op":"set_labels","selector":"zebra-label=zebra-value","labels":{"team":"zebra"}}`,
+		"an invisible type": web("c") + `,{"op":"assign_resource","cluster_ids":["web-01"],"type":"zebratypes","resource_id":"zebra-resource"},{"op":"unassign_resource","cluster_ids":["web-01"],"type":"zebratypes","resource_id":"zebra-resource"}`,
+	} {
+		w.do("POST", "/batch", `{"operations":[`+operations+`]}`, "X-Change-Reason", "web reason").want(200)
+		for _, path := range []string{fmt.Sprint("/revisions/", w.revision()), "/revisions?limit=1", "/clusters/web-01/history?limit=1"} {
+			got := w.get(path, as...).want(200)
+			require.NotContains(t, noted(got), "zebra", "%s: %s", name, path)
+			require.Contains(t, string(got.body), `"reason":"web reason"`, "%s: %s", name, path)
+			require.Contains(t, string(got.body), `"summary":"changed cluster/web-01"`, "%s: %s", name, path)
+		}
+	}
+	w.do("POST", "/batch", `{"operations":[{"op":"set_component","selector":"team=web,environment=dev","component_id":"web-app","component_version":"5.0.0"},`+web("d")+`]}`).want(200)
+	own := fmt.Sprint("/revisions/", w.revision())
+	require.Equal(t, string(w.get(own).want(200).body), string(w.get(own, as...).want(200).body))
+}
