@@ -15,8 +15,10 @@ type DesiredInputs struct {
 }
 
 // DesiredInputs returns the desired inputs of a cluster, list by list. A list that cannot be served is an error, as for
-// polls.
+// polls. Of a State with only the visible documents, lists of other resource types are included: the cluster may still run what was
+// removed from them.
 func (s *State) DesiredInputs(d *Document) ([]DesiredInputs, error) {
+	s = s.Whole()
 	e := s.Effective(d)
 	out := make([]DesiredInputs, 0, len(s.kinds.lists))
 	for _, list := range s.kinds.lists {
@@ -38,3 +40,6 @@ func (s *State) DesiredInputsIn(d *Document, kind Kind, a *Answer) DesiredInputs
 func (a *descriptor) desiredInputs(of *Effective, answer *Answer) DesiredInputs {
 	return DesiredInputs{List: a.endpoint, ETag: answer.ETag, Receipts: answer.receipts, Inputs: a.entries(of), NoReceipts: a.typed && a.typeDoc.value.(*resourceType).Receipt == receiptNone}
 }
+
+// ShowsList reports whether a list of inputs is visible: its resource type is.
+func (s *State) ShowsList(name string) bool { return s.kinds.byEndpoint[name] != nil }

@@ -60,6 +60,9 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 		TokenCreatedAt: timePointer(ages[id]), Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
 	for _, l := range known.Lists {
+		if !st.ShowsList(l.List) {
+			continue
+		}
 		out.Lists = append(out.Lists, api.ListStatus{List: l.List, State: string(l.State), Since: timePointer(l.Since)})
 	}
 	for _, in := range known.Inputs {

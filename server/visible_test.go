@@ -318,3 +318,37 @@ func TestTeamHistoryNamesNoOtherClusters(t *testing.T) {
 	own := fmt.Sprint("/revisions/", w.revision())
 	require.Equal(t, string(w.get(own).want(200).body), string(w.get(own, as...).want(200).body))
 }
+
+// TestTeamSeesTheStateOfItsClusters: a cluster still runs what was removed from it until its next poll, also if the team does not
+// see the resource type of it any more.
+func TestTeamSeesTheStateOfItsClusters(t *testing.T) {
+	t.Parallel()
+	w := twoTeams(t)
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("team", `["read"]`, teamRead))
+	w.delete("/freezes/snapshot").want(200)
+	w.put("/clusters/web-01/resources/zebratypes/zebra-resource", `{}`).want(200)
+	poll := func(lists ...string) {
+		t.Helper()
+		for _, list := range lists {
+			w.poll("/api/v2/flux/clusters/web-01.example.com/" + list).want(200)
+		}
+		w.confirm("web-01.example.com")
+	}
+	others := []string{"namespaces", "rolebindings", "quotas"}
+	poll(append(others, "zebratypes")...)
+	w.delete("/clusters/web-01/resources/zebratypes/zebra-resource").want(200)
+	removed := w.revision()
+	poll(others...)
+	for _, path := range []string{"/status?selector=team=web", fmt.Sprint("/status?selector=team=web&changed_in=", removed)} {
+		got := w.get(path, as...).want(200)
+		require.Equal(t, string(w.get(path).want(200).body), string(got.body), path)
+		require.Equal(t, "progressing", at(got.json(), "clusters", 0, "state"), path)
+	}
+	all, got := w.get("/clusters/web-01/status").want(200).json(), w.get("/clusters/web-01/status", as...).want(200)
+	require.NotContains(t, noted(got), "zebra")
+	for _, field := range []string{"state", "states", "counts", "inputs"} {
+		require.Equal(t, all[field], got.json()[field], field)
+	}
+	require.Len(t, got.json()["lists"], len(others)+1)
+}
