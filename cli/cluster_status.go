@@ -26,8 +26,8 @@ func (s clusterCommands) statusCommand() *cli.Command {
 		Name: "status", Usage: "Show the inputs that clusters have received, applied, and failed to apply", ArgsUsage: "[NAME]",
 		Description: "Of one cluster input by input, with the cause of a failure; -o json has the whole message. Without NAME " +
 			"of all clusters, with the first input of each that failed. With --group cause, clusters that fail at the same version of a component " +
-			"for the same reason are one row; its cause is the message without names, numbers and digests, and --cause ID (-o wide has the ids) " +
-			"lists its clusters. BEGAN names the revision that changed the input shortly before: it may be a coincidence. " +
+			"for the same reason are one row. CAUSE is the message without names, numbers and digests; --cause ID lists the clusters of a row, " +
+			"and -o wide shows the ids. BEGAN names the revision that changed the input shortly before; it may be a coincidence. " +
 			"docs/status.md explains the states; none of them means healthy.\n\n" +
 			args.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --group cause", "cluster status --state failed --cause 5f1c2ab96f0e", "cluster status --component podinfo --component-version 6.9.0"),
 		Flags: []cli.Flag{
@@ -38,8 +38,8 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters with this desired `TAG` of it"},
 			&cli.IntFlag{Name: "changed-in", Usage: "the progress of this `REVISION`: only clusters whose inputs it changed, and only the states of those inputs"},
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
-			&cli.StringFlag{Name: "group", Usage: "list groups in place of clusters, by `WHAT`: cause, the reason of their failure"},
-			&cli.StringFlag{Name: "cause", Usage: "only clusters that fail for the cause with this `ID`, from --group cause with the same filters"},
+			&cli.StringFlag{Name: "group", Usage: "group clusters by `FIELD`: cause, the reason of their failure"},
+			&cli.StringFlag{Name: "cause", Usage: "only clusters that fail for the cause with this `ID`; list the causes with --group cause and the same filters"},
 			&cli.BoolFlag{Name: "shared-token", Usage: "only clusters that polled with a token that is not their own within an hour"},
 		},
 		Action: func(c *cli.Context) error {
@@ -118,7 +118,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 	}
 	if group := c.String("group"); group != "" {
 		if group != "cause" {
-			return args.Errorf("--group takes cause")
+			return args.Errorf("--group must be cause")
 		}
 		filter.Set("group", group)
 	}

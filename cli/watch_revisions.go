@@ -26,7 +26,7 @@ const watchedRevisions = 20
 // watchRevisions shows the latest revisions, oldest first, and then each new one once, when it is committed.
 func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters []filter) error {
 	if c.String("sort-by") != "" || c.IsSet("until") {
-		return args.Errorf("--watch shows revisions in their order, also new ones, so it excludes --sort-by and --until")
+		return args.Errorf("--watch shows revisions in their order, including new ones: omit --sort-by and --until")
 	}
 	limit, err := limitOf(c)
 	if err != nil {

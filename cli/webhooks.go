@@ -60,7 +60,7 @@ func (s webhookCommands) webhookCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			s.createCommand(), v.listCommand(), get, v.historyCommand(), s.updateCommand(),
 			s.patchCommand("suspend", "Send nothing until the webhook is resumed", map[string]any{"suspended": true}),
-			s.patchCommand("resume", "Continue the delivery of a suspended webhook where it was", map[string]any{"suspended": false}),
+			s.patchCommand("resume", "Continue the delivery of a suspended webhook after the last delivered revision", map[string]any{"suspended": false}),
 			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),
 			rolloutCommands(s).deleteUnservedCommand(webhookDocuments, "Delete a webhook; delivery ends within 3 seconds"),
 		},
@@ -69,8 +69,8 @@ func (s webhookCommands) webhookCommand() *cli.Command {
 
 func webhookFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "url", Usage: "the `URL` of the receiver, which begins with https://"},
-		&cli.StringSliceFlag{Name: "kind", Usage: "only events of changes of documents of this `KIND`, such as rollout; default: all but tokens"},
+		&cli.StringFlag{Name: "url", Usage: "`URL` of the receiver, such as https://hooks.example.com/fleet"},
+		&cli.StringSliceFlag{Name: "kind", Usage: "only events about documents of this `KIND`, such as rollout; default: all kinds except token"},
 		&cli.StringSliceFlag{Name: "event", Usage: "only events of this `TYPE`, such as fleet.rollout.paused; default: all"},
 		&cli.StringFlag{Name: "format", Usage: "`FORMAT`: standard, slack or teams (default: standard)"},
 	}
@@ -95,7 +95,7 @@ func webhookBody(c *cli.Context) map[string]any {
 func (s webhookCommands) createCommand() *cli.Command {
 	return &cli.Command{
 		Name: "create", Usage: "Send events to a URL", ArgsUsage: "NAME",
-		Description: "Events have the format of CloudEvents and the signature of Standard Webhooks; webhook secret prints the secret for the receiver.\n\n" +
+		Description: "Events have the format of CloudEvents and the signature of Standard Webhooks. The command webhook secret prints the secret for the receiver.\n\n" +
 			args.ExampleText(
 				"webhook create change-log --url https://hooks.example.com/fleet",
 				"webhook create rollouts --url https://hooks.example.com/fleet --event fleet.rollout.paused,fleet.rollout.completed",
@@ -123,7 +123,7 @@ func (s webhookCommands) updateCommand() *cli.Command {
 		Action: withArguments(func(c *cli.Context, ids []string) error {
 			body := webhookBody(c)
 			if len(body) == 0 {
-				return args.Errorf("%s needs a flag that changes the webhook", c.Command.HelpName)
+				return args.Errorf("%s needs --url, --kind, --event or --format", c.Command.HelpName)
 			}
 			return s.send(c, func(conn client) (*http.Response, error) {
 				return webhookDocuments.api.patch(c.Context, conn, ids[0], body, writeEdits(c)...)
@@ -146,7 +146,7 @@ func (s webhookCommands) patchCommand(name, usage string, body map[string]any) *
 
 func (s webhookCommands) rotateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rotate", Usage: "Create the next signing secret; the previous one signs as well for 24 hours", ArgsUsage: "NAME", Flags: writeFlags(),
+		Name: "rotate", Usage: "Rotate the signing secret; for 24 hours events are also signed with the previous one", ArgsUsage: "NAME", Flags: writeFlags(),
 		Action: withArguments(func(c *cli.Context, ids []string) error {
 			return s.send(c, func(conn client) (*http.Response, error) {
 				return send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/rotate", nil, writeEdits(c))
@@ -157,9 +157,9 @@ func (s webhookCommands) rotateCommand() *cli.Command {
 
 func (s webhookCommands) replayCommand() *cli.Command {
 	return &cli.Command{
-		Name: "replay", Usage: "Send the events after a revision again, with the same ids", ArgsUsage: "NAME",
+		Name: "replay", Usage: "Send the events after a revision again, with their ids", ArgsUsage: "NAME",
 		Description: args.ExampleText("webhook replay change-log --after 400"),
-		Flags:       append([]cli.Flag{&cli.IntFlag{Name: "after", Usage: "the last `REVISION` that is not sent again"}}, writeFlags()...),
+		Flags:       append([]cli.Flag{&cli.IntFlag{Name: "after", Usage: "send the events after this `REVISION`"}}, writeFlags()...),
 		Action: withArguments(func(c *cli.Context, ids []string) error {
 			if !c.IsSet("after") {
 				return args.Errorf("%s needs --after", c.Command.HelpName)

@@ -29,8 +29,8 @@ func Position(r api.RevisionSummary) string {
 	return fmt.Sprintf("%d:%s", r.Revision, r.CommitID)
 }
 
-// GoneError means that the history no longer has the revisions after the position of a watch. Read what you need of the fleet
-// again, and continue with After set to the revision before Oldest.
+// GoneError means that the history no longer has the revisions after the position of a watch. Read the fleet again, and continue with
+// After set to the revision before Oldest.
 type GoneError struct {
 	// Oldest is the oldest revision that the history still has.
 	Oldest int64
@@ -44,7 +44,7 @@ func (e *GoneError) Error() string { return e.Err.Error() }
 func (e *GoneError) Unwrap() error { return e.Err }
 
 // DivergedError means that the history does not contain the position of a watch: it was replaced, for example by a restored backup.
-// Read what you need of the fleet again, and continue with an empty After.
+// Read the fleet again, and continue with an empty After.
 type DivergedError struct{ Err error }
 
 // Error describes the answer.
@@ -60,7 +60,7 @@ const (
 )
 
 // Revisions iterates over revisions, oldest first, and waits for new ones. Each revision comes exactly once: after a connection
-// error, a restart of the server or a 503 it resumes after the last one. It ends with an error that waiting does not correct: a
+// error, a restart of the server or a 503 it resumes after the last one. It ends with an error that a retry does not resolve: a
 // [*GoneError], a [*DivergedError], another [*Error] such as a revoked token, or the error of ctx.
 //
 // To resume after a restart of the program, store [Position] of each processed revision.
@@ -152,7 +152,7 @@ func finalWatchError(err error) error {
 }
 
 // watchRetry returns the wait before a retry: half of backoff to all of it, so that the clients of a restarted server do not come
-// at once, and at least the server's Retry-After.
+// at the same time, and at least the server's Retry-After.
 func watchRetry(err error, backoff time.Duration) time.Duration {
 	wait := backoff/2 + rand.N(backoff/2)
 	if problem, ok := errors.AsType[*Error](err); ok {

@@ -216,7 +216,7 @@ func checkWebhookURL(text string) string {
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return "must not have a fragment"
 	case strings.HasSuffix(text, hiddenQuery):
-		return "must have its query: … only stands for it in responses"
+		return "must have its whole query: ?… replaces it in responses"
 	}
 	return ""
 }

@@ -21,7 +21,7 @@ const (
 	watchPage    = 100              // revisions that a watch reads at once
 	recentEvents = 128              // the newest revisions, which are kept in memory
 	feedReaders  = 2                // concurrent reads of the store
-	feedTimeout  = 10 * time.Second // of one read, and of the wait before it
+	feedTimeout  = 10 * time.Second // for one read and the wait before it
 )
 
 // revisionFeed reads new revisions once for all watches. It has no goroutine of its own: the first watch that needs revisions
@@ -45,7 +45,7 @@ type feedRange struct{ from, to fleet.Revision }
 type feedRead struct {
 	done   chan struct{}
 	events []*revisionEvent // oldest first
-	oldest fleet.Revision   // without events: the oldest revision of the history if that is later; 0: it ends before the range
+	oldest fleet.Revision   // without events: the oldest revision of the history if it is after the range; 0: the history ends before the range
 	err    error
 }
 
@@ -248,7 +248,7 @@ func newRevisionEvent(sum store.Summary) (*revisionEvent, error) {
 func goneError(at, oldest fleet.Revision) error {
 	return &httperror.Error{
 		Status: http.StatusGone, Code: "gone", Oldest: oldest,
-		Detail: fmt.Sprintf("revisions after %d were removed: the history begins with revision %d; read what you need of the fleet again, and continue with after=%d", at, oldest, oldest-1),
+		Detail: fmt.Sprintf("revisions after %d were removed: the history begins with revision %d; read the fleet again, and continue with after=%d", at, oldest, oldest-1),
 	}
 }
 
@@ -256,6 +256,6 @@ func goneError(at, oldest fleet.Revision) error {
 func divergedError(at, head fleet.Head) error {
 	return &httperror.Error{
 		Status: http.StatusConflict, Code: "diverged",
-		Detail: fmt.Sprintf("the history does not contain revision %s: it was replaced, for example by a restored backup, and its newest revision is %d; read what you need of the fleet again, and continue with after=%s", formatPosition(at), head.Revision, formatPosition(head)),
+		Detail: fmt.Sprintf("the history does not contain revision %s: it was replaced, for example by a restored backup, and its newest revision is %d; read the fleet again, and continue with after=%s", formatPosition(at), head.Revision, formatPosition(head)),
 	}
 }

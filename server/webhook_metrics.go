@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	descWebhookLag        = desc("webhook_lag_revisions", "Revisions after the last one that is done for a webhook, as this process knows it; absent if it is suspended.", "webhook")
+	descWebhookLag        = desc("webhook_lag_revisions", "Revisions that are not delivered to a webhook yet, as this process knows it; absent while it is suspended.", "webhook")
 	descWebhookDeliveries = desc("webhook_deliveries_total", "Requests of this process to receivers of webhooks, by result: delivered or failed.", "result")
 )
 

@@ -120,9 +120,9 @@ func (s *Server) findWebhook(c echo.Context, id string) (*fleet.State, *fleet.Do
 	return st, doc, err
 }
 
-// webhooksUsable returns an error if the configuration lacks what webhooks need.
+// webhooksUsable returns an error if the configuration lacks a setting that webhooks require.
 func (s *Server) webhooksUsable() error {
-	problem := "this server cannot deliver webhooks"
+	problem := "this server does not deliver webhooks"
 	if s.cfg.Webhooks != nil {
 		problem = s.cfg.Webhooks.Problem()
 	}
@@ -132,7 +132,7 @@ func (s *Server) webhooksUsable() error {
 	return nil
 }
 
-// checkedWebhook refuses a webhook whose URL the configuration does not allow.
+// checkedWebhook returns an error if the configuration does not allow the URL of a webhook.
 func (s *Server) checkedWebhook(doc *fleet.Document, err error) (*fleet.Document, error) {
 	if err != nil || s.cfg.Webhooks == nil {
 		return doc, err

@@ -109,7 +109,7 @@ func TestTasks(t *testing.T) {
 	a.task("find all failures with one cause", func() {
 		require.Contains(t, a.Text("tbody"), "timed out waiting")
 		a.follow("tbody th a")
-		require.Contains(t, a.Text("main"), "17 clusters with one cause of failure")
+		require.Contains(t, a.Text("main"), "17 clusters with the same cause of failure")
 		a.Screenshot("page-cause.png")
 	})
 	a.task("inspect a cluster", func() {

@@ -11,10 +11,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// causeNames is the number of clusters of a cause that are named.
+// causeNames is the number of clusters that a row names.
 const causeNames = 3
 
-// causeRow is clusters that fail for one reason, or that are in one other state that needs attention.
+// causeRow has the clusters that fail for one reason, or that are in another state that needs attention.
 type causeRow struct {
 	State, Title, Version string
 	Cause, Reason         string
@@ -23,8 +23,8 @@ type causeRow struct {
 	Environments          []environmentCount
 	Names                 []string // the first clusters
 	Since                 *time.Time
-	Revision              int64  // after which it began; 0: not known
-	After                 string // how long after it
+	Revision              int64  // the last one before Since that changed the input; 0: not known
+	After                 string // time from Revision to Since
 }
 
 type environmentCount struct {
@@ -73,7 +73,7 @@ func causeRows(causes *[]api.FailureCause) (rows []causeRow) {
 	return rows
 }
 
-// duration formats how long something took, such as 40 s.
+// duration formats a time, such as 40 s.
 func duration(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

@@ -21,7 +21,7 @@ func templateFuncs(now func() time.Time, base string) template.FuncMap {
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
 		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
-		"truncate": truncate, "cause": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
+		"truncate": truncate, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
 		// Addresses in views begin with /ui/; templates prepend the base path.
 		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
 	}

@@ -107,7 +107,7 @@ func TestCausesOnOverview(t *testing.T) {
 	require.Contains(t, page, `>2 clusters</a><p class="first">prod 2</p>`)
 	list := env.get(strings.ReplaceAll(link[0][1], "&amp;", "&")).body
 	require.Equal(t, 2, rowsOf(list))
-	require.Contains(t, list, "2 clusters with one cause of failure")
+	require.Contains(t, list, "2 clusters with the same cause of failure")
 	require.Contains(t, list, "cluster-0123")
 	require.Contains(t, env.get("/ui/clusters?cause=nonsense").body, `role="alert"`)
 	require.Zero(t, rowsOf(env.get("/ui/clusters?cause=0123456789ab").body))

@@ -21,10 +21,10 @@ type cursor struct {
 	After   fleet.Revision `json:"after"`
 	Replays int64          `json:"replays,omitempty"`
 
-	// Revision is the last revision that is done, and Commit its commit; zero: unknown.
+	// Revision is the last revision that was delivered or did not match, and Commit its commit; zero: unknown.
 	Revision fleet.Revision `json:"revision"`
 	Commit   uuid.UUID      `json:"commit"`
-	// Part is the number of events of the next revision that are done.
+	// Part is the number of delivered events of the next revision.
 	Part int `json:"part,omitempty"`
 
 	// Attempts is the number of failed attempts to deliver the next event. Wait is the time from the last attempt to the next one.

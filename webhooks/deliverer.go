@@ -83,7 +83,7 @@ func New(cfg Config) *Deliverer {
 // Problem returns the reason for which no webhook can be created with the configuration; empty: there is none.
 func (d *Deliverer) Problem() string {
 	if d.cfg.Key == "" || d.cfg.PublicURL == "" {
-		return "WEBHOOK_KEY is not set: signing secrets are derived from it, so set WEBHOOK_KEY and PUBLIC_URL on every server first"
+		return "WEBHOOK_KEY is not set: signing secrets are derived from it; set WEBHOOK_KEY and PUBLIC_URL on every server first"
 	}
 	return ""
 }
@@ -208,7 +208,7 @@ func (d *Deliverer) committed(r *revision) bool { return d.cfg.Replica.Committed
 
 // Delivery is the state of the delivery of a webhook.
 type Delivery struct {
-	Revision fleet.Revision // the last one that is done
+	Revision fleet.Revision // the last one that was delivered or did not match
 	Attempts int
 	NextAt   *time.Time
 	Status   int

@@ -107,7 +107,7 @@ func flags() []cli.Flag {
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
 		text("protected-environments", "PROTECTED_ENVIRONMENTS", "prod", "environments from which people and scripts take nothing without naming them, as a comma-separated `LIST`; none when empty"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
-		text("watch-streams", "WATCH_STREAMS", strconv.Itoa(server.DefaultWatchStreams), "how `MANY` watches of revisions are open at a time; each takes up to 40 KiB"),
+		text("watch-streams", "WATCH_STREAMS", strconv.Itoa(server.DefaultWatchStreams), "how `MANY` watches of revisions may be open at a time; each takes up to 40 KiB"),
 		text("require-second-person", "REQUIRE_SECOND_PERSON", "false", "true or false: whether a stage of a rollout must be approved by another actor than the one that created the rollout, or last changed its stages"),
 		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate; others are answered alike"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
@@ -120,11 +120,11 @@ func flags() []cli.Flag {
 		text("oidc-issuers", "OIDC_ISSUERS", "", "`LIST` of OpenID Connect issuers whose ID tokens mode crud accepts, as JSON or YAML, such as [{name: corp, url: https://login.example.com, client_id: fleet}]"),
 		secret("session-key", "SESSION_KEY", "`SECRET` that sessions of the fleet page are kept under, the same for all replicas, at least 32 characters; when not set, sessions end with the process"),
 		secret("session-key-previous", "SESSION_KEY_PREVIOUS", "`SECRET` of sessions that go on while SESSION_KEY is rotated"),
-		text("public-url", "PUBLIC_URL", "", "`URL` at which people reach the service, for links and as the source of events, such as https://fleet.example.com; webhooks require it"),
-		secret("webhook-key", "WEBHOOK_KEY", "`SECRET` from which the signing secrets of webhooks are derived, the same for all replicas, at least 32 characters; without it there are no webhooks"),
+		text("public-url", "PUBLIC_URL", "", "`URL` of the service for people, such as https://fleet.example.com: the source of events, and the beginning of their links; webhooks require it"),
+		secret("webhook-key", "WEBHOOK_KEY", "`SECRET` from which the signing secrets of webhooks are derived, at least 32 characters, the same for all replicas; webhooks require it"),
 		text("webhook-allow-http", "WEBHOOK_ALLOW_HTTP", "false", "true or false: whether URLs of webhooks may begin with http://"),
 		text("webhook-allow-private", "WEBHOOK_ALLOW_PRIVATE", "false", "true or false: whether webhooks may send to loopback and private addresses; link-local and metadata addresses are always refused"),
-		secret("webhook-proxy", "WEBHOOK_PROXY", "`URL` of a proxy for the requests of webhooks, which must then restrict their addresses"),
+		secret("webhook-proxy", "WEBHOOK_PROXY", "`URL` of a proxy for the requests of webhooks; it must restrict the addresses, which only it knows"),
 		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}
 }

@@ -23,10 +23,10 @@ func (cfg *config) readWebhooks(c *cli.Context) (problems []string) {
 	w := &cfg.webhooks
 	w.Key, w.PublicURL = c.String("webhook-key"), strings.TrimSuffix(c.String("public-url"), "/")
 	if w.Key != "" && len(w.Key) < minWebhookKey {
-		problem("WEBHOOK_KEY has less than %d characters: take the output of openssl rand -hex 32", minWebhookKey)
+		problem("WEBHOOK_KEY has less than %d characters: use the output of openssl rand -hex 32", minWebhookKey)
 	}
 	if w.Key != "" && w.PublicURL == "" {
-		problem("WEBHOOK_KEY needs PUBLIC_URL: the source of events, and the beginning of their links")
+		problem("WEBHOOK_KEY requires PUBLIC_URL: it is the source of events, and the beginning of their links")
 	}
 	if u, err := url.Parse(w.PublicURL); w.PublicURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
 		problem("PUBLIC_URL must be a URL such as https://fleet.example.com")

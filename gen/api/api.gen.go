@@ -79,22 +79,22 @@ type AccessCheck struct {
 	// Example: false
 	Allowed bool `json:"allowed"`
 
-	// PermittedBy Access documents of which each permits all of it; empty for a role that permits it, and for a refusal.
+	// PermittedBy Access documents that each permit the whole change. Empty if the role permits it, and for a refusal.
 	//
 	// Example: ["team-web"]
 	PermittedBy []string `json:"permitted_by"`
 
-	// Code Reason of a refusal; empty: it is allowed.
+	// Code Reason of a refusal; empty if it is allowed.
 	//
 	// Example: out_of_scope
 	Code string `json:"code"`
 
-	// Reason The same for readers.
+	// Reason The reason as text.
 	//
 	// Example: no access document of the subject permits this change of cluster "demo-cluster-01"
 	Reason string `json:"reason"`
 
-	// MissingRight The right that the subject lacks, if one right would suffice within the same limits; else empty.
+	// MissingRight The right that would suffice within the same limits; empty if there is no such right.
 	//
 	// Example: write
 	MissingRight string `json:"missing_right"`
@@ -110,12 +110,12 @@ type AccessCheck struct {
 	// Example: scoped
 	Role string `json:"role"`
 
-	// May The subject's rights, for some clusters or documents at least.
+	// May Rights of the subject; they may have limits.
 	//
 	// Example: ["plan","write"]
 	May []string `json:"may"`
 
-	// Access The access documents that select the subject.
+	// Access Access documents that select the subject.
 	Access []GrantedAccess `json:"access"`
 
 	// Warnings Example: []
@@ -320,7 +320,7 @@ type CheckedOperation struct {
 
 // CheckedSubject One identity: a managed token by its name, or an issuer with the groups and claims of an ID token.
 type CheckedSubject struct {
-	// Token Name of a managed token; alone.
+	// Token Name of a managed token, without other fields.
 	//
 	// Example: ci-web
 	Token string `json:"token,omitempty"`
@@ -1095,10 +1095,10 @@ type Failure struct {
 	ID string `json:"id,omitempty"`
 }
 
-// FailureCause Clusters that fail at the same input, at the same version of a component, for the same cause. Beyond 100 causes the others are one
-// group with the id `other`. Texts are untrusted; show them as text.
+// FailureCause Clusters that fail at the same input, at the same version of a component, for the same cause. Causes after the first 100 are one
+// group with the id `other`. Texts come from clusters and are untrusted: escape them.
 type FailureCause struct {
-	// ID For the filter `cause`; the same in all processes, and over time. Absent for clusters that did not fail.
+	// ID Value for the filter `cause`. It is stable, and equal in all processes. Absent for clusters that did not fail.
 	//
 	// Example: 5f1c2ab96f0e
 	ID string `json:"id,omitempty"`
@@ -1121,7 +1121,7 @@ type FailureCause struct {
 	// Input Example: podinfo
 	Input string `json:"input,omitempty"`
 
-	// ComponentVersion Of a component: the desired version.
+	// ComponentVersion For a component: the desired version.
 	//
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
@@ -1129,12 +1129,12 @@ type FailureCause struct {
 	// OCITag Example: latest
 	OCITag string `json:"oci_tag,omitempty"`
 
-	// Clusters How many clusters.
+	// Clusters Number of clusters.
 	//
 	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Environments How many of them in each environment.
+	// Environments Number of them in each environment.
 	//
 	// Example: {"dev":12}
 	Environments map[string]int `json:"environments"`
@@ -1144,17 +1144,17 @@ type FailureCause struct {
 	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids"`
 
-	// Since When the first of them failed first. Of clusters that did not fail: when one of them was seen last, the earliest.
+	// Since Time of the first failure. For clusters that did not fail: the earliest time at which one of them was last seen.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	Since *time.Time `json:"since,omitempty"`
 
-	// Latest The last failure.
+	// Latest Time of the last failure.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	Latest *time.Time `json:"latest,omitempty"`
 
-	// Revision The last revision before `since`, by an hour at most, that changed a document of this input on the cluster that failed first. It is a fact about time, not a proof. Absent when there is none, or when the document changed again.
+	// Revision The last revision before `since`, by an hour at most, that changed a document of this input on the cluster that failed first. It may be a coincidence. Absent if there is none, or if the document changed again.
 	//
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
@@ -1168,7 +1168,7 @@ type FailureCause struct {
 	// ExampleCluster Example: demo-cluster-01
 	ExampleCluster string `json:"example_cluster,omitempty"`
 
-	// OtherCauses Of the group `other`: how many causes.
+	// OtherCauses For the group `other`: number of causes.
 	//
 	// Example: 3900
 	OtherCauses int `json:"other_causes,omitempty"`
@@ -1244,7 +1244,7 @@ type FleetStatus struct {
 	// Causes With `group=cause`; `clusters` is empty then.
 	Causes *[]FailureCause `json:"causes,omitempty"`
 
-	// Selected With `group=cause`: how many clusters are in the groups; each counts once.
+	// Selected With `group=cause`: number of clusters in the groups; each counts once.
 	//
 	// Example: 1
 	Selected int `json:"selected,omitempty"`
@@ -1662,7 +1662,7 @@ type GrantedAccess struct {
 
 // HiddenChanges A number of changed documents of one kind.
 type HiddenChanges struct {
-	// Kind `any`: documents that were not examined, since the revision changed too many.
+	// Kind `any`: documents that were not examined, because the revision changed too many.
 	//
 	// Example: cluster
 	Kind string `json:"kind"`
@@ -4367,7 +4367,7 @@ type Webhook struct {
 	// Example: 1
 	Generation int64 `json:"generation"`
 
-	// RotatedAt Time of the last rotation. The previous secret signs as well for 24 hours.
+	// RotatedAt Time of the last rotation. For 24 hours events are also signed with the previous secret.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	RotatedAt *time.Time `json:"rotated_at,omitempty"`
@@ -4375,7 +4375,7 @@ type Webhook struct {
 	// Suspended Example: false
 	Suspended bool `json:"suspended"`
 
-	// After Revisions after this one are sent: the revision that created the webhook, or that of the last replay.
+	// After Only later revisions are sent: the revision that created the webhook, or `after` of the last replay.
 	//
 	// Example: 400
 	After    int64           `json:"after"`
@@ -4405,12 +4405,12 @@ type WebhookCreate struct {
 	// Example: https://hooks.example.com/fleet
 	URL string `json:"url"`
 
-	// Kinds Only events of changes of these kinds of documents; without it, of all kinds except tokens.
+	// Kinds Only events about documents of these kinds; default: all kinds except tokens.
 	//
 	// Example: ["layer","platform_component","rollout"]
 	Kinds []string `json:"kinds,omitempty"`
 
-	// Events Only events of these types; without it, of all types.
+	// Events Only events of these types; default: all types.
 	Events []WebhookEvent `json:"events,omitempty"`
 
 	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
@@ -4418,13 +4418,13 @@ type WebhookCreate struct {
 	// Example: standard
 	Format string `json:"format,omitempty"`
 
-	// Suspended Nothing is sent until it is false again; delivery then continues where it was.
+	// Suspended While true, nothing is sent. Delivery then continues after the last delivered revision.
 	//
 	// Example: false
 	Suspended bool `json:"suspended,omitempty"`
 }
 
-// WebhookDelivery The state of the delivery, as this server knows it; servers exchange it within 3 seconds.
+// WebhookDelivery Delivery status, as this server knows it; servers exchange it within 3 seconds.
 type WebhookDelivery struct {
 	// Revision All revisions up to this one were delivered, or did not match.
 	//
@@ -4472,12 +4472,12 @@ type WebhookPatch struct {
 	// Example: https://hooks.example.com/fleet
 	URL string `json:"url,omitempty"`
 
-	// Kinds Only events of changes of these kinds of documents; without it, of all kinds except tokens.
+	// Kinds Only events about documents of these kinds; default: all kinds except tokens.
 	//
 	// Example: ["layer","platform_component","rollout"]
 	Kinds nullable.Nullable[[]string] `json:"kinds,omitempty"`
 
-	// Events Only events of these types; without it, of all types.
+	// Events Only events of these types; default: all types.
 	Events nullable.Nullable[[]WebhookEvent] `json:"events,omitempty"`
 
 	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
@@ -4485,7 +4485,7 @@ type WebhookPatch struct {
 	// Example: standard
 	Format string `json:"format,omitempty"`
 
-	// Suspended Nothing is sent until it is false again; delivery then continues where it was.
+	// Suspended While true, nothing is sent. Delivery then continues after the last delivered revision.
 	//
 	// Example: false
 	Suspended bool `json:"suspended,omitempty"`
@@ -4493,7 +4493,7 @@ type WebhookPatch struct {
 
 // WebhookSecret defines model for WebhookSecret.
 type WebhookSecret struct {
-	// Secret As libraries of Standard Webhooks expect it.
+	// Secret In the format of Standard Webhooks.
 	//
 	// Example: whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
 	Secret string `json:"secret"`
@@ -4526,12 +4526,12 @@ type WebhookUpdate struct {
 	// Example: https://hooks.example.com/fleet
 	URL string `json:"url,omitempty"`
 
-	// Kinds Only events of changes of these kinds of documents; without it, of all kinds except tokens.
+	// Kinds Only events about documents of these kinds; default: all kinds except tokens.
 	//
 	// Example: ["layer","platform_component","rollout"]
 	Kinds []string `json:"kinds,omitempty"`
 
-	// Events Only events of these types; without it, of all types.
+	// Events Only events of these types; default: all types.
 	Events []WebhookEvent `json:"events,omitempty"`
 
 	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
@@ -4539,7 +4539,7 @@ type WebhookUpdate struct {
 	// Example: standard
 	Format string `json:"format,omitempty"`
 
-	// Suspended Nothing is sent until it is false again; delivery then continues where it was.
+	// Suspended While true, nothing is sent. Delivery then continues after the last delivered revision.
 	//
 	// Example: false
 	Suspended bool `json:"suspended,omitempty"`
@@ -6524,13 +6524,13 @@ type ListRevisionsParams struct {
 	// Cursor Where the previous page ended, from its `Link`.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// After Watch: the revisions after this one, oldest first. `REVISION:COMMIT-ID` also verifies that the history has that commit; 0 is the beginning.
+	// After Watch: the revisions after this one, oldest first; 0: from the first one. `REVISION:COMMIT-ID` also verifies that the history has that commit.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// Wait Watch, with `after`: how long to wait for a revision if there is none, at most `60s`.
+	// Wait With `after`: how long to wait if there is no later revision, at most `60s`.
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 
-	// LastEventID Of an event stream: the `id` of the last received event. It takes precedence over `after`.
+	// LastEventID For an event stream: the `id` of the last received event. It overrides `after`.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -6848,10 +6848,10 @@ type GetStatusParams struct {
 	// SharedToken true: only clusters whose Flux polled with a token that is not their own within an hour; false: only others. Like `state`, it leaves clusters out that are counted all the same.
 	SharedToken *bool `form:"shared_token,omitempty" json:"shared_token,omitempty"`
 
-	// Group cause: list the causes of failures in place of clusters. `limit`, `offset` and `X-Total-Count` are about them. Clusters in other states of `state` are one group for each state.
+	// Group cause: list the causes of failures in place of clusters. `limit`, `offset` and `X-Total-Count` then count causes. Clusters in other requested states are one group for each state.
 	Group *GetStatusParamsGroup `form:"group,omitempty" json:"group,omitempty"`
 
-	// Cause Only clusters that fail for this cause, an `id` of `group=cause` with the same filters, each with that failure. A cause without clusters, such as one that is repaired, is an empty list. Like `state`, it leaves clusters out that are counted all the same.
+	// Cause Only clusters that fail for this cause, each with that failure: the `id` of a cause of `group=cause` with the same filters. The list is empty if no cluster fails for it any more. Like `state`, it filters the list and not the counts.
 	Cause *string `form:"cause,omitempty" json:"cause,omitempty"`
 
 	// Sort By id, or by state: the most urgent first.
@@ -7121,7 +7121,7 @@ type GetWebhookHistoryParams struct {
 
 // ReplayWebhookParams defines parameters for ReplayWebhook.
 type ReplayWebhookParams struct {
-	// After The last revision that is not sent again.
+	// After Events of later revisions are sent again.
 	After ReplayAfter `form:"after" json:"after"`
 
 	// DryRun Validate and return the result without a commit.

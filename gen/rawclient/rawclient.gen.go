@@ -128,11 +128,11 @@ type ClientInterface interface {
 
 	// CheckAccessWithBody Check what a subject may do
 	//
-	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -141,11 +141,11 @@ type ClientInterface interface {
 
 	// CheckAccess Check what a subject may do
 	//
-	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1299,14 +1299,14 @@ type ClientInterface interface {
 	// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
 	//
 	// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
-	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
-	// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
-	// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
-	// with a problem as `data`, precedes an end for another reason than time or shutdown.
+	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
+	// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+	// after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
+	// for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 	//
-	// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
-	// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
-	// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
+	// `kind`, `id` and `actor` also filter a watch. 410 `gone`: retention removed the revisions after `after`. 409 `diverged`: the
+	// commit id in `after` is not in the history of the store. 404: the revision in `after` does not exist yet. 429: too many
+	// watches; the limits are 8 for each credential and `WATCH_STREAMS` in total.
 	//
 	// Corresponds with GET /revisions (the `ListRevisions` operationId).
 	ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1526,9 +1526,9 @@ type ClientInterface interface {
 	// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 	// desired version is this one.
 	//
-	// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
-	// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
-	// one of them.
+	// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` is set: the clusters that
+	// fail at the same version of the same input for the same reason, most clusters first. The filter `cause` lists the clusters
+	// of one cause.
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1656,7 +1656,7 @@ type ClientInterface interface {
 
 	// ListWebhooks List webhooks
 	//
-	// Sorted by id, each with the state of its delivery.
+	// Sorted by id, each with its delivery status.
 	//
 	// Corresponds with GET /webhooks (the `ListWebhooks` operationId).
 	ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1692,14 +1692,14 @@ type ClientInterface interface {
 
 	// GetWebhook Get a webhook
 	//
-	// With the state of its delivery. The query of the URL is not shown.
+	// With its delivery status. The query of the URL is not shown.
 	//
 	// Corresponds with GET /webhooks/{id} (the `GetWebhook` operationId).
 	GetWebhook(ctx context.Context, id ID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchWebhookWithBody Change a webhook
 	//
-	// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+	// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1708,7 +1708,7 @@ type ClientInterface interface {
 
 	// PatchWebhook Change a webhook
 	//
-	// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+	// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1717,7 +1717,7 @@ type ClientInterface interface {
 
 	// PatchWebhookWithApplicationMergePatchPlusJSONBody Change a webhook
 	//
-	// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+	// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 	//
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
@@ -1726,7 +1726,7 @@ type ClientInterface interface {
 
 	// UpdateWebhookWithBody Update a webhook
 	//
-	// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+	// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1735,7 +1735,7 @@ type ClientInterface interface {
 
 	// UpdateWebhook Update a webhook
 	//
-	// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+	// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1749,16 +1749,16 @@ type ClientInterface interface {
 	// Corresponds with GET /webhooks/{id}/history (the `GetWebhookHistory` operationId).
 	GetWebhookHistory(ctx context.Context, id ID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReplayWebhook Send revisions again
+	// ReplayWebhook Replay events of a webhook
 	//
-	// Delivery restarts after the revision `after`. Events keep their ids, so receivers recognize those that they have.
+	// Restarts the delivery after the revision `after`. Events keep their ids, so receivers can ignore those that they have.
 	//
 	// Corresponds with POST /webhooks/{id}/replay (the `ReplayWebhook` operationId).
 	ReplayWebhook(ctx context.Context, id ID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateWebhook Give a webhook a new signing secret
+	// RotateWebhook Rotate the signing secret of a webhook
 	//
-	// The generation grows by one. For 24 hours each event has signatures of both secrets.
+	// Increments `generation`. For 24 hours each event is signed with both secrets.
 	//
 	// Corresponds with POST /webhooks/{id}/rotate (the `RotateWebhook` operationId).
 	RotateWebhook(ctx context.Context, id ID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1772,7 +1772,7 @@ type ClientInterface interface {
 
 	// TestWebhook Send a test event
 	//
-	// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the state of the delivery.
+	// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the delivery status.
 	//
 	// Corresponds with POST /webhooks/{id}/test (the `TestWebhook` operationId).
 	TestWebhook(ctx context.Context, id ID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1851,11 +1851,11 @@ func (c *Client) CreateAccess(ctx context.Context, params *CreateAccessParams, b
 
 // CheckAccessWithBody Check what a subject may do
 //
-// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1874,11 +1874,11 @@ func (c *Client) CheckAccessWithBody(ctx context.Context, params *CheckAccessPar
 
 // CheckAccess Check what a subject may do
 //
-// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4372,14 +4372,14 @@ func (c *Client) GetResourceHistory(ctx context.Context, pType ResourceTypePath,
 // server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
 //
 // With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
-// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
-// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
-// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
-// with a problem as `data`, precedes an end for another reason than time or shutdown.
+// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
+// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+// after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
+// for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 //
-// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
-// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
-// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
+// `kind`, `id` and `actor` also filter a watch. 410 `gone`: retention removed the revisions after `after`. 409 `diverged`: the
+// commit id in `after` is not in the history of the store. 404: the revision in `after` does not exist yet. 429: too many
+// watches; the limits are 8 for each credential and `WATCH_STREAMS` in total.
 //
 // Corresponds with GET /revisions (the `ListRevisions` operationId).
 func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4829,9 +4829,9 @@ func (c *Client) ChangeRollout(ctx context.Context, id ID, action ActionPath, pa
 // clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 // desired version is this one.
 //
-// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
-// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
-// one of them.
+// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` is set: the clusters that
+// fail at the same version of the same input for the same reason, most clusters first. The filter `cause` lists the clusters
+// of one cause.
 //
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5119,7 +5119,7 @@ func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) 
 
 // ListWebhooks List webhooks
 //
-// Sorted by id, each with the state of its delivery.
+// Sorted by id, each with its delivery status.
 //
 // Corresponds with GET /webhooks (the `ListWebhooks` operationId).
 func (c *Client) ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5195,7 +5195,7 @@ func (c *Client) DeleteWebhook(ctx context.Context, id ID, params *DeleteWebhook
 
 // GetWebhook Get a webhook
 //
-// With the state of its delivery. The query of the URL is not shown.
+// With its delivery status. The query of the URL is not shown.
 //
 // Corresponds with GET /webhooks/{id} (the `GetWebhook` operationId).
 func (c *Client) GetWebhook(ctx context.Context, id ID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5212,7 +5212,7 @@ func (c *Client) GetWebhook(ctx context.Context, id ID, params *GetWebhookParams
 
 // PatchWebhookWithBody Change a webhook
 //
-// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5231,7 +5231,7 @@ func (c *Client) PatchWebhookWithBody(ctx context.Context, id ID, params *PatchW
 
 // PatchWebhook Change a webhook
 //
-// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5250,7 +5250,7 @@ func (c *Client) PatchWebhook(ctx context.Context, id ID, params *PatchWebhookPa
 
 // PatchWebhookWithApplicationMergePatchPlusJSONBody Change a webhook
 //
-// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 //
 // Takes a body of the `application/merge-patch+json` content type.
 //
@@ -5269,7 +5269,7 @@ func (c *Client) PatchWebhookWithApplicationMergePatchPlusJSONBody(ctx context.C
 
 // UpdateWebhookWithBody Update a webhook
 //
-// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5288,7 +5288,7 @@ func (c *Client) UpdateWebhookWithBody(ctx context.Context, id ID, params *Updat
 
 // UpdateWebhook Update a webhook
 //
-// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5322,9 +5322,9 @@ func (c *Client) GetWebhookHistory(ctx context.Context, id ID, params *GetWebhoo
 	return c.Client.Do(req)
 }
 
-// ReplayWebhook Send revisions again
+// ReplayWebhook Replay events of a webhook
 //
-// Delivery restarts after the revision `after`. Events keep their ids, so receivers recognize those that they have.
+// Restarts the delivery after the revision `after`. Events keep their ids, so receivers can ignore those that they have.
 //
 // Corresponds with POST /webhooks/{id}/replay (the `ReplayWebhook` operationId).
 func (c *Client) ReplayWebhook(ctx context.Context, id ID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5339,9 +5339,9 @@ func (c *Client) ReplayWebhook(ctx context.Context, id ID, params *ReplayWebhook
 	return c.Client.Do(req)
 }
 
-// RotateWebhook Give a webhook a new signing secret
+// RotateWebhook Rotate the signing secret of a webhook
 //
-// The generation grows by one. For 24 hours each event has signatures of both secrets.
+// Increments `generation`. For 24 hours each event is signed with both secrets.
 //
 // Corresponds with POST /webhooks/{id}/rotate (the `RotateWebhook` operationId).
 func (c *Client) RotateWebhook(ctx context.Context, id ID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5375,7 +5375,7 @@ func (c *Client) GetWebhookSecret(ctx context.Context, id ID, params *GetWebhook
 
 // TestWebhook Send a test event
 //
-// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the state of the delivery.
+// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the delivery status.
 //
 // Corresponds with POST /webhooks/{id}/test (the `TestWebhook` operationId).
 func (c *Client) TestWebhook(ctx context.Context, id ID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -20545,11 +20545,11 @@ type ClientWithResponsesInterface interface {
 
 	// CheckAccessWithBodyWithResponse Check what a subject may do
 	//
-	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20558,11 +20558,11 @@ type ClientWithResponsesInterface interface {
 
 	// CheckAccessWithResponse Check what a subject may do
 	//
-	// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-	// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+	// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21840,14 +21840,14 @@ type ClientWithResponsesInterface interface {
 	// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
 	//
 	// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
-	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
-	// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
-	// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
-	// with a problem as `data`, precedes an end for another reason than time or shutdown.
+	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
+	// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+	// after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
+	// for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 	//
-	// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
-	// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
-	// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
+	// `kind`, `id` and `actor` also filter a watch. 410 `gone`: retention removed the revisions after `after`. 409 `diverged`: the
+	// commit id in `after` is not in the history of the store. 404: the revision in `after` does not exist yet. 429: too many
+	// watches; the limits are 8 for each credential and `WATCH_STREAMS` in total.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22087,9 +22087,9 @@ type ClientWithResponsesInterface interface {
 	// clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 	// desired version is this one.
 	//
-	// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
-	// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
-	// one of them.
+	// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` is set: the clusters that
+	// fail at the same version of the same input for the same reason, most clusters first. The filter `cause` lists the clusters
+	// of one cause.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22233,7 +22233,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListWebhooksWithResponse List webhooks
 	//
-	// Sorted by id, each with the state of its delivery.
+	// Sorted by id, each with its delivery status.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22273,7 +22273,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetWebhookWithResponse Get a webhook
 	//
-	// With the state of its delivery. The query of the URL is not shown.
+	// With its delivery status. The query of the URL is not shown.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22282,7 +22282,7 @@ type ClientWithResponsesInterface interface {
 
 	// PatchWebhookWithBodyWithResponse Change a webhook
 	//
-	// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+	// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22291,7 +22291,7 @@ type ClientWithResponsesInterface interface {
 
 	// PatchWebhookWithResponse Change a webhook
 	//
-	// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+	// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22300,7 +22300,7 @@ type ClientWithResponsesInterface interface {
 
 	// PatchWebhookWithApplicationMergePatchPlusJSONBodyWithResponse Change a webhook
 	//
-	// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+	// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 	//
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22309,7 +22309,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWebhookWithBodyWithResponse Update a webhook
 	//
-	// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+	// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22318,7 +22318,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWebhookWithResponse Update a webhook
 	//
-	// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+	// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22334,18 +22334,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /webhooks/{id}/history (the `GetWebhookHistory` operationId).
 	GetWebhookHistoryWithResponse(ctx context.Context, id ID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*GetWebhookHistoryResponse, error)
 
-	// ReplayWebhookWithResponse Send revisions again
+	// ReplayWebhookWithResponse Replay events of a webhook
 	//
-	// Delivery restarts after the revision `after`. Events keep their ids, so receivers recognize those that they have.
+	// Restarts the delivery after the revision `after`. Events keep their ids, so receivers can ignore those that they have.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /webhooks/{id}/replay (the `ReplayWebhook` operationId).
 	ReplayWebhookWithResponse(ctx context.Context, id ID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error)
 
-	// RotateWebhookWithResponse Give a webhook a new signing secret
+	// RotateWebhookWithResponse Rotate the signing secret of a webhook
 	//
-	// The generation grows by one. For 24 hours each event has signatures of both secrets.
+	// Increments `generation`. For 24 hours each event is signed with both secrets.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22363,7 +22363,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestWebhookWithResponse Send a test event
 	//
-	// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the state of the delivery.
+	// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the delivery status.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26833,11 +26833,11 @@ func (c *ClientWithResponses) CreateAccessWithResponse(ctx context.Context, para
 
 // CheckAccessWithBodyWithResponse Check what a subject may do
 //
-// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -26852,11 +26852,11 @@ func (c *ClientWithResponses) CheckAccessWithBodyWithResponse(ctx context.Contex
 
 // CheckAccessWithResponse Check what a subject may do
 //
-// Computes like a dry run, on the newest revision, which operations the access documents of a subject permit, and commits
-// nothing: all of them in one commit, and each in a commit of its own after those before it that are permitted. `code` has the
-// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers all of the change, or
+// Computes, as a dry run on the newest revision, which operations the access documents of a subject permit. The result is for all
+// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
+// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` asks for one right, on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28938,14 +28938,14 @@ func (c *ClientWithResponses) GetResourceHistoryWithResponse(ctx context.Context
 // server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
 //
 // With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
-// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after` it
-// begins with the next revision. A comment, or an `id` without an event, comes every 15 seconds. The server ends a stream
-// after 15 minutes, at shutdown, and when its credential is no longer valid; reconnect with `Last-Event-ID`. `event: end`,
-// with a problem as `data`, precedes an end for another reason than time or shutdown.
+// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
+// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+// after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
+// for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 //
-// `kind`, `id` and `actor` select revisions of a watch, too. 410: the history no longer has the revision after `after`.
-// 409 `diverged`: the commit id in `after` is not in the history of the store. 404: there is no such revision yet. 429: too
-// many watches: 8 of one credential, and `WATCH_STREAMS` of all.
+// `kind`, `id` and `actor` also filter a watch. 410 `gone`: retention removed the revisions after `after`. 409 `diverged`: the
+// commit id in `after` is not in the history of the store. 404: the revision in `after` does not exist yet. 429: too many
+// watches; the limits are 8 for each credential and `WATCH_STREAMS` in total.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29323,9 +29323,9 @@ func (c *ClientWithResponses) ChangeRolloutWithResponse(ctx context.Context, id 
 // clusters that have that component, and this component only; `component_version` and `oci_tag` select the clusters whose
 // desired version is this one.
 //
-// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` says otherwise: the clusters
-// that fail at the same version of the same input for the same reason, most clusters first. `cause` then lists the clusters of
-// one of them.
+// With `group=cause` it lists `causes` in place of clusters, for the state `failed` unless `state` is set: the clusters that
+// fail at the same version of the same input for the same reason, most clusters first. The filter `cause` lists the clusters
+// of one cause.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29565,7 +29565,7 @@ func (c *ClientWithResponses) GetVersionWithResponse(ctx context.Context, reqEdi
 
 // ListWebhooksWithResponse List webhooks
 //
-// Sorted by id, each with the state of its delivery.
+// Sorted by id, each with its delivery status.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29629,7 +29629,7 @@ func (c *ClientWithResponses) DeleteWebhookWithResponse(ctx context.Context, id 
 
 // GetWebhookWithResponse Get a webhook
 //
-// With the state of its delivery. The query of the URL is not shown.
+// With its delivery status. The query of the URL is not shown.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29644,7 +29644,7 @@ func (c *ClientWithResponses) GetWebhookWithResponse(ctx context.Context, id ID,
 
 // PatchWebhookWithBodyWithResponse Change a webhook
 //
-// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29659,7 +29659,7 @@ func (c *ClientWithResponses) PatchWebhookWithBodyWithResponse(ctx context.Conte
 
 // PatchWebhookWithResponse Change a webhook
 //
-// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29674,7 +29674,7 @@ func (c *ClientWithResponses) PatchWebhookWithResponse(ctx context.Context, id I
 
 // PatchWebhookWithApplicationMergePatchPlusJSONBodyWithResponse Change a webhook
 //
-// A JSON merge patch (RFC 7396). Deliveries continue where they were, also after `suspended` becomes false.
+// A JSON merge patch (RFC 7396). Delivery continues after the last delivered revision, also when `suspended` becomes false.
 //
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29689,7 +29689,7 @@ func (c *ClientWithResponses) PatchWebhookWithApplicationMergePatchPlusJSONBodyW
 
 // UpdateWebhookWithBodyWithResponse Update a webhook
 //
-// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29704,7 +29704,7 @@ func (c *ClientWithResponses) UpdateWebhookWithBodyWithResponse(ctx context.Cont
 
 // UpdateWebhookWithResponse Update a webhook
 //
-// Replaces the fields that are present. A `url` as responses show it keeps the stored one.
+// Replaces the fields that are present. If `url` is the URL as responses show it, the stored one is kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29732,9 +29732,9 @@ func (c *ClientWithResponses) GetWebhookHistoryWithResponse(ctx context.Context,
 	return ParseGetWebhookHistoryResponse(rsp)
 }
 
-// ReplayWebhookWithResponse Send revisions again
+// ReplayWebhookWithResponse Replay events of a webhook
 //
-// Delivery restarts after the revision `after`. Events keep their ids, so receivers recognize those that they have.
+// Restarts the delivery after the revision `after`. Events keep their ids, so receivers can ignore those that they have.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29747,9 +29747,9 @@ func (c *ClientWithResponses) ReplayWebhookWithResponse(ctx context.Context, id 
 	return ParseReplayWebhookResponse(rsp)
 }
 
-// RotateWebhookWithResponse Give a webhook a new signing secret
+// RotateWebhookWithResponse Rotate the signing secret of a webhook
 //
-// The generation grows by one. For 24 hours each event has signatures of both secrets.
+// Increments `generation`. For 24 hours each event is signed with both secrets.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29779,7 +29779,7 @@ func (c *ClientWithResponses) GetWebhookSecretWithResponse(ctx context.Context, 
 
 // TestWebhookWithResponse Send a test event
 //
-// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the state of the delivery.
+// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the delivery status.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -19,9 +19,9 @@ import (
 // Queues limit the requests that take a processor for seconds or hundreds of megabytes: how many run at a time, how many wait,
 // and how many of both belong to one principal, so that no credential delays the others. Plans and batches have separate
 // queues, because readers must not delay changes. A page of the history and an explanation take tens of megabytes while they
-// are computed. Watches mostly wait, for minutes. Questions about the status of the whole fleet have a queue, because after a change of the catalog the first of
-// them computes the answers of all clusters, and the others reuse them. Other reads start at once, and hold their State until
-// the client has received the answer.
+// are computed. Questions about the status of the whole fleet have a queue, because after a change of the catalog the first of
+// them computes the answers of all clusters, and the others reuse them. Watches wait for minutes, and have no limit of running
+// jobs. Other reads start at once, and hold their State until the client has received the answer.
 const (
 	// maxJobTime is the limit of waiting and running together. The answer of a longer job could not be sent: see writeTimeout.
 	maxJobTime = 50 * time.Second
