@@ -15,6 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/webhooks"
 )
 
 // metric returns the value of one series for a reader, -1 when there is none.
@@ -224,8 +225,12 @@ func TestChartMetricsExist(t *testing.T) {
 	w := setupWith(t, options{configure: func(c *server.Config) {
 		c.StorePool = func() (store.PoolStats, bool) { return store.PoolStats{}, true }
 		c.Audit = func() store.AuditStatus { return store.AuditStatus{Checked: true, OK: true} }
+		c.Webhooks = webhooks.New(webhooks.Config{
+			Replica: c.Replica, History: c.History.(webhooks.History), Key: strings.Repeat("k", 32), PublicURL: "https://fleet.example.com",
+		})
 	}})
 	w.poll(demoPolls + "/namespaces").want(200)
+	w.create("/webhooks", `{"id":"log","url":"https://hooks.example.com/"}`)
 	w.create("/rollouts", `{"id":"paused","operations":[`+bump+`],"stages":[{"name":"all","all":true}]}`)
 	w.do("POST", "/rollouts/paused/pause", "").want(200)
 	w.create("/freezes", `{"id":"over","mode":"snapshot","all":true,"until":"2001-01-01T00:00:00Z","reason":"INC-7"}`)
