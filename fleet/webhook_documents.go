@@ -43,12 +43,16 @@ const (
 
 	EventFreezeStarted = "fleet.freeze.started"
 	EventFreezeEnded   = "fleet.freeze.ended"
+
+	// These are of no commit.
+	EventClustersFailing   = "fleet.clusters.failing"
+	EventClustersRecovered = "fleet.clusters.recovered"
 )
 
 // webhookEvents are the types that a webhook can select.
 var webhookEvents = []string{
 	EventRevision, EventRolloutCreated, EventRolloutStageStarted, EventRolloutPaused, EventRolloutWaiting, EventRolloutCompleted,
-	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded,
+	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventClustersFailing, EventClustersRecovered,
 }
 
 // Webhook is the value of a webhook's document.

@@ -157,19 +157,19 @@ type messageKey struct{ message, object, input string }
 func (t causeTexts) of(cluster *fleet.Document, in *clusterstatus.InputStatus) string {
 	key := messageKey{in.Failure.Message, in.Failure.Object, in.ID}
 	if strings.Contains(key.message, cluster.ID) || strings.Contains(key.message, cluster.Cluster().ClusterDNS) {
-		return failureCause(cluster, in.ID, in.Failure)
+		return FailureCause(cluster, in.ID, in.Failure)
 	}
 	cause, known := t[key]
 	if !known {
-		if cause = failureCause(cluster, in.ID, in.Failure); len(t) < maxCauses {
+		if cause = FailureCause(cluster, in.ID, in.Failure); len(t) < maxCauses {
 			t[key] = cause
 		}
 	}
 	return cause
 }
 
-// failureCause returns the cause of a failure, which is the same for all clusters that fail for this reason.
-func failureCause(cluster *fleet.Document, input string, e *clusterstatus.Event) string {
+// FailureCause returns the cause of a failure, which is the same for all clusters that fail for this reason.
+func FailureCause(cluster *fleet.Document, input string, e *clusterstatus.Event) string {
 	names := summarize.FailureNames{Cluster: cluster.ID, ClusterDNS: cluster.Cluster().ClusterDNS, Object: e.Object, Input: input}
 	return cmp.Or(summarize.Cause(e.Message, names), e.Reason)
 }

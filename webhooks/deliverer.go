@@ -37,8 +37,11 @@ type Config struct {
 	// Proxy forwards all requests, and must then restrict the addresses; nil: none.
 	Proxy *url.URL
 	// Alone means that no other process writes to the store, so this one delivers every revision at once.
-	Alone  bool
-	Logger *slog.Logger
+	Alone bool
+	// Tracker has the status of clusters, and Cause returns the cause of a failure, for events of failing clusters; nil: none are sent.
+	Tracker *clusterstatus.Tracker
+	Cause   func(cluster *fleet.Document, input string, e *clusterstatus.Event) string
+	Logger  *slog.Logger
 	// The fields below have useful zero values outside tests.
 	Now      func() time.Time
 	Timeout  time.Duration // of a request
@@ -99,6 +102,10 @@ func (d *Deliverer) Run(ctx context.Context) {
 			}
 		}
 	}()
+	if d.cfg.Tracker != nil {
+		events := &clusterEvents{d: d, tracker: d.cfg.Tracker, cause: d.cfg.Cause}
+		running.Go(func() { events.run(ctx) })
+	}
 	var lastSync time.Time
 	for ctx.Err() == nil {
 		st := d.cfg.Replica.State()

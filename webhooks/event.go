@@ -22,6 +22,7 @@ type event struct {
 
 	revisions []revisionData // of Data, if that is one or several revisions
 	text      string         // of a message for people, if there are no revisions
+	details   []string       // further lines of this message
 	link      string
 }
 

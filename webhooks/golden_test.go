@@ -6,12 +6,14 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
@@ -38,7 +40,14 @@ func TestBodies(t *testing.T) {
 	for name, e := range map[string]event{
 		"revision": d.revisionEvent(r), "batch": d.batchEvent([]revisionData{d.revisionData(r, 0), d.revisionData(r, 0)}),
 		"rollout": d.documentEvent(r, r.events[0]), "gap": d.gapEvent(gapRetention, 3, 9, head), "history": d.gapEvent(gapHistory, 500, 431, head),
-		"test": d.testEvent(&fleet.Webhook{ID: "log"}, "X"),
+		"test": d.testEvent(&fleet.Webhook{ID: "log"}, "X"), "clusters": d.clusterEvent(clusterstatus.FleetChange{
+			ID: "0123456789abcdef", Type: clusterstatus.ClustersFailing, At: commit.At, Failing: 13, Began: 12, Recovered: 1,
+			BeganClusters: []string{"a.example.com", "b.example.com"}, RecoveredClusters: []string{"c.example.com"}, MoreCauses: 2,
+			Causes: []clusterstatus.FailingCause{{
+				List: "platform_components", Input: "podinfo", Cause: "Helm install failed: timed out <N>", Clusters: 11, Cluster: "a.example.com",
+				Example: clusterstatus.Event{Reason: "InstallFailed", Message: "Helm install failed:\n<!channel> timed out [x](http://x) " + strings.Repeat("x", 400)},
+			}, {List: "namespaces", Input: "web", Cause: "", Clusters: 1, Cluster: "b.example.com", Example: clusterstatus.Event{Reason: "ApplyFailed"}}},
+		}),
 	} {
 		for _, format := range []string{fleet.WebhookStandard, fleet.WebhookSlack, fleet.WebhookTeams} {
 			m, err := d.message(&fleet.Webhook{ID: "log", Format: format}, e)

@@ -22,7 +22,11 @@ func shorten(text string) string {
 // lines returns an event as text for people.
 func (e event) lines() []string {
 	if len(e.revisions) == 0 {
-		return []string{shorten(e.text)}
+		out := []string{shorten(e.text)}
+		for _, line := range e.details {
+			out = append(out, shorten(line))
+		}
+		return out
 	}
 	var out []string
 	for _, r := range e.revisions[:min(len(e.revisions), maxLines)] {

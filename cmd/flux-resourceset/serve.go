@@ -83,7 +83,7 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	events, err := newWebhooks(cfg, replica, st, logger)
+	events, err := newWebhooks(cfg, tracker, replica, st, logger)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}

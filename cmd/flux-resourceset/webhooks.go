@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/webhooks"
@@ -47,7 +48,7 @@ func (cfg *config) readWebhooks(c *cli.Context) (problems []string) {
 }
 
 // newWebhooks returns the deliverer of events; nil: the mode makes no deliveries.
-func newWebhooks(cfg config, replica *store.Replica, history webhooks.History, logger *slog.Logger) (*webhooks.Deliverer, error) {
+func newWebhooks(cfg config, tracker *clusterstatus.Tracker, replica *store.Replica, history webhooks.History, logger *slog.Logger) (*webhooks.Deliverer, error) {
 	if cfg.mode != server.ModeCRUD {
 		return nil, nil //nolint:nilnil // another process delivers
 	}
@@ -57,5 +58,6 @@ func newWebhooks(cfg config, replica *store.Replica, history webhooks.History, l
 	}
 	w := cfg.webhooks
 	w.Replica, w.History, w.Table, w.Alone, w.Logger = replica, history, table, !cfg.hasPeers(), logger
+	w.Tracker, w.Cause = tracker, server.FailureCause
 	return webhooks.New(w), nil
 }
