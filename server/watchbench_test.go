@@ -64,7 +64,7 @@ func newWatchedFleet(b *testing.B, watches int) *watchedFleet {
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, ln, f.handler, nil, slog.New(slog.DiscardHandler)) }()
-	b.Cleanup(func() { stop(); <-served })
+	b.Cleanup(func() { stop(); require.NoError(b, <-served) })
 	f.addr = ln.Addr().String()
 	return f
 }
