@@ -80,7 +80,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 	return &cli.Command{
 		Name: "create", Usage: "Grant rights to a token of role scoped, or to identities of an issuer", ArgsUsage: "NAME",
 		Description: "Rights are exactly those of --may: read, plan, write, revert, push_version, approve, override_freeze, admin. admin is\n" +
-			"possible only without limits, and changes and plans need read without limits. One access document must permit the whole of a change.\n\n" +
+			"possible only without limits, and requires read without limits. One access document must permit the whole of a change.\n\n" +
 			args.ExampleText(
 				"access create readers --issuer corp --group engineering --may read,plan",
 				"access create team-web --issuer corp --group team-web --may write --selector team=web --kind cluster --kind layer",

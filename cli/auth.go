@@ -320,7 +320,7 @@ func (q permissionQuery) evaluateScoped(who api.Identity, selected map[string]bo
 	var within, outside []api.GrantedAccess
 	reads := false
 	for _, a := range who.Access {
-		reads = reads || (a.On == nil || q.needs == "read") && slices.Contains(a.May, "read")
+		reads = reads || slices.Contains(a.May, "read")
 		switch {
 		case !slices.ContainsFunc(q.rights, func(right string) bool {
 			return slices.Contains(a.May, right) && (a.On == nil || right != "admin")
@@ -333,7 +333,7 @@ func (q permissionQuery) evaluateScoped(who api.Identity, selected map[string]bo
 	}
 	switch {
 	case !reads:
-		return false, "no access document grants read without limits, which every request needs", nil
+		return false, "no access document grants read, which every request needs", nil
 	case len(within) > 0:
 		return true, limitsText(within), access
 	case len(outside) > 0:

@@ -82,6 +82,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.checkClustersInScope(&res); err != nil {
 		return Result{}, err
 	}
+	if err := tx.checkReadable(edits, &res); err != nil {
+		return Result{}, err
+	}
 	overridden, err := tx.guard.checkFrozen(res)
 	if err == nil && len(overridden) > 0 {
 		err = tx.checkOverrideInScope()

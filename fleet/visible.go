@@ -46,6 +46,78 @@ func (s *State) VisibleTo(r Rights) *State {
 	return out
 }
 
+// Detached returns a State with only the visible documents of a result of VisibleTo. The errors, warnings and plans of its changes
+// name no other documents. It belongs to no store, so no change of it is committed.
+func (s *State) Detached() (*State, error) {
+	var records []Record
+	for r := range s.Records() {
+		if !s.visible.partial[docKey{r.Kind, r.ID}] {
+			records = append(records, r)
+		}
+	}
+	return NewState(s.rules, s.head, s.at, records)
+}
+
+// checkReadable refuses a change of documents or answers that the principal may not read, before or after the change, if its right to
+// read has limits. The server requires this right for every request.
+func (tx *Tx) checkReadable(edits []edit, res *Result) error {
+	if tx.scope == nil || tx.scope.rights.Everywhere(RightRead) || !tx.scope.rights.Include(RightRead) {
+		return nil
+	}
+	before, after := tx.base.VisibleTo(tx.scope.rights), res.State.VisibleTo(tx.scope.rights)
+	var outside []Problem
+	reached, err := tx.reached(edits, res)
+	if err != nil {
+		return err
+	}
+	for of := range reached {
+		for _, s := range []*State{before, after} {
+			if s.visible.whole.docs[of.kind][of.id] != nil && (s.docs[of.kind][of.id] == nil || s.visible.partial[of]) {
+				outside = append(outside, Problem{Kind: of.kind, ID: of.id, Detail: "no access document of yours permits to read it"})
+				break
+			}
+		}
+	}
+	if len(outside) == 0 {
+		return nil
+	}
+	slices.SortFunc(outside, func(a, b Problem) int { return strings.Compare(string(a.Kind)+a.ID, string(b.Kind)+b.ID) })
+	return outOfScope(outside)
+}
+
+// reached returns the documents that a commit changes, and the clusters whose answers it changes, now or later.
+func (tx *Tx) reached(edits []edit, res *Result) (map[docKey]bool, error) {
+	out, check := map[docKey]bool{}, scopeCheck{tx: tx}
+	for _, e := range edits {
+		if !check.isDerived(e) {
+			out[docKey{e.kind, e.id}] = true
+		}
+	}
+	clusters, err := res.affected(true)
+	if err != nil {
+		return nil, err
+	}
+	late, err := res.affectedLater()
+	if err != nil {
+		return nil, err
+	}
+	if staged := tx.changedByRollouts(); len(staged) > 0 {
+		for id := range res.State.docs[KindCluster] {
+			if a, reaches := res.reachedByRollouts(id, staged); reaches {
+				late = append(late, a)
+			}
+		}
+	}
+	for _, a := range append(clusters, late...) {
+		for _, e := range []*Effective{a.before, a.after} {
+			if e != nil {
+				out[docKey{KindCluster, e.id}] = true
+			}
+		}
+	}
+	return out, nil
+}
+
 // ReadGrants identifies what rights permit to read in one State: equal texts, equal results of VisibleTo.
 func (r Rights) ReadGrants() string {
 	var ids []string

@@ -196,7 +196,7 @@ func (a *accessCheck) missing(right fleet.Right) fleet.Permission {
 		return forbidden("no access document grants read to the subject, which every request needs", fleet.RightRead)
 	}
 	if a.rules.Rights.Include(right) {
-		return forbidden("no access document grants read to the subject without limits, which changes and plans need", fleet.RightRead)
+		return forbidden("no access document grants read to the subject without limits, which "+right+" needs", fleet.RightRead)
 	}
 	return forbidden("no access document grants "+right+" to the subject", right)
 }

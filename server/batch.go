@@ -56,7 +56,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	if err := fleet.Invalid(s.misshapenDocuments(ops, bodies)); err != nil {
 		return fleet.Result{}, nil, err
 	}
-	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
+	past := s.pastOf(c)
 	var batch *fleet.Batch
 	var results []api.OperationResult
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {

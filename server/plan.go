@@ -27,6 +27,13 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if err != nil {
 		return err
 	}
+	if limited := requestOf(c).limited; limited != nil {
+		hash := plan.PlanHash // a commit compares it with the effect on the whole fleet
+		if plan, err = limited.Plan(); err != nil {
+			return err
+		}
+		plan.PlanHash = hash
+	}
 	plan.Results = results
 	response.AddWarnings(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {

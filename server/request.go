@@ -29,7 +29,9 @@ type request struct {
 	watch     bool // it waits for revisions, for minutes
 	body      openapi.Body
 	job       *admission.Job
-	id        string // see requestID; empty: none yet
+	// limited is the result of the same change of only the visible documents, if a plan must be made from it; nil: it must not.
+	limited *fleet.Result
+	id      string // see requestID; empty: none yet
 	// preauth is the limit that counts this request; nil: none does.
 	preauth *admission.PreauthLimit
 	address netip.Prefix // under which preauth counts it
@@ -75,13 +77,18 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	r := requestOf(c)
 	meta.Actor = r.principal.Actor
 	var refusal *auth.RefusedError
+	limited := limitedChange{server: s, request: r, meta: meta, edit: edit}
 	judged := func(tx *fleet.Tx) error {
 		var caller auth.Principal
 		if caller, refusal = s.authorize(r, tx.Base()); refusal != nil {
 			return refusal
 		}
 		if caller.Subject != nil {
-			tx.LimitTo(tx.Base().Rights(caller.Subject, s.cfg.Now()), meta.DryRun)
+			rights := tx.Base().Rights(caller.Subject, s.cfg.Now())
+			if err := limited.begin(tx.Base(), rights); err != nil {
+				return err
+			}
+			tx.LimitTo(rights, meta.DryRun)
 		}
 		tx.ClusterFilters(s.tracker.Filters())
 		return edit(tx)
@@ -106,5 +113,5 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	if refusal != nil && errors.Is(err, refusal) { // otherwise the store failed
 		return res, s.reportRefusal(c, refusal)
 	}
-	return res, err
+	return limited.result(res, err)
 }

@@ -59,6 +59,7 @@ func overridesFreeze(c echo.Context) bool {
 type history struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as the request
 	log     History
+	refused error                             // of every read for a change; nil: it may read documents that are not visible
 	changes map[fleet.Revision][]fleet.Change // cached: a revision does not change, and every attempt of a commit reads it again
 	held    int                               // number of cached changes
 }
@@ -71,8 +72,22 @@ var (
 	_ fleet.DocumentHistory = (*history)(nil)
 )
 
+// pastOf returns the history for a change.
+func (s *Server) pastOf(c echo.Context) *history {
+	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
+	if st := requestOf(c).state; st == nil || st.Limited() {
+		past.refused = errNeedsUnlimitedRead
+	}
+	return past
+}
+
 // Past implements [fleet.History].
-func (h *history) Past(q fleet.PastQuery) (fleet.Documents, error) { return h.log.Past(h.ctx, q) }
+func (h *history) Past(q fleet.PastQuery) (fleet.Documents, error) {
+	if h.refused != nil {
+		return nil, h.refused
+	}
+	return h.log.Past(h.ctx, q)
+}
 
 // DocumentLog implements [fleet.DocumentHistory].
 func (h *history) DocumentLog(q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
@@ -81,6 +96,9 @@ func (h *history) DocumentLog(q fleet.DocumentLogQuery) (fleet.DocumentLog, erro
 
 // Changes implements [fleet.History].
 func (h *history) Changes(rev fleet.Revision) ([]fleet.Change, error) {
+	if h.refused != nil {
+		return nil, h.refused
+	}
 	if changes, known := h.changes[rev]; known {
 		return changes, nil
 	}

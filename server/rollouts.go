@@ -50,7 +50,7 @@ func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error 
 	if err := fleet.Invalid(s.misshapenDocuments(req.Operations, operationBodies(requestOf(c).body, len(req.Operations)))); err != nil {
 		return err
 	}
-	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
+	past := s.pastOf(c)
 	var batch *fleet.Batch
 	res, err := s.commit(c, fleet.KindRollout, req.ID, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
 		var err error

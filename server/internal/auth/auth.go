@@ -144,7 +144,7 @@ func (p *Principal) mayCall(a Access, st *fleet.State, dns string, now time.Time
 }
 
 // hasRight reports whether rights permit an operation. Answers to changes and errors describe the fleet, so each operation also needs
-// the right to read. Operations for admins need both rights without limits.
+// the right to read; without limits, for operations of admins.
 func (p *Principal) hasRight(a Access, rights fleet.Rights) bool {
 	if a.Poll || !rights.Include(fleet.RightRead) {
 		return false
@@ -156,7 +156,7 @@ func (p *Principal) hasRight(a Access, rights fleet.Rights) bool {
 		case fleet.RightAdmin:
 			return rights.Everywhere(fleet.RightRead) && rights.Everywhere(right)
 		default:
-			return rights.Everywhere(fleet.RightRead) && rights.Include(right)
+			return rights.Include(right)
 		}
 	})
 }
@@ -253,7 +253,7 @@ var errForbidden = &httperror.Error{
 // errNoRight is errForbidden for principals with access documents.
 var errNoRight = &httperror.Error{
 	Status: http.StatusForbidden, Code: "forbidden",
-	Detail: "the token is valid, but no access document permits this: GET /whoami lists your rights; each call requires the right read as well, and changes and plans require it without limits",
+	Detail: "the token is valid, but no access document permits this: GET /whoami lists your rights; each call requires the right read as well, and those of admins require it without limits",
 }
 
 // Identify returns the sender of a request: by its token if it has one, else by its client certificate. It neither allocates
