@@ -73,8 +73,8 @@ func All() []Control {
 			Store: rig.StorePostgres, Faults: []string{"start-without-database"}, Breaks: check.NoWrongEmpty,
 			Replace: []rig.Replace{{
 				File: "server/polls.go",
-				Old:  "\tif err != nil {\n\t\treturn err\n\t}\n\tcluster, err := poll.Cluster(st, dns)\n",
-				New:  "\tif err != nil {\n\t\treturn c.JSONBlob(http.StatusOK, []byte(`{\"inputs\":[]}`))\n\t}\n\tcluster, err := poll.Cluster(st, dns)\n",
+				Old:  "\tif err != nil {\n\t\treturn err\n\t}\n\tif st.Limited() { // the cluster would lose everything that the State lacks\n",
+				New:  "\tif err != nil {\n\t\treturn c.JSONBlob(http.StatusOK, []byte(`{\"inputs\":[]}`))\n\t}\n\tif st.Limited() { // the cluster would lose everything that the State lacks\n",
 			}},
 		},
 		{
