@@ -352,3 +352,17 @@ func TestTeamSeesTheStateOfItsClusters(t *testing.T) {
 	}
 	require.Len(t, got.json()["lists"], len(others)+1)
 }
+
+// TestExplanationsHideRollouts: an explanation does not name a rollout that also changes documents that are not visible.
+func TestExplanationsHideRollouts(t *testing.T) {
+	t.Parallel()
+	w := twoTeams(t)
+	w.delete("/freezes/snapshot").want(200)
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("team", `["read"]`, teamRead))
+	const path = "/clusters/web-01/explain"
+	require.Contains(t, string(w.get(path).want(200).body), "zebra-both")
+	hidden := string(w.get(path, as...).want(200).body)
+	require.NotContains(t, hidden, "zebra")
+	require.Contains(t, hidden, `"rollout":"(hidden)"`)
+}
