@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/internal/egress"
 )
 
 const (
@@ -79,7 +80,7 @@ func requestError(ctx context.Context, err error) string {
 		err = failed.Err
 	}
 	switch {
-	case errors.Is(err, errAddress):
+	case errors.Is(err, egress.ErrAddress):
 		return errAddress.Error()
 	case ctx.Err() != nil:
 		return context.Cause(ctx).Error()
