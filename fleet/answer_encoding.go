@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
@@ -9,6 +10,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	kgzip "github.com/klauspost/compress/gzip"
 )
 
 // MaxAnswerBytes is the largest body Flux Operator reads from an ExternalService (900 KiB after decompression).
@@ -20,13 +23,24 @@ const envelopeBytes = len(`{"inputs":[]}` + "\n")
 // silently drops further inputs and removes their objects.
 const MaxInputs = 10_000
 
-// Body returns the uncompressed body, for clients that do not accept gzip.
+// gzipReaders are reused: a new one allocates 40 KiB, which costs more than to decompress a usual answer.
+var gzipReaders = sync.Pool{New: func() any { return new(kgzip.Reader) }}
+
+// Body returns the uncompressed body, for clients that do not accept gzip. Flux Operator does, so no copy is kept.
 func (a *Answer) Body() ([]byte, error) {
-	zr, err := gzip.NewReader(bytes.NewReader(a.Gzip))
-	if err != nil {
+	zr, _ := gzipReaders.Get().(*kgzip.Reader)
+	defer gzipReaders.Put(zr)
+	if err := zr.Reset(bytes.NewReader(a.Gzip)); err != nil {
 		return nil, err
 	}
-	return io.ReadAll(zr)
+	body := make([]byte, a.Size)
+	if _, err := io.ReadFull(zr, body); err != nil {
+		return nil, err
+	}
+	if n, err := io.Copy(io.Discard, zr); n > 0 || err != nil { // reads the checksum
+		return nil, cmp.Or(err, fmt.Errorf("the answer has more than %d bytes", a.Size))
+	}
+	return body, nil
 }
 
 // newAnswers returns an empty cache with slots for the compiled-in lists.

@@ -6,8 +6,8 @@
 //	                                                                 v
 //	                                              clusterstatus.Tracker: what the cluster has received
 //
-// Both ways give the same bytes. An answer is the whole list or an error; it is encoded once for all clients, and
-// identity_cache.go keeps the uncompressed form. Nothing here waits for the store, a queue or the log.
+// Both ways give the same bytes. An answer is the whole list or an error; it is encoded and compressed once for all clients.
+// Nothing here waits for the store, a queue or the log.
 package poll
 
 import (
@@ -38,13 +38,10 @@ type Config struct {
 }
 
 // Responder answers polls and receipts.
-type Responder struct {
-	cfg           Config
-	identityCache identityCache
-}
+type Responder struct{ cfg Config }
 
 // New returns a Responder.
-func New(cfg Config) *Responder { return &Responder{cfg: cfg} }
+func New(cfg Config) *Responder { return &Responder{cfg} }
 
 // Cluster returns the cluster in the path of a Flux endpoint.
 func Cluster(st *fleet.State, dns string) (*fleet.Document, error) {
@@ -111,7 +108,7 @@ func (p *Responder) newAnswer(r *http.Request, a *fleet.Answer, st *fleet.State)
 	o := Answer{Answer: a, revision: st.Revision(), body: a.Gzip, zipped: response.AcceptsGzip(r)}
 	var err error
 	if !o.zipped {
-		o.body, err = p.identityCache.body(a)
+		o.body, err = a.Body()
 	}
 	return o, err
 }
