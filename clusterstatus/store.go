@@ -28,7 +28,7 @@ type Store interface {
 	// not visible yet are written after it, unless their writer takes much longer than usual.
 	Since(ctx context.Context, at time.Time, subjects []string, visit func(Row)) (next time.Time, err error)
 	// Prune deletes the rows of clusters that are not listed, and of each cluster all but the most rows that were written
-	// last.
+	// last. Rows with the prefix VersionPrefix are counted apart from the others of their cluster.
 	Prune(ctx context.Context, clusters []string, most int) error
 	// Close releases the connection to the Store. Calls in progress may fail.
 	Close() error

@@ -24,7 +24,7 @@ func (t *Tracker) Run(ctx context.Context) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), syncInterval)
 			defer cancel()
 			t.lastSeenWrite = time.Time{}
-			t.reportFailure(last, errors.Join(t.write(last, time.Now(), 0), t.cfg.Store.Close()))
+			t.reportFailure(last, errors.Join(t.write(last, time.Now(), 0), t.writeServiceRows(last, time.Now()), t.cfg.Store.Close()))
 			return
 		case <-tick.C:
 		}
@@ -40,7 +40,7 @@ func (t *Tracker) Sync(ctx context.Context, now time.Time) {
 	}
 	err := t.read(ctx, now)
 	t.resync()
-	err = errors.Join(err, t.write(ctx, now, seenInterval), t.prune(ctx, now))
+	err = errors.Join(err, t.write(ctx, now, seenInterval), t.writeServiceRows(ctx, now), t.prune(ctx, now))
 	t.reportFailure(ctx, err)
 	if err == nil {
 		t.recent.drop(now.Add(-maxWriteDelay))
@@ -56,6 +56,7 @@ func (t *Tracker) reportFailure(ctx context.Context, err error) {
 				t.requeue(batch.rows)
 			}
 			t.recent = recentWrites{}
+			t.resyncServiceRows()
 		}
 		t.failing = false
 	case ctx.Err() != nil:
@@ -279,6 +280,11 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 		case r.Cluster == storeID && r.Subject == failingSubject:
 			t.fleetChanges.merge(r, now)
 			return
+		case isServiceRow(r):
+			if t.cfg.ServiceRows != nil {
+				t.cfg.ServiceRows.MergeRow(r)
+			}
+			return
 		case r.Cluster == storeID:
 			t.lossDetector.observe(&found, r)
 			return
@@ -316,6 +322,7 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	t.complete.Store(true)
 	if t.lossDetector.detectLoss(found) {
 		t.resyncAll()
+		t.resyncServiceRows()
 		t.readFrom = time.Time{} // the restored Store may have another clock
 	}
 	return nil

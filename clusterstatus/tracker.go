@@ -32,6 +32,8 @@ type Config struct {
 	Clusters func() (ids []string, ok bool)
 	// PruneStore removes them from the Store as well.
 	PruneStore bool
+	// ServiceRows are exchanged as well; nil: none.
+	ServiceRows ServiceRows
 }
 
 // Tracker holds the observations of all clusters that this process knows. Recording one takes a map lookup; Run exchanges them

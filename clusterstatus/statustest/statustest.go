@@ -100,6 +100,16 @@ func bounded(t *testing.T, o Fixture) {
 	require.Len(t, got, 11)
 	require.Contains(t, got, "a s29 new 2026-01-02T12:00:00.123456Z", "those that were written last")
 	require.NotContains(t, strings.Join(got, "\n"), "gone")
+
+	rows = nil
+	for i := range 30 {
+		rows = append(rows, row("", fmt.Sprint(clusterstatus.VersionPrefix, i), "", noon), row("", fmt.Sprint("other/", i), "", noon))
+	}
+	require.NoError(t, o.Store.Put(t.Context(), rows))
+	require.NoError(t, o.Store.Prune(t.Context(), []string{""}, 10))
+	got, _ = all(t, o.Store, time.Time{})
+	require.Len(t, got, 20, "known versions are counted apart")
+	require.Equal(t, 10, strings.Count(strings.Join(got, "\n"), clusterstatus.VersionPrefix))
 }
 
 func empty(t *testing.T, o Fixture) {

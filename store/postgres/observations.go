@@ -160,7 +160,7 @@ func (o *Observations) since(ctx context.Context, limit time.Duration, at time.T
 // Prune implements [clusterstatus.Store].
 func (o *Observations) Prune(ctx context.Context, clusters []string, most int) error {
 	err := o.write(ctx, `DELETE FROM observations AS o USING (
-		SELECT cluster_id, subject, cluster_id = ANY ($1::text[]) AS known, row_number() OVER (PARTITION BY cluster_id ORDER BY at DESC, subject) AS n FROM observations) AS old
+		SELECT cluster_id, subject, cluster_id = ANY ($1::text[]) AS known, row_number() OVER (PARTITION BY cluster_id, subject LIKE 'version/%' ORDER BY at DESC, subject) AS n FROM observations) AS old
 		WHERE o.cluster_id = old.cluster_id AND o.subject = old.subject AND (NOT old.known OR old.n > $2)`, clusters, most)
 	if hasCode(err, codeUndefinedTable) {
 		return nil

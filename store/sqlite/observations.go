@@ -158,7 +158,7 @@ func (o *Observations) Prune(ctx context.Context, clusters []string, most int) e
 	}
 	return o.do(ctx, "tidying observations", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM observations WHERE cluster_id NOT IN (SELECT value FROM json_each($1)) OR (cluster_id, subject) IN (
-			SELECT cluster_id, subject FROM (SELECT cluster_id, subject, row_number() OVER (PARTITION BY cluster_id ORDER BY at DESC, subject) AS n FROM observations) WHERE n > $2)`,
+			SELECT cluster_id, subject FROM (SELECT cluster_id, subject, row_number() OVER (PARTITION BY cluster_id, subject LIKE 'version/%' ORDER BY at DESC, subject) AS n FROM observations) WHERE n > $2)`,
 			string(known), most)
 		return err
 	})
