@@ -94,6 +94,7 @@ func normalizeComponent(obj map[string]any) {
 	unstructured.SetDefault(obj, "target_namespace", obj["id"])
 	unstructured.SetDefault(obj, "secret_ref", "")
 	unstructured.DropEmptyList(obj, "values_from")
+	normalizeVersionPolicies(obj)
 	normalizeType(obj)
 }
 
@@ -152,6 +153,7 @@ func checkComponent(c *checker, p *api.PlatformComponent) {
 	c.patches("/patches", p.Patches, patchProblems(p.Type, p.Patches))
 	c.valuesFrom("/values_from", p.ValuesFrom)
 	checkDependencies(c, p)
+	checkVersionPolicies(c, p)
 	adviseComponent(c, p)
 }
 

@@ -37,7 +37,7 @@ var readsStored = map[string]string{
 
 	// Rollouts neither create nor delete documents.
 	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
-	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists",
+	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists", "checkVersionPolicy": "asks whether it exists",
 
 	// Clusters with other variants than before are in layerChanges.
 	"Result.affectedDirectly": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "State.largestBounds": "iterates over ids",

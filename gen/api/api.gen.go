@@ -1727,6 +1727,113 @@ type Identity struct {
 	Access []GrantedAccess `json:"access,omitempty"`
 }
 
+// ImageName The entry of the component's `images` that the policy writes.
+type ImageName struct {
+	// Name The image as the chart or the manifests name it, without tag.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Name string `json:"name"`
+}
+
+// ImagePolicy Which new tags or digests of an image move, and where they are written.
+type ImagePolicy struct {
+	// Name DNS-1123 label; unique in the component.
+	//
+	// Example: podinfo
+	Name string `json:"name"`
+
+	// Image The image, without tag and digest.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Image string `json:"image"`
+
+	// Track Either one tag, whose digest moves, or the newest tag of a range.
+	Track ImageTrack `json:"track"`
+
+	// Writes Patches of the component to write, by Helm value path, with the placeholders `{image}`, `{tag}`, `{digest}` and `{semver}`.
+	//
+	// Example: {"image.tag":"{tag}@{digest}"}
+	Writes map[string]string `json:"writes,omitempty"`
+
+	// Images The entry of the component's `images` that the policy writes.
+	Images *ImageName `json:"images,omitempty"`
+
+	// MinAge Minimum age of a tag or digest, as a Go duration, at most `8760h`.
+	//
+	// Example: 24h
+	MinAge string `json:"min_age,omitempty"`
+
+	// Interval Time between two scans of the registry, as a Go duration from `1m` to `720h`; `0s`: no scans, only tags that are pushed. Default `1h`.
+	//
+	// Example: 15m
+	Interval string `json:"interval,omitempty"`
+
+	// Suspended While true, the image does not move.
+	//
+	// Example: true
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// ImagePolicyInput Which new tags or digests of an image move, and where they are written. Null fields are absent.
+type ImagePolicyInput struct {
+	// Name DNS-1123 label; unique in the component.
+	//
+	// Example: podinfo
+	Name string `json:"name"`
+
+	// Image The image, without tag and digest.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Image string `json:"image"`
+
+	// Track Either one tag, whose digest moves, or the newest tag of a range.
+	Track ImageTrack `json:"track"`
+
+	// Writes Patches of the component to write, by Helm value path, with the placeholders `{image}`, `{tag}`, `{digest}` and `{semver}`.
+	//
+	// Example: {"image.tag":"{tag}@{digest}"}
+	Writes nullable.Nullable[map[string]string] `json:"writes,omitempty"`
+	Images nullable.Nullable[ImageName]         `json:"images,omitempty"`
+
+	// MinAge Minimum age of a tag or digest, as a Go duration, at most `8760h`.
+	//
+	// Example: 24h
+	MinAge nullable.Nullable[string] `json:"min_age,omitempty"`
+
+	// Interval Time between two scans of the registry, as a Go duration from `1m` to `720h`; `0s`: no scans, only tags that are pushed. Default `1h`.
+	//
+	// Example: 15m
+	Interval nullable.Nullable[string] `json:"interval,omitempty"`
+
+	// Suspended While true, the image does not move.
+	//
+	// Example: true
+	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`
+}
+
+// ImageTrack Either one tag, whose digest moves, or the newest tag of a range.
+type ImageTrack struct {
+	// Tag The tag whose digest is followed.
+	//
+	// Example: latest
+	Tag string `json:"tag,omitempty"`
+
+	// Range Tags that may be installed, as a constraint of semantic versions.
+	//
+	// Example: >=7.0.0
+	Range string `json:"range,omitempty"`
+
+	// Include With `range`: regular expression (RE2) that the tag must match.
+	//
+	// Example: .*-alpine$
+	Include string `json:"include,omitempty"`
+
+	// Exclude With `range`: regular expression (RE2) that the tag must not match.
+	//
+	// Example: -rc
+	Exclude string `json:"exclude,omitempty"`
+}
+
 // InputChange defines model for InputChange.
 type InputChange struct {
 	// ID Example: podinfo
@@ -2744,6 +2851,12 @@ type PlatformComponent struct {
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
+
+	// VersionPolicy How newer versions of a component, and newer images by its image policies, become changes. They never move backward, and never to a held version.
+	VersionPolicy *VersionPolicy `json:"version_policy,omitempty"`
+
+	// ImagePolicies Which new images move, by name.
+	ImagePolicies []ImagePolicy `json:"image_policies,omitempty"`
 }
 
 // PlatformComponentCreate A catalog entry: a component with the defaults every cluster gets: to create. Read-only fields are ignored, so that a document can be sent back.
@@ -2816,7 +2929,11 @@ type PlatformComponentCreate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
-	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
+	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
+
+	// ImagePolicies Which new images move; replaced as a whole.
+	ImagePolicies nullable.Nullable[[]ImagePolicyInput] `json:"image_policies,omitempty"`
 }
 
 // PlatformComponentPatch A catalog entry: a component with the defaults every cluster gets: merge patch. Read-only fields are ignored, so that a document can be sent back.
@@ -2887,7 +3004,11 @@ type PlatformComponentPatch struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
-	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
+	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
+
+	// ImagePolicies Which new images move; replaced as a whole.
+	ImagePolicies nullable.Nullable[[]ImagePolicyInput] `json:"image_policies,omitempty"`
 }
 
 // PlatformComponentUpdate A catalog entry: a component with the defaults every cluster gets: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -2960,7 +3081,11 @@ type PlatformComponentUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
-	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
+	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
+
+	// ImagePolicies Which new images move; replaced as a whole.
+	ImagePolicies nullable.Nullable[[]ImagePolicyInput] `json:"image_policies,omitempty"`
 }
 
 // Problem RFC 9457 problem details, with a stable code and every field problem.
@@ -4322,6 +4447,112 @@ type Version struct {
 	//
 	// Example: sqlite
 	Store string `json:"store"`
+}
+
+// VersionPolicy How newer versions of a component, and newer images by its image policies, become changes. They never move backward, and never to a held version.
+type VersionPolicy struct {
+	// Range Versions that may be installed, as a constraint of semantic versions; prereleases only if it names one. Absent: the component's version does not move, only its images.
+	//
+	// Example: ~17
+	Range string `json:"range,omitempty"`
+
+	// Include Regular expression (RE2) that the tag must match.
+	//
+	// Example: ^v?[0-9.]+$
+	Include string `json:"include,omitempty"`
+
+	// Exclude Regular expression (RE2) that the tag must not match.
+	//
+	// Example: -alpine$
+	Exclude string `json:"exclude,omitempty"`
+
+	// MinAge Minimum age of a version, as a Go duration, at most `8760h`: since it was created, or first seen here if that is unknown or later.
+	//
+	// Example: 48h
+	MinAge string `json:"min_age,omitempty"`
+
+	// Layer The layer whose settings of the component change. Absent: its catalog entry.
+	//
+	// Example: prod-eu
+	Layer string `json:"layer,omitempty"`
+
+	// Action `notify`: nothing is written. `propose`, the default: a rollout in state proposed. `rollout`: a rollout that starts. `apply`: the document changes at once; or a rollout is proposed, if a freeze or the limit of removals forbids that.
+	//
+	// Example: propose
+	Action string `json:"action,omitempty"`
+
+	// Strategy The strategy of its rollouts. Absent: one stage with all clusters.
+	//
+	// Example: waves
+	Strategy string `json:"strategy,omitempty"`
+
+	// Group Components with the same group move in one rollout, when all have the same new version.
+	//
+	// Example: monitoring
+	Group string `json:"group,omitempty"`
+
+	// Interval Time between two scans of the registry, as a Go duration from `1m` to `720h`; `0s`: no scans, only versions that are pushed. Default `1h`.
+	//
+	// Example: 1h
+	Interval string `json:"interval,omitempty"`
+
+	// Suspended While true, neither the version nor the images of the component move.
+	//
+	// Example: true
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// VersionPolicyInput How newer versions of a component, and newer images by its image policies, become changes. Null fields are absent.
+type VersionPolicyInput struct {
+	// Range Versions that may be installed, as a constraint of semantic versions; prereleases only if it names one. Absent: the component's version does not move, only its images.
+	//
+	// Example: ~17
+	Range nullable.Nullable[string] `json:"range,omitempty"`
+
+	// Include Regular expression (RE2) that the tag must match.
+	//
+	// Example: ^v?[0-9.]+$
+	Include nullable.Nullable[string] `json:"include,omitempty"`
+
+	// Exclude Regular expression (RE2) that the tag must not match.
+	//
+	// Example: -alpine$
+	Exclude nullable.Nullable[string] `json:"exclude,omitempty"`
+
+	// MinAge Minimum age of a version, as a Go duration, at most `8760h`: since it was created, or first seen here if that is unknown or later.
+	//
+	// Example: 48h
+	MinAge nullable.Nullable[string] `json:"min_age,omitempty"`
+
+	// Layer The layer whose settings of the component change. Absent: its catalog entry.
+	//
+	// Example: prod-eu
+	Layer nullable.Nullable[string] `json:"layer,omitempty"`
+
+	// Action `notify`: nothing is written. `propose`, the default: a rollout in state proposed. `rollout`: a rollout that starts. `apply`: the document changes at once; or a rollout is proposed, if a freeze or the limit of removals forbids that.
+	//
+	// Example: propose
+	Action nullable.Nullable[string] `json:"action,omitempty"`
+
+	// Strategy The strategy of its rollouts. Absent: one stage with all clusters.
+	//
+	// Example: waves
+	Strategy nullable.Nullable[string] `json:"strategy,omitempty"`
+
+	// Group Components with the same group move in one rollout, when all have the same new version.
+	//
+	// Example: monitoring
+	Group nullable.Nullable[string] `json:"group,omitempty"`
+
+	// Interval Time between two scans of the registry, as a Go duration from `1m` to `720h`; `0s`: no scans, only versions that are pushed. Default `1h`.
+	//
+	// Example: 1h
+	Interval nullable.Nullable[string] `json:"interval,omitempty"`
+
+	// Suspended While true, neither the version nor the images of the component move.
+	//
+	// Example: true
+	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`
 }
 
 // VersionStatus defines model for VersionStatus.
