@@ -29,6 +29,9 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 	}
 }
 
+// ReadsEverything reports whether the principal may read the whole fleet, so that the change may use the history of any document.
+func (tx *Tx) ReadsEverything() bool { return tx.scope == nil || tx.scope.rights.Everywhere(RightRead) }
+
 // permitsChanges reports whether the document grants a right to change something.
 func (a *access) permitsChanges() bool {
 	return slices.ContainsFunc(a.May, func(right Right) bool {

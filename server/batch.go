@@ -60,6 +60,7 @@ func (s *Server) runBatch(c echo.Context, meta store.Meta, ops []api.Operation, 
 	var batch *fleet.Batch
 	var results []api.OperationResult
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
+		past.limitTo(tx)
 		tx.Guard(guard)
 		tx.UseContext(requestOf(c).job.Context())
 		batch = fleet.NewBatch(tx, past)

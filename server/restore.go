@@ -74,11 +74,16 @@ var (
 
 // pastOf returns the history for a change.
 func (s *Server) pastOf(c echo.Context) *history {
-	past := &history{ctx: c.Request().Context(), log: s.cfg.History}
-	if st := requestOf(c).state; st == nil || st.Limited() {
-		past.refused = errNeedsUnlimitedRead
+	return &history{ctx: c.Request().Context(), log: s.cfg.History}
+}
+
+// limitTo refuses reads for an attempt of a change whose principal may not read the whole fleet. The rights may have changed since
+// the previous attempt.
+func (h *history) limitTo(tx *fleet.Tx) {
+	h.refused = nil
+	if !tx.ReadsEverything() {
+		h.refused = errNeedsUnlimitedRead
 	}
-	return past
 }
 
 // Past implements [fleet.History].

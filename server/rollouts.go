@@ -53,6 +53,7 @@ func (s *Server) CreateRollout(c echo.Context, p api.CreateRolloutParams) error 
 	past := s.pastOf(c)
 	var batch *fleet.Batch
 	res, err := s.commit(c, fleet.KindRollout, req.ID, writeParams{nil, p.DryRun, p.XChangeReason, p.PlanHash}, func(tx *fleet.Tx) error {
+		past.limitTo(tx)
 		var err error
 		batch, err = tx.CreateRollout(newRollout(req), past)
 		return err
