@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -80,6 +81,10 @@ func scanError(host string, err error) *Error {
 		return newError(TooLarge, host, "the answer is too large")
 	case errors.Is(err, errEncoding):
 		return newError(Invalid, host, "%s", errEncoding)
+	case errors.Is(err, errRedirects):
+		return newError(Invalid, host, "%s", errRedirects)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return newError(Unreachable, host, "the connection ended early")
 	case errors.Is(err, errSlow):
 		return newError(Unreachable, host, "%s", errSlow)
 	case errors.Is(err, context.Canceled):
@@ -100,9 +105,9 @@ func scanError(host string, err error) *Error {
 		if netError.Timeout() {
 			return newError(Unreachable, host, "%s", errSlow)
 		}
-		return newError(Unreachable, host, "no connection, or it ended early")
+		return newError(Unreachable, host, "the connection failed")
 	}
-	return newError(Invalid, host, "the answer is not that of a registry")
+	return newError(Invalid, host, "the answer is not that of a registry, or it names a token service that is not allowed")
 }
 
 // statusError returns the Error of an answer with a status that is not a success.

@@ -1,13 +1,22 @@
 package versions
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/egress"
 )
@@ -107,27 +116,244 @@ type Result struct {
 
 // Scanner scans sources. It is safe for concurrent use; the limits of a host apply to all scans together.
 type Scanner struct {
-	cfg  Config
-	base http.RoundTripper
+	cfg       Config
+	egress    egress.Config
+	hosts     *hosts
+	transport http.RoundTripper // with limits
+	idle      func()            // closes connections that are not in use
 }
 
 // New returns a Scanner.
 func New(cfg Config) *Scanner {
-	return &Scanner{cfg: cfg, base: egress.Config{}.Transport()}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	s := &Scanner{cfg: cfg, hosts: &hosts{all: map[string]*host{}}}
+	s.egress = egress.Config{
+		AllowHTTP: cfg.AllowHTTP, AllowPrivate: cfg.AllowPrivate, Proxy: cfg.Proxy,
+		Timeout: cfg.Limits.Connect, TLS: cfg.TLS, Resolver: cfg.Resolver,
+	}
+	t := s.egress.Transport()
+	t.ResponseHeaderTimeout, t.IdleConnTimeout, t.MaxIdleConnsPerHost = cfg.Limits.Header, cfg.Limits.Idle, maxPerHost
+	s.idle = t.CloseIdleConnections
+	s.transport = transport.NewUserAgent(&limitedTransport{s.egress, cfg.Limits, s.hosts, cfg.Now, t}, "flux-resourceset")
+	return s
 }
 
-// Scan reads the versions of sources, and calls each with the index of a source and its Result, once for each source, in any order,
-// never at the same time. It sends one request for sources with the same list. An error of Scan itself is that of the configuration, such as
-// an unreadable file of credentials; each is then not called.
-func (s *Scanner) Scan(ctx context.Context, sources []Source, each func(i int, r Result)) error {
-	for i := range sources {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		each(i, Result{})
-	}
-	return nil
+func (l Limits) withDefaults() Limits {
+	l.Connect, l.Header, l.Idle = cmp.Or(l.Connect, 10*time.Second), cmp.Or(l.Header, 15*time.Second), cmp.Or(l.Idle, 10*time.Second)
+	l.Request, l.Source = cmp.Or(l.Request, 2*time.Minute), cmp.Or(l.Source, 5*time.Minute)
+	l.Tags, l.Pages, l.Page, l.Index = cmp.Or(l.Tags, 10_000), cmp.Or(l.Pages, 250), cmp.Or(l.Page, 4<<20), cmp.Or(l.Index, 64<<20)
+	l.Versions, l.Keep, l.Resolve, l.Hosts = cmp.Or(l.Versions, 10_000), cmp.Or(l.Keep, 100), cmp.Or(l.Resolve, 20), cmp.Or(l.Hosts, 4)
+	return l
 }
 
 // Check returns the reason for which a source cannot be scanned with the configuration; nil: there is none. It sends no request.
-func (s *Scanner) Check(_ Source) *Error { return nil }
+func (s *Scanner) Check(source Source) *Error {
+	_, err := s.parse(source)
+	return err
+}
+
+// Scan reads the versions of sources, and calls each with the index of a source and its Result, once for each source, in any order,
+// never at the same time. Sources with the same list share its requests. The error of Scan itself is that of the file of credentials;
+// each is then not called. When ctx ends, the remaining sources have an Err.
+func (s *Scanner) Scan(ctx context.Context, sources []Source, each func(i int, r Result)) error {
+	auth, err := readCredentials(s.cfg.AuthFile)
+	if err != nil {
+		return err
+	}
+	defer s.idle()
+	defer s.hosts.prune(s.cfg.Now())
+	var mu sync.Mutex
+	report := func(i int, r Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		each(i, r)
+	}
+	var running sync.WaitGroup
+	slots := make(chan struct{}, s.cfg.Limits.Hosts)
+	for _, lists := range s.plan(sources, report) {
+		slots <- struct{}{}
+		queue := make(chan *list, len(lists))
+		for _, l := range lists {
+			queue <- l
+		}
+		close(queue)
+		running.Go(func() {
+			defer func() { <-slots }()
+			var workers sync.WaitGroup
+			for range min(maxPerHost, len(lists)) {
+				workers.Go(func() {
+					for l := range queue {
+						s.scan(ctx, auth, l, report)
+					}
+				})
+			}
+			workers.Wait()
+		})
+	}
+	running.Wait()
+	return nil
+}
+
+// list is what a scan reads once: the tags of a repository, or an index, for all the sources that it has.
+type list struct {
+	location
+
+	sources []numbered
+}
+
+// numbered is a source with its index in the call of Scan.
+type numbered struct {
+	Source
+
+	number int
+}
+
+// location is the place of a list.
+type location struct {
+	host       string
+	repository name.Repository // of OCI
+	index      *url.URL        // of a Helm repository; nil: OCI
+}
+
+// key is equal for sources with the same list.
+func (l location) key() string {
+	if l.index != nil {
+		return l.index.String()
+	}
+	return l.repository.String()
+}
+
+// parse returns the location of a source.
+func (s *Scanner) parse(source Source) (location, *Error) {
+	invalid := func(format string, args ...any) (location, *Error) {
+		return location{}, newError(Invalid, "", format, args...)
+	}
+	if source.Kind == Index {
+		u, err := url.Parse(strings.TrimSuffix(source.URL, "/"))
+		switch {
+		case err != nil || u.Host == "" || u.Opaque != "":
+			return invalid("the URL of the Helm repository is not valid")
+		case u.User != nil:
+			return invalid("the URL of the Helm repository contains credentials: use REGISTRY_AUTH_FILE")
+		case source.Path == "":
+			return invalid("the name of the chart is missing")
+		}
+		if err := s.egress.CheckURL(u); err != nil {
+			return location{}, scanError(u.Host, err)
+		}
+		u.Host = strings.ToLower(u.Host)
+		return location{host: hostName(u), index: u.JoinPath("index.yaml")}, nil
+	}
+	text, oci := strings.CutPrefix(source.URL, "oci://")
+	switch source.Kind {
+	case Chart:
+		text = strings.TrimSuffix(text, "/") + "/" + strings.Trim(source.Path, "/")
+	case Artifact, Image:
+	default:
+		return invalid("the kind of the source is unknown")
+	}
+	if !oci && source.Kind != Image {
+		return invalid("the URL of a repository in a registry must begin with oci://")
+	}
+	var options []name.Option
+	if s.cfg.AllowHTTP {
+		options = append(options, name.Insecure)
+	}
+	if oci { // an image may name a repository of Docker Hub, a URL has a host
+		options = append(options, name.StrictValidation)
+	}
+	repository, err := name.NewRepository(strings.TrimSuffix(text, "/"), options...)
+	if err != nil {
+		return invalid("the name of the repository is not valid")
+	}
+	u := &url.URL{Scheme: "https", Host: repository.RegistryStr()}
+	if u.User != nil || strings.Contains(u.Host, "@") {
+		return invalid("the name of the repository contains credentials: use REGISTRY_AUTH_FILE")
+	}
+	if err := s.egress.CheckURL(u); err != nil {
+		return location{}, scanError(u.Host, err)
+	}
+	return location{host: hostName(u), repository: repository}, nil
+}
+
+// plan returns the lists to read, by host, and reports sources that cannot be scanned.
+func (s *Scanner) plan(sources []Source, report func(i int, r Result)) map[string][]*list {
+	byKey, byHost := map[string]*list{}, map[string][]*list{}
+	for i, source := range sources {
+		at, err := s.parse(source)
+		if err != nil {
+			report(i, Result{Err: err})
+			continue
+		}
+		l := byKey[at.key()]
+		if l == nil {
+			l = &list{location: at}
+			byKey[at.key()] = l
+			byHost[at.host] = append(byHost[at.host], l)
+		}
+		l.sources = append(l.sources, numbered{source, i})
+	}
+	return byHost
+}
+
+// scan reads a list, and reports each of its sources once.
+func (s *Scanner) scan(ctx context.Context, auth credentials, l *list, report func(i int, r Result)) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Limits.Source, errSlow)
+	defer cancel()
+	ignore := slices.ContainsFunc(l.sources, func(n numbered) bool { return n.IgnoreBackoff })
+	ctx = withOptions(ctx, requestOptions{ignoreBackoff: ignore})
+	results, err := s.read(ctx, auth, l)
+	if err != nil {
+		results = make([]Result, len(l.sources))
+		for i := range results {
+			results[i].Err = err
+		}
+	}
+	s.record(ctx, l.host, results)
+	for i, n := range l.sources {
+		report(n.number, results[i])
+	}
+}
+
+// read reads a list. A panic of a library that decodes the answer is a failure of this list only.
+func (s *Scanner) read(ctx context.Context, auth credentials, l *list) (results []Result, err *Error) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "an answer of a registry cannot be decoded", slog.String("host", l.host), slog.String("stack", string(debug.Stack())))
+			results, err = nil, newError(Invalid, l.host, "the answer cannot be decoded")
+		}
+	}()
+	if l.index != nil {
+		return s.readIndexOf(ctx, auth, l)
+	}
+	return s.readRepository(ctx, auth, l)
+}
+
+// record starts or ends the back-off of a host.
+func (s *Scanner) record(ctx context.Context, host string, results []Result) {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSlow) {
+		return // the service ends
+	}
+	for i := range results {
+		err := results[i].Err
+		if err == nil || err.Class != Unreachable && err.Class != Limited {
+			continue
+		}
+		if err.RetryAt.IsZero() { // else no request was sent
+			at := s.hosts.get(host).fail(s.cfg.Now())
+			for j := range results {
+				if e := results[j].Err; e != nil && (e.Class == Unreachable || e.Class == Limited) {
+					e.RetryAt = at
+				}
+			}
+		}
+		return
+	}
+	s.hosts.get(host).succeed()
+}

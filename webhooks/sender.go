@@ -63,7 +63,7 @@ func (d *Deliverer) send(ctx context.Context, w *fleet.Webhook, m message) (r Re
 		return Result{Error: requestError(ctx, err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	r = Result{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), at)}
+	r = Result{Status: resp.StatusCode, RetryAfter: egress.RetryAfter(resp.Header.Get("Retry-After"), at, maxRetryAfter)}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // as far as it arrives in time
 		r.Error = strings.TrimSpace(fmt.Sprintf("the receiver answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
@@ -104,15 +104,4 @@ func firstLine(text []byte) string {
 		line = string(runes[:maxErrorText]) + "…"
 	}
 	return line
-}
-
-// retryAfter parses the header Retry-After; 0: there is none, or it is invalid.
-func retryAfter(header string, now time.Time) time.Duration {
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(header); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -121,4 +122,15 @@ func (c Config) Transport() *http.Transport {
 		t.DialContext = (&net.Dialer{Timeout: c.Timeout}).DialContext
 	}
 	return t
+}
+
+// RetryAfter returns the duration of a header Retry-After, at most longest; 0: there is none, or it is invalid.
+func RetryAfter(header string, now time.Time, longest time.Duration) time.Duration {
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(header); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), longest)
 }
