@@ -19,6 +19,7 @@ import (
 // Class is the kind of a failure.
 type Class string
 
+// The kinds of failures.
 const (
 	Unreachable  Class = "unreachable"     // no connection, no or a late answer, a status of 500 and above
 	Unauthorized Class = "unauthorized"    // the registry refuses the credentials, or their absence

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 )
+
+// quiet discards what libraries log.
+var quiet = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 
 // server is an HTTPS server that counts its requests.
 type server struct {
@@ -48,7 +52,7 @@ func newServer(t *testing.T, handler http.HandlerFunc) *server {
 		}()
 		handler(w, r)
 	}))
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = quiet
 	s.StartTLS()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -141,7 +145,7 @@ func names(versions []Version) []string {
 // newRegistry returns the registry of go-containerregistry, after middleware.
 func newRegistry(t *testing.T, middleware ...func(http.Handler) http.Handler) *server {
 	t.Helper()
-	var handler http.Handler = registry.New()
+	handler := registry.New(registry.Logger(quiet))
 	for _, m := range middleware {
 		handler = m(handler)
 	}

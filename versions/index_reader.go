@@ -50,7 +50,7 @@ func readIndex(r io.Reader, charts map[string]*chart) error {
 	}
 	for {
 		c, err := in.ReadByte()
-		if err == io.EOF { //nolint:errorlint // io.EOF is never wrapped by ReadByte
+		if err == io.EOF {
 			return errNoIndex
 		}
 		if err != nil {
@@ -101,7 +101,7 @@ func (x *indexLines) nextLine() ([]byte, error) {
 			_, err = x.in.ReadSlice('\n')
 		}
 	}
-	if err == io.EOF && len(line) > 0 { //nolint:errorlint // io.EOF is never wrapped by ReadSlice
+	if err == io.EOF && len(line) > 0 {
 		err = nil
 	}
 	return bytes.TrimRight(line, "\r\n"), err
@@ -189,10 +189,13 @@ func (x *indexLines) topLine(content []byte) error {
 		return nil
 	}
 	key, value, ok := cutKey(content)
-	if !ok {
-		if x.hasEntries {
-			return errIndexStyle
-		}
+	switch {
+	case ok:
+	case x.inEntries:
+		return errIndexStyle
+	case x.hasEntries: // after the entries, nothing is read
+		return nil
+	default:
 		return errNoIndex
 	}
 	x.endItem()

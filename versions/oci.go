@@ -174,8 +174,7 @@ func decodeTags(body io.Reader, add func(tag string) bool) error {
 
 // tagsError returns the error of a page that is not a list of tags; err is that of reading it, if there is one.
 func tagsError(err error) error {
-	var known *Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
 	return errors.New("the answer is not a list of tags")
@@ -368,9 +367,7 @@ func (r *repository) createdAt(ctx context.Context, text []byte, nested bool) (t
 	var config struct {
 		Created string `json:"created"`
 	}
-	if json.Unmarshal(text, &config) != nil {
-		return time.Time{}, nil
-	}
+	_ = json.Unmarshal(text, &config) // if it is not valid, the time is unknown
 	return publishedAt(config.Created), nil
 }
 
