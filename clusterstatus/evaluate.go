@@ -171,6 +171,21 @@ func (s *Status) States() []State {
 	return []State{s.State}
 }
 
+// StateOfInput returns the state of the cluster with regard to one of its inputs, as if it had only this one.
+func (s *Status) StateOfInput(state State, enabled bool) State {
+	switch {
+	case s.LastSeen.IsZero():
+		return Never
+	case s.State == Silent:
+		return Silent
+	case s.Offline:
+		return Unknown
+	case !enabled && state == Delivered: // a disabled input sends no receipts
+		return Confirmed
+	}
+	return state
+}
+
 // SilenceDetector finds out whether all of several clusters are silent. Then the cause is likely the address of the service,
 // which all of them poll, and not a cluster. The zero value has no clusters.
 type SilenceDetector struct {
@@ -215,6 +230,8 @@ type Query struct {
 	Details      bool
 	// IncludeInput restricts the evaluation to the inputs for which it returns true; nil: all.
 	IncludeInput func(list, id string) bool
+	// EachInput is called with each evaluated input, in the order of the lists; nil: not.
+	EachInput func(InputStatus)
 	// IncludeList, with IncludeInput, selects lists whose own state counts, for inputs that were removed from them.
 	IncludeList func(list string) bool
 	// Names speeds up the evaluation of many clusters; share one among them. nil is allowed.
@@ -349,6 +366,9 @@ func (e *evaluation) addInput(id string, enabled bool) bool {
 	}
 	if e.Details {
 		e.status.Inputs = append(e.status.Inputs, in)
+	}
+	if e.EachInput != nil {
+		e.EachInput(in)
 	}
 	return true
 }

@@ -48,3 +48,6 @@ func (c clusterLabels) Lookup(label string) (string, bool) {
 	v, ok := c.Labels[label]
 	return v, ok
 }
+
+// Label returns the value of a label of a cluster as selectors see it, so also of `environment` and `id`; not ok if the cluster lacks it.
+func Label(c *api.Cluster, key string) (value string, ok bool) { return clusterLabels{c}.Lookup(key) }

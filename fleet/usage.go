@@ -2,14 +2,20 @@ package fleet
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 )
 
 // usageIDs is the maximum number of clusters that a usage names for each variant.
 const usageIDs = 100
+
+// LayerIDs returns the ids of the layers that match a cluster, by rising priority.
+func (s *State) LayerIDs(cluster *Document) []string { return s.Effective(cluster).layerIDs() }
 
 // running returns the variant of a component that a cluster runs: the settings of the cluster or a layer, or else of the
 // catalog.
@@ -34,6 +40,58 @@ func (s *State) Running(cluster *Document, component string) (runs api.Component
 		return runs, false
 	}
 	return running(doc.Component(), &entries[at]), true
+}
+
+// ClusterComponent is a component of a cluster's desired state.
+type ClusterComponent struct {
+	ID, ComponentVersion, OCITag string
+	// Deviates: the cluster's own document sets another version or tag than its layers, or else the catalog.
+	Deviates bool
+}
+
+// Components yields the components of a cluster, in the order of its inputs.
+func (s *State) Components(cluster *Document) iter.Seq[ClusterComponent] {
+	return func(yield func(ClusterComponent) bool) {
+		e := s.Effective(cluster)
+		deviating := s.deviatingComponents(e)
+		entries := e.Cluster().PlatformComponents
+		for i := range entries {
+			one := ClusterComponent{ID: entries[i].ID, Deviates: slices.Contains(deviating, entries[i].ID)}
+			if doc, present := s.definition(e, KindComponent, one.ID); present {
+				runs := running(doc.Component(), &entries[i])
+				one.ComponentVersion, one.OCITag = runs.ComponentVersion, runs.OCITag
+			}
+			if !yield(one) {
+				return
+			}
+		}
+	}
+}
+
+// deviatingComponents returns the components of which the cluster's own document sets another version or tag than its layers, or else
+// the catalog.
+func (s *State) deviatingComponents(e *Effective) (ids []string) {
+	own := e.withoutLayers().Cluster().PlatformComponents
+	for i := range own {
+		if own[i].ComponentVersion == "" && own[i].OCITag == "" {
+			continue
+		}
+		doc, present := s.definition(e, KindComponent, own[i].ID)
+		if !present {
+			continue
+		}
+		inherited := api.ComponentAssignment{}
+		if e.chain != nil {
+			if entry, ok := e.chain.lists[KindComponent].(*overlay.Merged[api.ComponentAssignment]).Entry(own[i].ID); ok {
+				inherited = entry.Value
+			}
+		}
+		without := running(doc.Component(), &inherited)
+		if own[i].ComponentVersion != "" && own[i].ComponentVersion != without.ComponentVersion || own[i].OCITag != "" && own[i].OCITag != without.OCITag {
+			ids = append(ids, own[i].ID)
+		}
+	}
+	return ids
 }
 
 // InputSources returns the documents that determine an input of a cluster: its definition, the cluster, the layers that match it, and the

@@ -151,6 +151,9 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		causes = slices.DeleteFunc(causes, func(g *causeGroup) bool { return g.state != clusterstatus.Failed || g.id() != *p.Cause })
 	}
 	out.Clusters = []api.ClusterSummary{}
+	if value(p.Facets) {
+		out.Facets = new(facetsOf(st, found, value(p.Component)))
+	}
 	if p.Group != nil {
 		views := []api.FailureCause{}
 		for _, g := range response.Page(c, causes, p.Limit, p.Offset) {
@@ -183,6 +186,11 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 			return out, nil, err
 		}
 	}
+	if p.Layer != nil {
+		if _, err := st.Find(fleet.KindLayer, *p.Layer); err != nil {
+			return out, nil, err
+		}
+	}
 	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
 	if err != nil {
 		return out, nil, err
@@ -206,7 +214,7 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 			return out, nil, err
 		}
 		changed := ofComponent(changedIn[doc.ID], component)
-		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) {
+		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) || p.Layer != nil && !slices.Contains(st.LayerIDs(doc), *p.Layer) {
 			continue
 		}
 		yieldToPolls()

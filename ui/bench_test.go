@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,10 +13,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// BenchmarkPages measures pages of a fleet of 10,000 clusters, and the latency of a poll while ten sessions load pages, relative to the
+// BenchmarkPages measures pages of a fleet of 10,000 clusters with 30 components each, and the latency of a poll while ten sessions load pages, relative to the
 // same poll alone.
 func BenchmarkPages(b *testing.B) {
-	env := setupWith(b, 10_000, "")
+	env := setupFleet(b, "", []step{
+		{"the catalog", createCatalog},
+		{"28 components more", func(tx *fleet.Tx) error {
+			layer := `{"id":"base","priority":1,"all":true,"platform_components":[`
+			for n := range 28 {
+				id := fmt.Sprintf("component-%02d", n)
+				if _, err := tx.Create(fleet.KindComponent, fmt.Appendf(nil, `{"id":%q,"component_path":"charts/%s","oci_url":"https://charts.example.com","component_version":"1.0.0"}`, id, id)); err != nil {
+					return err
+				}
+				layer += fmt.Sprintf(`{"id":%q},`, id)
+			}
+			_, err := tx.Create(fleet.KindLayer, []byte(strings.TrimSuffix(layer, ",")+`]}`))
+			return err
+		}},
+		{"the clusters", func(tx *fleet.Tx) error { return createClusters(tx, 10_000) }},
+	})
 	page := env.page(sessionKey)
 	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/ui/sign-in", strings.NewReader(url.Values{"token": {readToken}}.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -49,6 +65,7 @@ func BenchmarkPages(b *testing.B) {
 	for _, path := range []string{"/ui/", "/ui/clusters?state=failed", "/ui/clusters/cluster-0003", "/ui/components", "/ui/changes", "/ui/changes/2"} {
 		measure(path, path)
 	}
+	measure("/ui/matrix", "/ui/matrix")
 	measure("first-view", "/ui/", "/ui/static/style.css", "/ui/static/page.js", "/ui/static/icon.svg")
 	b.Run("poll-beside-ten", func(b *testing.B) {
 		poll := func() time.Duration {

@@ -177,13 +177,17 @@ func TestScreenshots(t *testing.T) {
 	env := setupWith(t, 200, "")
 	b := signInBrowser(t, env)
 	b.Run(dark)
-	screenshots(t, b, env, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components"})
-	b.Run(phone)
+	screenshots(t, b, env, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "matrix": "/ui/matrix", "wall": "/ui/matrix?wall=1"})
+	b.Run(light)
+	screenshots(t, b, env, "", map[string]string{"matrix": "/ui/matrix", "matrix-tier": "/ui/matrix?by=tier", "wall": "/ui/matrix?wall=1", "wall-overview": "/ui/?wall=1"})
+	b.Run(emulation.SetEmulatedMedia().WithMedia("print"))
+	screenshots(t, b, env, "print-", map[string]string{"matrix": "/ui/matrix", "overview": "/ui/"})
+	b.Run(emulation.SetEmulatedMedia().WithMedia(""), dark, phone)
 	screenshots(t, b, env, "phone-dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003"})
 	b.Run(light)
 	screenshots(t, b, env, "phone-", map[string]string{
 		"overview": "/ui/", "clusters": "/ui/clusters", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "component": "/ui/components/grafana",
-		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold",
+		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold", "matrix": "/ui/matrix",
 	})
 	require.Empty(t, b.Complaints())
 }

@@ -2,8 +2,10 @@ package ui
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +54,8 @@ type clustersView struct {
 	WithoutCause string // address of the list without the filter by cause
 	Problem      string // with the filter
 	States       []filterOption
+	Facets       []facet
+	Hidden       []nameValue // the filters except the selector
 	Complete     bool
 	Shown, Total int
 	Rows         []clusterRow
@@ -59,7 +63,7 @@ type clustersView struct {
 }
 
 // filter selects clusters; empty fields match all.
-type filter struct{ Selector, Environment, State, Component, Version, Tag, SharedToken, Cause string }
+type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, SharedToken, Cause string }
 
 // page returns the address of the list of matching clusters.
 func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
@@ -67,7 +71,7 @@ func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode
 // values returns the query of the address.
 func (f filter) values() url.Values {
 	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "shared_token": f.SharedToken, "cause": f.Cause} {
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "shared_token": f.SharedToken, "cause": f.Cause} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -75,7 +79,17 @@ func (f filter) values() url.Values {
 	return out
 }
 
-// filterOption is a link that selects a state.
+// hidden returns the filters that the form of the selector keeps.
+func (f filter) hidden() (out []nameValue) {
+	f.Selector = ""
+	values := f.values()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, nameValue{name, values.Get(name)})
+	}
+	return out
+}
+
+// filterOption is a link that selects a state or a value of a facet.
 type filterOption struct {
 	State, Label, Link string
 	Count              int
@@ -106,18 +120,18 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 
 // showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.
 func showClusters(req *pageRequest) error {
-	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("shared_token"), req.query("cause")}
+	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("layer"), req.query("shared_token"), req.query("cause")}
 	offset, sort := req.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
-		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag), Cause: optional(f.Cause),
+		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag), Layer: optional(f.Layer), Cause: optional(f.Cause), Facets: new(true),
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
 	}
 	if f.SharedToken != "" {
 		ask.SharedToken = new(f.SharedToken == "true")
 	}
 	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &ask)
-	view := clustersView{Filter: f, Filtered: f != filter{}}
+	view := clustersView{Filter: f, Filtered: f != filter{}, Hidden: f.hidden()}
 	if problem, ok := errors.AsType[*client.Error](err); ok && (problem.StatusCode == http.StatusBadRequest || problem.StatusCode == http.StatusNotFound) {
 		view.Problem = problem.Problem.Detail
 		if all := problem.Problem.Errors; len(all) > 0 {
@@ -139,6 +153,9 @@ func showClusters(req *pageRequest) error {
 		return err
 	}
 	view.States = stateOptions(f, fleet.Counts, fleet.Total)
+	if fleet.Facets != nil {
+		view.Facets = makeFacets(f, *fleet.Facets)
+	}
 	all := f
 	all.Cause = ""
 	view.WithoutCause = all.page()

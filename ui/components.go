@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// componentsPerPage is the number of rows a page. Each row makes an API request that reads every cluster.
-const componentsPerPage = 25
+// componentsPerPage is the number of rows a page.
+const componentsPerPage = 50
 
 type componentsView struct {
 	frame
@@ -31,27 +31,28 @@ type versionCell struct {
 	Version, Tag, Link  string
 	Clusters, Confirmed int
 	Pinned              bool // differs from the catalog's version
-	Bar                 stateBar
+	Deviating           int  // clusters that set it themselves, and differ from their layers or the catalog
 }
 
 // showComponents shows the desired versions of each component.
 func showComponents(req *pageRequest) error {
 	offset := req.offset()
-	list, err := req.fleet.ListPlatformComponentsWithResponse(req.r.Context(), &api.ListPlatformComponentsParams{Limit: new(componentsPerPage), Offset: &offset})
+	status, err := req.fleet.GetComponentMatrixWithResponse(req.r.Context(), &api.GetComponentMatrixParams{Limit: new(componentsPerPage), Offset: &offset})
 	if err != nil {
 		return err
 	}
 	var view componentsView
-	for _, c := range *list.JSON200 {
-		status, err := req.fleet.GetPlatformComponentStatusWithResponse(req.r.Context(), c.ID, nil)
-		if err != nil {
-			return err
+	for _, c := range status.JSON200.Rows {
+		row := componentRow{ID: c.ID, Default: versionText(c.ComponentVersion, c.OCITag), Type: c.Type}
+		for _, cell := range c.Cells { // at most one
+			row.Clusters, row.Bar = cell.Clusters, makeStateBar(cell.Counts, nil)
+			row.Versions = versionCells(cell.Versions, filter{Component: c.ID}, c.ComponentVersion, c.OCITag)
 		}
-		view.Rows = append(view.Rows, makeComponentRow(c, *status.JSON200))
+		view.Rows = append(view.Rows, row)
 	}
-	all := offset + len(view.Rows)
-	if list.Headers200 != nil && list.Headers200.XTotalCount != nil {
-		all = *list.Headers200.XTotalCount
+	all, err := totalOf(status.HTTPResponse)
+	if err != nil {
+		return err
 	}
 	view.Pages = makePager(prefix+"/components", url.Values{}, componentsPerPage, offset, len(view.Rows), all)
 	view.frame = req.frame("Components", "components")
@@ -63,21 +64,11 @@ func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) compo
 	row := componentRow{
 		ID: c.ID, Default: versionText(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeStateBar(status.Counts, componentClusters(c.ID)),
 	}
-	tags := map[string]int{} // a version with several tags is shown with the tag
-	for _, one := range status.Versions {
-		tags[one.ComponentVersion]++
+	versions := make([]api.MatrixVersion, len(status.Versions))
+	for i, v := range status.Versions {
+		versions[i] = api.MatrixVersion{ComponentVersion: v.ComponentVersion, OCITag: v.OCITag, Clusters: v.Clusters, Counts: v.Counts}
 	}
-	for _, one := range status.Versions {
-		cell := versionCell{
-			Version: versionText(one.ComponentVersion, one.OCITag), Clusters: one.Clusters, Confirmed: one.Counts["confirmed"], Bar: makeStateBar(one.Counts, nil),
-			Link: filter{Component: c.ID, Version: one.ComponentVersion, Tag: one.OCITag}.page(),
-		}
-		if tags[one.ComponentVersion] > 1 && cell.Version != one.OCITag {
-			cell.Tag = one.OCITag
-		}
-		cell.Pinned = one.ComponentVersion != c.ComponentVersion || one.OCITag != c.OCITag
-		row.Versions = append(row.Versions, cell)
-	}
+	row.Versions = versionCells(versions, filter{Component: c.ID}, c.ComponentVersion, c.OCITag)
 	return row
 }
 

@@ -105,6 +105,7 @@ func New(cfg Config) (*Page, error) {
 		"/clusters/{id}/inputs/{list}/{in}": showInput,
 		"/components":                       showComponents,
 		"/components/{id}":                  showComponent,
+		"/matrix":                           showMatrix,
 		"/layers":                           showLayers,
 		"/layers/{id}":                      showLayer,
 		"/rollouts":                         showRollouts,

@@ -854,6 +854,33 @@ type ComponentAssignmentInput struct {
 	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
+// ComponentMatrix defines model for ComponentMatrix.
+type ComponentMatrix struct {
+	// Complete false: this process has not yet read the observations of the others.
+	//
+	// Example: true
+	Complete bool `json:"complete"`
+
+	// Total Number of clusters.
+	//
+	// Example: 12
+	Total int `json:"total"`
+
+	// Columns Sorted by value; clusters without the label are last.
+	Columns []MatrixColumn `json:"columns"`
+
+	// OtherValues Number of values that are not listed; their clusters are in no column.
+	//
+	// Example: 0
+	OtherValues int         `json:"other_values,omitempty"`
+	Rows        []MatrixRow `json:"rows"`
+
+	// LabelKeys The first 50 label keys of these clusters, sorted.
+	//
+	// Example: ["tier"]
+	LabelKeys []string `json:"label_keys"`
+}
+
 // ComponentStatus defines model for ComponentStatus.
 type ComponentStatus struct {
 	// ID Example: podinfo
@@ -1062,6 +1089,20 @@ type Explanation struct {
 	Freeze string `json:"freeze,omitempty"`
 }
 
+// FacetValue defines model for FacetValue.
+type FacetValue struct {
+	// Value Example: prod
+	Value string `json:"value"`
+
+	// OCITag Of a version.
+	//
+	// Example: latest
+	OCITag string `json:"oci_tag,omitempty"`
+
+	// Clusters Example: 12
+	Clusters int `json:"clusters"`
+}
+
 // Failure A failure event of a cluster. The text is untrusted; show it as text.
 type Failure struct {
 	// Severity Example: error
@@ -1248,6 +1289,9 @@ type FleetStatus struct {
 	//
 	// Example: 1
 	Selected int `json:"selected,omitempty"`
+
+	// Facets With `facets`: the counts of all clusters that match the filters, before paging.
+	Facets *[]StatusFacet `json:"facets,omitempty"`
 }
 
 // FluxCluster defines model for FluxCluster.
@@ -2322,6 +2366,91 @@ type ListStatus struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	Since *time.Time `json:"since,omitempty"`
+}
+
+// MatrixCell defines model for MatrixCell.
+type MatrixCell struct {
+	// Column Index in `columns`.
+	//
+	// Example: 0
+	Column int `json:"column"`
+
+	// Clusters How many have the component.
+	//
+	// Example: 12
+	Clusters int `json:"clusters"`
+
+	// Counts How many there are in each state. States that nothing is in are left out.
+	//
+	// Example: {"confirmed":11,"failed":1}
+	Counts StatusCounts `json:"counts"`
+
+	// Versions The most frequent first.
+	Versions []MatrixVersion `json:"versions"`
+}
+
+// MatrixColumn defines model for MatrixColumn.
+type MatrixColumn struct {
+	// Value Of the label, or the environment. Empty without `by`.
+	//
+	// Example: dev
+	Value string `json:"value"`
+
+	// Missing true: the clusters without the label.
+	//
+	// Example: false
+	Missing bool `json:"missing,omitempty"`
+
+	// Clusters Example: 12
+	Clusters int `json:"clusters"`
+}
+
+// MatrixRow defines model for MatrixRow.
+type MatrixRow struct {
+	// ID Of the component.
+	//
+	// Example: podinfo
+	ID string `json:"id"`
+
+	// Type How the cluster deploys the component: a HelmRelease or a Kustomization.
+	//
+	// Example: helm
+	Type ComponentType `json:"type"`
+
+	// ComponentVersion In the catalog.
+	//
+	// Example: 6.9.0
+	ComponentVersion string `json:"component_version"`
+
+	// OCITag In the catalog.
+	//
+	// Example: latest
+	OCITag string `json:"oci_tag"`
+
+	// Cells One for each column that has the component.
+	Cells []MatrixCell `json:"cells"`
+}
+
+// MatrixVersion defines model for MatrixVersion.
+type MatrixVersion struct {
+	// ComponentVersion Example: 6.9.0
+	ComponentVersion string `json:"component_version"`
+
+	// OCITag Example: latest
+	OCITag string `json:"oci_tag"`
+
+	// Clusters Example: 12
+	Clusters int `json:"clusters"`
+
+	// Counts How many there are in each state. States that nothing is in are left out.
+	//
+	// Example: {"confirmed":11,"failed":1}
+	Counts StatusCounts `json:"counts"`
+
+	// Deviating How many of them have it by a setting of their own that differs from their layers, or else from the catalog.
+	//
+	// Example: 1
+	Deviating int `json:"deviating,omitempty"`
 }
 
 // MergePatchValues Values by Helm value path; null removes one.
@@ -4166,6 +4295,25 @@ type Status struct {
 //
 // Example: {"confirmed":11,"failed":1}
 type StatusCounts map[string]int
+
+// StatusFacet defines model for StatusFacet.
+type StatusFacet struct {
+	// Name Example: environment
+	Name string `json:"name"`
+
+	// Key Of the label.
+	//
+	// Example: tier
+	Key string `json:"key,omitempty"`
+
+	// Values The 50 with the most clusters.
+	Values []FacetValue `json:"values"`
+
+	// OtherValues Number of further values.
+	//
+	// Example: 0
+	OtherValues int `json:"other_values,omitempty"`
+}
 
 // Strategy A named list of stages. A rollout copies it when it is created.
 type Strategy struct {
@@ -7085,6 +7233,12 @@ type GetStatusParams struct {
 	// Cause Only clusters that fail for this cause, each with that failure: the `id` of a cause of `group=cause` with the same filters. The list is empty if no cluster fails for it any more. Like `state`, it filters the list and not the counts.
 	Cause *string `form:"cause,omitempty" json:"cause,omitempty"`
 
+	// Layer Only clusters that this layer matches.
+	Layer *string `form:"layer,omitempty" json:"layer,omitempty"`
+
+	// Facets true: also count the listed clusters by environment, label, layer, component, and with `component` by version.
+	Facets *bool `form:"facets,omitempty" json:"facets,omitempty"`
+
 	// Sort By id, or by state: the most urgent first.
 	Sort *GetStatusParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
@@ -7103,6 +7257,27 @@ type GetStatusParamsGroup string
 
 // GetStatusParamsSort defines parameters for GetStatus.
 type GetStatusParamsSort string
+
+// GetComponentMatrixParams defines parameters for GetComponentMatrix.
+type GetComponentMatrixParams struct {
+	// By `environment`, or the key of a label. Absent: one column for all clusters.
+	By *string `form:"by,omitempty" json:"by,omitempty"`
+
+	// Environment Only clusters of this environment.
+	Environment *Environment `form:"environment,omitempty" json:"environment,omitempty"`
+
+	// Selector Only clusters that match: Kubernetes label selector syntax over the cluster's labels, plus `environment` and `id`.
+	Selector *Selector `form:"selector,omitempty" json:"selector,omitempty"`
+
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
 
 // ListStrategiesParams defines parameters for ListStrategies.
 type ListStrategiesParams struct {

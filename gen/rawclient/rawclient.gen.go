@@ -1533,6 +1533,15 @@ type ClientInterface interface {
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetComponentMatrix Status of all platform components, by environment or label
+	//
+	// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
+	// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+	// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
+	//
+	// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
+	GetComponentMatrix(ctx context.Context, params *GetComponentMatrixParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListStrategies List strategies
 	//
 	// Lists of stages that rollouts copy when they are created, sorted by id.
@@ -4836,6 +4845,25 @@ func (c *Client) ChangeRollout(ctx context.Context, id ID, action ActionPath, pa
 // Corresponds with GET /status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetStatusRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetComponentMatrix Status of all platform components, by environment or label
+//
+// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
+// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
+//
+// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
+func (c *Client) GetComponentMatrix(ctx context.Context, params *GetComponentMatrixParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetComponentMatrixRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -18359,9 +18387,150 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 
 		}
 
+		if params.Layer != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "layer", *params.Layer, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Facets != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "facets", *params.Facets, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Sort != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetComponentMatrixRequest constructs an http.Request for the GetComponentMatrix method
+func NewGetComponentMatrixRequest(server string, params *GetComponentMatrixParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/status/components")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Environment != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "environment", *params.Environment, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Selector != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "selector", *params.Selector, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -22095,6 +22264,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /status (the `GetStatus` operationId).
 	GetStatusWithResponse(ctx context.Context, params *GetStatusParams, reqEditors ...RequestEditorFn) (*GetStatusResponse, error)
+
+	// GetComponentMatrixWithResponse Status of all platform components, by environment or label
+	//
+	// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
+	// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+	// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
+	GetComponentMatrixWithResponse(ctx context.Context, params *GetComponentMatrixParams, reqEditors ...RequestEditorFn) (*GetComponentMatrixResponse, error)
 
 	// ListStrategiesWithResponse List strategies
 	//
@@ -26022,6 +26202,39 @@ func (r GetStatusResponse) StatusCode() int {
 	return 0
 }
 
+// GetComponentMatrixResponse200Headers the declared response headers of an HTTP 200 response for GetComponentMatrix
+type GetComponentMatrixResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type GetComponentMatrixResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ComponentMatrix
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetComponentMatrixResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetComponentMatrixResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetComponentMatrixResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // ListStrategiesResponse200Headers the declared response headers of an HTTP 200 response for ListStrategies
 type ListStrategiesResponse200Headers struct {
 	Age            *int
@@ -29336,6 +29549,23 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseGetStatusResponse(rsp)
+}
+
+// GetComponentMatrixWithResponse Status of all platform components, by environment or label
+//
+// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
+// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
+func (c *ClientWithResponses) GetComponentMatrixWithResponse(ctx context.Context, params *GetComponentMatrixParams, reqEditors ...RequestEditorFn) (*GetComponentMatrixResponse, error) {
+	rsp, err := c.GetComponentMatrix(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetComponentMatrixResponse(rsp)
 }
 
 // ListStrategiesWithResponse List strategies
@@ -35829,6 +36059,66 @@ func ParseGetStatusResponse(rsp *http.Response) (*GetStatusResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetStatusResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetComponentMatrixResponse parses an HTTP response from a GetComponentMatrixWithResponse call
+func ParseGetComponentMatrixResponse(rsp *http.Response) (*GetComponentMatrixResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetComponentMatrixResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ComponentMatrix
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetComponentMatrixResponse200Headers
 		if values := rsp.Header.Values("Age"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

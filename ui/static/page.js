@@ -7,7 +7,7 @@ const reconnectMillis = 60000; // after the server refused the stream of revisio
 let loaded = Date.now();
 
 const live = () => document.getElementById("live");
-const root = document.querySelector("a.brand").getAttribute("href"); // /ui/, below the service's base path
+const root = document.documentElement.dataset.root; // /ui/, below the service's base path
 
 function showAge() {
   const at = document.getElementById("read-at");
@@ -168,7 +168,7 @@ document.addEventListener("submit", (e) => {
 });
 window.addEventListener("pageshow", () => document.querySelectorAll(".decide").forEach((form) => delete form.dataset.sent));
 
-const pages = { o: root, c: root + "clusters", p: root + "components", l: root + "layers", r: root + "rollouts", d: root + "definitions", h: root + "changes" };
+const pages = { o: root, c: root + "clusters", p: root + "components", m: root + "matrix", l: root + "layers", r: root + "rollouts", d: root + "definitions", h: root + "changes" };
 let afterG = false; // the previous key was g
 
 document.addEventListener("keydown", (e) => {

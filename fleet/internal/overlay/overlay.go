@@ -37,6 +37,12 @@ type Merged[E any] struct {
 // Final returns the list for a cluster without settings of its own. It must not be changed.
 func (p *Merged[E]) Final() []E { return p.final }
 
+// Entry returns the merged settings of an entry, also if no layer lists it; not ok if no layer has settings for it.
+func (p *Merged[E]) Entry(id string) (Entry[E], bool) {
+	s, known := p.entries[id]
+	return s, known
+}
+
 // Merge merges layers, the lowest first.
 func (r *Rules[E]) Merge(layers []Layer[E]) *Merged[E] {
 	p := &Merged[E]{entries: map[string]Entry[E]{}}

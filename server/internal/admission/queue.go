@@ -59,7 +59,7 @@ const (
 var queuedOperations = map[string]string{
 	"Plan": queuePlans, "CheckAccess": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
 	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
-	"GetStatus": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
+	"GetStatus": queueStatus, "GetComponentMatrix": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
 }
 
 // queueName returns the queue of an operation; empty: none.

@@ -1,0 +1,37 @@
+package fleet
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestComponentsDeviate: a component deviates if the cluster's own document sets another version than its layers, or else the catalog.
+func TestComponentsDeviate(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, baseLayer, prodLayer)
+	for id, entries := range map[string]string{
+		"c0": `[{"id":"grafana","component_version":"17.0.0"},{"id":"loki","component_version":"1"}]`, // as the catalog; another than the catalog
+		"c1": `[{"id":"grafana","component_version":"17.1.0"}]`,                                       // another than the catalog
+		"c2": `[{"id":"grafana","component_version":"17.1.0"}]`,                                       // as the layer
+		"c3": `[{"id":"grafana","component_version":"17.0.0"}]`,                                       // another than the layer
+	} {
+		w.must(patch(KindCluster, id, `{"platform_components":`+entries+`}`))
+	}
+	deviating := map[string][]string{}
+	for _, cluster := range w.state.All(KindCluster) {
+		var all []string
+		for c := range w.state.Components(cluster) {
+			all = append(all, c.ID)
+			runs, ok := w.state.Running(cluster, c.ID)
+			require.True(t, ok)
+			require.Equal(t, runs.ComponentVersion, c.ComponentVersion)
+			require.Equal(t, runs.OCITag, c.OCITag)
+			if c.Deviates {
+				deviating[cluster.ID] = append(deviating[cluster.ID], c.ID)
+			}
+		}
+		require.Equal(t, ids(inputsOf(t, w.state, cluster.Cluster().ClusterDNS, KindComponent)), all, "the order of the inputs")
+	}
+	require.Equal(t, map[string][]string{"c0": {"loki"}, "c1": {"grafana"}, "c3": {"grafana"}}, deviating)
+}

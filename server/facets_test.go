@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFacets: the count of each value of a facet is the number of clusters that a filter by this value lists.
+func TestFacets(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(5, "qa")
+	for i, tier := range []string{"gold", "gold", "silver"} {
+		w.patch(fmt.Sprintf("/clusters/qa-%02d", i), fmt.Sprintf(`{"labels":{"tier":%q,"empty":""}}`, tier)).want(200)
+	}
+	w.create("/layers", `{"id":"gold","priority":10,"selector":"tier=gold"}`)
+	w.batch(`{"op":"set_component","component_id":"podinfo","component_version":"6.9.0","cluster_ids":["qa-01","qa-02"]}`).want(200)
+	w.confirm(at(w.get("/clusters/qa-00").json(), "cluster_dns").(string))
+
+	require.NotContains(t, w.get("/status").want(200).json(), "facets")
+	seen := map[string]bool{}
+	for _, filter := range []string{"", "&state=never", "&component=podinfo", "&environment=qa", "&layer=gold", "&component=podinfo&state=confirmed"} {
+		all := w.get("/status?facets=true&limit=1" + filter).want(200)
+		for _, facet := range at(all.json(), "facets").([]any) {
+			name := at(facet, "name").(string)
+			seen[name] = true
+			for _, v := range at(facet, "values").([]any) {
+				value := at(v, "value").(string)
+				by := url.Values{}
+				switch name {
+				case "label":
+					by.Set("selector", fmt.Sprintf("%s=%s", at(facet, "key"), value))
+				case "version":
+					by.Set("component_version", value)
+					by.Set("oci_tag", at(v, "oci_tag").(string))
+				default:
+					by.Set(name, value)
+				}
+				if name == "component" && value != "podinfo" && filter != "" {
+					continue // another component has other states
+				}
+				query, err := url.ParseQuery("limit=1" + filter)
+				require.NoError(t, err)
+				for key := range by {
+					query.Set(key, by.Get(key))
+				}
+				require.Equal(t, fmt.Sprint(at(v, "clusters")), w.get("/status?"+query.Encode()).want(200).header.Get("X-Total-Count"), "%s %s", filter, query)
+			}
+		}
+	}
+	require.Equal(t, map[string]bool{"environment": true, "label": true, "layer": true, "component": true, "version": true}, seen)
+	w.get("/status?layer=nothing").problem(404, "not_found")
+	require.EqualValues(t, 2, w.get("/status?layer=gold").want(200).json()["total"])
+}
+
+// TestFacetsAreBounded: a label with a value for each cluster lists 50 of them.
+func TestFacetsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(60, "qa")
+	for i := range 60 {
+		w.patch(fmt.Sprintf("/clusters/qa-%02d", i), fmt.Sprintf(`{"labels":{"name":"n%d"}}`, i)).want(200)
+	}
+	for _, facet := range at(w.get("/status?facets=true").want(200).json(), "facets").([]any) {
+		if at(facet, "key") == "name" {
+			require.Len(t, at(facet, "values"), 50)
+			require.EqualValues(t, 10, at(facet, "other_values"))
+			return
+		}
+	}
+	t.Fatal("there is no facet for the label")
+}

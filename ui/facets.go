@@ -1,0 +1,100 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// facet offers the values of one property of clusters as filters, with the numbers of clusters.
+type facet struct {
+	Title  string
+	On     string // the selected value; empty: none
+	Remove string // address without this filter
+	Values []filterOption
+	More   int // values that are not listed
+}
+
+// makeFacets returns the facets of the clusters that match a filter.
+func makeFacets(f filter, counts []api.StatusFacet) (out []facet) {
+	f.Cause = "" // a cause is of one list of clusters
+	for _, c := range counts {
+		one := facet{Title: facetTitle(c), More: c.OtherValues}
+		for _, v := range c.Values {
+			to, on := f.with(c, v)
+			option := filterOption{Label: v.Value, Link: to.page(), Count: v.Clusters, On: on}
+			if c.Name == "version" {
+				option.Label = versionText(v.Value, v.OCITag)
+			}
+			if on {
+				one.On, one.Remove, option.Link = option.Label, to.page(), f.page()
+			}
+			one.Values = append(one.Values, option)
+		}
+		if c.Name == "component" && one.On != "" { // the numbers of other components are for other states
+			one.Values, one.More = slices.DeleteFunc(one.Values, func(o filterOption) bool { return !o.On }), 0
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// facetTitle returns the title of a facet; for a label its key.
+func facetTitle(c api.StatusFacet) string {
+	if c.Name == "label" {
+		return c.Key
+	}
+	return strings.ToUpper(c.Name[:1]) + c.Name[1:]
+}
+
+// with returns the filter with a value of a facet. If it has this value already, on is true, and the result is without it.
+func (f filter) with(c api.StatusFacet, v api.FacetValue) (out filter, on bool) {
+	toggle := func(field *string, value string) {
+		if on = *field == value; on {
+			value = ""
+		}
+		*field = value
+	}
+	switch c.Name {
+	case "environment":
+		toggle(&f.Environment, v.Value)
+	case "layer":
+		toggle(&f.Layer, v.Value)
+	case "component":
+		toggle(&f.Component, v.Value)
+		f.Version, f.Tag = "", ""
+	case "version":
+		if on = f.Version == v.Value && f.Tag == v.OCITag; on {
+			v = api.FacetValue{}
+		}
+		f.Version, f.Tag = v.Value, v.OCITag
+	case "label":
+		terms, term := selectorTerms(f.Selector), c.Key+"="+v.Value
+		if on = slices.Contains(terms, term); on {
+			f.Selector = strings.Join(slices.DeleteFunc(terms, func(t string) bool { return t == term }), ",")
+		} else {
+			f.Selector = andSelector(f.Selector, term)
+		}
+	}
+	return f, on
+}
+
+// selectorTerms splits a selector at its commas outside of parentheses.
+func selectorTerms(selector string) (terms []string) {
+	depth, start := 0, 0
+	for i, r := range selector + "," {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')':
+			depth--
+		case r == ',' && depth <= 0:
+			if term := strings.TrimSpace(selector[start:i]); term != "" {
+				terms = append(terms, term)
+			}
+			start = i + 1
+		}
+	}
+	return terms
+}

@@ -1,0 +1,38 @@
+package ui_test
+
+import (
+	"html"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFacetsLeadToTheirClusters: each value of a facet leads to as many clusters as it shows, and the selected value leads back.
+func TestFacetsLeadToTheirClusters(t *testing.T) {
+	t.Parallel()
+	env := setupWith(t, 60, "")
+	env.signIn(readToken)
+	values := regexp.MustCompile(`<li><a href="([^"]+)" ><span>([^<]*)</span> <b>(\d+)</b>`)
+	shown := regexp.MustCompile(`–\d+ of (\d+)`)
+	for _, page := range []string{"/ui/clusters", "/ui/clusters?component=grafana", "/ui/clusters?state=confirmed&environment=qa", "/ui/clusters?selector=region+in+%28eu-1%2Ceu-2%29"} {
+		found := values.FindAllStringSubmatch(env.get(page).body, -1)
+		require.Greater(t, len(found), 4, page)
+		for _, value := range found {
+			list := env.get(html.UnescapeString(value[1]))
+			require.Equal(t, 200, list.status)
+			rows := strings.Count(list.body, `<th scope="row">`)
+			if of := shown.FindStringSubmatch(list.body); of != nil {
+				require.Equal(t, value[3], of[1], "%s: %s", page, value[1])
+			} else {
+				require.Equal(t, value[3], strconv.Itoa(rows), "%s: %s", page, value[1])
+			}
+			require.Contains(t, list.body, "<b>"+value[2]+"</b></summary>", "it is shown as selected")
+		}
+	}
+	gold := html.UnescapeString(env.get("/ui/clusters?selector=region+in+%28eu-1%2Ceu-2%29%2Ctier%3Dgold").body)
+	require.Contains(t, gold, `<li><a href="/ui/clusters?selector=region+in+%28eu-1%2Ceu-2%29">Any</a></li>`)
+	require.Contains(t, env.get("/ui/clusters?environment=dev&state=failed&selector=tier").body, `<input type="hidden" name="environment" value="dev"><input type="hidden" name="state" value="failed">`)
+}
