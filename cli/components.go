@@ -25,6 +25,7 @@ var components = documentKind{
 		textField("component-version", "component_version", "`VERSION`; latest: not pinned"),
 		textField("oci-url", "oci_url", "`URL` of the source: oci:// or a Helm repository"),
 		textField("oci-tag", "oci_tag", "`TAG` of the artifact"),
+		textField("oci-digest", "oci_digest", "`DIGEST` of the artifact, sha256:…, which Flux installs whatever the tag says; empty: none"),
 		boolField("cluster-env-enabled", "cluster_env_enabled", "append the cluster's environment to the path"),
 		listField("depends-on", "depends_on", "`ID` of a component that must be ready first; repeat for more; replaces all"),
 		textField("type", "type", "how it is deployed: helm or kustomize"),
@@ -32,6 +33,7 @@ var components = documentKind{
 		textField("target-namespace", "target_namespace", "`NAMESPACE` it is installed in (default: the id)"),
 		textField("secret-ref", "secret_ref", "`NAME` of the pull secret on the cluster"),
 		parsedField("values-from", "values_from", "Helm values from a Secret or ConfigMap on the cluster, as secret/`NAME[:KEY][?]`; repeat for more; replaces all", input.ValuesFrom),
+		parsedField("image", "images", "an image to replace in the manifests, as `NAME[=NEW_NAME][:TAG][@DIGEST]`; repeat for more; replaces all", input.Images),
 	},
 	view: render.View{
 		Header: []string{"ID", "TYPE", "VERSION", "TAG", "PATH", "REVISION", "SOURCE", "DEPENDS ON", "UPDATED"},
@@ -80,9 +82,11 @@ func settingFields(prefix, where string) []field {
 	return []field{
 		boolField("enabled", "enabled", "run it there; --enabled=false: Flux removes it, the assignment stays").initially(true),
 		clearableField(prefix+"oci-tag", "oci_tag", "`TAG` "+where+catalog),
+		clearableField(prefix+"oci-digest", "oci_digest", "`DIGEST` "+where+", beside its tag or version; empty: none"),
 		clearableField(prefix+"component-path", "component_path", "`PATH` "+where+catalog),
 		clearableField(prefix+"component-version", "component_version", "`VERSION` "+where+catalog),
 		parsedField(prefix+"values-from", "values_from", "Helm values from a Secret or ConfigMap "+where+", over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none", input.ValuesFrom),
+		parsedField(prefix+"image", "images", "an image to replace in the manifests "+where+", as `NAME[=NEW_NAME][:TAG][@DIGEST]`; repeat for more; replaces all of the assignment; NAME alone: not replaced; empty: none", input.Images),
 	}
 }
 

@@ -196,7 +196,7 @@ func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[stri
 				settings[d] = d.layer().settingNames(list.descriptor)
 			}
 			for leaf := range settings[d][id] {
-				if hasKey(own, leaf) && above && !here {
+				if above && !here && (hasKey(own, leaf) || sharesDigest(own, leaf)) {
 					return true
 				}
 				switches = switches || leaf == "enabled"
@@ -207,6 +207,14 @@ func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[stri
 		delete(entry, "enabled")
 	}
 	return false
+}
+
+// sharesDigest reports whether a setting of a higher layer and the settings of an entry determine one digest.
+func sharesDigest(own map[string]any, leaf string) bool {
+	if leaf == "oci_digest" {
+		return hasKey(own, "oci_tag") || hasKey(own, "component_version")
+	}
+	return hasKey(own, "oci_digest") && slices.Contains(versionFields, leaf)
 }
 
 // entrySettings returns the settings of an entry besides its id.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -120,7 +119,7 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 			}
 		}
 		entry, _, _ := unstructured.Entry(entries[at])
-		maps.Copy(entry, request)
+		copySettings(entry, request)
 		a.setEntries(obj, entries)
 		return true, nil
 	}

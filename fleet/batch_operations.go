@@ -119,7 +119,7 @@ func settingsOf(op api.Operation) ([]byte, error) {
 		IsSpecified() bool
 		IsNull() bool
 		Get() (string, error)
-	}{"oci_tag": op.OCITag, "component_path": op.ComponentPath, "component_version": op.ComponentVersion} {
+	}{"oci_tag": op.OCITag, "oci_digest": op.OCIDigest, "component_path": op.ComponentPath, "component_version": op.ComponentVersion} {
 		switch {
 		case !v.IsSpecified():
 		case v.IsNull():
@@ -136,6 +136,12 @@ func settingsOf(op api.Operation) ([]byte, error) {
 		settings["values_from"] = nil
 		if refs, err := op.ValuesFrom.Get(); err == nil {
 			settings["values_from"] = refs
+		}
+	}
+	if op.Images.IsSpecified() {
+		settings["images"] = nil
+		if images, err := op.Images.Get(); err == nil {
+			settings["images"] = images
 		}
 	}
 	if op.Overrides.IsSpecified() {

@@ -18,16 +18,18 @@ import (
 
 // Upper bounds of the size, in bytes, of parts of an encoded input without their values.
 const (
-	entryBytes      = len(`{"id":"","enabled":false,"oci_tag":"","component_path":"","component_version":""},`)
+	entryBytes      = len(`{"id":"","enabled":false,"oci_tag":"","oci_digest":"","component_path":"","component_version":"","images":[]},`)
 	referenceBytes  = len(`{"kind":"ConfigMap","name":"","values_key":"","optional":false},`)
+	imageBytes      = len(`{"name":"","new_name":"","new_tag":"","digest":""},`)
 	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
 )
 
 // normalizeAssignment sets the defaults of an entry and omits its unset fields.
 func normalizeAssignment(entry map[string]any) {
 	unstructured.SetDefault(entry, "enabled", true)
-	unstructured.DropEmpty(entry, "oci_tag", "component_path", "component_version")
+	unstructured.DropEmpty(entry, "oci_tag", "oci_digest", "component_path", "component_version")
 	unstructured.DropEmptyList(entry, "values_from")
+	unstructured.DropEmptyList(entry, "images")
 }
 
 // hasComponent reports whether a cluster has a component in the Tx, from its own list or a layer.
@@ -115,7 +117,7 @@ func checkOwnSettings(c *checker, cl *api.Cluster) {
 		if c.full() {
 			return
 		}
-		if e.OCITag == "" && e.ComponentPath == "" && e.ComponentVersion == "" && len(e.ValuesFrom) == 0 {
+		if cmp.Or(e.OCITag, e.OCIDigest, e.ComponentPath, e.ComponentVersion) == "" && len(e.ValuesFrom) == 0 && len(e.Images) == 0 {
 			continue
 		}
 		at := jsontext.Pointer("platform_components", i)
@@ -123,6 +125,7 @@ func checkOwnSettings(c *checker, cl *api.Cluster) {
 		c.text(at+"/component_path", e.ComponentPath, 1024)
 		c.text(at+"/component_version", e.ComponentVersion, 253)
 		c.valuesFrom(at+"/values_from", e.ValuesFrom)
+		c.artifact(at, e.ComponentVersion, e.OCITag, e.OCIDigest, e.Images)
 	}
 }
 
@@ -187,8 +190,11 @@ func adviseComponentsOn(c *checker, has *Effective) {
 				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)
 			}
 		}
-		if cl.Environment == "prod" && cmp.Or(e.ComponentVersion, p.ComponentVersion) == latest && cmp.Or(e.OCITag, p.OCITag) == latest {
+		if cl.Environment == "prod" && cmp.Or(e.ComponentVersion, p.ComponentVersion) == latest && cmp.Or(e.OCITag, p.OCITag) == latest && digestOver(p.OCIDigest, &e) == "" {
 			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
+		}
+		if e.OCIDigest != "" && !strings.HasPrefix(p.OCIURL, "oci://") {
+			c.warn("oci_digest of component %q on cluster %q has no effect: its source %s is not an OCI registry", e.ID, cl.ID, p.OCIURL)
 		}
 		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
 			c.warn("values_from of component %q on cluster %q has no effect: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
@@ -219,6 +225,9 @@ func warnReinstall(c *checker, was, is *api.PlatformComponent) {
 	if was.Type != is.Type {
 		c.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", is.ID, is.Type, was.Type)
 	}
+	if is.OCIDigest != "" && was.OCIDigest == is.OCIDigest && (was.OCITag != is.OCITag || was.ComponentVersion != is.ComponentVersion) {
+		c.warn("component %q gets another version and keeps oci_digest %s, which Flux installs whatever the version says", is.ID, is.OCIDigest)
+	}
 	if was.ReleaseName != is.ReleaseName || was.TargetNamespace != is.TargetNamespace {
 		c.warn("component %q gets another release_name or target_namespace: on every cluster that has it, Flux uninstalls the old release and installs a new one", is.ID)
 	}
@@ -231,7 +240,7 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 		ID: e.ID, Enabled: e.Enabled,
 		ComponentPath:     cmp.Or(e.ComponentPath, p.ComponentPath),
 		ComponentVersion:  cmp.Or(e.ComponentVersion, p.ComponentVersion),
-		Source:            api.FluxSource{OCIURL: p.OCIURL, OCITag: cmp.Or(e.OCITag, p.OCITag)},
+		Source:            api.FluxSource{OCIURL: p.OCIURL, OCITag: cmp.Or(e.OCITag, p.OCITag), OCIDigest: digestOver(p.OCIDigest, &e)},
 		ClusterEnvEnabled: p.ClusterEnvEnabled,
 		DependsOn:         p.DependsOn,
 		Dependencies:      []api.FluxDependency{},
@@ -239,6 +248,7 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 		Patches:           overlayPatches(p.Patches, patches),
 		ReleaseName:       p.ReleaseName, TargetNamespace: p.TargetNamespace, SecretRef: p.SecretRef,
 		ValuesFrom: make([]api.FluxValuesReference, 0, len(p.ValuesFrom)+len(e.ValuesFrom)),
+		Images:     replacedImages(imagesOver(p.Images, e.Images)),
 	}
 	for _, refs := range [][]api.ValuesReference{p.ValuesFrom, e.ValuesFrom} {
 		for _, ref := range refs {
@@ -317,7 +327,7 @@ func overridesBound(c *api.Cluster) int {
 	n := 0
 	for _, e := range c.PlatformComponents {
 		n += entryBytes
-		for _, s := range []string{e.ID, e.OCITag, e.ComponentPath, e.ComponentVersion} {
+		for _, s := range []string{e.ID, e.OCITag, e.OCIDigest, e.ComponentPath, e.ComponentVersion} {
 			if n += len(s); !jsontext.Plain(s) {
 				n += encodedSize(s)
 			}
@@ -326,6 +336,11 @@ func overridesBound(c *api.Cluster) int {
 	for _, e := range c.PlatformComponents {
 		for _, ref := range e.ValuesFrom {
 			n += referenceBytes + len(ref.Name) + len(ref.ValuesKey) // neither contains characters that are escaped
+		}
+	}
+	for _, e := range c.PlatformComponents {
+		for _, image := range e.Images {
+			n += imageBytes + len(image.Name) + len(image.NewName) + len(image.NewTag) + len(image.Digest)
 		}
 	}
 	for _, patches := range c.Patches {

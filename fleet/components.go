@@ -84,7 +84,7 @@ func componentOf(o rendering.Object) string {
 
 // normalizeComponent sets defaults, and converts a component's object to its stored form.
 func normalizeComponent(obj map[string]any) {
-	unstructured.DropEmpty(obj, "component_version", "oci_tag", "release_name", "target_namespace", "type")
+	unstructured.DropEmpty(obj, "component_version", "oci_tag", "oci_digest", "release_name", "target_namespace", "type")
 	unstructured.SetDefault(obj, "component_version", latest)
 	unstructured.SetDefault(obj, "oci_tag", latest)
 	unstructured.SetDefault(obj, "cluster_env_enabled", false)
@@ -95,6 +95,7 @@ func normalizeComponent(obj map[string]any) {
 	unstructured.SetDefault(obj, "secret_ref", "")
 	unstructured.DropEmptyList(obj, "values_from")
 	normalizeVersionPolicies(obj)
+	unstructured.DropEmptyList(obj, "images")
 	normalizeType(obj)
 }
 
@@ -139,6 +140,7 @@ func checkComponent(c *checker, p *api.PlatformComponent) {
 	c.text("/component_path", p.ComponentPath, 1024)
 	c.text("/component_version", p.ComponentVersion, 253)
 	c.text("/oci_tag", p.OCITag, 253)
+	c.artifact("", p.ComponentVersion, p.OCITag, p.OCIDigest, p.Images)
 	c.text("/secret_ref", p.SecretRef, 253)
 	c.oneOf("/type", p.Type, typeHelm, typeKustomize)
 	checkSource(c, p)
@@ -188,6 +190,9 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 		c.problem("/type", "a kustomize component needs an oci:// URL")
 	}
 	c.text("/oci_url", p.OCIURL, 2048)
+	if p.OCIDigest != "" && !strings.HasPrefix(p.OCIURL, "oci://") {
+		c.problem("/oci_digest", "needs an oci:// URL: a Helm repository has no digests that Flux can install")
+	}
 }
 
 // sourceScheme matches the schemes that the custom resources of Flux accept; they compare case-sensitively.

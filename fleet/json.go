@@ -93,6 +93,7 @@ func mergePutEntries(stored any, items []any) []any {
 			delete(merged, pin)
 		}
 		maps.Copy(merged, entry)
+		dropReplacedDigest(before[id], merged, entry)
 		out[i] = merged
 	}
 	return out

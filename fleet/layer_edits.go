@@ -3,7 +3,6 @@ package fleet
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -54,7 +53,7 @@ func (tx *Tx) layerEntry(kind Kind, id string, settings []byte) layerEdit {
 			entries = append(entries, map[string]any{"id": id})
 		}
 		entry, _, _ := unstructured.Entry(entries[at])
-		maps.Copy(entry, request)
+		copySettings(entry, request)
 		a.setEntries(obj, entries)
 		return nil
 	}
@@ -103,7 +102,7 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 		if override == nil {
 			override = map[string]any{}
 		}
-		maps.Copy(override, request)
+		copySettings(override, request)
 		overrides[component] = override
 		return nil
 	}

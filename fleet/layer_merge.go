@@ -67,12 +67,14 @@ var componentMerge = entryMerge[api.ComponentAssignment]{
 	defaults: func(l *layer) map[string]overlay.Entry[api.ComponentAssignment] { return l.componentDefaults },
 }
 
-// applyComponent merges setting by setting; the highest layer that sets one wins.
+// applyComponent merges setting by setting; the highest layer that sets one wins. The digest follows the version, and images are
+// merged by name.
 func applyComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.Entry[api.ComponentAssignment] {
 	b, a := below.Value, above.Value
 	out := overlay.Entry[api.ComponentAssignment]{Value: api.ComponentAssignment{
 		ID: a.ID, Enabled: a.Enabled, OCITag: cmp.Or(a.OCITag, b.OCITag), ComponentPath: cmp.Or(a.ComponentPath, b.ComponentPath),
 		ComponentVersion: cmp.Or(a.ComponentVersion, b.ComponentVersion), ValuesFrom: a.ValuesFrom,
+		OCIDigest: digestOver(b.OCIDigest, &a), Images: imagesOver(b.Images, a.Images),
 	}, EnabledUnset: below.EnabledUnset && above.EnabledUnset}
 	if above.EnabledUnset {
 		out.Value.Enabled = b.Enabled
@@ -155,9 +157,11 @@ func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 	}
 	settings := func(id string, o api.LayerOverride) {
 		add(id, "oci_tag", o.OCITag != "")
+		add(id, "oci_digest", o.OCIDigest != "")
 		add(id, "component_path", o.ComponentPath != "")
 		add(id, "component_version", o.ComponentVersion != "")
 		add(id, "values_from", len(o.ValuesFrom) > 0)
+		add(id, "images", len(o.Images) > 0)
 	}
 	switch {
 	case a.typed:
@@ -168,7 +172,7 @@ func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 		}
 	case a.kind == KindComponent:
 		for _, e := range l.PlatformComponents {
-			settings(e.ID, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
+			settings(e.ID, entryOverride(e))
 			add(e.ID, "enabled", e.Enabled != nil)
 		}
 		for id, o := range l.Overrides {
@@ -176,6 +180,14 @@ func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 		}
 	}
 	return leaves
+}
+
+// entryOverride returns the settings of a layer's entry besides its id.
+func entryOverride(e api.LayerComponent) api.LayerOverride {
+	return api.LayerOverride{
+		OCITag: e.OCITag, OCIDigest: e.OCIDigest, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion,
+		ValuesFrom: e.ValuesFrom, Images: e.Images,
+	}
 }
 
 // sortByPriority sorts layers, the lowest first. Priorities are unique, except in a database that was edited by hand.

@@ -82,8 +82,9 @@ func replaceSelection(stored, request map[string]any) {
 
 // normalizeLayerEntry omits unset fields.
 func normalizeLayerEntry(entry map[string]any) {
-	unstructured.DropEmpty(entry, "enabled", "oci_tag", "component_path", "component_version")
+	unstructured.DropEmpty(entry, "enabled", "oci_tag", "oci_digest", "component_path", "component_version")
 	unstructured.DropEmptyList(entry, "values_from")
+	unstructured.DropEmptyList(entry, "images")
 }
 
 // decodeLayer computes the values that layers are merged from.
@@ -117,6 +118,7 @@ func (ks *kindSet) decodeLayer(l *layer, body json.RawMessage) error {
 	for id, o := range l.Overrides {
 		l.componentDefaults[id] = overlay.Entry[api.ComponentAssignment]{EnabledUnset: true, Value: api.ComponentAssignment{
 			ID: id, OCITag: o.OCITag, ComponentPath: o.ComponentPath, ComponentVersion: o.ComponentVersion, ValuesFrom: o.ValuesFrom,
+			OCIDigest: o.OCIDigest, Images: o.Images,
 		}}
 	}
 	return nil
@@ -166,7 +168,7 @@ func checkLayer(c *checker, l *layer) {
 			return
 		}
 		at := jsontext.Pointer("platform_components", i)
-		c.settings(at, api.LayerOverride{OCITag: e.OCITag, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion, ValuesFrom: e.ValuesFrom})
+		c.settings(at, entryOverride(e))
 		checkDuplicateSettings(c, at, e, l.Overrides[e.ID])
 	}
 	checkLayerComponents(c, l)
@@ -203,6 +205,7 @@ func (c *checker) settings(at string, o api.LayerOverride) {
 	c.text(at+"/component_path", o.ComponentPath, 1024)
 	c.text(at+"/component_version", o.ComponentVersion, 253)
 	c.valuesFrom(at+"/values_from", o.ValuesFrom)
+	c.artifact(at, o.ComponentVersion, o.OCITag, o.OCIDigest, o.Images)
 }
 
 // checkDuplicateSettings refuses a field that a layer sets both in an entry and in overrides.
@@ -215,10 +218,18 @@ func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.L
 		{"component_path", e.ComponentPath != "" && o.ComponentPath != ""},
 		{"component_version", e.ComponentVersion != "" && o.ComponentVersion != ""},
 		{"values_from", len(e.ValuesFrom) > 0 && len(o.ValuesFrom) > 0},
+		{"oci_digest", e.OCIDigest != "" && o.OCIDigest != ""},
+		{"images", len(e.Images) > 0 && len(o.Images) > 0},
 	} {
 		if setting.twice {
 			c.problem(at+jsontext.Pointer(setting.field), "is also set in %s", jsontext.Pointer("overrides", e.ID, setting.field))
 		}
+	}
+	switch { // a version and its digest are one setting, so they are in one place
+	case e.OCIDigest != "" && o.OCIDigest == "" && setsVersion(o.ComponentVersion, o.OCITag, ""):
+		c.problem(at+"/oci_digest", "%s sets another version: move both into one of the two", jsontext.Pointer("overrides", e.ID))
+	case o.OCIDigest != "" && e.OCIDigest == "" && setsVersion(e.ComponentVersion, e.OCITag, ""):
+		c.problem(jsontext.Pointer("overrides", e.ID, "oci_digest"), "%s sets another version: move both into one of the two", at)
 	}
 }
 

@@ -173,6 +173,27 @@ func flattened(t require.TestingT, s *State, doc *Document) *State {
 	shallow := func(into, from map[string]any) {
 		maps.Copy(into, from)
 	}
+	component := func(into, from map[string]any) {
+		for _, name := range []string{"component_version", "oci_tag", "oci_digest"} {
+			if from[name] != nil {
+				delete(into, "oci_digest")
+			}
+		}
+		images := objects(into["images"])
+		for _, image := range objects(from["images"]) {
+			at := slices.IndexFunc(images, func(lower map[string]any) bool { return lower["name"] == image["name"] })
+			if at < 0 {
+				at, images = len(images), append(images, nil)
+			}
+			images[at] = image
+		}
+		shallow(into, from)
+		delete(into, "images")
+		for _, image := range images {
+			list, _ := into["images"].([]any)
+			into["images"] = append(list, image)
+		}
+	}
 	deep := func(into, from map[string]any) {
 		overrides, _ := into["overrides"].(map[string]any)
 		if overrides == nil {
@@ -189,7 +210,7 @@ func flattened(t require.TestingT, s *State, doc *Document) *State {
 	shallow(flat, own)
 	delete(flat, "excludes")
 	flat["platform_components"] = fold(func(m map[string]any) []map[string]any { return objects(m["platform_components"]) },
-		func(m map[string]any) map[string]any { o, _ := m["overrides"].(map[string]any); return o }, nil, shallow)
+		func(m map[string]any) map[string]any { o, _ := m["overrides"].(map[string]any); return o }, nil, component)
 	for _, name := range []string{"namespaces", "rolebindings"} {
 		flat[name] = fold(func(m map[string]any) []map[string]any { return objects(m[name]) }, none, excluded(name), shallow)
 	}
@@ -247,7 +268,9 @@ func randomLayerEdit(t *rapid.T) (func(*Tx) error, string) {
 	pick := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
 	id, cluster := fmt.Sprint("l", n("layer", 3)), fmt.Sprint("k", n("cluster", 3))
 	settings := func() string {
-		return pick("settings", "", "", `,"component_version":"1.0"`, `,"component_version":"2.0","oci_tag":"t"`, `,"component_path":"q"`, `,"values_from":[{"kind":"Secret","name":"s"}]`)
+		return pick("settings", "", "", `,"component_version":"1.0"`, `,"component_version":"2.0","oci_tag":"t"`, `,"component_path":"q"`, `,"values_from":[{"kind":"Secret","name":"s"}]`,
+			`,"oci_tag":"t","oci_digest":"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"`, `,"component_version":"2.0","oci_digest":"sha256:f123456789abcdeff123456789abcdeff123456789abcdeff123456789abcdef"`,
+			`,"images":[{"name":"a","new_tag":"1"}]`, `,"images":[{"name":"a"},{"name":"b","new_name":"c"}]`)
 	}
 	components := func(enabled ...string) string {
 		var out []string

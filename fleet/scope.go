@@ -160,9 +160,6 @@ func approvesStage(before, after *Document) bool {
 	return false
 }
 
-// versionFields are the fields of a component that push_version permits to change.
-var versionFields = []string{"component_version", "oci_tag"}
-
 // changesVersionsOnly reports whether a change affects only versions of components, directly or through a rollout.
 func (c scopeCheck) changesVersionsOnly(before, after *Document) bool {
 	for _, doc := range []*Document{before, after} {

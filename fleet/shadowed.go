@@ -51,6 +51,7 @@ func (l *layer) layerSettings(ks *kindSet) []layerSetting {
 		cache := map[*layer]map[string]map[string]bool{}
 		leaves := l.settingNames(a)
 		for _, id := range sortedKeys(leaves) {
+			delete(leaves[id], "images") // merged by name, so no list overrides another as a whole
 			for _, leaf := range sortedKeys(leaves[id]) {
 				out = append(out, layerSetting{
 					name: fmt.Sprintf("%s of %s %q", leaf, a.rules.noun, id),
@@ -58,7 +59,7 @@ func (l *layer) layerSettings(ks *kindSet) []layerSetting {
 						if cache[higher] == nil {
 							cache[higher] = higher.settingNames(a)
 						}
-						return cache[higher][id][leaf]
+						return cache[higher][id][leaf] || leaf == "oci_digest" && (cache[higher][id]["oci_tag"] || cache[higher][id]["component_version"])
 					},
 					setByCluster: func(c *api.Cluster) bool { return a.setByCluster(c, id, leaf) },
 				})
@@ -85,6 +86,7 @@ func (a *descriptor) setByCluster(c *api.Cluster, id, leaf string) bool {
 	}
 	return slices.ContainsFunc(c.PlatformComponents, func(e api.ComponentAssignment) bool {
 		return e.ID == id && (leaf == "enabled" || leaf == "oci_tag" && e.OCITag != "" || leaf == "component_path" && e.ComponentPath != "" ||
+			leaf == "oci_digest" && setsVersion(e.ComponentVersion, e.OCITag, e.OCIDigest) ||
 			leaf == "component_version" && e.ComponentVersion != "" || leaf == "values_from" && len(e.ValuesFrom) > 0)
 	})
 }

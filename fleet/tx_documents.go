@@ -130,7 +130,14 @@ func (tx *Tx) update(kind Kind, id string, body map[string]any, change func(stor
 		if kind == KindComponent {
 			settlesType(stored, request)
 		}
-		return change(stored, request)
+		before := maps.Clone(stored)
+		after := change(stored, request)
+		if kind == KindComponent {
+			dropReplacedDigest(before, after, request)
+		} else if kind == KindLayer {
+			dropReplacedDigests(before, after, request)
+		}
+		return after
 	})
 }
 

@@ -4,6 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // Helm values from objects on the cluster: the catalog's, then the cluster's, which come later and win.
@@ -56,4 +60,67 @@ func TestValuesFrom(t *testing.T) {
 	w.create("/platform_components", `{"id":"kust","component_path":"p","oci_url":"oci://c.example.com/x"}`)
 	require.Contains(t, w.put("/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "has no effect")
 	require.Contains(t, w.put(demoCluster+"/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "has no effect")
+}
+
+// The digest of an artifact and images are taken wherever the tag is: POST, PUT, PATCH, assignments, layers, batches and seeds.
+func TestDigestAndImages(t *testing.T) {
+	t.Parallel()
+	const (
+		digest = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+		images = `"images":[{"name":"web","new_name":"m.example.com/web","new_tag":"1","digest":"` + digest + `"}]`
+		pinned = `"oci_tag":"v1","oci_digest":"` + digest + `",` + images
+		source = `"component_path":"p","oci_url":"oci://c.example.com/x"`
+	)
+	w := setupWith(t, options{empty: true})
+	has := func(doc any) {
+		t.Helper()
+		require.Equal(t, "v1", at(doc, "oci_tag"))
+		require.Equal(t, digest, at(doc, "oci_digest"))
+		require.Equal(t, []any{map[string]any{"name": "web", "new_name": "m.example.com/web", "new_tag": "1", "digest": digest}}, at(doc, "images"))
+	}
+	served := func() any {
+		return at(w.poll("/api/v2/flux/clusters/c1.example.com/platform-components").want(200).json(), "inputs", 0)
+	}
+	has(w.create("/platform_components", `{"id":"posted",`+source+`,`+pinned+`}`).json())
+	w.create("/platform_components", `{"id":"app",`+source+`}`)
+	has(w.put("/platform_components/app", `{`+pinned+`}`).want(200).json())
+	has(w.put("/platform_components/app", `{"component_path":"q"}`).want(200).json())
+	w.patch("/platform_components/app", `{"oci_tag":null,"oci_digest":null,"images":null}`).want(200)
+	require.NotContains(t, w.get("/platform_components/app").json(), "oci_digest")
+	has(w.patch("/platform_components/app", `{`+pinned+`}`).want(200).json())
+	w.patch("/platform_components/app", `{"oci_digest":null,"images":null}`).want(200)
+
+	w.create("/clusters", `{"id":"c1","cluster_dns":"c1.example.com","environment":"dev","platform_components":[{"id":"app",`+pinned+`}]}`)
+	has(at(w.get("/clusters/c1").json(), "platform_components", 0))
+	require.Equal(t, digest, at(served(), "source", "oci_digest"))
+	require.Equal(t, "web", at(served(), "images", 0, "name"))
+	w.put("/clusters/c1/platform_components/app", `{"oci_tag":null,"images":null}`).want(200)
+	require.NotContains(t, at(served(), "source"), "oci_digest")
+	require.NotContains(t, served(), "images")
+	w.put("/clusters/c1/platform_components/app", `{`+pinned+`}`).want(200)
+	has(at(w.get("/clusters/c1").json(), "platform_components", 0))
+	w.batch(`{"op":"set_component","all":true,"component_id":"app","oci_tag":null,"oci_digest":null,"images":[]}`).want(200)
+	require.NotContains(t, served(), "images")
+	w.batch(`{"op":"set_component","all":true,"component_id":"app",` + pinned + `}`).want(200)
+	has(at(w.get("/clusters/c1").json(), "platform_components", 0))
+	w.batch(`{"op":"unassign_component","all":true,"component_id":"app"}`).want(200)
+
+	w.create("/layers", `{"id":"l1","priority":1,"all":true,"platform_components":[{"id":"app",`+pinned+`}],"overrides":{"posted":{`+pinned+`}}}`)
+	has(at(w.get("/layers/l1").json(), "platform_components", 0))
+	has(at(w.get("/layers/l1").json(), "overrides", "posted"))
+	require.Equal(t, digest, at(served(), "source", "oci_digest"))
+	w.put("/layers/l1", `{"overrides":{"posted":{"oci_tag":"v2"}}}`).want(200)
+	w.patch("/layers/l1", `{"overrides":{"posted":{`+pinned+`}}}`).want(200)
+	has(at(w.get("/layers/l1").json(), "overrides", "posted"))
+	explained := w.get("/clusters/c1/explain/platform-components/app?pointer=/source/oci_digest").want(200).json()
+	require.Equal(t, "layer", at(explained, "inputs", 0, "values", 0, "said_by", "kind"))
+
+	seed, err := fleet.ParseSeed([]byte(`{"components":[{"_id":"app",` + source + `,` + pinned + `}],"clusters":[{"_id":"c1","cluster_dns":"c1.example.com","environment":"dev","platform_components":[{"id":"app",` + pinned + `}]}]}`))
+	require.NoError(t, err)
+	w = setupWith(t, options{empty: true})
+	_, err = server.SeedEmptyStore(t.Context(), w.replica, seed, store.Meta{})
+	require.NoError(t, err)
+	has(w.get("/platform_components/app").json())
+	has(at(w.get("/clusters/c1").json(), "platform_components", 0))
+	w.patch("/platform_components/app", `{"images":[{"name":"web:1"}]}`).problem(400, "validation_error")
 }

@@ -240,7 +240,13 @@ type AssignmentSettings struct {
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
 	// Enabled Example: true
-	Enabled *bool `json:"enabled,omitempty"`
+	Enabled *bool                               `json:"enabled,omitempty"`
+	Images  nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
 	// OCITag Example: v1.0.0-1
 	OCITag     nullable.Nullable[string]            `json:"oci_tag,omitempty"`
@@ -816,6 +822,11 @@ type ComponentAssignment struct {
 	// Example: true
 	Enabled bool `json:"enabled"`
 
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest string `json:"oci_digest,omitempty"`
+
 	// OCITag Overrides the catalog's oci_tag.
 	//
 	// Example: v1.0.0-1
@@ -831,6 +842,9 @@ type ComponentAssignment struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
+	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
+	Images []ComponentImage `json:"images,omitempty"`
+
 	// ValuesFrom Helm values from objects on this cluster, after the catalog's and before patches.
 	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 }
@@ -843,6 +857,11 @@ type ComponentAssignmentInput struct {
 	// Enabled Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
+
 	// OCITag Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
@@ -851,7 +870,29 @@ type ComponentAssignmentInput struct {
 
 	// ComponentVersion Example: 6.9.0
 	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
+	Images           nullable.Nullable[[]ComponentImage]  `json:"images,omitempty"`
 	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+}
+
+// ComponentImage An image in the rendered manifests of a component, and its replacement, as in Kustomize: HelmRelease `postRenderers`, Kustomization `images`.
+type ComponentImage struct {
+	// Name Name of the image in the manifests, without tag and digest.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Name string `json:"name"`
+
+	// NewName Another name, such as that of a mirror.
+	//
+	// Example: registry.example.com/podinfo
+	NewName string `json:"new_name,omitempty"`
+
+	// NewTag Example: latest
+	NewTag string `json:"new_tag,omitempty"`
+
+	// Digest sha256: and 64 hex digits.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	Digest string `json:"digest,omitempty"`
 }
 
 // ComponentMatrix defines model for ComponentMatrix.
@@ -1459,6 +1500,9 @@ type FluxPlatformComponent struct {
 	// SecretRef Example:
 	SecretRef string `json:"secret_ref"`
 
+	// Images Images that are replaced in the rendered manifests; absent: none.
+	Images []ComponentImage `json:"images,omitempty"`
+
 	// ValuesFrom Objects on the cluster that hold Helm values: the catalog's, then the cluster's; later ones win, and patches over all.
 	ValuesFrom []FluxValuesReference `json:"values_from"`
 	Cluster    FluxCluster           `json:"cluster"`
@@ -1518,6 +1562,11 @@ type FluxSource struct {
 
 	// OCITag Example: latest
 	OCITag string `json:"oci_tag"`
+
+	// OCIDigest Absent: not pinned to a digest.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest string `json:"oci_digest,omitempty"`
 }
 
 // FluxSubject defines model for FluxSubject.
@@ -2080,6 +2129,11 @@ type LayerComponent struct {
 	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest string `json:"oci_digest,omitempty"`
+
 	// OCITag Example: v1.0.0-1
 	OCITag string `json:"oci_tag,omitempty"`
 
@@ -2088,6 +2142,7 @@ type LayerComponent struct {
 
 	// ComponentVersion Example: 6.9.0
 	ComponentVersion string            `json:"component_version,omitempty"`
+	Images           []ComponentImage  `json:"images,omitempty"`
 	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
 }
 
@@ -2099,6 +2154,11 @@ type LayerComponentInput struct {
 	// Enabled Example: true
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
 
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
+
 	// OCITag Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
@@ -2107,6 +2167,7 @@ type LayerComponentInput struct {
 
 	// ComponentVersion Example: 6.9.0
 	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
+	Images           nullable.Nullable[[]ComponentImage]  `json:"images,omitempty"`
 	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
@@ -2177,6 +2238,11 @@ type LayerCreate struct {
 
 // LayerOverride Settings of a component for the clusters of a layer that have it, through any assignment.
 type LayerOverride struct {
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest string `json:"oci_digest,omitempty"`
+
 	// OCITag Example: v1.0.0-1
 	OCITag string `json:"oci_tag,omitempty"`
 
@@ -2185,11 +2251,17 @@ type LayerOverride struct {
 
 	// ComponentVersion Example: 6.9.0
 	ComponentVersion string            `json:"component_version,omitempty"`
+	Images           []ComponentImage  `json:"images,omitempty"`
 	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
 }
 
 // LayerOverrideInput Settings of a component for the clusters of a layer that have it. Absent, null and empty fields are not set by the layer.
 type LayerOverrideInput struct {
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
+
 	// OCITag Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
@@ -2198,6 +2270,7 @@ type LayerOverrideInput struct {
 
 	// ComponentVersion Example: 6.9.0
 	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
+	Images           nullable.Nullable[[]ComponentImage]  `json:"images,omitempty"`
 	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
@@ -2280,7 +2353,13 @@ type LayerSettings struct {
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
 	// Enabled Example: true
-	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
+	Enabled nullable.Nullable[bool]             `json:"enabled,omitempty"`
+	Images  nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
 	// OCITag Example: v1.0.0-1
 	OCITag     nullable.Nullable[string]            `json:"oci_tag,omitempty"`
@@ -2660,6 +2739,11 @@ type Operation struct {
 	// Enabled Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
+
 	// OCITag Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
@@ -2700,6 +2784,9 @@ type Operation struct {
 	//
 	// Example: false
 	Retain bool `json:"retain,omitempty"`
+
+	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
 	// ValuesFrom assign_component and set_component.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
@@ -2934,6 +3021,11 @@ type PlatformComponent struct {
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
 
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest string `json:"oci_digest,omitempty"`
+
 	// OCITag Example: latest
 	OCITag string `json:"oci_tag"`
 
@@ -2978,6 +3070,9 @@ type PlatformComponent struct {
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
+	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
+	Images []ComponentImage `json:"images,omitempty"`
+
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 
@@ -3014,6 +3109,11 @@ type PlatformComponentCreate struct {
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
+
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
 	// OCITag Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
@@ -3057,6 +3157,9 @@ type PlatformComponentCreate struct {
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
+	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
@@ -3091,6 +3194,11 @@ type PlatformComponentPatch struct {
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL nullable.Nullable[string] `json:"oci_url,omitempty"`
+
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
 	// OCITag Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
@@ -3132,6 +3240,9 @@ type PlatformComponentPatch struct {
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
+	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
@@ -3166,6 +3277,11 @@ type PlatformComponentUpdate struct {
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL nullable.Nullable[string] `json:"oci_url,omitempty"`
+
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	//
+	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
+	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
 	// OCITag Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
@@ -3208,6 +3324,9 @@ type PlatformComponentUpdate struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
@@ -3803,7 +3922,7 @@ type RevisionSummary struct {
 
 // Right `read`: reads of the documents within `on`, and of those that determine the inputs of these clusters; all other rights
 // require it. `plan`: plans and dry runs. `write`: changes
-// of documents. `revert`: only reverts. `push_version`: only changes of component_version and oci_tag. `approve`: approvals of
+// of documents. `revert`: only reverts. `push_version`: only changes of component_version, oci_tag and oci_digest. `approve`: approvals of
 // stages. `override_freeze`: changes despite a freeze, beside a right to make them. `admin`: access documents, tokens and
 // backups, without `on`. None includes another one.
 //

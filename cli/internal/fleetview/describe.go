@@ -82,7 +82,7 @@ func (b Origins) origin(list, id string) string {
 // settings returns the origins of a component's settings other than the catalog: the cluster or its layers.
 func (b Origins) settings(id string) []string {
 	var by []string
-	for _, pointer := range []string{"/component_version", "/source/oci_tag", "/component_path", "/values_from"} {
+	for _, pointer := range []string{"/component_version", "/source/oci_tag", "/source/oci_digest", "/component_path", "/values_from", "/images"} {
 		if name := originName(b[listComponents+"/"+id][pointer]); name != "" && !slices.Contains(by, name) {
 			by = append(by, name)
 		}

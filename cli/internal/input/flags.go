@@ -51,3 +51,34 @@ func ValuesFrom(flag string, texts []string) (any, error) {
 	}
 	return refs, nil
 }
+
+// Images parses texts of the form NAME[=NEW_NAME][:TAG][@DIGEST], as `kustomize edit set image` reads them, and returns them as the
+// field images.
+func Images(flag string, texts []string) (any, error) {
+	images := []map[string]any{}
+	for _, text := range texts {
+		name, replacement, renamed := strings.Cut(text, "=")
+		if !renamed {
+			name, replacement = "", text
+		}
+		newName, digest, hasDigest := strings.Cut(replacement, "@")
+		tag, hasTag := "", false
+		if at := strings.LastIndex(newName, ":"); at > strings.LastIndex(newName, "/") { // otherwise it is the port of a registry
+			newName, tag, hasTag = newName[:at], newName[at+1:], true
+		}
+		if !renamed {
+			name, newName = newName, ""
+		}
+		if name == "" || hasTag && tag == "" || hasDigest && digest == "" || renamed && newName == "" && !hasTag && !hasDigest {
+			return nil, args.Errorf("--%s %q is not NAME[=NEW_NAME][:TAG][@DIGEST]", flag, text)
+		}
+		image := map[string]any{"name": name}
+		for field, value := range map[string]string{"new_name": newName, "new_tag": tag, "digest": digest} {
+			if value != "" {
+				image[field] = value
+			}
+		}
+		images = append(images, image)
+	}
+	return images, nil
+}

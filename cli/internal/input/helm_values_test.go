@@ -50,3 +50,31 @@ none: {}
 		}
 	}
 }
+
+// Images are written as for kustomize edit set image; what cannot be one is refused.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"redis:7":                           `[{"name":"redis","new_tag":"7"}]`,
+		"redis@sha256:ab":                   `[{"digest":"sha256:ab","name":"redis"}]`,
+		"redis":                             `[{"name":"redis"}]`,
+		"a.example:5000/redis":              `[{"name":"a.example:5000/redis"}]`,
+		"redis=a.example:5000/redis":        `[{"name":"redis","new_name":"a.example:5000/redis"}]`,
+		"ghcr.io/x/y=m.io:1/y:7@sha256:abc": `[{"digest":"sha256:abc","name":"ghcr.io/x/y","new_name":"m.io:1/y","new_tag":"7"}]`,
+		"redis=:7@sha256:abc":               `[{"digest":"sha256:abc","name":"redis","new_tag":"7"}]`,
+	} {
+		images, err := Images("image", []string{text})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got, err := render.Encode(images); err != nil || string(got) != want {
+			t.Errorf("%q is %s, not %s (%v)", text, got, want, err)
+		}
+	}
+	for _, text := range []string{"", "=x", "redis=", "redis:", "redis@", ":7", "@sha256:ab"} {
+		if images, err := Images("image", []string{text}); err == nil {
+			t.Errorf("%q is %v", text, images)
+		}
+	}
+}

@@ -199,9 +199,9 @@ func (e *Export) applicable(doc json.RawMessage, kind string) (json.RawMessage, 
 		}
 		switch {
 		case key == componentsList && kind == layerKind:
-			value, err = withNulls(value, "enabled", "oci_tag", "component_path", "component_version", "values_from")
+			value, err = withNulls(value, append([]string{"enabled"}, componentSettings...)...)
 		case key == componentsList:
-			value, err = withNulls(value, "oci_tag", "component_path", "component_version", "values_from")
+			value, err = withNulls(value, componentSettings...)
 		case key == ResourcesList && hasResources:
 			value, err = resourcesWithNulls(value)
 		}
@@ -234,6 +234,9 @@ func resourcesWithNulls(lists json.RawMessage) (json.RawMessage, error) {
 	}
 	return out.encode(), nil
 }
+
+// componentSettings are the settings of an entry of a component that a cluster or a layer may leave out.
+var componentSettings = []string{"oci_tag", "oci_digest", "component_path", "component_version", "values_from", "images"}
 
 func withNulls(entries json.RawMessage, settings ...string) (json.RawMessage, error) {
 	var list []json.RawMessage

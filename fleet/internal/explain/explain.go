@@ -132,7 +132,7 @@ func (of *input) component(found *sources, at string, path []string) {
 				found.all[i].Pointer, found.all[i].Value = strings.TrimSuffix(found.all[i].Pointer, "/id"), nil
 			}
 		}
-	case "/component_path", "/component_version", "/source/oci_tag", "/values_from":
+	case "/component_path", "/component_version", "/source/oci_tag", "/source/oci_digest", "/values_from", "/images":
 		of.entries(found, last)
 		found.add(of.Definition, last)
 	case "/dependencies":
