@@ -37,7 +37,7 @@ type server struct {
 	most     int
 }
 
-func newServer(t *testing.T, handler http.HandlerFunc) *server {
+func newServer(t testing.TB, handler http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
