@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
@@ -35,8 +34,7 @@ type Observation struct {
 type Store struct {
 	mu         sync.Mutex
 	components map[string]*component
-	generation atomic.Int64
-	changed    chan struct{}
+	changed    map[string]bool // since the last call of TakeChanged
 }
 
 var _ clusterstatus.ServiceRows = (*Store)(nil)
@@ -49,21 +47,16 @@ type component struct {
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{components: map[string]*component{}, changed: make(chan struct{}, 1)}
+	return &Store{components: map[string]*component{}, changed: map[string]bool{}}
 }
 
-// Changed returns a channel that receives a value after changes of what is known.
-func (s *Store) Changed() <-chan struct{} { return s.changed }
-
-// Generation differs after each change of what is known.
-func (s *Store) Generation() int64 { return s.generation.Load() }
-
-func (s *Store) notify() {
-	s.generation.Add(1)
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+// TakeChanged returns the components of which something else is known than at the last call, sorted.
+func (s *Store) TakeChanged() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := slices.Sorted(maps.Keys(s.changed))
+	clear(s.changed)
+	return changed
 }
 
 // Push adds versions that a client announced. It reports whether anything is new.
@@ -119,11 +112,21 @@ func (e *entry) observe(now time.Time, found []Observation) {
 			v.Created = o.Created.UnixMilli()
 		}
 		if o.Digest != "" {
-			v.Digests = []Digest{{Digest: strings.Clone(o.Digest), FirstSeen: at, LastSeen: at, Created: v.Created}}
+			v.Digests = []Digest{{Digest: strings.Clone(o.Digest), FirstSeen: at, LastSeen: max(at, e.lastSeen(o)), Created: v.Created}}
 		}
 		e.add(v)
 	}
 	e.trim()
+}
+
+// lastSeen returns the earliest time at which an observed digest is later than those that are known.
+func (e *entry) lastSeen(o Observation) int64 {
+	for _, v := range e.Versions {
+		if v.Version == o.Version && len(v.Digests) > 0 && v.Digests[0].Digest != o.Digest {
+			return v.Digests[0].LastSeen + 1
+		}
+	}
+	return 0
 }
 
 // update changes what is known of a source, and reports whether that added more than a later time.
@@ -143,7 +146,7 @@ func (s *Store) update(src Source, change func(*entry)) bool {
 	if e.Scan == before.Scan && sameVersions(e.Versions, before.Versions) {
 		return false
 	}
-	s.notify()
+	s.changed[src.Component] = true
 	return !sameVersions(e.Versions, before.Versions)
 }
 
@@ -218,8 +221,7 @@ func (s *Store) Retain(current func(component string) []Source) {
 			return gone
 		})
 		if len(c.entries) < before {
-			c.dirty = true
-			s.notify()
+			c.dirty, s.changed[id] = true, true
 		}
 		if len(c.entries) == 0 && !c.dirty && len(sources) == 0 {
 			delete(s.components, id)
@@ -255,7 +257,7 @@ func (s *Store) MergeRow(r clusterstatus.Row) {
 	c.stored = r.ObservedAt
 	c.dirty = after != r.Body
 	if after != before {
-		s.notify()
+		s.changed[id] = true
 	}
 }
 

@@ -39,6 +39,8 @@ func TestKnown(t *testing.T) {
 	require.True(t, s.Push(chart, noon, knownversions.Observation{Version: "v1.11.0"}, knownversions.Observation{Version: "0a1b2c3d"}))
 	require.False(t, s.Push(chart, noon.Add(time.Hour), knownversions.Observation{Version: "1.9.0"}), "known already")
 	require.Equal(t, []string{"v1.11.0", "1.10.0", "1.9.0", "0a1b2c3d"}, names(s, chart))
+	require.Equal(t, []string{"podinfo"}, s.TakeChanged())
+	require.Empty(t, s.TakeChanged())
 	versions, _ := s.Known(chart)
 	require.Equal(t, noon.UnixMilli(), versions[2].FirstSeen, "it keeps the earliest time")
 	require.Empty(t, names(s, image))

@@ -29,7 +29,7 @@ func specWrites(t *testing.T) (writes []specWrite) {
 	colon := strings.NewReplacer("{", ":", "}", "")
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
 		for method, op := range doc.Paths.Find(path).Operations() {
-			if !slices.Contains(ops.Find(method, colon.Replace(path)).Rights, fleet.RightWrite) || method == http.MethodGet {
+			if !slices.Contains(ops.Find(method, colon.Replace(path)).Rights, fleet.RightWrite) || method == http.MethodGet || announces(path) || strings.HasSuffix(path, "/holds") {
 				continue
 			}
 			write := specWrite{op.OperationID, method, fillPath(path), exampleBody(t, op)}
@@ -95,6 +95,7 @@ func specWorld(t *testing.T) *world {
 			w.post("/rollouts/aborted/abort", "").want(200)
 		}
 	}
+	w.post("/platform_components/podinfo/versions/holds", `{"version":"held"}`).want(200)
 	for _, document := range []string{demoCluster, "/layers/eu"} {
 		for _, entry := range []string{"/platform_components/podinfo", "/namespaces/ns", "/rolebindings/dev-readers", "/resources/networkpolicies/deny"} {
 			w.put(document+entry, "").want(200)
@@ -133,6 +134,9 @@ func (r specWrite) send(w *world, dryRun string, headers ...string) *answer {
 	query := dryRun
 	if r.method == http.MethodDelete && strings.Count(path, "/") < 4 && slices.Contains([]string{"DeletePlatformComponent", "DeleteNamespace", "DeleteRoleBinding", "DeleteResourceType", "DeleteResource"}, r.id) {
 		query += "&cascade=true"
+	}
+	if r.id == "ReleaseComponentVersion" {
+		query += "&version=held"
 	}
 	return w.do(r.method, path+"?"+strings.TrimPrefix(query, "&"), body, headers...)
 }

@@ -118,6 +118,9 @@ func rightsFor(method, path string) []string {
 		return []string{"plan", "push_version", "revert", "write"}
 	}
 	rights := []string{"plan", "write"}
+	if announces(path) {
+		return []string{"push_version", "write"}
+	}
 	if strings.HasPrefix(path, "/rollouts/{id}/") {
 		rights = append(rights, "approve")
 	}
@@ -129,6 +132,11 @@ func rightsFor(method, path string) []string {
 	}
 	slices.Sort(rights)
 	return rights
+}
+
+// announces reports whether the operations of a path announce versions, and change no document.
+func announces(path string) bool {
+	return strings.HasSuffix(path, "/versions") || strings.HasSuffix(path, "/versions/refresh")
 }
 
 // TestRightsOfOperations: every operation requires the rights that its method and path suggest, and a token with other rights

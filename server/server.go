@@ -20,6 +20,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/knownversions"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/httperror"
@@ -110,6 +111,8 @@ type Config struct {
 	WatchStreams int
 	// Webhooks delivers events; nil: webhooks cannot be created.
 	Webhooks *webhooks.Deliverer
+	// Versions has the known versions of components; nil: in memory only.
+	Versions *knownversions.Store
 	// Tracer starts the spans of requests; nil: none.
 	Tracer trace.Tracer
 	Logger *slog.Logger
@@ -143,6 +146,11 @@ type Server struct {
 	rolloutInputs rolloutInputsCache
 	rolloutWaits  rolloutWaits
 	visible       visibleStates
+
+	versions        *knownversions.Store
+	pushes          pushLimits
+	versionRunner   versionRunner
+	versionRefusals versionRefusals
 	// freezeRefusals are the logged errors of freezes that the server cannot end, by id.
 	freezeRefusals atomic.Pointer[map[string]string]
 	// The OpenAPI document in other forms, made on first use.
@@ -177,6 +185,9 @@ func New(cfg Config) (*Server, error) {
 	s.auth = auth.New(authConfig)
 	if s.tracker = cfg.ClusterStatus; s.tracker == nil {
 		s.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
+	}
+	if s.versions = cfg.Versions; s.versions == nil {
+		s.versions = knownversions.New()
 	}
 	s.polls = poll.New(poll.Config{Replica: cfg.Replica, Auth: s.auth, Tracker: s.tracker, RequireClusterToken: cfg.RequireClusterToken, Now: cfg.Now})
 	s.cfg.OfflineAfter = cmp.Or(cfg.OfflineAfter, clusterstatus.OfflineAfter)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/knownversions"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/ui"
@@ -75,7 +76,11 @@ func serve(c *cli.Context) error {
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	tracker, err := newTracker(cfg, replica, logger)
+	var known *knownversions.Store // read-only processes need none
+	if cfg.mode == server.ModeCRUD {
+		known = knownversions.New()
+	}
+	tracker, err := newTracker(cfg, replica, known, logger)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
@@ -99,7 +104,7 @@ func serve(c *cli.Context) error {
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken,
-		WatchStreams: cfg.watchStreams,
+		WatchStreams: cfg.watchStreams, Versions: known,
 		BasePath:     cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
 	})
 	if err != nil {
@@ -112,6 +117,7 @@ func serve(c *cli.Context) error {
 		background.Go(func() { retention.Run(ctx) })
 		background.Go(func() { audit.Run(ctx) })
 		background.Go(func() { srv.RunRollouts(ctx) })
+		background.Go(func() { srv.RunVersions(ctx) })
 		background.Go(func() { events.Run(ctx) })
 		if issuers != nil {
 			background.Go(func() { issuers.Run(ctx) })
@@ -151,7 +157,7 @@ func newIssuers(ctx context.Context, cfg config, logger *slog.Logger) (*server.I
 }
 
 // newTracker returns the record of the status that clusters report. Processes exchange it in the background; no request waits.
-func newTracker(cfg config, replica *store.Replica, logger *slog.Logger) (*clusterstatus.Tracker, error) {
+func newTracker(cfg config, replica *store.Replica, known *knownversions.Store, logger *slog.Logger) (*clusterstatus.Tracker, error) {
 	table, err := cfg.db.observations()
 	if err != nil {
 		return nil, err
@@ -168,7 +174,11 @@ func newTracker(cfg config, replica *store.Replica, logger *slog.Logger) (*clust
 		}
 		return ids, true
 	}
-	return clusterstatus.NewTracker(clusterstatus.Config{Store: table, Logger: logger, Clusters: clusters, PruneStore: cfg.mode == server.ModeCRUD}), nil
+	c := clusterstatus.Config{Store: table, Logger: logger, Clusters: clusters, PruneStore: cfg.mode == server.ModeCRUD}
+	if known != nil {
+		c.ServiceRows = known
+	}
+	return clusterstatus.NewTracker(c), nil
 }
 
 const (

@@ -1004,6 +1004,26 @@ type ComponentVariant struct {
 	ClusterIds []string `json:"cluster_ids"`
 }
 
+// ComponentVersions What is known of the versions of a component and its images, and what its policies make of it.
+type ComponentVersions struct {
+	// ID Example: podinfo
+	ID string `json:"id"`
+
+	// Sources First that of the component itself, then one for each image policy.
+	Sources []VersionSource `json:"sources"`
+
+	// Holds Versions that no policy moves to.
+	Holds []VersionHold `json:"holds"`
+
+	// Pins Layers and clusters that set an older version themselves, so that a move does not reach them. Only those that you may read.
+	Pins []VersionPin `json:"pins"`
+
+	// Problem Why nothing moves, regardless of versions.
+	//
+	// Example: the policy is suspended
+	Problem string `json:"problem,omitempty"`
+}
+
 // DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
 //
 // Example: delete
@@ -2043,6 +2063,42 @@ type Issuer struct {
 	//
 	// Example: ["openid","profile","email"]
 	Scopes []string `json:"scopes"`
+}
+
+// KnownVersion A version or tag that was pushed, or found in a registry.
+type KnownVersion struct {
+	// Version Example: 6.9.0
+	Version string `json:"version"`
+
+	// Digest What the tag referred to when it was last seen.
+	//
+	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	Digest string `json:"digest,omitempty"`
+
+	// PreviousDigest What it referred to before, if it was moved.
+	//
+	// Example: sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
+	PreviousDigest string `json:"previous_digest,omitempty"`
+
+	// CreatedAt When it was created, as its publisher states.
+	//
+	// Example: 2026-01-02T03:04:05Z
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+
+	// FirstSeenAt When this service first saw the version, or its digest.
+	//
+	// Example: 2026-01-02T03:04:05.678Z
+	FirstSeenAt time.Time `json:"first_seen_at"`
+
+	// Withdrawn A scan found it, and a later one did not.
+	//
+	// Example: false
+	Withdrawn bool `json:"withdrawn,omitempty"`
+
+	// Reason Why it is not the candidate; absent for the candidate, and without a policy.
+	//
+	// Example: not greater than the stored version
+	Reason string `json:"reason,omitempty"`
 }
 
 // Labels Kubernetes labels, at most 64.
@@ -3390,6 +3446,29 @@ type ProtectedLoss struct {
 	Removals int `json:"removals"`
 }
 
+// PushedVersion A version of a component, or a tag of one of its images, that was published.
+type PushedVersion struct {
+	// Version Version of the chart, or tag.
+	//
+	// Example: 6.9.0
+	Version string `json:"version"`
+
+	// Image An image of the image policies, or the name of such a policy; absent: it is a version of the component.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Image string `json:"image,omitempty"`
+
+	// Digest What the tag refers to.
+	//
+	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	Digest string `json:"digest,omitempty"`
+
+	// CreatedAt When it was created; `min_age` counts from then. Absent: from this request.
+	//
+	// Example: 2026-01-02T03:04:05Z
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+}
+
 // Readiness defines model for Readiness.
 type Readiness struct {
 	// Status `ok` or `unavailable`.
@@ -4716,6 +4795,66 @@ type Version struct {
 	Store string `json:"store"`
 }
 
+// VersionHold A version that no policy moves to.
+type VersionHold struct {
+	// Image Of an image policy; absent: a version of the component.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Image string `json:"image,omitempty"`
+
+	// Version Example: 6.9.0
+	Version string `json:"version"`
+
+	// Digest Absent: whatever the tag refers to.
+	//
+	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	Digest string `json:"digest,omitempty"`
+
+	// At Example: 2026-01-02T03:04:05.678901Z
+	At time.Time `json:"at"`
+
+	// By The actor.
+	//
+	// Example: static-write
+	By string `json:"by"`
+
+	// Reason Example: rollout auto-podinfo was aborted
+	Reason string `json:"reason,omitempty"`
+}
+
+// VersionHoldCreate A version to hold.
+type VersionHoldCreate struct {
+	// Version The version or tag; it need not be known.
+	//
+	// Example: 6.9.0
+	Version string `json:"version"`
+
+	// Image An image of the image policies, or the name of such a policy; absent: a version of the component.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Image string `json:"image,omitempty"`
+
+	// Digest Hold the tag only while it refers to this.
+	//
+	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	Digest string `json:"digest,omitempty"`
+
+	// Reason Example: breaks sign-in
+	Reason string `json:"reason,omitempty"`
+}
+
+// VersionPin A document that sets an older version of a component itself.
+type VersionPin struct {
+	// Kind Example: layer
+	Kind string `json:"kind"`
+
+	// ID Example: prod-eu
+	ID string `json:"id"`
+
+	// Version Example: 6.7.0
+	Version string `json:"version"`
+}
+
 // VersionPolicy How newer versions of a component, and newer images by its image policies, become changes. They never move backward, and never to a held version.
 type VersionPolicy struct {
 	// Range Versions that may be installed, as a constraint of semantic versions; prereleases only if it names one. Absent: the component's version does not move, only its images.
@@ -4820,6 +4959,74 @@ type VersionPolicyInput struct {
 	//
 	// Example: true
 	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`
+}
+
+// VersionScan The state of the scans of a source.
+type VersionScan struct {
+	// At Of the last scan; absent: there was none.
+	//
+	// Example: 2026-01-02T03:04:05.678Z
+	At *time.Time `json:"at,omitempty"`
+
+	// NextAt Of the next one; absent: none is planned.
+	//
+	// Example: 2026-01-02T04:04:05.678Z
+	NextAt *time.Time `json:"next_at,omitempty"`
+
+	// Failures Scans that failed, since the last success.
+	//
+	// Example: 1
+	Failures int `json:"failures,omitempty"`
+
+	// Error Of the last scan, or why none is made.
+	//
+	// Example: ghcr.io: status 401 Unauthorized: the credentials of REGISTRY_AUTH_FILE for this repository are missing or not accepted
+	Error string `json:"error,omitempty"`
+}
+
+// VersionSource The versions of a component, or of an image, and what a policy makes of them.
+type VersionSource struct {
+	// Image The image; absent: the component itself.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Image string `json:"image,omitempty"`
+
+	// Policy The name of the image policy.
+	//
+	// Example: podinfo
+	Policy string `json:"policy,omitempty"`
+
+	// Stored The version that a move replaces.
+	//
+	// Example: 6.8.0
+	Stored string `json:"stored,omitempty"`
+
+	// StoredDigest Example: sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
+	StoredDigest string `json:"stored_digest,omitempty"`
+
+	// Candidate The version that the policy moves to; absent: none.
+	//
+	// Example: 6.9.0
+	Candidate string `json:"candidate,omitempty"`
+
+	// CandidateDigest Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	CandidateDigest string `json:"candidate_digest,omitempty"`
+
+	// Problem Why there is no candidate, regardless of versions.
+	//
+	// Example: there is no version policy with a range
+	Problem string `json:"problem,omitempty"`
+
+	// Warning The registry has moved the stored tag to another digest.
+	//
+	// Example: the registry has moved tag 6.8.0 to another digest
+	Warning string `json:"warning,omitempty"`
+
+	// Scan The state of the scans of a source.
+	Scan *VersionScan `json:"scan,omitempty"`
+
+	// Versions Highest first.
+	Versions []KnownVersion `json:"versions"`
 }
 
 // VersionStatus defines model for VersionStatus.
@@ -5115,6 +5322,9 @@ type IfMatch = string
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
+// ImageQuery defines model for ImageQuery.
+type ImageQuery = string
+
 // InputPath defines model for InputPath.
 type InputPath = string
 
@@ -5207,6 +5417,9 @@ type TokenName = string
 
 // Until defines model for Until.
 type Until = time.Time
+
+// VersionQuery defines model for VersionQuery.
+type VersionQuery = string
 
 // Wait defines model for Wait.
 type Wait = string
@@ -6711,6 +6924,66 @@ type GetPlatformComponentUsageParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// GetComponentVersionsParams defines parameters for GetComponentVersions.
+type GetComponentVersionsParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PushComponentVersionParams defines parameters for PushComponentVersion.
+type PushComponentVersionParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ReleaseComponentVersionParams defines parameters for ReleaseComponentVersion.
+type ReleaseComponentVersionParams struct {
+	// Version The version or tag.
+	Version VersionQuery `form:"version" json:"version"`
+
+	// Image An image of the image policies, or the name of such a policy; without it, the component's own version is meant.
+	Image *ImageQuery `form:"image,omitempty" json:"image,omitempty"`
+
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// HoldComponentVersionParams defines parameters for HoldComponentVersion.
+type HoldComponentVersionParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// RefreshComponentVersionsParams defines parameters for RefreshComponentVersions.
+type RefreshComponentVersionsParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // GetReadyParams defines parameters for GetReady.
 type GetReadyParams struct {
 	// For The requests that it has to be ready for; absent: all that its mode serves.
@@ -7802,6 +8075,12 @@ type PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody = PlatformCo
 
 // UpdatePlatformComponentJSONRequestBody defines body for UpdatePlatformComponent for application/json ContentType.
 type UpdatePlatformComponentJSONRequestBody = PlatformComponentUpdate
+
+// PushComponentVersionJSONRequestBody defines body for PushComponentVersion for application/json ContentType.
+type PushComponentVersionJSONRequestBody = PushedVersion
+
+// HoldComponentVersionJSONRequestBody defines body for HoldComponentVersion for application/json ContentType.
+type HoldComponentVersionJSONRequestBody = VersionHoldCreate
 
 // CreateResourceTypeJSONRequestBody defines body for CreateResourceType for application/json ContentType.
 type CreateResourceTypeJSONRequestBody = ResourceTypeCreate

@@ -1103,6 +1103,72 @@ type ClientInterface interface {
 	// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
 	GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetComponentVersions Known versions of a platform component, and the one that its policy would move to
+	//
+	// The versions that were pushed, or found in the registry, of the component and of the images of its image policies: at most
+	// 100 of each. Each has the reason for which it is not the candidate. They are observations, not part of the history.
+	//
+	// Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
+	GetComponentVersions(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PushComponentVersionWithBody Announce a version of a platform component, or a tag of one of its images
+	//
+	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// `push_version` on the component is enough.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+	PushComponentVersionWithBody(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PushComponentVersion Announce a version of a platform component, or a tag of one of its images
+	//
+	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// `push_version` on the component is enough.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+	PushComponentVersion(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseComponentVersion Release a held version
+	//
+	// A policy may then move to it again.
+	//
+	// Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
+	ReleaseComponentVersion(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// HoldComponentVersionWithBody Hold a version, so that no policy moves to it
+	//
+	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+	// the version that they remove.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+	HoldComponentVersionWithBody(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// HoldComponentVersion Hold a version, so that no policy moves to it
+	//
+	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+	// the version that they remove.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+	HoldComponentVersion(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RefreshComponentVersions Scan the registries of a platform component now
+	//
+	// Scans the sources of the component and of its image policies, unless they were scanned within the last 10 seconds. Failed scans do
+	// not delay it. The answer waits for the scan, at most 30 seconds; `scan` has its result. 409 if the server does not scan
+	// registries (`VERSION_SCAN`).
+	//
+	// Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
+	RefreshComponentVersions(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetReady Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
@@ -3945,6 +4011,142 @@ func (c *Client) GetPlatformComponentStatus(ctx context.Context, id ID, params *
 // Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
 func (c *Client) GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlatformComponentUsageRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetComponentVersions Known versions of a platform component, and the one that its policy would move to
+//
+// The versions that were pushed, or found in the registry, of the component and of the images of its image policies: at most
+// 100 of each. Each has the reason for which it is not the candidate. They are observations, not part of the history.
+//
+// Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
+func (c *Client) GetComponentVersions(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetComponentVersionsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PushComponentVersionWithBody Announce a version of a platform component, or a tag of one of its images
+//
+// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// `push_version` on the component is enough.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+func (c *Client) PushComponentVersionWithBody(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPushComponentVersionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PushComponentVersion Announce a version of a platform component, or a tag of one of its images
+//
+// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// `push_version` on the component is enough.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+func (c *Client) PushComponentVersion(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPushComponentVersionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseComponentVersion Release a held version
+//
+// A policy may then move to it again.
+//
+// Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
+func (c *Client) ReleaseComponentVersion(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseComponentVersionRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// HoldComponentVersionWithBody Hold a version, so that no policy moves to it
+//
+// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+// the version that they remove.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+func (c *Client) HoldComponentVersionWithBody(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewHoldComponentVersionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// HoldComponentVersion Hold a version, so that no policy moves to it
+//
+// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+// the version that they remove.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+func (c *Client) HoldComponentVersion(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewHoldComponentVersionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RefreshComponentVersions Scan the registries of a platform component now
+//
+// Scans the sources of the component and of its image policies, unless they were scanned within the last 10 seconds. Failed scans do
+// not delay it. The answer waits for the scan, at most 30 seconds; `scan` has its result. 409 if the server does not scan
+// registries (`VERSION_SCAN`).
+//
+// Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
+func (c *Client) RefreshComponentVersions(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRefreshComponentVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14498,6 +14700,417 @@ func NewGetPlatformComponentUsageRequest(server string, id ID, params *GetPlatfo
 	return req, nil
 }
 
+// NewGetComponentVersionsRequest constructs an http.Request for the GetComponentVersions method
+func NewGetComponentVersionsRequest(server string, id ID, params *GetComponentVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPushComponentVersionRequest calls the generic PushComponentVersion builder with application/json body
+func NewPushComponentVersionRequest(server string, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPushComponentVersionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPushComponentVersionRequestWithBody constructs an http.Request for the PushComponentVersion method, with any body, and a specified content type
+func NewPushComponentVersionRequestWithBody(server string, id ID, params *PushComponentVersionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReleaseComponentVersionRequest constructs an http.Request for the ReleaseComponentVersion method
+func NewReleaseComponentVersionRequest(server string, id ID, params *ReleaseComponentVersionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/versions/holds", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "version", params.Version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Image != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "image", *params.Image, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewHoldComponentVersionRequest calls the generic HoldComponentVersion builder with application/json body
+func NewHoldComponentVersionRequest(server string, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewHoldComponentVersionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewHoldComponentVersionRequestWithBody constructs an http.Request for the HoldComponentVersion method, with any body, and a specified content type
+func NewHoldComponentVersionRequestWithBody(server string, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/versions/holds", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRefreshComponentVersionsRequest constructs an http.Request for the RefreshComponentVersions method
+func NewRefreshComponentVersionsRequest(server string, id ID, params *RefreshComponentVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/platform_components/%s/versions/refresh", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetReadyRequest constructs an http.Request for the GetReady method
 func NewGetReadyRequest(server string, params *GetReadyParams) (*http.Request, error) {
 	var err error
@@ -21795,6 +22408,78 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
 	GetPlatformComponentUsageWithResponse(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentUsageResponse, error)
 
+	// GetComponentVersionsWithResponse Known versions of a platform component, and the one that its policy would move to
+	//
+	// The versions that were pushed, or found in the registry, of the component and of the images of its image policies: at most
+	// 100 of each. Each has the reason for which it is not the candidate. They are observations, not part of the history.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
+	GetComponentVersionsWithResponse(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*GetComponentVersionsResponse, error)
+
+	// PushComponentVersionWithBodyWithResponse Announce a version of a platform component, or a tag of one of its images
+	//
+	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// `push_version` on the component is enough.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+	PushComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error)
+
+	// PushComponentVersionWithResponse Announce a version of a platform component, or a tag of one of its images
+	//
+	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// `push_version` on the component is enough.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+	PushComponentVersionWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error)
+
+	// ReleaseComponentVersionWithResponse Release a held version
+	//
+	// A policy may then move to it again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
+	ReleaseComponentVersionWithResponse(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*ReleaseComponentVersionResponse, error)
+
+	// HoldComponentVersionWithBodyWithResponse Hold a version, so that no policy moves to it
+	//
+	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+	// the version that they remove.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+	HoldComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error)
+
+	// HoldComponentVersionWithResponse Hold a version, so that no policy moves to it
+	//
+	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+	// the version that they remove.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+	HoldComponentVersionWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error)
+
+	// RefreshComponentVersionsWithResponse Scan the registries of a platform component now
+	//
+	// Scans the sources of the component and of its image policies, unless they were scanned within the last 10 seconds. Failed scans do
+	// not delay it. The answer waits for the scan, at most 30 seconds; `scan` has its result. 409 if the server does not scan
+	// registries (`VERSION_SCAN`).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
+	RefreshComponentVersionsWithResponse(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*RefreshComponentVersionsResponse, error)
+
 	// GetReadyWithResponse Readiness
 	//
 	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
@@ -25137,6 +25822,161 @@ func (r GetPlatformComponentUsageResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r GetPlatformComponentUsageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetComponentVersionsResponse200Headers the declared response headers of an HTTP 200 response for GetComponentVersions
+type GetComponentVersionsResponse200Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type GetComponentVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ComponentVersions
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetComponentVersionsResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetComponentVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetComponentVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PushComponentVersionResponse202Headers the declared response headers of an HTTP 202 response for PushComponentVersion
+type PushComponentVersionResponse202Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type PushComponentVersionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *ComponentVersions
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *PushComponentVersionResponse202Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PushComponentVersionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PushComponentVersionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ReleaseComponentVersionResponse200Headers the declared response headers of an HTTP 200 response for ReleaseComponentVersion
+type ReleaseComponentVersionResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type ReleaseComponentVersionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ComponentVersions
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReleaseComponentVersionResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseComponentVersionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseComponentVersionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// HoldComponentVersionResponse200Headers the declared response headers of an HTTP 200 response for HoldComponentVersion
+type HoldComponentVersionResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type HoldComponentVersionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ComponentVersions
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *HoldComponentVersionResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r HoldComponentVersionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r HoldComponentVersionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// RefreshComponentVersionsResponse202Headers the declared response headers of an HTTP 202 response for RefreshComponentVersions
+type RefreshComponentVersionsResponse202Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type RefreshComponentVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *ComponentVersions
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RefreshComponentVersionsResponse202Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r RefreshComponentVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RefreshComponentVersionsResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -28797,6 +29637,120 @@ func (c *ClientWithResponses) GetPlatformComponentUsageWithResponse(ctx context.
 		return nil, err
 	}
 	return ParseGetPlatformComponentUsageResponse(rsp)
+}
+
+// GetComponentVersionsWithResponse Known versions of a platform component, and the one that its policy would move to
+//
+// The versions that were pushed, or found in the registry, of the component and of the images of its image policies: at most
+// 100 of each. Each has the reason for which it is not the candidate. They are observations, not part of the history.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
+func (c *ClientWithResponses) GetComponentVersionsWithResponse(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*GetComponentVersionsResponse, error) {
+	rsp, err := c.GetComponentVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetComponentVersionsResponse(rsp)
+}
+
+// PushComponentVersionWithBodyWithResponse Announce a version of a platform component, or a tag of one of its images
+//
+// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// `push_version` on the component is enough.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+func (c *ClientWithResponses) PushComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error) {
+	rsp, err := c.PushComponentVersionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePushComponentVersionResponse(rsp)
+}
+
+// PushComponentVersionWithResponse Announce a version of a platform component, or a tag of one of its images
+//
+// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
+// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// `push_version` on the component is enough.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
+func (c *ClientWithResponses) PushComponentVersionWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error) {
+	rsp, err := c.PushComponentVersion(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePushComponentVersionResponse(rsp)
+}
+
+// ReleaseComponentVersionWithResponse Release a held version
+//
+// A policy may then move to it again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
+func (c *ClientWithResponses) ReleaseComponentVersionWithResponse(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*ReleaseComponentVersionResponse, error) {
+	rsp, err := c.ReleaseComponentVersion(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseComponentVersionResponse(rsp)
+}
+
+// HoldComponentVersionWithBodyWithResponse Hold a version, so that no policy moves to it
+//
+// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+// the version that they remove.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+func (c *ClientWithResponses) HoldComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error) {
+	rsp, err := c.HoldComponentVersionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseHoldComponentVersionResponse(rsp)
+}
+
+// HoldComponentVersionWithResponse Hold a version, so that no policy moves to it
+//
+// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
+// the version that they remove.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
+func (c *ClientWithResponses) HoldComponentVersionWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error) {
+	rsp, err := c.HoldComponentVersion(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseHoldComponentVersionResponse(rsp)
+}
+
+// RefreshComponentVersionsWithResponse Scan the registries of a platform component now
+//
+// Scans the sources of the component and of its image policies, unless they were scanned within the last 10 seconds. Failed scans do
+// not delay it. The answer waits for the scan, at most 30 seconds; `scan` has its result. 409 if the server does not scan
+// registries (`VERSION_SCAN`).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
+func (c *ClientWithResponses) RefreshComponentVersionsWithResponse(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*RefreshComponentVersionsResponse, error) {
+	rsp, err := c.RefreshComponentVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRefreshComponentVersionsResponse(rsp)
 }
 
 // GetReadyWithResponse Readiness
@@ -34283,6 +35237,236 @@ func ParseGetPlatformComponentUsageResponse(rsp *http.Response) (*GetPlatformCom
 			headers.XFleetRevision = &value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetComponentVersionsResponse parses an HTTP response from a GetComponentVersionsWithResponse call
+func ParseGetComponentVersionsResponse(rsp *http.Response) (*GetComponentVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetComponentVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ComponentVersions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetComponentVersionsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePushComponentVersionResponse parses an HTTP response from a PushComponentVersionWithResponse call
+func ParsePushComponentVersionResponse(rsp *http.Response) (*PushComponentVersionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PushComponentVersionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest ComponentVersions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers PushComponentVersionResponse202Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReleaseComponentVersionResponse parses an HTTP response from a ReleaseComponentVersionWithResponse call
+func ParseReleaseComponentVersionResponse(rsp *http.Response) (*ReleaseComponentVersionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseComponentVersionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ComponentVersions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReleaseComponentVersionResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseHoldComponentVersionResponse parses an HTTP response from a HoldComponentVersionWithResponse call
+func ParseHoldComponentVersionResponse(rsp *http.Response) (*HoldComponentVersionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &HoldComponentVersionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ComponentVersions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers HoldComponentVersionResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRefreshComponentVersionsResponse parses an HTTP response from a RefreshComponentVersionsWithResponse call
+func ParseRefreshComponentVersionsResponse(rsp *http.Response) (*RefreshComponentVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RefreshComponentVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest ComponentVersions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RefreshComponentVersionsResponse202Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers202 = &headers
 	}
 
 	return response, nil

@@ -12,7 +12,7 @@ var rights = byOperation(
 		"GetRoleBinding", "ListResourceTypes", "GetResourceType", "ListResources", "GetResource", "ListLayers", "GetLayer",
 		"ListRevisions", "GetRevision", "ListRollouts", "GetRollout", "ListStrategies", "GetStrategy", "ListFreezes",
 		"GetFreeze", "GetClusterHistory", "GetPlatformComponentStatus", "GetPlatformComponentUsage",
-		"GetPlatformComponentHistory", "GetNamespaceHistory", "GetLayerHistory", "GetRoleBindingHistory",
+		"GetPlatformComponentHistory", "GetComponentVersions", "GetNamespaceHistory", "GetLayerHistory", "GetRoleBindingHistory",
 		"GetResourceTypeHistory", "GetResourceHistory", "GetPatches",
 	}},
 	operationRights{[]fleet.Right{fleet.RightPlan, fleet.RightWrite, fleet.RightRevert, fleet.RightPushVersion}, []string{"Plan"}},
@@ -27,7 +27,9 @@ var rights = byOperation(
 		"DeleteFreeze", "RestoreRevision", "AssignLayerPlatformComponent", "UnassignLayerPlatformComponent",
 		"AssignLayerNamespace", "UnassignLayerNamespace", "AssignLayerRoleBinding", "UnassignLayerRoleBinding",
 		"AssignLayerResource", "UnassignLayerResource", "PatchPatches", "ApplyPatches", "RelinquishPatches",
+		"HoldComponentVersion", "ReleaseComponentVersion",
 	}},
+	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPushVersion}, []string{"PushComponentVersion", "RefreshComponentVersions"}},
 	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion}, []string{
 		"UpdatePlatformComponent", "PatchPlatformComponent", "CreateRollout",
 	}},

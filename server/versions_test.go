@@ -1,0 +1,160 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/knownversions"
+	"github.com/flux-resourceset/flux-resourceset/server"
+)
+
+const (
+	versionsPath = "/platform_components/podinfo/versions"
+	digestA      = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	digestB      = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+)
+
+// knownOf returns the versions of a source in an answer.
+func knownOf(a *answer, source int) (out []string) {
+	a.t.Helper()
+	list, ok := at(a.json(), "sources", source, "versions").([]any)
+	require.True(a.t, ok, "%s", a.body)
+	for _, v := range list {
+		out = append(out, fmt.Sprint(at(v, "version")))
+	}
+	return out
+}
+
+// TestPushVersion: CI announces versions; that is idempotent, and changes no document.
+func TestPushVersion(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.Empty(t, knownOf(w.get(versionsPath).want(200), 0))
+	w.unchanged(func() {
+		first := w.post(versionsPath, `{"version":"6.9.0"}`).want(202)
+		require.Equal(t, []string{"6.9.0"}, knownOf(first, 0))
+		w.clock.advance(time.Hour)
+		require.Equal(t, first.body, w.post(versionsPath, `{"version":"6.9.0"}`).want(202).body)
+		require.Equal(t, first.body, w.get(versionsPath).want(200).body)
+		got := w.post(versionsPath, `{"version":"6.10.0","digest":"`+digestA+`","created_at":"2026-01-02T00:00:00Z"}`).want(202)
+		require.Equal(t, []string{"6.10.0", "6.9.0"}, knownOf(got, 0))
+		require.Equal(t, digestA, at(got.json(), "sources", 0, "versions", 0, "digest"))
+		moved := w.post(versionsPath, `{"version":"6.10.0","digest":"`+digestB+`"}`).want(202)
+		require.Equal(t, digestB, at(moved.json(), "sources", 0, "versions", 0, "digest"))
+		require.Equal(t, digestA, at(moved.json(), "sources", 0, "versions", 0, "previous_digest"), "a moved tag is visible")
+	})
+	require.Len(t, w.logs.lines(t, "version pushed"), 3, "only what is new is logged")
+
+	for body, pointer := range map[string]string{
+		`{}`:                "/version",
+		`{"version":""}`:    "/version",
+		`{"version":"a b"}`: "/version",
+		`{"version":"1\n"}`: "/version",
+		`{"version":"` + strings.Repeat("1", 129) + `"}`:      "/version",
+		`{"version":"1","digest":"sha256:1"}`:                 "/digest",
+		`{"version":"1","created_at":"1969-12-31T23:59:59Z"}`: "/created_at",
+		`{"version":"1","created_at":"yesterday"}`:            "/created_at",
+		`{"version":"1","image":"redis"}`:                     "/image",
+		`{"version":"1","other":1}`:                           "/other",
+	} {
+		require.Equal(t, []string{pointer}, w.post(versionsPath, body).problem(400, "validation_error").pointers(), body)
+	}
+	w.post("/platform_components/none/versions", `{"version":"1"}`).problem(404, "not_found")
+	w.get("/platform_components/none/versions").problem(404, "not_found")
+	w.post(versionsPath+"/refresh", "").problem(409, "conflict")
+	w.post("/platform_components/none/versions/refresh", "").problem(404, "not_found")
+	w.do("POST", versionsPath, `{"version":"1"}`, "Authorization", "Bearer "+readToken).problem(403, "forbidden")
+}
+
+// TestPushVersionOfImage: tags of an image are known by the image or by the name of its policy, and apart from the component's own.
+func TestPushVersionOfImage(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.patch("/platform_components/podinfo", `{"image_policies":[{"name":"app","image":"ghcr.io/stefanprodan/podinfo","track":{"tag":"latest"},"writes":{"image.tag":"{tag}@{digest}"}},
+		{"name":"cache","image":"redis","track":{"range":">=7"},"writes":{"redis.tag":"{tag}"}}]}`).want(200)
+	w.post(versionsPath, `{"version":"latest","digest":"`+digestA+`","image":"app"}`).want(202)
+	got := w.post(versionsPath, `{"version":"7.2.0","image":"redis"}`).want(202)
+	require.Empty(t, knownOf(got, 0))
+	w.patch("/platform_components/podinfo", `{"image_policies":null}`).want(200)
+	w.post(versionsPath, `{"version":"7.2.0","image":"redis"}`).problem(400, "validation_error")
+}
+
+// TestPushesAreLimited: a flood of new versions of one component is refused; others and known versions are not.
+func TestPushesAreLimited(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/platform_components", `{"id":"web","component_path":"web","oci_url":"https://charts.example.com"}`)
+	for i := range 600 {
+		w.post(versionsPath, fmt.Sprintf(`{"version":"1.%d.0"}`, i)).want(202)
+	}
+	got := w.post(versionsPath, `{"version":"2.0.0"}`).problem(429, "too_many_requests")
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+	require.Len(t, knownOf(w.post(versionsPath, `{"version":"1.599.0"}`).want(202), 0), knownversions.MaxVersions)
+	w.post("/platform_components/web/versions", `{"version":"2.0.0"}`).want(202)
+	w.clock.advance(time.Second)
+	w.post(versionsPath, `{"version":"2.0.0"}`).want(202)
+	w.post(versionsPath, `{"version":"3.0.0"}`).problem(429, "too_many_requests")
+}
+
+// TestPushVersionRights: the CI of a team announces versions of its own component, and changes nothing else.
+func TestPushVersionRights(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/platform_components", `{"id":"web","component_path":"web","oci_url":"https://charts.example.com"}`)
+	w.create("/platform_components", `{"id":"other","component_path":"web","oci_url":"https://charts.example.com"}`)
+	w.post(versionsPath, `{"version":"1.0.0"}`, as...).problem(403, "forbidden")
+	w.create("/access", accessFor("reads", `["read"]`, `{"components":["podinfo","web"]}`))
+	w.post(versionsPath, `{"version":"1.0.0"}`, as...).problem(403, "forbidden")
+	w.create("/access", accessFor("pushes", `["push_version"]`, `{"components":["podinfo"]}`))
+	w.post(versionsPath, `{"version":"1.0.0"}`, as...).want(202)
+	w.get(versionsPath, as...).want(200)
+	for _, path := range []string{"", "/refresh"} {
+		w.post("/platform_components/web/versions"+path, `{"version":"1.0.0"}`, as...).problem(403, "out_of_scope")
+	}
+	w.post("/platform_components/other/versions", `{"version":"1.0.0"}`, as...).problem(404, "not_found")
+	w.patch("/platform_components/podinfo", `{"version_policy":{"range":"*"}}`, as...).problem(403, "out_of_scope")
+	require.Empty(t, knownOf(w.get("/platform_components/web/versions").want(200), 0))
+}
+
+// TestVersionsInReadOnlyMode: a read-only process neither has nor accepts versions.
+func TestVersionsInReadOnlyMode(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{mode: server.ModeReadOnly})
+	w.get(versionsPath).problem(404, "not_found")
+	w.post(versionsPath, `{"version":"1.0.0"}`).problem(405, "method_not_allowed")
+	w.post(versionsPath+"/refresh", "").problem(405, "method_not_allowed")
+}
+
+// TestVersionsOfRecreatedComponent: a component that is created again, or that gets another source, has no versions.
+func TestVersionsOfRecreatedComponent(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	doc := `{"id":"web","component_path":"web","oci_url":"https://charts.example.com"}`
+	w.create("/platform_components", doc)
+	const path = "/platform_components/web/versions"
+	w.post(path, `{"version":"1.0.0"}`).want(202)
+	w.patch("/platform_components/web", `{"component_version":"0.9.0"}`).want(200)
+	require.Len(t, knownOf(w.get(path).want(200), 0), 1)
+	w.patch("/platform_components/web", `{"oci_url":"https://mirror.example.com"}`).want(200)
+	require.Empty(t, knownOf(w.get(path).want(200), 0))
+	w.post(path, `{"version":"1.0.0"}`).want(202)
+	w.delete("/platform_components/web").want(200)
+	w.clock.advance(time.Second)
+	w.create("/platform_components", doc)
+	require.Empty(t, knownOf(w.get(path).want(200), 0))
+}
+
+// TestClockBehind: a process whose clock is behind the last commit does not make a version older than that.
+func TestClockBehind(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	before := w.post(versionsPath, `{"version":"1.0.0"}`).want(202)
+	w.clock.advance(-365 * 24 * time.Hour)
+	got := w.post(versionsPath, `{"version":"2.0.0"}`).want(202)
+	require.Equal(t, at(before.json(), "sources", 0, "versions", 0, "first_seen_at"), at(got.json(), "sources", 0, "versions", 0, "first_seen_at"))
+}
