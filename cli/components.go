@@ -104,9 +104,9 @@ type componentCommands struct{ *session }
 
 // commands returns them in the order of the help.
 func (s componentCommands) commands() []*cli.Command {
-	return []*cli.Command{
+	return append([]*cli.Command{
 		s.usageCommand(), s.statusCommand(), s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands(s).relinquishCommand(),
-	}
+	}, versionCommands(s).commands()...)
 }
 
 // switchCommand is enable or disable. Unlike assign it creates no assignment, so that a typing error cannot install a component.

@@ -258,8 +258,8 @@ func (s *Scanner) parse(source Source) (location, *Error) {
 	default:
 		return invalid("the kind of the source is unknown")
 	}
-	if !oci && source.Kind != Image || strings.Contains(text, "://") {
-		return invalid("the URL of a repository in a registry must begin with oci://, the name of an image has no scheme")
+	if !oci && source.Kind != Image {
+		return invalid("the URL of a repository in a registry must begin with oci://")
 	}
 	var options []name.Option
 	if s.cfg.AllowHTTP {
