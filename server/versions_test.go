@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func TestPushVersion(t *testing.T) {
 		`{"version":"1","image":"redis"}`:                     "/image",
 		`{"version":"1","other":1}`:                           "/other",
 	} {
-		require.Equal(t, []string{pointer}, w.post(versionsPath, body).problem(400, "validation_error").pointers(), body)
+		require.Equal(t, []string{pointer}, slices.Compact(w.post(versionsPath, body).problem(400, "validation_error").pointers()), body)
 	}
 	w.post("/platform_components/none/versions", `{"version":"1"}`).problem(404, "not_found")
 	w.get("/platform_components/none/versions").problem(404, "not_found")
