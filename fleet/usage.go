@@ -14,6 +14,20 @@ import (
 // usageIDs is the maximum number of clusters that a usage names for each variant.
 const usageIDs = 100
 
+// HasInput reports whether the desired state of a cluster has an input; false for a list that is not visible.
+func (s *State) HasInput(cluster *Document, list, id string) bool {
+	a := s.kinds.byEndpoint[list]
+	if a == nil {
+		return false
+	}
+	for has := range a.eachID(s.Effective(cluster)) {
+		if has == id {
+			return true
+		}
+	}
+	return false
+}
+
 // LayerIDs returns the ids of the layers that match a cluster, by rising priority.
 func (s *State) LayerIDs(cluster *Document) []string { return s.Effective(cluster).layerIDs() }
 

@@ -73,3 +73,17 @@ func TestFacetsAreBounded(t *testing.T) {
 	}
 	t.Fatal("there is no facet for the label")
 }
+
+// TestStatusOfInput: with list and input, the status is that of one input.
+func TestStatusOfInput(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(2, "qa")
+	w.confirm(at(w.get("/clusters/qa-00").json(), "cluster_dns").(string))
+	require.Equal(t, map[string]any{"never": 1.0, "behind": 1.0}, w.get("/status?list=namespaces&input=podinfo&selector=environment%3Dqa").want(200).json()["counts"], "qa-00 polled its components only")
+	require.Equal(t, w.get("/status?component=podinfo").want(200).json(), w.get("/status?list=platform-components&input=podinfo").want(200).json())
+	require.EqualValues(t, 0, w.get("/status?list=namespaces&input=nothing").want(200).json()["total"])
+	require.EqualValues(t, 0, w.get("/status?list=nothing&input=podinfo").want(200).json()["total"])
+	w.get("/status?input=podinfo").problem(400, "validation_error")
+	w.get("/status?list=namespaces&input=podinfo&component=podinfo").problem(400, "validation_error")
+}

@@ -163,7 +163,7 @@ func (n *stateCounts) addBatch(s *Server, clusters []*fleet.Document, from int, 
 }
 
 func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
-	known, err := s.statusOf(st, cluster, "", false, n.names)
+	known, err := s.statusOf(st, cluster, inputName{}, false, n.names)
 	if err != nil { // its polls fail; another metric and an alert report that
 		n.clusters[clusterstatus.Unknown]++
 		return

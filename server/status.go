@@ -19,16 +19,24 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
-// statusOf returns the status of a cluster. It fails where a poll of the cluster would fail.
-func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, component string, detail bool, names clusterstatus.NameCache) (clusterstatus.Status, error) {
+// componentInput returns the input of a component; without an id the zero value, which stands for all inputs.
+func componentInput(id string) inputName {
+	if id == "" {
+		return inputName{}
+	}
+	return inputName{fleet.KindComponent.Endpoint(), id}
+}
+
+// statusOf returns the status of a cluster, or of one input on it. It fails where a poll of the cluster would fail.
+func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, only inputName, detail bool, names clusterstatus.NameCache) (clusterstatus.Status, error) {
 	asked, err := st.DesiredInputs(cluster)
 	if err != nil {
 		return clusterstatus.Status{}, err
 	}
 	q := s.statusQuery(cluster, asked, names)
 	q.Details = detail
-	if component != "" {
-		q.IncludeInput = func(list, id string) bool { return list == fleet.KindComponent.Endpoint() && id == component }
+	if only != (inputName{}) {
+		q.IncludeInput = func(list, id string) bool { return list == only.list && id == only.id }
 	}
 	return s.tracker.Evaluate(q), nil
 }
@@ -48,7 +56,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	if err != nil {
 		return err
 	}
-	known, err := s.statusOf(st, doc, "", true, nil)
+	known, err := s.statusOf(st, doc, inputName{}, true, nil)
 	if err != nil {
 		return err
 	}
@@ -191,6 +199,10 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 			return out, nil, err
 		}
 	}
+	only, err := inputOf(p)
+	if err != nil {
+		return out, nil, err
+	}
 	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
 	if err != nil {
 		return out, nil, err
@@ -214,7 +226,8 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 			return out, nil, err
 		}
 		changed := ofComponent(changedIn[doc.ID], component)
-		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) || p.Layer != nil && !slices.Contains(st.LayerIDs(doc), *p.Layer) {
+		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) || p.Layer != nil && !slices.Contains(st.LayerIDs(doc), *p.Layer) ||
+			p.Input != nil && !st.HasInput(doc, only.list, only.id) {
 			continue
 		}
 		yieldToPolls()
@@ -222,7 +235,7 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 		if p.ChangedIn != nil {
 			status, err = s.progressOf(st, doc, changed, names)
 		} else {
-			status, err = s.statusOf(st, doc, component, false, names)
+			status, err = s.statusOf(st, doc, only, false, names)
 		}
 		if err != nil {
 			return out, nil, err
@@ -245,6 +258,19 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 		out.AllSilentSince = timePointer(last)
 	}
 	return out, found, nil
+}
+
+// inputOf returns the input that the parameters select.
+func inputOf(p api.GetStatusParams) (inputName, error) {
+	switch {
+	case (p.List == nil) != (p.Input == nil):
+		return inputName{}, fleet.Invalid([]fleet.Problem{{Detail: "query parameters list and input: set both or none"}})
+	case p.Input == nil:
+		return componentInput(value(p.Component)), nil
+	case p.Component != nil || p.ChangedIn != nil:
+		return inputName{}, fleet.Invalid([]fleet.Problem{{Detail: "query parameter input: not with component or changed_in"}})
+	}
+	return inputName{*p.List, *p.Input}, nil
 }
 
 // statusPage is the default limit of clusters in GET /status.
@@ -339,7 +365,7 @@ func (s *Server) GetPlatformComponentStatus(c echo.Context, id string, _ api.Get
 			continue
 		}
 		yieldToPolls()
-		known, err := s.statusOf(st, doc, id, false, names)
+		known, err := s.statusOf(st, doc, componentInput(id), false, names)
 		if err != nil {
 			return err
 		}

@@ -52,6 +52,7 @@ type clustersView struct {
 	Filter       filter
 	Filtered     bool
 	WithoutCause string // address of the list without the filter by cause
+	WithoutInput string // address of the list without the filter by input
 	Problem      string // with the filter
 	States       []filterOption
 	Facets       []facet
@@ -63,7 +64,7 @@ type clustersView struct {
 }
 
 // filter selects clusters; empty fields match all.
-type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, SharedToken, Cause string }
+type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, List, Input, SharedToken, Cause string }
 
 // page returns the address of the list of matching clusters.
 func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
@@ -71,7 +72,7 @@ func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode
 // values returns the query of the address.
 func (f filter) values() url.Values {
 	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "shared_token": f.SharedToken, "cause": f.Cause} {
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -120,11 +121,11 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 
 // showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.
 func showClusters(req *pageRequest) error {
-	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("layer"), req.query("shared_token"), req.query("cause")}
+	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("layer"), req.query("list"), req.query("input"), req.query("shared_token"), req.query("cause")}
 	offset, sort := req.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
-		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag), Layer: optional(f.Layer), Cause: optional(f.Cause), Facets: new(true),
+		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag), Layer: optional(f.Layer), List: optional(f.List), Input: optional(f.Input), Cause: optional(f.Cause), Facets: new(true),
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
 	}
 	if f.SharedToken != "" {
@@ -159,6 +160,8 @@ func showClusters(req *pageRequest) error {
 	all := f
 	all.Cause = ""
 	view.WithoutCause = all.page()
+	all.List, all.Input = "", ""
+	view.WithoutInput = all.page()
 	view.Pages = makePager(prefix+"/clusters", f.values(), rowsPerPage, offset, len(view.Rows), view.Shown)
 	view.frame = req.frame("Clusters", "clusters")
 	return req.show("clusters", view)

@@ -88,7 +88,7 @@ type componentView struct {
 	Changes   []changeRow
 	More      string
 	Older     string // not empty: older changes have not been searched
-	Delete    string // address of the form; empty: not permitted
+	Delete    pageLink
 }
 
 type variantRow struct {
@@ -137,9 +137,7 @@ func showComponent(req *pageRequest) error {
 	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
-	if req.mayChange(writing, client.KindPlatformComponent, id) {
-		view.Delete = link("components", id, "delete")
-	}
+	view.Delete = req.deleteLink(client.KindPlatformComponent, id, link("components", id, "delete"))
 	view.frame = req.frame(id, "components")
 	return req.show("component", view)
 }

@@ -1,6 +1,10 @@
 package ui
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
+
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -11,7 +15,7 @@ const maxDefinitions = 200
 // definitionList is a list of definitions, by their ids.
 type definitionList struct {
 	List  string
-	IDs   []string
+	Items []pageLink
 	Count int
 }
 
@@ -19,7 +23,7 @@ type definitionList struct {
 func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 	var listed []kind
 	for _, k := range kinds {
-		if k.listAll != nil {
+		if k.listAll != nil && (!k.admin || req.may("admin")) {
 			listed = append(listed, k)
 		}
 	}
@@ -28,12 +32,17 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, definitionList{listed[i].list, ids, len(ids)})
-		if listed[i].name == client.KindResourceType {
-			for _, id := range ids {
-				listed = append(listed, resourceKind(id))
+		if len(ids) == 0 && listed[i].serviceOnly {
+			continue // nobody uses it
+		}
+		list := definitionList{List: listed[i].list, Count: len(ids)}
+		for _, one := range ids {
+			list.Items = append(list.Items, pageLink{one.text(), listed[i].page(one.ID)})
+			if listed[i].name == client.KindResourceType {
+				listed = append(listed, resourceKind(one.ID))
 			}
 		}
+		out = append(out, list)
 	}
 	return out, nil
 }
@@ -50,7 +59,7 @@ func showDefinitions(req *pageRequest) error {
 		return err
 	}
 	for i, list := range lists {
-		lists[i].IDs = list.IDs[:min(len(list.IDs), maxDefinitions)]
+		lists[i].Items = list.Items[:min(len(list.Items), maxDefinitions)]
 	}
 	return req.show("definitions", definitionsView{req.frame("Definitions", "definitions"), lists})
 }
@@ -62,20 +71,31 @@ type definitionView struct {
 	Fields         []fieldChange // values, in After
 	Hidden         bool
 	Reveal         string
+	Assigned       bool // clusters may have it
+	Bar            stateBar
+	Clusters       int
+	ClustersLink   string
+	Layers         []string // that assign it
+	Delete         pageLink
 	Changes        []changeRow
 	More           string // the rest of the history
 }
 
-// showDefinition shows one definition and its history. A deleted one has only its history.
+// showDefinition shows one definition: its values, where it is assigned, which clusters confirmed it, and its history. A deleted one has
+// only its history.
 func showDefinition(req *pageRequest) error {
 	list, id := req.r.PathValue("list"), req.r.PathValue("id")
-	kind := kindOfList(list).name
-	doc, err := req.document(kind, id, nil)
+	kind := kindOfList(list)
+	if kind.admin && !req.may("admin") {
+		req.redirect(historyLink(kind.name, id))
+		return nil
+	}
+	doc, err := req.document(kind.name, id, nil)
 	if err != nil {
 		return err
 	}
-	view := definitionView{List: list, Kind: kind, ID: id, Deleted: doc == nil, Reveal: req.revealLink(), More: historyLink(kind, id)}
-	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: &kind, ID: &id, Limit: new(overviewChanges)}); err != nil {
+	view := definitionView{List: list, Kind: kind.name, ID: id, Deleted: doc == nil, Reveal: req.revealLink(), More: historyLink(kind.name, id)}
+	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: &kind.name, ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
 	if view.Deleted && len(view.Changes) == 0 {
@@ -87,6 +107,84 @@ func showDefinition(req *pageRequest) error {
 	for _, f := range view.Fields {
 		view.Hidden = view.Hidden || f.Hidden
 	}
+	if !view.Deleted && !kind.serviceOnly && kind.name != client.KindResourceType {
+		if err := req.showAssigned(&view, kind); err != nil {
+			return err
+		}
+	}
+	if !view.Deleted && !kind.serviceOnly {
+		view.Delete = req.deleteLink(kind.name, id, kind.page(id)+"/delete")
+	}
 	view.frame = req.frame(id, "definitions")
 	return req.show("definition", view)
+}
+
+// showAssigned sets the clusters that have a definition, by state, and the layers that assign it.
+func (req *pageRequest) showAssigned(view *definitionView, k kind) error {
+	view.Assigned = true
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{List: &k.list, Input: &view.ID, Limit: new(1)})
+	if err != nil {
+		return err
+	}
+	has := filter{List: k.list, Input: view.ID}
+	view.Clusters, view.ClustersLink = status.JSON200.Total, has.page()
+	view.Bar = makeStateBar(status.JSON200.Counts, func(state string) string {
+		has.State = state
+		return has.page()
+	})
+	layers, err := req.fleet.ListLayersWithResponse(req.r.Context(), nil)
+	if err != nil {
+		return err
+	}
+	var documents []json.RawMessage
+	if err := json.Unmarshal(layers.Body, &documents); err != nil {
+		return err
+	}
+	for i, document := range documents {
+		lists, err := layerLists(document)
+		if err != nil {
+			return err
+		}
+		for _, l := range lists {
+			if slices.ContainsFunc(l.Entries, func(e pageLink) bool { return e.Link == k.page(view.ID) }) {
+				view.Layers = append(view.Layers, (*layers.JSON200)[i].ID)
+			}
+		}
+	}
+	return nil
+}
+
+// deleteLink returns the link to the form that deletes a document, or to its preview where the page makes no changes. It is empty if the
+// visitor's rights do not cover it.
+func (req *pageRequest) deleteLink(kind, id, form string) pageLink {
+	switch {
+	case req.mayChange(writing, kind, id):
+		return pageLink{"Delete…", form}
+	case !req.page.cfg.Changes && req.mayPlan():
+		return pageLink{"Preview deletion", form}
+	}
+	return pageLink{}
+}
+
+// deleteDefinitionForm deletes a definition of a kind that clusters poll, or a resource type.
+func deleteDefinitionForm(req *pageRequest) (changeForm, error) {
+	list, id, cascade := req.r.PathValue("list"), req.r.PathValue("id"), req.query("cascade") == "true"
+	k := kindOfList(list)
+	if k.serviceOnly || k.section != "" {
+		return changeForm{}, errNotFound
+	}
+	op, command := api.Operation{Op: client.OpDelete, Kind: k.name, ID: id, Cascade: cascade}, "frs "+k.name+" delete "+id
+	if typeID, found := strings.CutPrefix(k.name, client.KindResource+"/"); found {
+		op.Kind, op.Type, command = client.KindResource, typeID, "frs resource delete "+typeID+" "+id
+	}
+	p := changeForm{
+		Headline: "Delete " + kindName(k.name) + " " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "definitions", Destructive: true,
+		Command: strings.ReplaceAll(command, "_", "-"), Crumbs: []pageLink{{"Definitions", link("definitions")}, {id, k.page(id)}}, Operation: op,
+		Remedies: []remedy{{client.CodeInUse, "Also remove it from everything that uses it", k.page(id) + "/delete?cascade=true", ""}},
+	}
+	if cascade {
+		p.Headline += ", also from all clusters"
+		p.Command += " --cascade"
+	}
+	return p, nil
 }

@@ -32,6 +32,9 @@ func makeFacets(f filter, counts []api.StatusFacet) (out []facet) {
 			}
 			one.Values = append(one.Values, option)
 		}
+		if c.Name == "component" && f.Input != "" {
+			continue
+		}
 		if c.Name == "component" && one.On != "" { // the numbers of other components are for other states
 			one.Values, one.More = slices.DeleteFunc(one.Values, func(o filterOption) bool { return !o.On }), 0
 		}
@@ -63,6 +66,7 @@ func (f filter) with(c api.StatusFacet, v api.FacetValue) (out filter, on bool) 
 		toggle(&f.Layer, v.Value)
 	case "component":
 		toggle(&f.Component, v.Value)
+		f.List, f.Input = "", ""
 		f.Version, f.Tag = "", ""
 	case "version":
 		if on = f.Version == v.Value && f.Tag == v.OCITag; on {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -12,13 +13,18 @@ import (
 
 // kind describes a kind of document. Links, titles, definitions and the search follow from it.
 type kind struct {
-	name    string // in the API, such as rolebinding
-	list    string // the polled list, which is also the address of its definitions; empty: none
-	title   string // of the list
-	section string // the section with a page for each document; empty: the page of definitions
-	get     func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error)
-	listAll func(ctx context.Context, fleet *client.Client) (*http.Response, error) // nil unless the page of definitions lists it
+	name        string // in the API, such as rolebinding
+	list        string // the polled list, which is also the address of its definitions; empty: none
+	title       string // of the list
+	section     string // the section with a page for each document; empty: the page of definitions
+	get         func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error)
+	listAll     func(ctx context.Context, fleet *client.Client) (*http.Response, error) // nil unless the page of definitions lists it
+	serviceOnly bool                                                                    // only the service uses it: clusters do not poll it, and the page does not delete it
+	admin       bool                                                                    // only administrators may read it
 }
+
+// maxListedTokens is the number of tokens that are listed and searched: each cluster may have one.
+const maxListedTokens = 1000
 
 // kinds are all kinds except resources, which have one kind for each resource type: resourceKind.
 var kinds = []kind{
@@ -67,6 +73,51 @@ var kinds = []kind{
 			return fleet.ListResourceTypes(ctx, nil)
 		},
 	},
+	{
+		name: kindFreeze, list: "freezes", title: "Freezes", serviceOnly: true,
+		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
+			return fleet.GetFreeze(ctx, id, nil)
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListFreezes(ctx, nil)
+		},
+	},
+	{
+		name: "strategy", list: "strategies", title: "Strategies", serviceOnly: true,
+		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
+			return fleet.GetStrategy(ctx, id, nil)
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListStrategies(ctx, nil)
+		},
+	},
+	{
+		name: "access", list: "access", title: "Access", serviceOnly: true, admin: true,
+		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
+			return fleet.GetAccess(ctx, id, nil)
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListAccess(ctx, nil)
+		},
+	},
+	{
+		name: "webhook", list: "webhooks", title: "Webhooks", serviceOnly: true, admin: true,
+		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
+			return fleet.GetWebhook(ctx, id, nil)
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListWebhooks(ctx, nil)
+		},
+	},
+	{
+		name: "token", list: "tokens", title: "Tokens", serviceOnly: true, admin: true,
+		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
+			return fleet.GetToken(ctx, id, nil)
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListTokens(ctx, &api.ListTokensParams{Limit: new(maxListedTokens)})
+		},
+	},
 }
 
 // resourceKind returns the kind of the resources of a resource type. Its list has the name of the type.
@@ -111,24 +162,23 @@ func (k kind) page(id string) string {
 	return link(k.section, id)
 }
 
+// namedID is the id of a document, and for tokens its name.
+type namedID struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// text returns the name, or else the id.
+func (n namedID) text() string { return cmp.Or(n.Name, n.ID) }
+
 // ids returns the ids of all documents of the kind, in the order of the API: sorted.
-func (k kind) ids(ctx context.Context, fleet *client.Client) ([]string, error) {
+func (k kind) ids(ctx context.Context, fleet *client.Client) (ids []namedID, err error) {
 	rsp, err := k.listAll(ctx, fleet)
 	if err != nil {
 		return nil, err
 	}
 	defer rsp.Body.Close()
-	var documents []struct {
-		ID string `json:"id"`
-	}
-	if err := json.NewDecoder(rsp.Body).Decode(&documents); err != nil {
-		return nil, err
-	}
-	ids := make([]string, len(documents))
-	for i, doc := range documents {
-		ids[i] = doc.ID
-	}
-	return ids, nil
+	return ids, json.NewDecoder(rsp.Body).Decode(&ids)
 }
 
 // linkTo returns the page of a document, or its history for kinds without pages.

@@ -43,7 +43,7 @@ type layerView struct {
 	Patched     []string
 	Changes     []changeRow
 	HistoryLink string
-	Delete      string // address of the form; empty: not permitted
+	Delete      pageLink
 }
 
 // layerList holds the entries of one kind in a layer.
@@ -110,9 +110,7 @@ func showLayer(req *pageRequest) error {
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("layer"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
-	if req.mayChange(writing, client.KindLayer, id) {
-		view.Delete = link("layers", id, "delete")
-	}
+	view.Delete = req.deleteLink(client.KindLayer, id, link("layers", id, "delete"))
 	view.frame = req.frame(id, "layers")
 	return req.show("layer", view)
 }

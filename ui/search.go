@@ -141,9 +141,9 @@ func (req *pageRequest) findDefinitions(view *searchView, contains func(...strin
 		return err
 	}
 	for _, list := range lists {
-		found := slices.DeleteFunc(list.IDs, func(id string) bool { return !contains(id) })
-		for _, id := range found[:min(len(found), maxFound)] {
-			view.Definitions = append(view.Definitions, foundDefinition{kindOfList(list.List).name, id, link("definitions", list.List, id)})
+		found := slices.DeleteFunc(list.Items, func(one pageLink) bool { return !contains(one.Text) })
+		for _, one := range found[:min(len(found), maxFound)] {
+			view.Definitions = append(view.Definitions, foundDefinition{kindOfList(list.List).name, one.Text, one.Link})
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestDefinitionsAndSearch(t *testing.T) {
 		require.Equal(t, 200, shown.status, path)
 		require.Contains(t, shown.body, `<h1 class="name">`+title+`</h1>`)
 		require.Contains(t, shown.body, `class="changes"`, path)
-		require.NotContains(t, shown.body, "<b>", path)
+		require.NotContains(t, shown.body, "ops<b>", path)
 		require.Equal(t, "/ui/definitions/"+path, env.get("/ui/search?q="+title).header.Get("Location"))
 	}
 	require.Equal(t, 404, env.get("/ui/definitions/namespaces/nothing").status)

@@ -7628,6 +7628,12 @@ type GetStatusParams struct {
 	// Layer Only clusters that this layer matches.
 	Layer *string `form:"layer,omitempty" json:"layer,omitempty"`
 
+	// List With `input`: only clusters that have this input, and this input only, as `component` does. A list as it is polled; not with `component`, `changed_in`.
+	List *string `form:"list,omitempty" json:"list,omitempty"`
+
+	// Input With `list`: id of the input.
+	Input *string `form:"input,omitempty" json:"input,omitempty"`
+
 	// Facets true: also count the listed clusters by environment, label, layer, component, and with `component` by version.
 	Facets *bool `form:"facets,omitempty" json:"facets,omitempty"`
 
