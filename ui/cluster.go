@@ -30,6 +30,7 @@ type clusterView struct {
 	Gone    bool       // decommissioned
 	Actions []pageLink // that the token permits
 	Freezes []freezeRow
+	Compare string
 }
 
 type nameValue struct{ Name, Value string }
@@ -87,6 +88,7 @@ func showCluster(req *pageRequest) error {
 		}
 		view.Lists = append(view.Lists, list)
 	}
+	view.Compare = compareLink(id, "")
 	if !view.Gone && req.mayChange(writing, client.KindCluster, id) {
 		view.Actions = []pageLink{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
 		if view.Protect {

@@ -106,6 +106,7 @@ func New(cfg Config) (*Page, error) {
 		"/components":                       showComponents,
 		"/components/{id}":                  showComponent,
 		"/matrix":                           showMatrix,
+		"/compare":                          showCompare,
 		"/layers":                           showLayers,
 		"/layers/{id}":                      showLayer,
 		"/rollouts":                         showRollouts,
