@@ -105,6 +105,39 @@ func (s *State) resolveInputs(d *Effective, list *descriptor, only map[string]bo
 	return inputs, deps, err
 }
 
+// resolves reports whether the State has all definitions of a cluster's list.
+func (s *State) resolves(e *Effective, list *descriptor) bool {
+	docs := s.docs[list.kind]
+	for id := range list.eachID(e) {
+		if docs[id] != nil {
+			continue
+		}
+		if _, ok := s.definition(e, list.kind, id); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// sameInput reports whether an input is certainly the same on two clusters, apart from the cluster block: it is built of the
+// same definitions and equal settings. It also returns true if neither cluster has it.
+func (s *State) sameInput(list *descriptor, id string, a, b *Effective) bool {
+	if a == b {
+		return true
+	}
+	doc, _ := s.definition(a, list.kind, id)
+	if other, _ := s.definition(b, list.kind, id); other != doc || !list.sameSettings(a, b, id) {
+		return false
+	}
+	return doc == nil || !slices.ContainsFunc(list.dependsOn(doc), func(dep string) bool {
+		one, _ := s.definition(a, list.kind, dep)
+		other, _ := s.definition(b, list.kind, dep)
+		on, has := list.enabled(a, dep)
+		otherOn, otherHas := list.enabled(b, dep)
+		return one != other || on != otherOn || has != otherHas
+	})
+}
+
 // ClustersAnswer returns the list of all live clusters, encoded at the first call. See the function ClustersAnswer.
 func (s *State) ClustersAnswer() (*Answer, error) {
 	if s.visible != nil {

@@ -133,6 +133,7 @@ func (d definition[D, E, I]) descriptor() *descriptor {
 			return own, block
 		},
 		changedEntries: d.changedEntries,
+		sameSettings:   d.sameSettings,
 		enabledCount: func(c *Effective) int {
 			n := 0
 			for i := range *d.list(c) {
@@ -149,12 +150,8 @@ func (d definition[D, E, I]) descriptor() *descriptor {
 			return len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
 		},
 		enabled: func(c *Effective, id string) (bool, bool) {
-			for i := range *d.list(c) {
-				if e := &(*d.list(c))[i]; d.entryID(e) == id {
-					return d.isEnabled(e), true
-				}
-			}
-			return false, false
+			e := d.entry(c, id)
+			return e != nil && d.isEnabled(e), e != nil
 		},
 		merger:       d.merger(),
 		dependsOn:    func(*Document) []string { return nil },
@@ -253,22 +250,29 @@ func (d definition[D, E, I]) buildInputs(on *inputContext, definitions []*Docume
 // changedEntries compares a list of two versions of a cluster; see descriptor.
 func (d definition[D, E, I]) changedEntries(was, is *Effective) (ids, toggled map[string]bool) {
 	ids, toggled = map[string]bool{}, map[string]bool{}
-	before := *d.list(was)
-	entries := make(map[string]*E, len(before))
-	for i := range before {
-		entries[d.entryID(&before[i])] = &before[i]
-	}
-	after := *d.list(is)
-	for i := range after {
-		e, id := &after[i], d.entryID(&after[i])
-		old := entries[id]
-		delete(entries, id)
-		if old == nil || !reflect.DeepEqual(*old, *e) || d.overrides != nil && d.overrides.differ(was.cluster, is.cluster, id) {
+	before, after := *d.list(was), *d.list(is)
+	compare := func(id string, old, e *E) {
+		if old == nil || !reflect.DeepEqual(old, e) || d.overrides != nil && d.overrides.differ(was.cluster, is.cluster, id) {
 			ids[id] = true
 		}
 		if (old != nil && d.isEnabled(old)) != d.isEnabled(e) {
 			toggled[id] = true
 		}
+	}
+	same := 0 // the number of first entries with the same ids, usually all
+	for ; same < min(len(before), len(after)) && d.entryID(&before[same]) == d.entryID(&after[same]); same++ {
+		compare(d.entryID(&after[same]), &before[same], &after[same])
+	}
+	entries := make(map[string]*E, len(before)-same)
+	for i := range before[same:] {
+		e := &before[same+i]
+		entries[d.entryID(e)] = e
+	}
+	for i := range after[same:] {
+		e := &after[same+i]
+		id := d.entryID(e)
+		compare(id, entries[id], e)
+		delete(entries, id)
 	}
 	for id, e := range entries {
 		if ids[id] = true; d.isEnabled(e) {
@@ -276,6 +280,23 @@ func (d definition[D, E, I]) changedEntries(was, is *Effective) (ids, toggled ma
 		}
 	}
 	return ids, toggled
+}
+
+// entry returns the entry of a cluster for a definition; nil: it has none.
+func (d definition[D, E, I]) entry(of *Effective, id string) *E {
+	entries := *d.list(of)
+	for i := range entries {
+		if d.entryID(&entries[i]) == id {
+			return &entries[i]
+		}
+	}
+	return nil
+}
+
+// sameSettings compares the settings of two clusters for a definition; see descriptor.
+func (d definition[D, E, I]) sameSettings(a, b *Effective, id string) bool {
+	x, y := d.entry(a, id), d.entry(b, id)
+	return reflect.DeepEqual(x, y) && (x == nil || d.overrides == nil || !d.overrides.differ(a.cluster, b.cluster, id))
 }
 
 func (d definition[D, E, I]) isEnabled(entry *E) bool { return d.enabled == nil || d.enabled(entry) }

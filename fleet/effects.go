@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -18,19 +17,33 @@ import (
 )
 
 // effects computes the effects of a commit on the polls of clusters. One change usually has the same effect on thousands of
-// clusters, so the difference between two inputs is computed once for all clusters whose inputs differ only in the cluster
-// block.
+// clusters, so each difference between two inputs is computed once for all clusters whose inputs differ only in the cluster
+// block. Usually that is known before the inputs are built: they are built of the same definitions and settings.
 type effects struct {
 	base, next *State
 	removed    removals
 	now        time.Time
-	known      map[Kind]map[string][]*difference // by the id of the input
-	size       int                               // total bytes of the differences
-	alike      map[groupKey]effect               // of clusters without settings of their own, by their chains before and after
+	known      map[docKey][]*difference // by the definition of the input
+	computed   map[docKey][]computed    // the same, with clusters that have them
+	size       int                      // total bytes of the differences
+	alike      map[groupKey]effect      // of clusters without settings of their own, by their chains before and after
+	byKey      map[string]effect        // by their keys
 }
 
-// maxKnown is the number of differences that are cached per input: with more of them, searching would cost more than
-// computing.
+// newEffects returns the effects of a commit between two States.
+func newEffects(base, next *State) *effects {
+	return &effects{base: base, next: next, known: map[docKey][]*difference{}, computed: map[docKey][]computed{}, alike: map[groupKey]effect{}, byKey: map[string]effect{}}
+}
+
+// effects returns the effects of the change.
+func (r Result) effects() *effects {
+	e := newEffects(r.base, r.State)
+	e.removed, e.now = r.removals, r.Commit.At
+	return e
+}
+
+// maxKnown is the number of differences, and of clusters, that are cached per input: with more of them, searching would cost
+// more than computing.
 const maxKnown = 16
 
 // maxPlanBytes is the maximum size of a plan: a larger one is unreadable, and would exhaust the memory of the process.
@@ -41,7 +54,14 @@ type difference struct {
 	before, after any // without the cluster block; before is nil for a new input
 	added         json.RawMessage
 	change        api.InputChange
-	text          string // the change as text: clusters with equal texts form a group
+	text          string            // the change as text; empty: no change
+	hash          [sha256.Size]byte // of the text
+}
+
+// computed is a cluster, before and after, for which a difference was computed.
+type computed struct {
+	was, is *Effective // was is nil for a new input
+	*difference
 }
 
 // effect is the effect on the polls of one cluster.
@@ -50,17 +70,24 @@ type effect struct {
 	key string // equal for clusters with the same effect
 }
 
+// listEffect is the effect on the polls of one list of a cluster.
+type listEffect struct {
+	differences []*difference
+	removed     []string
+	reordered   bool
+}
+
 // on returns the effect on one cluster, cached for clusters with equal configurations.
 func (e *effects) on(a affected) (effect, error) {
-	out := effect{EffectGroup: api.EffectGroup{Clusters: []string{}, Effect: map[string]api.EndpointEffect{}}}
+	none := effect{EffectGroup: api.EffectGroup{Clusters: []string{}, Effect: map[string]api.EndpointEffect{}}}
 	if a.after == nil {
-		if out.Forgotten = a.before != nil && !a.before.Deleted(); out.Forgotten {
-			out.key = "forgotten"
+		if none.Forgotten = a.before != nil && !a.before.Deleted(); none.Forgotten {
+			none.key = "forgotten"
 		}
-		return out, nil
+		return none, nil
 	}
 	if a.before != nil && len(a.kept) == 0 && e.next.sameAnswers(e.base, a.before, a.after) {
-		return out, nil
+		return none, nil
 	}
 	like, shared := a.groupKey()
 	if shared = shared && fluxCluster(a.before.cluster) == fluxCluster(a.after.cluster); shared {
@@ -68,109 +95,177 @@ func (e *effects) on(a affected) (effect, error) {
 			return known, nil
 		}
 	}
-	key := sha256.New() // the texts may be long, and different on each of 10,000 clusters
-	for _, list := range e.next.kinds.listsWithRemoved(e.base.kinds) {
-		endpoint, text, err := e.endpoint(a, list)
-		if err != nil {
-			return out, err
-		}
-		if text != "" {
-			out.Effect[list.endpoint] = endpoint
-			fmt.Fprintf(key, "%s %d %s", list.endpoint, len(text), text)
-		}
-	}
-	if len(out.Effect) > 0 {
-		out.key = string(key.Sum(nil))
-	}
-	if shared {
-		if e.alike == nil {
-			e.alike = map[groupKey]effect{}
-		}
+	out, err := e.onLists(a)
+	if err == nil && shared {
 		e.alike[like] = out
 	}
+	return out, err
+}
+
+// onLists returns the effect on all lists of a cluster, cached for clusters with the same effect.
+func (e *effects) onLists(a affected) (effect, error) {
+	changed := map[string]listEffect{}
+	var key []byte
+	for _, list := range e.next.kinds.listsWithRemoved(e.base.kinds) {
+		one, err := e.list(a, list)
+		if err != nil {
+			return effect{}, err
+		}
+		if part := one.key(); len(part) > 0 {
+			changed[list.endpoint] = one
+			key = append(fmt.Appendf(key, "%q %d ", list.endpoint, len(part)), part...)
+		}
+	}
+	if known, present := e.byKey[string(key)]; present {
+		return known, nil
+	}
+	out := effect{key: string(key), EffectGroup: api.EffectGroup{Clusters: []string{}, Effect: make(map[string]api.EndpointEffect, len(changed))}}
+	for endpoint, one := range changed {
+		out.Effect[endpoint] = one.view()
+	}
+	e.byKey[out.key] = out
 	return out, nil
 }
 
-// endpoint compares the answers of one endpoint of a cluster before and after. The text identifies the effect; empty: no
-// change.
-func (e *effects) endpoint(a affected, list *descriptor) (api.EndpointEffect, string, error) {
-	out := api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}}
-	look := a.changedIDs(e.next, list)
-	if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
-		return out, "", nil
-	}
-	before, err := inputsByID(e.base, a.before, list, look)
-	if broken, ok := errors.AsType[*Error](err); ok && broken.Code == CodeUnresolved {
-		before, look, err = inputList{}, nil, nil // it could not be answered before: every input is new
-	}
-	if err != nil {
-		return out, "", err
-	}
-	after, err := inputsByID(e.next, a.after, list, look)
-	if err != nil {
-		return out, "", err
-	}
-	var text strings.Builder
-	for _, id := range e.removed.hiddenRemovals(a, list.kind, e.base) {
-		out.Removed = append(out.Removed, id)
-		fmt.Fprintf(&text, "-%q", id)
-	}
-	for _, in := range after.list {
-		d, err := e.difference(a.before, list, in.id, before.byID[in.id], in.value)
-		if err != nil {
-			return out, "", err
+// key identifies the effect; empty: there is none.
+func (l listEffect) key() (key []byte) {
+	for _, d := range l.differences {
+		if d.text != "" {
+			key = append(key, d.hash[:]...)
 		}
+	}
+	for _, id := range l.removed {
+		key = fmt.Appendf(key, "-%q", id)
+	}
+	if l.reordered {
+		key = append(key, "reordered"...)
+	}
+	return key
+}
+
+// view returns the effect as the API shows it.
+func (l listEffect) view() api.EndpointEffect {
+	out := api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: append([]string{}, l.removed...), Reordered: l.reordered}
+	for _, d := range l.differences {
 		switch {
 		case d.added != nil:
 			out.Added = append(out.Added, d.added)
-		case len(d.change.Fields) > 0 || d.change.Removal:
+		case d.text != "":
 			out.Changed = append(out.Changed, d.change)
 		}
-		text.WriteString(d.text)
+	}
+	return out
+}
+
+// list compares the answers of one list of a cluster before and after.
+func (e *effects) list(a affected, list *descriptor) (listEffect, error) {
+	look := a.changedIDs(e.next, list)
+	if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
+		return listEffect{}, nil
+	}
+	out, known := e.knownEffect(a, list, look)
+	if !known {
+		var err error
+		if out, err = e.computedEffect(a, list, look); err != nil {
+			return out, err
+		}
+	}
+	out.removed = append(e.removed.hiddenRemovals(a, list.kind, e.base), out.removed...)
+	return out, nil
+}
+
+// computedEffect compares the inputs of a list that can differ.
+func (e *effects) computedEffect(a affected, list *descriptor, look map[string]bool) (listEffect, error) {
+	out, was := listEffect{}, a.before
+	before, err := inputsByID(e.base, was, list, look)
+	if broken, ok := errors.AsType[*Error](err); ok && broken.Code == CodeUnresolved {
+		before, was, look, err = inputList{}, nil, nil, nil // it could not be answered before: every input is new
+	}
+	if err != nil {
+		return out, err
+	}
+	after, err := inputsByID(e.next, a.after, list, look)
+	if err != nil {
+		return out, err
+	}
+	for _, in := range after.list {
+		d, err := e.difference(was, a.after, list, input{in.id, before.byID[in.id]}, in)
+		if err != nil {
+			return out, err
+		}
+		out.differences = append(out.differences, d)
 	}
 	for _, in := range before.list {
 		if _, stays := after.byID[in.id]; !stays {
-			out.Removed = append(out.Removed, in.id)
-			fmt.Fprintf(&text, "-%q", in.id)
+			out.removed = append(out.removed, in.id)
 		}
 	}
-	if a.before != nil && a.before != a.after && before.byID != nil {
-		if out.Reordered = reordered(list.ids(a.before), list.ids(a.after)); out.Reordered {
-			text.WriteString("reordered")
-		}
-	}
-	return out, text.String(), nil
+	out.reordered = was != nil && was != a.after && reordered(list.ids(was), list.ids(a.after))
+	return out, nil
 }
 
-// difference compares an input before, nil for a new one, and after. on is the cluster before.
-func (e *effects) difference(on *Effective, list *descriptor, id string, before, after any) (*difference, error) {
-	was, wasOn := list.splitCluster(before)
-	is, isOn := list.splitCluster(after)
-	shared := before == nil || wasOn == isOn
+// knownEffect is computedEffect without building the inputs. It requires that the differences are known from other clusters
+// whose inputs are built of the same documents and settings.
+func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool) (out listEffect, known bool) {
+	before := e.base.kinds.byKind[list.kind]
+	if look == nil || before == nil || e.next.kinds.byKind[list.kind] != list {
+		return out, false
+	}
+	stay := 0
+	for id := range list.eachID(a.after) {
+		if !look[id] {
+			continue
+		}
+		stay++
+		all := e.computed[docKey{list.kind, id}]
+		at := slices.IndexFunc(all, func(c computed) bool {
+			return c.was != nil && c.was.cluster.Environment == a.before.cluster.Environment && // whether objects are removed may depend on it
+				e.base.sameInput(before, id, c.was, a.before) && e.next.sameInput(list, id, c.is, a.after)
+		})
+		if at < 0 {
+			return out, false
+		}
+		out.differences = append(out.differences, all[at].difference)
+	}
+	if stay < len(look) || !e.next.resolves(a.after, list) {
+		return out, false // inputs are removed, or there is no answer
+	}
+	out.reordered = a.before != a.after && reordered(list.ids(a.before), list.ids(a.after))
+	return out, true
+}
+
+// difference compares an input before, with a nil value for a new one, and after. was and is are the cluster before and after.
+func (e *effects) difference(was, is *Effective, list *descriptor, before, after input) (*difference, error) {
+	key := docKey{list.kind, after.id}
+	own, block := list.splitCluster(before.value)
+	newOwn, newBlock := list.splitCluster(after.value)
+	shared := before.value == nil || block == newBlock
+	var d *difference
 	if shared {
-		for _, d := range e.known[list.kind][id] {
+		at := slices.IndexFunc(e.known[key], func(d *difference) bool {
 			// Whether objects are removed may depend on the environment, which is part of the cluster block.
-			if reflect.DeepEqual(d.before, was) && reflect.DeepEqual(d.after, is) && (before == nil || e.uninstalls(on, list, id, before, after) == d.change.Removal) {
-				return d, nil
-			}
+			return reflect.DeepEqual(d.before, own) && reflect.DeepEqual(d.after, newOwn) &&
+				(before.value == nil || e.uninstalls(was, list, key.id, before.value, after.value) == d.change.Removal)
+		})
+		if at >= 0 {
+			d = e.known[key][at]
 		}
 	}
-	d, err := e.compare(on, list, id, before, after)
-	if err != nil {
-		return nil, err
+	if d == nil {
+		var err error
+		if d, err = e.compare(was, list, key.id, before.value, after.value); err != nil {
+			return nil, err
+		}
+		if e.size += len(d.text); e.size > maxPlanBytes {
+			return nil, errorf(CodeLimitExceeded, "the effect is larger than %d MiB: change fewer clusters, or less on each, at a time", maxPlanBytes>>20)
+		}
+		d.before, d.after, d.hash = own, newOwn, sha256.Sum256([]byte(d.text))
+		if shared && len(e.known[key]) < maxKnown {
+			e.known[key] = append(e.known[key], d)
+		}
 	}
-	if e.size += len(d.text); e.size > maxPlanBytes {
-		return nil, errorf(CodeLimitExceeded, "the effect is larger than %d MiB: change fewer clusters, or less on each, at a time", maxPlanBytes>>20)
-	}
-	d.before, d.after = was, is
-	if e.known == nil {
-		e.known = map[Kind]map[string][]*difference{}
-	}
-	if e.known[list.kind] == nil {
-		e.known[list.kind] = map[string][]*difference{}
-	}
-	if shared && len(e.known[list.kind][id]) < maxKnown {
-		e.known[list.kind][id] = append(e.known[list.kind][id], d)
+	if shared && len(e.computed[key]) < maxKnown {
+		e.computed[key] = append(e.computed[key], computed{was, is, d})
 	}
 	return d, nil
 }

@@ -98,7 +98,7 @@ func (r Result) frozen() ([]frozen, error) {
 	if err != nil {
 		return nil, err
 	}
-	effects := &effects{base: r.base, next: r.State, removed: r.removals, now: r.Commit.At}
+	effects := r.effects()
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
 			return nil, err

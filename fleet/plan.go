@@ -30,7 +30,7 @@ func (r Result) Plan() (api.Plan, error) {
 		return plan, err
 	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
-	effects := &effects{base: r.base, next: r.State, removed: r.removals, now: r.Commit.At}
+	effects := r.effects()
 	freezes := r.newFreezeCheck()
 	taken := &takeovers{base: r.base, next: r.State, work: r.work}
 	for _, a := range clusters {

@@ -36,6 +36,7 @@ func BenchmarkPlan(b *testing.B) {
 		groups           int
 	}{
 		{"labels", `{"op":"set_labels","all":true,"labels":{"wave":"1"}}`, base, 0},
+		{"catalog", `{"op":"patch","kind":"platform_component","id":"c0","patch":{"component_version":"2.0.0"}}`, base, 1},
 		{"tags", `{"op":"set_component","all":true,"component_id":"c3","component_version":"2.0.0"}`, base, 1},
 		{"named", repeated(2000, func(i int) string {
 			return fmt.Sprintf(`{"op":"patch_values",%s,"component_id":"c3","values":{"replicaCount":"%d"}}`, cluster(i), i)

@@ -54,7 +54,7 @@ func (p *componentPast) documents() []DocumentName {
 // stepBack implements servedPast.
 func (p *componentPast) stepBack(changes []DocumentChange) (servedStep, error) {
 	c := &componentChange{
-		component: p.component, list: p.list, effects: &effects{base: p.view, next: p.view}, shown: map[string]bool{},
+		component: p.component, list: p.list, effects: newEffects(p.view, p.view), shown: map[string]bool{},
 		effect: api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}},
 	}
 	var err error
@@ -223,7 +223,7 @@ func (c *componentChange) add(was, is *Effective) error {
 		c.effect.Removed = []string{c.component}
 		return nil
 	}
-	d, err := c.effects.difference(was, c.list, c.component, before, after)
+	d, err := c.effects.difference(was, is, c.list, input{c.component, before}, input{c.component, after})
 	if err != nil || d.text == "" {
 		return err
 	}

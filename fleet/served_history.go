@@ -238,7 +238,7 @@ func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[
 	}
 	next.addChangedTypes(base, a.changed)
 	a = Result{base: base, State: next}.withVariants(a, map[[2]*layerChain]affected{})
-	effects := &effects{base: base, next: next}
+	effects := newEffects(base, next)
 	effect, err := effects.on(a)
 	return effect.Effect, effects.size, err
 }
