@@ -133,12 +133,16 @@ func checkOwnSettings(c *checker, cl *api.Cluster) {
 func checkClusterPatches(c *checker, has *Effective, id string) {
 	at := jsontext.Pointer("patches", id)
 	patches := has.cluster.Patches[id]
-	if helmvalues.Bound(patches) > maxPatchesBytes { // otherwise the exact size does not matter
+	doc, ok := c.next.definition(has, KindComponent, id)
+	if ok && c.valid.contain(doc, patches) {
+		return
+	}
+	large := helmvalues.Bound(patches) > maxPatchesBytes // otherwise the exact size does not matter
+	if large {
 		if n := encodedSize(patches); n > maxPatchesBytes {
 			c.problem(at, "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 		}
 	}
-	doc, ok := c.next.definition(has, KindComponent, id)
 	if !ok {
 		return // reported at the assignment
 	}
@@ -155,6 +159,9 @@ func checkClusterPatches(c *checker, has *Effective, id string) {
 		}
 	}
 	c.patches(at, patches, problems)
+	if len(problems) == 0 && !large && !slices.ContainsFunc(sortedKeys(patches), secretLike) {
+		c.valid.add(doc, patches)
+	}
 }
 
 // withSources adds the documents that set a path, and the path that it contradicts, to the problem's detail.

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -61,6 +63,32 @@ func secretLike(path string) bool {
 		}
 	}
 	return false
+}
+
+// maxValidPatches is the number of patches that are kept per component: searching more of them would cost more than checking.
+const maxValidPatches = 16
+
+// contain reports whether these patches of a component are known to be valid.
+func (v *validPatches) contain(component *Document, patches api.PatchValues) bool {
+	if v == nil {
+		return false
+	}
+	v.mu.RLock()
+	known := v.patches[component]
+	v.mu.RUnlock()
+	return slices.ContainsFunc(known, func(p api.PatchValues) bool { return maps.EqualFunc(p, patches, jsontext.Same) })
+}
+
+// add adds valid patches of a component.
+func (v *validPatches) add(component *Document, patches api.PatchValues) {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.patches[component]) < maxValidPatches {
+		v.patches[component] = append(v.patches[component], patches)
+	}
 }
 
 // valuesFrom checks references to objects on the cluster that hold Helm values. The service cannot know whether these

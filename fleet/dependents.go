@@ -143,7 +143,7 @@ func inDocument(c *checker, doc *Document) *checker {
 
 // checkDependent checks a cluster with an unchanged document.
 func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]bool) checkResult {
-	now, was := &checker{next: v.next, work: v.work}, &checker{next: v.base, work: v.work}
+	now, was := &checker{next: v.next, work: v.work, valid: &v.valid}, &checker{next: v.base, work: v.work}
 	for _, a := range v.next.kinds.lists {
 		if a.hasAny(d.has, changed[a.kind]) {
 			checkSizes(now, d.has, a)

@@ -455,6 +455,15 @@ type checker struct {
 	// and other changes wait while it is checked. 0: no limit.
 	limit int
 	work  work // limits the cost of the checks
+	// valid holds what the checks of other documents of the commit found valid; nil: nothing.
+	valid *validPatches
+}
+
+// validPatches holds patches of clusters without problems and warnings, by the component's document. Most clusters have equal
+// ones.
+type validPatches struct {
+	mu      sync.RWMutex
+	patches map[*Document][]api.PatchValues
 }
 
 // clusterCheck is a cluster that is checked.

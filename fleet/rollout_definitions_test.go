@@ -36,7 +36,7 @@ var readsStored = map[string]string{
 	"State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkSetTaken": "", "Tx.checkLayerCount": "",
 
 	// Rollouts neither create nor delete documents.
-	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
+	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "State.resolves": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
 	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists", "checkVersionPolicy": "asks whether it exists",
 
 	// Clusters with other variants than before are in layerChanges.

@@ -26,6 +26,7 @@ type txValidation struct {
 	warned        map[string]bool // the content of warnings: there may be one for each of 10,000 clusters
 	work          work
 	recalled      map[docKey]*Document
+	valid         validPatches // in the next State
 }
 
 // checkResult holds the problems of a document in the next State and in the base; zero: it was not checked.

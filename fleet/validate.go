@@ -53,7 +53,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := cmp.Or(next.checkRolloutDocuments(), tx.base.checkRolloutDeletions(edits, c.At)); err != nil {
 		return Result{}, err
 	}
-	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), servedChanges: next.servedChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled}
+	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), servedChanges: next.servedChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled, valid: validPatches{patches: map[*Document][]api.PatchValues{}}}
 	if !tx.seed.covers(tx) {
 		if err := v.checkInUse(tx, edits); err != nil {
 			return Result{}, err
@@ -214,7 +214,7 @@ func (v *txValidation) checkDocuments(edits []edit) {
 
 // check returns the problems of a document in the next State.
 func (v *txValidation) check(doc *Document, limit int, known bool) *checker {
-	c := &checker{next: v.next, base: v.base, limit: limit, alreadyValid: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work}
+	c := &checker{next: v.next, base: v.base, limit: limit, alreadyValid: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work, valid: &v.valid}
 	if !doc.Deleted() {
 		doc.rules.check(c, doc)
 	}

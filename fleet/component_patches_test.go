@@ -1,0 +1,47 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEqualPatchesAreCheckedOnEachCluster: patches that are valid on one cluster are not checked again on others, but
+// problems and warnings are reported for each cluster that has them.
+func TestEqualPatchesAreCheckedOnEachCluster(t *testing.T) {
+	t.Parallel()
+	docs := []string{
+		string(KindComponent), `{"id":"a","component_path":"p","oci_url":"https://charts.example.com","patches":{"x.y":"1"}}`,
+		string(KindComponent), `{"id":"b","component_path":"p","oci_url":"https://charts.example.com","patches":{"x":"1"}}`,
+	}
+	for i := range 4 {
+		docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":"k%d","cluster_dns":"k%d.example.com","environment":"dev","platform_components":[{"id":"a"},{"id":"b"}]}`, i, i))
+	}
+	w := newWorld(t, docs...)
+	set := func(cluster int, patches string) string {
+		return fmt.Sprintf(`{"op":"patch","kind":"cluster","id":"k%d","patch":{"patches":%s}}`, cluster, patches)
+	}
+	valid, contradiction := `{"a":{"x.z":"1"}}`, `{"a":{"x.z":"1"},"b":{"x.z":"1"}}`
+	err := w.refused(CodeInvalid, batch(set(0, valid), set(1, contradiction), set(2, valid), set(3, contradiction)))
+	require.Len(t, err.Problems, 2)
+	for i, id := range []string{"k1", "k3"} {
+		require.Equal(t, id, err.Problems[i].ID)
+		require.Contains(t, err.Problems[i].Pointer, "/patches/b/x.z")
+	}
+
+	secret := `{"a":{"token":"1"}}`
+	res := w.must(batch(set(0, secret), set(1, secret)))
+	require.Len(t, res.Warnings, 1)
+	require.Contains(t, res.Warnings[0], "looks like a secret")
+
+	large := fmt.Sprintf(`{"a":{"x.z":%q}}`, strings.Repeat("x", maxPatchesBytes))
+	err = w.refused(CodeInvalid, batch(set(0, large), set(1, large)))
+	require.Len(t, err.Problems, 2)
+
+	// The component changes in the same commit, so the patches are checked with its new document.
+	w.must(batch(set(0, valid), set(1, valid)))
+	err = w.refused(CodeInvalid, batch(set(0, `{"a":{"x.z":"1","q":"1"}}`), `{"op":"patch","kind":"platform_component","id":"a","patch":{"patches":{"x":"1","x.y":null}}}`))
+	require.Len(t, err.Problems, 2)
+}
