@@ -37,8 +37,8 @@ func TestEqualPatchesAreCheckedOnEachCluster(t *testing.T) {
 	require.Contains(t, res.Warnings[0], "looks like a secret")
 
 	large := fmt.Sprintf(`{"a":{"x.z":%q}}`, strings.Repeat("x", maxPatchesBytes))
-	err = w.refused(CodeInvalid, batch(set(0, large), set(1, large)))
-	require.Len(t, err.Problems, 2)
+	err = w.refused(CodeInvalid, batch(set(0, large), set(1, large), set(2, large), set(3, large)))
+	require.Len(t, err.Problems, 4)
 
 	// The component changes in the same commit, so the patches are checked with its new document.
 	w.must(batch(set(0, valid), set(1, valid)))
