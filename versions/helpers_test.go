@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,9 +87,6 @@ func (s *server) headers(key string) (out []string) {
 	return out
 }
 
-// quick are limits that attacks exceed soon.
-var quick = Limits{Connect: 2 * time.Second, Header: time.Second, Idle: time.Second, Request: 2 * time.Second, Source: 4 * time.Second}
-
 // newScanner returns a scanner that may send requests to the servers.
 func newScanner(t *testing.T, servers []*server, change ...func(*Config)) *Scanner {
 	t.Helper()
@@ -96,7 +94,7 @@ func newScanner(t *testing.T, servers []*server, change ...func(*Config)) *Scann
 	for _, s := range servers {
 		pool.AddCert(s.Certificate())
 	}
-	cfg := Config{AllowPrivate: true, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, Limits: quick}
+	cfg := Config{AllowPrivate: true, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -169,4 +167,11 @@ func (s *server) push(t *testing.T, reference string, created time.Time, annotat
 	s.requests = nil
 	s.mu.Unlock()
 	return digest.String()
+}
+
+func mustParse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	require.NoError(t, err)
+	return u
 }

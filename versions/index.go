@@ -68,7 +68,7 @@ func (s *Scanner) readIndexOf(ctx context.Context, auth credentials, l *list) ([
 	found, kept := map[string]*chart{}, map[string][]*newest{}
 	which := make([]*newest, len(l.sources))
 	for i, n := range l.sources {
-		which[i] = &newest{keep: s.cfg.Limits.Keep, wants: wanted(n.Source)}
+		which[i] = newNewest(n.Source, s.cfg.Limits.Keep, wanted(n.Source))
 		kept[n.Path] = append(kept[n.Path], which[i])
 		found[n.Path] = &chart{add: s.chartVersions(kept, n.Path)}
 	}
@@ -79,7 +79,11 @@ func (s *Scanner) readIndexOf(ctx context.Context, auth credentials, l *list) ([
 	for i, n := range l.sources {
 		w := which[i]
 		results[i] = Result{Versions: w.list(), Listed: w.listed, Invalid: w.invalid, Truncated: w.dropped, Validator: validator}
+		if !w.dropped {
+			results[i].Present = w.present(results[i].Versions)
+		}
 		if !found[n.Path].found {
+			results[i].Present = nil
 			results[i].Err = newError(NotFound, l.host, "the index has no chart of this name")
 		}
 	}

@@ -236,6 +236,8 @@ func TestIndexScan(t *testing.T) {
 	require.Equal(t, 1, got[0].Invalid, "an entry without a version")
 	require.Equal(t, []string{"9.9.9"}, names(got[1].Versions))
 	require.Equal(t, NotFound, got[2].Err.Class)
+	require.Equal(t, []string{"6.10.0+build", "6.5.1"}, got[0].Present)
+	require.Nil(t, got[2].Present)
 
 	podinfo.Validator, other.Validator = got[0].Validator, got[1].Validator
 	require.NotEmpty(t, podinfo.Validator)

@@ -19,6 +19,7 @@ var versionForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}$`)
 type newest struct {
 	keep  int
 	wants func(version string) bool
+	known map[string]bool // false: it was not found yet
 
 	versions []ordered
 	listed   int
@@ -33,8 +34,20 @@ type ordered struct {
 	precedence *semver.Version
 }
 
+// newNewest returns an empty list for a source.
+func newNewest(source Source, keep int, wants func(string) bool) *newest {
+	n := &newest{keep: keep, wants: wants, known: map[string]bool{}}
+	for _, v := range source.Known {
+		n.known[v.Version] = false
+	}
+	return n
+}
+
 func (n *newest) add(v Version) {
 	n.listed++
+	if _, ok := n.known[v.Version]; ok {
+		n.known[v.Version] = true
+	}
 	if n.wants == nil || !n.wants(v.Version) {
 		return
 	}
@@ -63,6 +76,21 @@ func (n *newest) trim() {
 		clear(n.versions[n.keep:])
 		n.versions = n.versions[:n.keep]
 	}
+}
+
+// present returns the versions that exist, of the list and of the known ones.
+func (n *newest) present(list []Version) []string {
+	out := make([]string, 0, len(list)+len(n.known))
+	for _, v := range list {
+		out = append(out, v.Version)
+	}
+	for version, found := range n.known {
+		if found {
+			out = append(out, version)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // list returns the versions, highest first.

@@ -202,13 +202,16 @@ func (r *repository) nextPage(resp *http.Response) (*url.URL, error) {
 
 // result returns the versions of a source, with the digests of those that it wants.
 func (r *repository) result(ctx context.Context, source Source, tags *tagList) Result {
-	n := &newest{keep: r.limits.Keep, wants: source.Wants}
+	n := newNewest(source, r.limits.Keep, source.Wants)
 	for _, tag := range tags.tags {
 		n.add(Version{Version: versionOf(source.Kind, tag), Tag: tag})
 	}
 	out := Result{Versions: n.list(), Truncated: tags.truncated}
 	if source.Wants != nil {
 		out.Listed, out.Invalid = tags.listed, tags.invalid
+		if !tags.truncated {
+			out.Present = n.present(out.Versions)
+		}
 	}
 	known := map[string]Version{}
 	for _, v := range source.Known {

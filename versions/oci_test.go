@@ -118,8 +118,9 @@ func TestResolveLimit(t *testing.T) {
 		r.push(t, "podinfo:"+tag, created, nil)
 	}
 	s := newScanner(t, []*server{r}, func(c *Config) { c.Limits.Resolve, c.Limits.Keep = 2, 3 })
-	got := scanOne(t, s, Source{Kind: Image, URL: r.host() + "/podinfo", Wants: every})
+	got := scanOne(t, s, Source{Kind: Image, URL: r.host() + "/podinfo", Wants: every, Known: []Version{{Version: "1.0.0"}, {Version: "0.9.0"}}})
 	require.Equal(t, []string{"1.3.0", "1.2.0", "1.1.0"}, names(got.Versions))
+	require.Equal(t, []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"}, got.Present)
 	require.NotEmpty(t, got.Versions[1].Digest)
 	require.Empty(t, got.Versions[2].Digest)
 	require.Equal(t, 4, got.Listed)

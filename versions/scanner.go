@@ -79,7 +79,7 @@ type Source struct {
 	Wants func(version string) bool
 	// Track are versions or tags whose digest each scan requests, whether or not Wants accepts them: a tag that moves, the stored version.
 	Track []string
-	// Known are versions of an earlier Result, whose digests are not requested again unless they are tracked.
+	// Known are versions of earlier Results. Their digests are not requested again, unless they are tracked.
 	Known []Version
 	// Validator is that of an earlier Result with the same Kind, URL, Path, Wants and Track: an index that has not changed is not sent again.
 	Validator string
@@ -102,6 +102,8 @@ type Result struct {
 	// Versions are the wanted and the tracked ones, highest first by semantic versioning, and those that are not semantic versions last. At most
 	// Limits.Keep without the tracked ones.
 	Versions []Version
+	// Present are the versions that exist, of Versions and of Source.Known; nil: unknown, because the list was not read to its end.
+	Present []string
 	// NotModified means that the index is that of Source.Validator: Versions is empty, and those of the earlier Result still count.
 	NotModified bool
 	// Validator is for the next scan; empty: the server sent none.
@@ -258,8 +260,8 @@ func (s *Scanner) parse(source Source) (location, *Error) {
 	default:
 		return invalid("the kind of the source is unknown")
 	}
-	if !oci && source.Kind != Image {
-		return invalid("the URL of a repository in a registry must begin with oci://")
+	if !oci && source.Kind != Image || strings.Contains(text, "://") {
+		return invalid("the URL of a repository in a registry must begin with oci://, the name of an image has no scheme")
 	}
 	var options []name.Option
 	if s.cfg.AllowHTTP {

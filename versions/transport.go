@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -106,12 +107,22 @@ type limitedBody struct {
 	left   int64
 	idle   time.Duration
 	host   string
+	failed error // the first one, which later reads return again
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, scanError(b.host, errTooLarge)
+	if b.failed != nil {
+		return 0, b.failed
 	}
+	n, err := b.read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = scanError(b.host, err)
+	}
+	b.failed = err
+	return n, err
+}
+
+func (b *limitedBody) read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1] // one byte more than the limit shows that there is more
 	}
@@ -119,13 +130,10 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	timer.Stop()
 	if b.left -= int64(n); b.left < 0 {
-		return n - 1, scanError(b.host, errTooLarge)
+		return n - 1, errTooLarge
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped by Read
-		if cause := context.Cause(b.ctx); cause != nil {
-			err = cause
-		}
-		return n, scanError(b.host, err)
+	if cause := context.Cause(b.ctx); cause != nil && err != nil { // also io.EOF: the server may end the body because the connection closes
+		err = cause
 	}
 	return n, err
 }
