@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
@@ -117,6 +118,7 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			kindCommands{s.session, clusters}.editCommand(),
 			kindCommands{s.session, clusters}.patchDocumentCommand(),
 			s.labelCommand(),
+			s.reconcileCommand(),
 			s.protectCommand(),
 			rolloutCommands(s).freezeClusterCommand(),
 			rolloutCommands(s).endFreezeCommand("unfreeze", "End the freeze of a cluster: it is served the changes since then"),
@@ -159,6 +161,40 @@ func (s clusterCommands) labelCommand() *cli.Command {
 			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})}, func(conn client, cluster, hash string) (answer, error) {
 				return receive(clusters.api.patch(c.Context, conn, cluster, map[string]any{"labels": labels}, append(writeEdits(c), planned(hash))...))
 			})
+		},
+	}
+}
+
+// reconcileCommand requests a reconciliation: a value in the inputs of the next poll, which the templates write to the annotation
+// that `flux reconcile` sets.
+func (s clusterCommands) reconcileCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "reconcile",
+		Usage:     "Let Flux reconcile everything on clusters at their next poll",
+		ArgsUsage: "[NAME]",
+		Description: "Flux fetches the sources and applies all releases and Kustomizations again, although nothing changed. Without --cluster, " +
+			"--selector or --all the argument names the cluster.\n\n" +
+			args.ExampleText("cluster reconcile demo-cluster-01", "cluster reconcile --selector environment=dev"),
+		Flags: slices.Concat(targetFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		Action: func(c *cli.Context) error {
+			var on targets
+			operands := c.Args().Slice()
+			switch many := c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all"); {
+			case many && len(operands) > 0, !many && len(operands) != 1:
+				return args.Errorf("%s takes NAME, or --cluster, --selector or --all", c.Command.HelpName)
+			case many:
+				var err error
+				if on, err = targetsOf(c); err != nil {
+					return err
+				}
+			default:
+				if err := args.CheckID("NAME", operands[0]); err != nil {
+					return err
+				}
+				on.ids = operands
+			}
+			at := s.env.Now().UTC().Format(time.RFC3339Nano)
+			return s.perform(c, change{operations: on.planner("reconcile", map[string]any{"requested_at": at})})
 		},
 	}
 }

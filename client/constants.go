@@ -41,6 +41,7 @@ const (
 	OpUnassignResource = "unassign_resource"
 
 	OpSetLabels = "set_labels"
+	OpReconcile = "reconcile"
 	OpAdopt     = "adopt"
 )
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fieldmanagers"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
@@ -82,6 +83,18 @@ func setLabels(patch []byte) clusterEdit {
 		obj["labels"] = jsontext.MergePatch(labels, request)
 		return true, nil
 	}
+}
+
+// requestReconciliation returns the edit that lets Flux reconcile everything that a cluster is served, once. It changes inputs, but
+// nothing that they install.
+func requestReconciliation(at string) (clusterEdit, error) {
+	if _, err := time.Parse(time.RFC3339, at); err != nil {
+		return nil, Invalid([]Problem{{Detail: "requested_at: must be a time of RFC 3339, such as 2026-01-02T03:04:05Z"}})
+	}
+	return func(_ *Document, obj map[string]any) (bool, error) {
+		obj["reconcile_requested_at"] = at
+		return true, nil
+	}, nil
 }
 
 // Assign adds a definition to a cluster's list, or updates its entry. settings is the body of the request: for a component

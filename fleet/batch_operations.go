@@ -51,6 +51,8 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 			return nil, Invalid([]Problem{{Detail: "labels: is required"}})
 		}
 		return setLabels(op.Labels), nil
+	case "reconcile":
+		return requestReconciliation(op.RequestedAt)
 	}
 	return nil, Invalid([]Problem{{Detail: fmt.Sprintf("op: %q is not an operation", op.Op)}})
 }
@@ -92,6 +94,8 @@ func (tx *Tx) verb(op api.Operation) (verb string, definition *descriptor, err e
 		return "values", tx.kinds.descriptor(KindComponent), nil
 	case "set_labels":
 		return "labels", nil, nil
+	case "reconcile":
+		return "reconcile", nil, nil
 	}
 	verb, stem, _ := strings.Cut(op.Op, "_")
 	if verb != "assign" && verb != "unassign" {

@@ -158,7 +158,7 @@ func (e *Effective) layerIDs() []string {
 
 // fluxCluster returns the cluster block of inputs.
 func fluxCluster(c *api.Cluster) api.FluxCluster {
-	return api.FluxCluster{Name: c.ClusterName, DNS: c.ClusterDNS, Environment: c.Environment}
+	return api.FluxCluster{Name: c.ClusterName, DNS: c.ClusterDNS, Environment: c.Environment, ReconcileRequestedAt: c.ReconcileRequestedAt}
 }
 
 // clusterBound is the sum of the bounds of a cluster's settings in all compiled-in lists.

@@ -15,7 +15,7 @@ import (
 
 // settingsFields are the fields of a cluster that its inputs depend on.
 func (ks *kindSet) settingsFields() []string {
-	fields := []string{"cluster_name", "cluster_dns", "environment", "patches", "resources"}
+	fields := []string{"cluster_name", "cluster_dns", "environment", "reconcile_requested_at", "patches", "resources"}
 	for _, a := range ks.lists[:ks.compiledCount] {
 		fields = append(fields, a.field)
 	}

@@ -246,7 +246,7 @@ func fieldCopier[M any]() func(value, from any, fields []string) {
 
 // readOnly are the fields that the server sets. Requests may contain them and they are ignored, so that the response to a
 // GET can be sent back.
-var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", incarnationField, typeDefaultField}
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "reconcile_requested_at", incarnationField, typeDefaultField}
 
 // notFound returns the CodeNotFound error of a document.
 func (ks *kindSet) notFound(kind Kind, id string) *Error {

@@ -143,6 +143,9 @@ func (tx *Tx) hasLastingChange(op api.RevisionOperation, key docKey) bool {
 	if op.Op == "set_labels" {
 		return !maps.Equal(was.Cluster().Labels, is.Cluster().Labels)
 	}
+	if op.Op == "reconcile" {
+		return was.Cluster().ReconcileRequestedAt != is.Cluster().ReconcileRequestedAt
+	}
 	list := tx.descriptor(Kind(op.Kind))
 	switch {
 	case list == nil:

@@ -134,7 +134,8 @@ func (tx *Tx) update(kind Kind, id string, body map[string]any, change func(stor
 		after := change(stored, request)
 		if kind == KindComponent {
 			dropReplacedDigest(before, after, request)
-		} else if kind == KindLayer {
+		}
+		if kind == KindLayer {
 			dropReplacedDigests(before, after, request)
 		}
 		return after

@@ -436,6 +436,11 @@ type Cluster struct {
 	// Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners map[string]map[string][]string `json:"patch_owners,omitempty"`
 
+	// ReconcileRequestedAt When operation `reconcile` was last requested; absent: never.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	ReconcileRequestedAt string `json:"reconcile_requested_at,omitempty"`
+
 	// Layers The layers that match it, by rising priority; only with view=effective.
 	//
 	// Example: ["prod-eu"]
@@ -524,6 +529,9 @@ type ClusterCreate struct {
 	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
 
+	// ReconcileRequestedAt Example: 2026-01-02T03:04:05.678901Z
+	ReconcileRequestedAt nullable.Nullable[string] `json:"reconcile_requested_at,omitempty"`
+
 	// Layers Example: ["prod-eu"]
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
@@ -607,6 +615,9 @@ type ClusterPatch struct {
 
 	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
+
+	// ReconcileRequestedAt Example: 2026-01-02T03:04:05.678901Z
+	ReconcileRequestedAt nullable.Nullable[string] `json:"reconcile_requested_at,omitempty"`
 
 	// Layers Example: ["prod-eu"]
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
@@ -805,6 +816,9 @@ type ClusterUpdate struct {
 
 	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
+
+	// ReconcileRequestedAt Example: 2026-01-02T03:04:05.678901Z
+	ReconcileRequestedAt nullable.Nullable[string] `json:"reconcile_requested_at,omitempty"`
 
 	// Layers Example: ["prod-eu"]
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
@@ -1365,6 +1379,11 @@ type FluxCluster struct {
 
 	// Environment Example: dev
 	Environment string `json:"environment"`
+
+	// ReconcileRequestedAt When a reconciliation was last requested; absent: never. Templates write it to annotation `reconcile.fluxcd.io/requestedAt`.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	ReconcileRequestedAt string `json:"reconcile_requested_at,omitempty"`
 }
 
 // FluxClusterEntry defines model for FluxClusterEntry.
@@ -2869,6 +2888,11 @@ type Operation struct {
 	//
 	// Example: ours
 	Prefer string `json:"prefer,omitempty"`
+
+	// RequestedAt reconcile: the time of the request (RFC 3339). Flux reconciles when it gets another value than before.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	RequestedAt string `json:"requested_at,omitempty"`
 }
 
 // OperationResult defines model for OperationResult.

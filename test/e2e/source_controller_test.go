@@ -55,6 +55,8 @@ func TestSourceController(t *testing.T) {
 		t.Errorf("the cluster confirmed a version that the repository does not have: %v", unwanted)
 	}
 
+	c.reconciled("real-web", "HelmRepository", "HelmChart")
+
 	release := c.ready(helmAPI, "HelmRelease", c.ns, "platform-real-web")
 	history := func(o *unstructured.Unstructured) string {
 		list, _, _ := unstructured.NestedSlice(o.Object, "status", "history")

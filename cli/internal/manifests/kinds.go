@@ -27,7 +27,7 @@ const (
 )
 
 // ReadOnly are the fields of a document that the server sets.
-var ReadOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters"}
+var ReadOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "reconcile_requested_at"}
 
 // Kind names a kind of document.
 type Kind struct {

@@ -84,6 +84,8 @@ func (op Operation) sentence(on int, kindName func(string) string) (subject, ver
 		return fmt.Sprintf("revision %v", op["revision"]), "reverted"
 	case "set_labels":
 		return op.targetText(on), "labeled"
+	case "reconcile":
+		return op.targetText(on), "reconciled at the next poll"
 	case "adopt":
 		return op.targetText(on), "filled with shared settings"
 	}

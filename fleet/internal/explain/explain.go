@@ -106,7 +106,7 @@ func (of *input) explain(at string, value any, path []string) {
 	}
 	switch {
 	case path[0] == "cluster":
-		found.add(of.places[0], map[string]string{"name": "cluster_name", "dns": "cluster_dns", "environment": "environment"}[path[1]])
+		found.add(of.places[0], map[string]string{"name": "cluster_name", "dns": "cluster_dns", "environment": "environment", "reconcile_requested_at": "reconcile_requested_at"}[path[1]])
 	case path[0] == "id":
 		of.entries(&found, "id")
 	case of.Type != nil:

@@ -130,6 +130,8 @@ func (n Names) phrase(op api.RevisionOperation) string {
 		return "moved shared settings of clusters to " + n.targets(op)
 	case op.Op == "set_labels":
 		return with("labelled " + n.targets(op))
+	case op.Op == "reconcile":
+		return "requested a reconciliation of " + n.targets(op)
 	case verb == "assign":
 		return with("assigned " + name + " to " + n.targets(op))
 	case verb == "unassign":

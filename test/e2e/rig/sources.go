@@ -20,6 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// RequestedAt is the annotation that requests a reconciliation.
+const RequestedAt = "reconcile.fluxcd.io/requestedAt"
+
 const sourceAPI = "source.toolkit.fluxcd.io/v1"
 
 // sources stands in for source-controller: it offers charts and kustomize trees of our own under any URL,
@@ -96,7 +99,10 @@ func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructur
 	if s.except != "" && object.GetNamespace() == s.except {
 		return nil
 	}
-	if observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); observed == object.GetGeneration() {
+	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	handled, _, _ := unstructured.NestedString(object.Object, "status", "lastHandledReconcileAt")
+	requested := object.GetAnnotations()[RequestedAt]
+	if observed == object.GetGeneration() && handled == requested {
 		return nil
 	}
 	if object.GetKind() == "HelmChart" {
@@ -110,6 +116,9 @@ func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructur
 		"observedGeneration": object.GetGeneration(), "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339),
 	}
 	status := map[string]any{"observedGeneration": object.GetGeneration(), "conditions": []any{condition}}
+	if requested != "" {
+		status["lastHandledReconcileAt"] = requested
+	}
 	switch {
 	case err != nil:
 		condition["status"], condition["reason"], condition["message"] = "False", "NotFound", err.Error()
