@@ -215,7 +215,7 @@ func (r *repository) result(ctx context.Context, source Source, tags *tagList) R
 	}
 	known := map[string]Version{}
 	for _, v := range source.Known {
-		known[v.Tag] = v
+		known[tagOf(source.Kind, v.Version)] = v
 	}
 	for i := range out.Versions {
 		v := &out.Versions[i]

@@ -79,7 +79,7 @@ type Source struct {
 	Wants func(version string) bool
 	// Track are versions or tags whose digest each scan requests, whether or not Wants accepts them: a tag that moves, the stored version.
 	Track []string
-	// Known are versions of earlier Results. Their digests are not requested again, unless they are tracked.
+	// Known are versions of earlier Results, possibly without Tag. Their digests are not requested again, unless they are tracked.
 	Known []Version
 	// Validator is that of an earlier Result with the same Kind, URL, Path, Wants and Track: an index that has not changed is not sent again.
 	Validator string
