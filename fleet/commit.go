@@ -55,6 +55,11 @@ const KindSnapshot Kind = "freeze_snapshot"
 // every process, and change no answer.
 const KindSessionEnd Kind = "session_end"
 
+// KindVersionAutomation is the kind of documents that record, by component, which versions its policies never move to, and whose rights
+// limit them. They are internal: commits write them along with what they follow from, and restores and reverts leave them as they are,
+// since otherwise a revert would lift the holds that it creates.
+const KindVersionAutomation Kind = "version_automation"
+
 // resourcePrefix is the prefix of the kinds of resource types' definitions.
 const resourcePrefix = "resource/"
 
@@ -160,7 +165,7 @@ func (k Kind) ResourceType() (id string, ok bool) {
 
 // isInternal reports whether documents of a kind are never part of an answer.
 func isInternal(kind Kind) bool {
-	return kind == KindToken || kind == KindBudget || kind == KindOrphan || kind == KindSnapshot || kind == KindSessionEnd
+	return kind == KindToken || kind == KindBudget || kind == KindOrphan || kind == KindSnapshot || kind == KindSessionEnd || kind == KindVersionAutomation
 }
 
 // documentOperations are the operations on one document.

@@ -53,7 +53,10 @@
 //     now or when the freeze ends.
 //  15. access.go: the rights of identities. scope.go refuses changes that these rights do not permit. visible.go selects the
 //     documents that they permit to read. session_ends.go: ended sessions of people.
-//  16. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
+//  16. version_policies.go and version_holds.go: which versions of components may move, and which are held. versions.go decides which
+//     known version a policy moves to, version_targets.go finds and changes the settings that hold it. version_reports.go evaluates the
+//     policies of a component, version_automation.go holds the versions that a commit takes back, and version_moves.go makes the changes.
+//  17. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

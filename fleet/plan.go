@@ -177,7 +177,7 @@ func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) 
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {
-		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindSnapshot {
+		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindSnapshot && ch.Kind != KindVersionAutomation {
 			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 // restore restores documents to a former revision, patch owners included.
@@ -39,6 +41,7 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", b.tx.kinds.noun(kind), op.ID, rev)
 		}
 	}
+	b.tx.takesBack = true
 	var docs []*Document
 	for _, group := range b.tx.restoreOrder(past) {
 		for _, id := range slices.Sorted(maps.Keys(group.docs)) {
@@ -52,10 +55,49 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 		}
 	}
 	if op.ID == "" && len(docs) > 0 {
+		if err := b.tx.suspendPolicies(docs); err != nil {
+			return nil, err
+		}
 		paused, err := b.tx.pauseRollouts()
 		return append(docs, paused...), err
 	}
 	return docs, nil
+}
+
+// suspendPolicies suspends the version policies of the components that a restore of everything brought back: they would move the
+// versions that it took back forward again.
+func (tx *Tx) suspendPolicies(docs []*Document) error {
+	for i, d := range docs {
+		now := tx.raw(d.Kind, d.ID)
+		if d.Kind != KindComponent || now == nil {
+			continue
+		}
+		doc, err := tx.kinds.suspended(now)
+		if err != nil {
+			return err
+		}
+		if doc != now {
+			tx.record(KindComponent, d.ID, doc)
+			docs[i] = doc
+			tx.note("the version policies of component %q are suspended: resume them when its versions may move again", d.ID)
+		}
+	}
+	return nil
+}
+
+// suspended returns a component with its version policies suspended, or the same document if it has none that are not.
+func (ks *kindSet) suspended(d *Document) (*Document, error) {
+	if p := d.Component(); !hasPolicies(p) || policyOf(p).Suspended {
+		return d, nil
+	}
+	obj, err := unstructured.Decode(d.Body)
+	if err != nil {
+		return nil, errUnreadable(d, err)
+	}
+	policy := unstructured.NestedObject(obj, "version_policy")
+	policy["suspended"] = true
+	obj["version_policy"] = policy
+	return ks.compose(KindComponent, d.ID, obj)
 }
 
 // restored holds documents of one kind to be restored.
@@ -177,25 +219,30 @@ func (ks *kindSet) paused(d *Document) (*Document, error) {
 	return ks.newRecord(KindRollout, d.ID, &r)
 }
 
-// PauseRollouts returns the changes that pause the running rollouts among the documents of a store. They are made when its
-// content replaces what clusters were served, such as a backup: no rollout advances by itself from there.
-func PauseRollouts(records []Record) ([]Change, error) {
+// PauseAutomation returns the changes that pause the running rollouts and suspend the version policies among the documents of a store.
+// They are made when its content replaces what clusters were served, such as a backup: nothing advances by itself from there.
+func PauseAutomation(records []Record) ([]Change, error) {
 	ks := compiledIn
 	var changes []Change
 	for _, rec := range records {
-		if rec.Kind != KindRollout {
+		pause := ks.paused
+		switch rec.Kind {
+		case KindRollout:
+		case KindComponent:
+			pause = ks.suspended
+		default:
 			continue
 		}
 		before, err := ks.document(rec)
 		if err != nil {
 			return nil, err
 		}
-		after, err := ks.paused(before)
+		after, err := pause(before)
 		if err != nil {
 			return nil, err
 		}
 		if after != before {
-			changes = append(changes, Change{KindRollout, rec.ID, before.Body, after.Body})
+			changes = append(changes, Change{rec.Kind, rec.ID, before.Body, after.Body})
 		}
 	}
 	return changes, nil

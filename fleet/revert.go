@@ -43,6 +43,7 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.tx.takesBack = true
 	return b.revertChanges(changes, prefer)
 }
 

@@ -39,6 +39,9 @@ var readsStored = map[string]string{
 	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "State.resolves": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
 	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists", "checkVersionPolicy": "asks whether it exists",
 
+	// Version policies replace stored versions, and rollouts bring these to clusters.
+	"State.componentDocument": "", "State.document": "", "State.versionTarget": "", "State.versionPins": "", "VersionMoves": "", "VersionMembers": "",
+
 	// Clusters with other variants than before are in layerChanges.
 	"Result.affectedDirectly": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "State.largestBounds": "iterates over ids",
 }
@@ -82,7 +85,7 @@ func TestDefinitionsOfClusters(t *testing.T) {
 
 // readsStoredDocuments reports whether an expression reads documents of a kind that rollouts may change.
 func readsStoredDocuments(n ast.Node) bool {
-	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindSnapshot", "KindSessionEnd", "KindAccess", "KindWebhook", "KindResourceType"}
+	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindSnapshot", "KindSessionEnd", "KindAccess", "KindWebhook", "KindResourceType", "KindVersionAutomation"}
 	switch n := n.(type) {
 	case *ast.IndexExpr:
 		docs, ok := n.X.(*ast.SelectorExpr)

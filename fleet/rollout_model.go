@@ -31,6 +31,18 @@ type rollout struct {
 	// Identity is the identity of a Principal of an issuer, with the groups and claims that granted its rights; nil: the Principal is
 	// a token.
 	Identity *Subject `json:"identity,omitempty"`
+	// Automation is the name of the move of version policies that proposed it, and Versions are those that it brings; empty: a person
+	// created it.
+	Automation string           `json:"automation,omitempty"`
+	Versions   []rolloutVersion `json:"versions,omitempty"`
+}
+
+// rolloutVersion is a version that a rollout of version policies brings.
+type rolloutVersion struct {
+	Component string `json:"component"`
+	Image     string `json:"image,omitempty"` // empty: it is a version of the component itself
+	Version   string `json:"version"`
+	Digest    string `json:"digest,omitempty"`
 }
 
 // RolloutSettings determine how a rollout advances. The zero value is advanced by hand.

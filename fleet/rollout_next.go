@@ -166,11 +166,15 @@ func (tx *Tx) StepRollout(id string, step RolloutStep) error {
 // WaitForFreezes returns the wait for the freezes that forbid a step at a time, or the step if none does. A stage that should
 // lose the change but is frozen pauses the rollout.
 func (s *State) WaitForFreezes(ctx context.Context, id string, step RolloutStep, now time.Time) (RolloutStep, error) {
+	return s.waitForFreezes(newWork(ctx), id, step, now)
+}
+
+func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.Time) (RolloutStep, error) {
 	if !slices.Contains([]string{RolloutStart, RolloutRaise, RolloutBack}, step.Action) || len(s.ActiveFreezes(now)) == 0 {
 		return step, nil
 	}
 	tx := s.Begin()
-	tx.UseContext(ctx)
+	tx.work = work
 	tx.Guard(Guard{Off: true})
 	err := tx.StepRollout(id, step)
 	var res Result

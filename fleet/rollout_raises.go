@@ -79,7 +79,7 @@ func (tx *Tx) stampRollout(r *rollout, action string, c Commit) error {
 	case RolloutSkip: // its clusters move to other stages
 		r.ChangedBy = c.Actor
 	}
-	if slices.Contains([]string{RolloutStart, RolloutSkip, RolloutResume}, action) && c.Actor != RolloutRunner {
+	if slices.Contains([]string{RolloutStart, RolloutSkip, RolloutResume}, action) && c.Actor != RolloutRunner && c.Actor != VersionAutomation {
 		r.Principal, r.Identity = c.Actor, tx.scope.identity()
 	}
 	doc, err := tx.kinds.newRecord(KindRollout, r.ID, r)

@@ -56,6 +56,9 @@ const (
 // RolloutRunner is the actor of the commits by which rollouts advance automatically.
 const RolloutRunner = "rollout-runner"
 
+// VersionAutomation is the actor of the commits that version policies make.
+const VersionAutomation = "version-automation"
+
 func (d *Document) rollout() *rollout { return d.value.(*rollout) }
 
 // neverServed reports whether documents of a kind are part of no answer by themselves.

@@ -25,6 +25,14 @@ type rolloutCreation struct {
 	NewRollout
 	rollout *rollout // without its changes
 	change  *Tx
+	// automatic: version policies propose it; nil: a person creates it.
+	automatic *automaticRollout
+}
+
+// automaticRollout is the policies' part of a rollout that they propose.
+type automaticRollout struct {
+	principal string // who changed the policies last
+	identity  *Subject
 }
 
 // CreateRollout runs the operations of a rollout and creates it in the state proposed: the answers to all clusters stay the
@@ -38,7 +46,9 @@ func (tx *Tx) CreateRollout(n NewRollout, past History) (*Batch, error) {
 	change := tx.base.Begin()
 	change.work = tx.work
 	b := NewBatch(change, past)
-	tx.beforeFinish = func(c Commit) error { return (&rolloutCreation{n, r, change}).finish(tx, c) }
+	tx.beforeFinish = func(c Commit) error {
+		return (&rolloutCreation{NewRollout: n, rollout: r, change: change}).finish(tx, c)
+	}
 	tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(KindRollout), ID: n.ID})
 	_, err := b.Run(n.Operations)
 	if invalid != nil && err == nil { // the problems that Finish would find in the change are reported together with these
@@ -130,6 +140,9 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if tx.base.rollouts != nil {
 		open += len(tx.base.rollouts.open)
 	}
+	if doc := tx.base.docs[KindRollout][n.ID]; doc != nil && doc.rollout().open() { // it is rewritten
+		open--
+	}
 	if open > maxRollouts {
 		return errorf(CodeLimitExceeded, "there would be %d rollouts that are not completed or aborted; at most %d are possible", open, maxRollouts)
 	}
@@ -139,6 +152,9 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	}
 	r := n.rollout
 	r.Operations, r.Author, r.Principal, r.Identity = res.Commit.Operations, c.Actor, c.Actor, tx.scope.identity()
+	if n.automatic != nil { // as if the author of the policies had created it, who may not approve it alone
+		r.Author, r.Principal, r.Identity = n.automatic.principal, n.automatic.principal, n.automatic.identity
+	}
 	if n.change.guard.PlanHash != "" {
 		r.ConfirmedRemovals, r.Confirmed = res.removals.count, res.removals.digests()
 	}
@@ -203,6 +219,8 @@ func notStageable(base, next *State, ch Change) string {
 		return "a rollout cannot create documents; create it before the rollout"
 	case ch.After == nil:
 		return "a rollout cannot delete documents; delete it after the rollout"
+	case ch.Kind == KindComponent && encodedPolicies(base.docs[KindComponent][ch.ID]) != encodedPolicies(next.docs[KindComponent][ch.ID]):
+		return "a rollout cannot change version policies, which change no cluster by themselves; change them before the rollout"
 	case ch.Kind == KindLayer && base.docs[KindLayer][ch.ID].layer().Priority != next.docs[KindLayer][ch.ID].layer().Priority:
 		return "a rollout cannot change the priority of a layer"
 	}

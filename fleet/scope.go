@@ -114,12 +114,19 @@ func (c scopeCheck) isDerived(e edit) bool {
 		doc, edited := c.tx.edits[docKey{KindCluster, cluster}]
 		return cluster != "" && edited && doc == nil
 	}
+	if e.kind == KindVersionAutomation {
+		return !c.tx.holdsChanged[e.id]
+	}
 	return e.kind == KindBudget || e.kind == KindOrphan || e.kind == KindSnapshot
 }
 
 // permits reports whether a grant permits the change of a document.
 func (c scopeCheck) permits(g grant, e edit) bool {
 	before, after := c.tx.base.docs[e.kind][e.id], e.doc
+	if e.kind == KindVersionAutomation { // a request changes holds, which needs the rights on the component
+		component := c.tx.raw(KindComponent, e.id)
+		return component != nil && (g.planned || g.may(RightWrite)) && (g.On == nil || c.covers(g, component))
+	}
 	if e.kind == KindAccess || e.kind == KindToken || e.kind == KindSessionEnd || e.kind == KindWebhook {
 		return g.On == nil && g.may(RightAdmin) // also for plans: their answers contain the subjects of access documents
 	}

@@ -156,15 +156,15 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 	return edits
 }
 
-// Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout without the identity
-// of its principal, a webhook without the path of its URL, a snapshot without its content, which may be megabytes.
+// Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout or version automation
+// without the identity of its principal, a webhook without the path of its URL, a snapshot without its content, which may be megabytes.
 func (c Change) Public() (before, after json.RawMessage, err error) {
 	private := withoutSecrets
 	switch c.Kind {
 	case KindSnapshot:
 		return nil, nil, nil
 	case KindToken:
-	case KindRollout:
+	case KindRollout, KindVersionAutomation:
 		private = withoutIdentity
 	case KindWebhook:
 		private = withoutURL
@@ -178,7 +178,7 @@ func (c Change) Public() (before, after json.RawMessage, err error) {
 	return before, after, err
 }
 
-// withoutIdentity returns a rollout's body without the groups and claims of its principal.
+// withoutIdentity returns a body without the groups and claims of its principal.
 func withoutIdentity(body json.RawMessage) (json.RawMessage, error) {
 	if !bytes.Contains(body, []byte(`"identity"`)) {
 		return body, nil

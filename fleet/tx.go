@@ -36,6 +36,12 @@ type Tx struct {
 	requested          []doneOperation // what it was asked for
 	changedByOperation map[docKey]bool // documents that the current operation of a batch changed; nil: it is no batch
 	nested             int             // more than 0: in the middle of one of them
+
+	// What [Tx.followVersions] needs to know of the edits.
+	versionHolds  []requestedHold
+	holdsChanged  map[string]bool // components whose holds a request itself changes
+	abortedByHold map[string]bool // rollouts
+	takesBack     bool            // the Tx reverts or restores
 }
 
 // Result is the result of a Tx.
@@ -160,6 +166,12 @@ type SeedDocument struct {
 	obj   map[string]any // the parsed form, if it is parsed already
 	doc   *Document
 	under *Rules // the rules under which the whole seed was found valid
+}
+
+// requestedHold is a hold that a person requests.
+type requestedHold struct {
+	component string
+	VersionHold
 }
 
 // Begin starts a Tx on the State.

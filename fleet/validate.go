@@ -24,6 +24,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 			return Result{}, err
 		}
 	}
+	if err := tx.followVersions(c); err != nil {
+		return Result{}, err
+	}
 	edits, changes, err := tx.changes(c.At)
 	if err != nil {
 		return Result{}, err

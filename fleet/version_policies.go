@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -230,4 +231,75 @@ func (c *checker) scanInterval(at, text string) {
 	if d, err := time.ParseDuration(text); err != nil || d != 0 {
 		c.duration(at, text, minScanInterval, maxScanInterval)
 	}
+}
+
+// policyOf returns the version policy of a component, with the default action.
+func policyOf(p *api.PlatformComponent) api.VersionPolicy {
+	policy := api.VersionPolicy{}
+	if p.VersionPolicy != nil {
+		policy = *p.VersionPolicy
+	}
+	policy.Action = cmp.Or(policy.Action, versionsPropose)
+	return policy
+}
+
+// hasPolicies reports whether any version of a component may move.
+func hasPolicies(p *api.PlatformComponent) bool {
+	return p.VersionPolicy != nil && p.VersionPolicy.Range != "" || len(p.ImagePolicies) > 0
+}
+
+// encodedPolicies returns the policies of a component's document as text; empty: it has none.
+func encodedPolicies(d *Document) string {
+	if d == nil {
+		return ""
+	}
+	p := d.Component()
+	if p.VersionPolicy == nil && len(p.ImagePolicies) == 0 {
+		return ""
+	}
+	text, err := jsontext.Canonical([]any{p.VersionPolicy, p.ImagePolicies})
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// groupMove is the prefix of the names of moves of groups.
+const groupMove = "group/"
+
+// moveOf returns the name of the move that a component is part of.
+func moveOf(p *api.PlatformComponent) string {
+	if group := policyOf(p).Group; group != "" {
+		return groupMove + group
+	}
+	return p.ID
+}
+
+// rolloutOfMove returns the id of the rollout that a move proposes.
+func rolloutOfMove(move string) string { return "auto-" + strings.TrimPrefix(move, groupMove) }
+
+const maxVersionText = 128 // bytes of a tag
+
+var (
+	versionText   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	versionDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// parseVersion parses a semantic version, with or without the prefix v; nil: it is none. All three numbers are required, so that a date
+// or the hash of a commit is none.
+func parseVersion(text string) *semver.Version {
+	if len(text) > maxVersionText {
+		return nil
+	}
+	v, err := semver.StrictNewVersion(strings.TrimPrefix(text, "v"))
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// isLower reports whether a version is lower than another one.
+func isLower(a, b string) bool {
+	one, other := parseVersion(a), parseVersion(b)
+	return one != nil && other != nil && one.LessThan(other)
 }

@@ -1,44 +1,17 @@
 package fleet
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
 
-// VersionAutomation is the actor of the commits that version policies make.
-const VersionAutomation = "version-automation"
+	"github.com/Masterminds/semver/v3"
 
-// KnownVersion is a version of a component's chart or artifact, or a tag of one of its images, that a registry has or had. It is an
-// observation and no part of the log: without it, a version moves later, never earlier.
-type KnownVersion struct {
-	// Image is the image of the image policies that the version is for; empty: it is one of the component itself.
-	Image string `json:"image,omitempty"`
-	// Version is the tag, or the version of the chart.
-	Version string `json:"version"`
-	// Digest is what the tag referred to when it was last seen, as algorithm:hex; empty: unknown.
-	Digest string `json:"digest,omitempty"`
-	// CreatedAt is when it was created according to the registry; the zero time: unknown.
-	CreatedAt time.Time `json:"created_at,omitzero"`
-	// FirstSeen is when this service first saw the version, or with another digest than before.
-	FirstSeen time.Time `json:"first_seen"`
-	// Withdrawn: the registry no longer has the version. It is never a candidate.
-	Withdrawn bool `json:"withdrawn,omitempty"`
-}
-
-// KnownVersions returns the known versions of a component and its images.
-type KnownVersions func(component string) []KnownVersion
-
-// VersionReport is what the policies of a component make of its known versions.
-type VersionReport struct {
-	Component string
-	// Chart is about the component's own version; nil: its policy has no range.
-	Chart *VersionEvaluation
-	// Images are about its image policies, in their order.
-	Images []VersionEvaluation
-	// Holds are the versions that are never candidates until a person releases them.
-	Holds []VersionHold
-	// Pins are the layers and clusters that set an older version themselves, so that the move of a version does not reach them.
-	Pins []VersionPin
-	// Problem is why nothing moves, for reasons that are no property of one version; empty: none.
-	Problem string
-}
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
 
 // VersionEvaluation is the result of one policy.
 type VersionEvaluation struct {
@@ -53,6 +26,10 @@ type VersionEvaluation struct {
 	Reasons []VersionReason
 	// Problem is why the policy has no candidate regardless of versions, such as a stored version that is not semantic; empty: none.
 	Problem string
+	// Warning is what a person should know although it changes nothing, such as a tag that the registry has moved; empty: nothing.
+	Warning string
+
+	eligible []KnownVersion // that could be the candidate, the highest first
 }
 
 // VersionReason is why a version is not the candidate of a policy; Reason is empty for the candidate.
@@ -61,48 +38,197 @@ type VersionReason struct {
 	Reason string
 }
 
-// VersionHold is a version that no policy moves to.
-type VersionHold struct {
-	Image   string    `json:"image,omitempty"`  // of an image policy; empty: a version of the component
-	Version string    `json:"version"`          // the tag
-	Digest  string    `json:"digest,omitempty"` // empty: whatever the tag refers to
-	At      time.Time `json:"at"`
-	By      string    `json:"by"` // the actor
-	Reason  string    `json:"reason,omitempty"`
+const (
+	maxKnownVersions = 10_000 // that one policy evaluates
+	// maxAhead is how far the clocks of registries may be ahead.
+	maxAhead = 5 * time.Minute
+)
+
+// versionRule decides which known versions a policy may move to.
+type versionRule struct {
+	policy, image    string // of an image policy
+	tag              string // whose digest moves; empty: the version moves
+	rangeText        string
+	versions         *semver.Constraints
+	include, exclude *regexp.Regexp
+	minAge           time.Duration
+	needsDigest      bool
+	suspended        bool
 }
 
-// VersionPin is a document that sets an older version of a component itself.
-type VersionPin struct {
-	Kind    Kind // KindLayer or KindCluster
-	ID      string
-	Version string
+// newVersionRule returns the rule of a policy, and the reason why it has none. Stored policies were checked, unless another version
+// wrote them.
+func newVersionRule(track api.ImageTrack, minAge string) (r versionRule, problem string) {
+	var err error
+	r.tag, r.rangeText = track.Tag, track.Range
+	if track.Range != "" {
+		if r.versions, err = semver.NewConstraint(track.Range); err != nil {
+			return r, "the range cannot be read"
+		}
+	}
+	for _, e := range []struct {
+		text string
+		to   **regexp.Regexp
+	}{{track.Include, &r.include}, {track.Exclude, &r.exclude}} {
+		if e.text == "" {
+			continue
+		}
+		if *e.to, err = regexp.Compile(e.text); err != nil {
+			return r, "include or exclude cannot be read"
+		}
+	}
+	if minAge != "" {
+		if r.minAge, err = time.ParseDuration(minAge); err != nil {
+			return r, "min_age cannot be read"
+		}
+	}
+	return r, ""
 }
 
-// EvaluateVersions evaluates the policies of a component: it decides which version each of them would move to, and why it is no
-// other. It is a pure function, and the only one that decides that; [Tx.MoveVersions] uses it too. The component must exist.
-func EvaluateVersions(st *State, component string, known []KnownVersion, now time.Time) VersionReport {
-	return VersionReport{Component: component}
+// storedVersion is the version that a policy would replace.
+type storedVersion struct {
+	version, digest string
+	problem         string // why nothing may replace it; empty: it may be replaced
 }
 
-// VersionMoves returns the names of the moves that the fleet has policies for, sorted: that of a component is its id, that of several
-// components the group of their policies, after "group/". Each is to be tried with [Tx.MoveVersions] in a commit of its own.
-func VersionMoves(st *State) []string { return nil }
-
-// VersionPrincipal returns the actor who last changed the policies of a component, and the identity of an actor of an issuer. The
-// component's moves need the rights of this actor. An empty actor may do nothing.
-func VersionPrincipal(st *State, component string) (actor string, identity *Subject) { return "", nil }
-
-// MoveVersions evaluates the policies of a move on the Tx's base, and makes the change that they decide: it proposes a rollout named
-// auto-COMPONENT or auto-GROUP, rewrites it while it is proposed, starts it, or changes the documents. It reports whether there is
-// anything to commit. The actor of the commit must be [VersionAutomation].
-//
-// limit must limit a Tx to the rights of the principal of a component, as the server does for rollouts; it is called for tx.
-func (tx *Tx) MoveVersions(move string, known KnownVersions, now time.Time, limit func(tx *Tx, component string)) (changed bool, err error) {
-	return false, nil
+// evaluate decides which known version a rule moves to. The result depends on nothing else, and not on the order of known.
+func (r *versionRule) evaluate(stored storedVersion, known []KnownVersion, held *versionAutomation, now time.Time) VersionEvaluation {
+	out := VersionEvaluation{Policy: r.policy, Image: r.image, Stored: stored.version, StoredDigest: stored.digest, Problem: stored.problem}
+	from := parseVersion(stored.version)
+	switch {
+	case out.Problem != "":
+	case r.suspended:
+		out.Problem = "the policy is suspended"
+	case r.tag == "" && stored.version != "" && from == nil:
+		out.Problem = fmt.Sprintf("the stored version %s is not a semantic version", excerpt(stored.version))
+	}
+	for _, parsed := range r.known(known) {
+		k := parsed.KnownVersion
+		why := r.excludes(parsed, from, stored, held, now)
+		if why == "" && out.Problem == "" {
+			out.eligible = append(out.eligible, k)
+			if out.Candidate == nil {
+				out.Candidate = &k
+			} else {
+				why = "is older than the candidate"
+			}
+		}
+		out.Reasons = append(out.Reasons, VersionReason{k, cmp.Or(why, out.Problem)})
+		if k.Version == stored.version && r.tag == "" && k.Digest != "" && stored.digest != "" && k.Digest != stored.digest {
+			out.Warning = fmt.Sprintf("the registry has another digest for %s now, %s", excerpt(k.Version), excerpt(k.Digest))
+		}
+	}
+	return out
 }
 
-// HoldVersion holds a version of a component or of one of its images, so that no policy moves to it.
-func (tx *Tx) HoldVersion(component string, hold VersionHold) error { return nil }
+// parsedVersion is a known version, parsed; nil: it is not semantic.
+type parsedVersion struct {
+	KnownVersion
+	v *semver.Version
+}
 
-// ReleaseVersion releases a held version. CodeNotFound: it is not held.
-func (tx *Tx) ReleaseVersion(component, image, version string) error { return nil }
+// known returns the known versions that are for the rule, the highest first, then those that are no semantic versions.
+func (r *versionRule) known(all []KnownVersion) []parsedVersion {
+	var some []parsedVersion
+	for _, k := range all {
+		if k.Image == r.image && len(some) < maxKnownVersions && (r.tag == "" || r.tag == k.Version) {
+			some = append(some, parsedVersion{k, parseVersion(k.Version)})
+		}
+	}
+	slices.SortFunc(some, func(a, b parsedVersion) int {
+		order := 0
+		switch {
+		case a.v != nil && b.v != nil:
+			order = b.v.Compare(a.v)
+		case a.v != nil:
+			order = -1
+		case b.v != nil:
+			order = 1
+		}
+		return cmp.Or(order, b.FirstSeen.Compare(a.FirstSeen), strings.Compare(a.Version, b.Version), strings.Compare(a.Digest, b.Digest))
+	})
+	return some
+}
+
+// excludes returns why a version cannot be the candidate, regardless of others; empty: it can be. from is the stored version, if it is
+// semantic.
+func (r *versionRule) excludes(k parsedVersion, from *semver.Version, stored storedVersion, held *versionAutomation, now time.Time) string {
+	switch {
+	case len(k.Version) > maxVersionText || !versionText.MatchString(k.Version):
+		return "is not a tag"
+	case k.Digest != "" && !versionDigest.MatchString(k.Digest):
+		return "has a digest that is not sha256: and 64 hex digits"
+	case k.Withdrawn:
+		return "is no longer in the registry"
+	}
+	var why string
+	if r.tag == "" {
+		why = r.excludesVersion(k, from)
+	} else {
+		why = r.excludesDigest(k.KnownVersion, stored, held)
+	}
+	if why != "" {
+		return why
+	}
+	switch hold := held.holdOf(k.KnownVersion); {
+	case hold != nil && hold.Reason != "":
+		return fmt.Sprintf("is held by %s: %s", hold.By, hold.Reason)
+	case hold != nil:
+		return "is held by " + hold.By
+	case r.needsDigest && k.Digest == "":
+		return "its digest is not known"
+	}
+	return r.tooYoung(k.KnownVersion, now)
+}
+
+// excludesVersion returns why a version is none to move to.
+func (r *versionRule) excludesVersion(k parsedVersion, from *semver.Version) string {
+	v := k.v
+	switch {
+	case v == nil:
+		return "is not a semantic version"
+	case r.include != nil && !r.include.MatchString(k.Version):
+		return "does not match include"
+	case r.exclude != nil && r.exclude.MatchString(k.Version):
+		return "matches exclude"
+	case r.versions == nil || !r.versions.Check(v):
+		return "is not in the range " + r.rangeText
+	case from != nil && v.Compare(from) == 0:
+		return "is the stored version"
+	case from != nil && v.LessThan(from):
+		return "is older than the stored version"
+	}
+	return ""
+}
+
+// excludesDigest returns why the digest of a tag is none to move to.
+func (r *versionRule) excludesDigest(k KnownVersion, stored storedVersion, held *versionAutomation) string {
+	switch {
+	case k.Digest == "":
+		return "its digest is not known"
+	case k.Digest == stored.digest:
+		return "is the stored digest"
+	case held.replaced(r.image, k.Digest):
+		return "was replaced before: the tag has moved back"
+	}
+	return ""
+}
+
+// tooYoung returns why a version is too young; empty: it is old enough.
+func (r *versionRule) tooYoung(k KnownVersion, now time.Time) string {
+	since := k.CreatedAt
+	if since.IsZero() {
+		since = k.FirstSeen
+	}
+	switch old := since.Add(r.minAge); {
+	case k.CreatedAt.After(now.Add(maxAhead)):
+		return "was created in the future, at " + k.CreatedAt.UTC().Format(time.RFC3339)
+	case r.minAge == 0:
+		return ""
+	case since.IsZero():
+		return "its age is not known"
+	case old.After(now):
+		return fmt.Sprintf("is younger than %s until %s", r.minAge, old.UTC().Format(time.RFC3339))
+	}
+	return ""
+}

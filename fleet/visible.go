@@ -89,7 +89,11 @@ func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 func (tx *Tx) reached(edits []edit, res *Result) (map[docKey]bool, error) {
 	out, check := map[docKey]bool{}, scopeCheck{tx: tx}
 	for _, e := range edits {
-		if !check.isDerived(e) {
+		switch {
+		case check.isDerived(e):
+		case e.kind == KindVersionAutomation:
+			out[docKey{KindComponent, e.id}] = true
+		default:
 			out[docKey{e.kind, e.id}] = true
 		}
 	}

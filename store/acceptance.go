@@ -24,7 +24,7 @@ const acceptAny = "any"
 
 // Accept records that processes which still serve another history must serve the one that ends with head. The record is a
 // commit on top of head: every process that can read the log sees it, an earlier backup does not contain it, and it stays in
-// the history. changes are part of this commit; only those of [fleet.PauseRollouts] are possible.
+// the history. changes are part of this commit; only those of [fleet.PauseAutomation] are possible.
 //
 // replaces is the head that such a process serves. The zero Head stands for all processes that have quarantined the history
 // when they see the acceptance. A specific head also reaches processes that have not detected the replacement yet. Accept

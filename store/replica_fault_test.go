@@ -191,7 +191,7 @@ func (w *world) accept(t *testing.T, replaces fleet.Head) {
 	s := open(t, w.path)
 	snap, err := s.Load(t.Context())
 	require.NoError(t, err)
-	paused, err := fleet.PauseRollouts(snap.Records)
+	paused, err := fleet.PauseAutomation(snap.Records)
 	require.NoError(t, err)
 	_, err = store.Accept(t.Context(), s, snap.Head, replaces, clock, paused...)
 	require.NoError(t, err)

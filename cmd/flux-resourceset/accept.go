@@ -57,12 +57,16 @@ func acceptHistory(c *cli.Context) (err error) {
 	if err := describeQuarantine(c.App.Writer, snap); err != nil {
 		return err
 	}
-	paused, err := fleet.PauseRollouts(snap.Records)
+	paused, err := fleet.PauseAutomation(snap.Records)
 	if err != nil {
 		return err
 	}
 	for _, ch := range paused {
-		fmt.Fprintf(c.App.Writer, "rollout %s is paused by the acceptance\n", ch.ID)
+		if ch.Kind == fleet.KindRollout {
+			fmt.Fprintf(c.App.Writer, "rollout %s is paused by the acceptance\n", ch.ID)
+		} else {
+			fmt.Fprintf(c.App.Writer, "the version policies of component %s are suspended by the acceptance\n", ch.ID)
+		}
 	}
 	switch {
 	case known:

@@ -1,0 +1,337 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// HoldVersion holds a version of a component or of one of its images, so that no policy moves to it, and aborts a rollout of a policy
+// that would. The hold gets the time and the actor of the commit. It needs the right to write the component.
+func (tx *Tx) HoldVersion(component string, h VersionHold) error {
+	doc, err := tx.Get(KindComponent, component)
+	if err != nil {
+		return err
+	}
+	c := &checker{next: tx.base, limit: maxProblems}
+	if c.required("/version", h.Version); !versionText.MatchString(h.Version) || len(h.Version) > maxVersionText {
+		c.problem("/version", "must be a version or a tag of at most %d bytes", maxVersionText)
+	}
+	if h.Digest != "" && !versionDigest.MatchString(h.Digest) {
+		c.problem("/digest", "must be sha256: and 64 hex digits")
+	}
+	c.text("/reason", h.Reason, 1024)
+	if h.Image != "" && !slices.ContainsFunc(doc.Component().ImagePolicies, func(p api.ImagePolicy) bool { return p.Image == h.Image }) {
+		c.problem("/image", "component %q has no policy of this image", component)
+	}
+	if len(c.problems) > 0 {
+		return Invalid(c.problems)
+	}
+	held := tx.automation(component)
+	if held.holdOf(KnownVersion{Image: h.Image, Version: h.Version, Digest: h.Digest}) == nil && len(held.Holds) >= maxVersionHolds {
+		return errorf(CodeLimitExceeded, "%d versions of component %q are held, which is the most: release some of them", len(held.Holds), component)
+	}
+	tx.versionHolds = append(tx.versionHolds, requestedHold{component, h})
+	tx.recordOperation(api.RevisionOperation{Op: "hold_version", Kind: string(KindComponent), ID: component, Fields: []string{truncate(h.name())}})
+	return nil
+}
+
+// ReleaseVersion releases the holds of a version. CodeNotFound: it is not held. It needs the right to write the component.
+func (tx *Tx) ReleaseVersion(component, image, version string) error {
+	if _, err := tx.Get(KindComponent, component); err != nil {
+		return err
+	}
+	held := tx.automation(component)
+	kept := slices.DeleteFunc(slices.Clone(held.Holds), func(h VersionHold) bool { return h.Image == image && h.Version == version })
+	if len(kept) == len(held.Holds) {
+		return errorf(CodeNotFound, "version %s of component %q is not held", excerpt(version), component)
+	}
+	held.Holds = kept
+	tx.requestedAutomation(component)
+	h := VersionHold{Image: image, Version: version}
+	tx.recordOperation(api.RevisionOperation{Op: "release_version", Kind: string(KindComponent), ID: component, Fields: []string{truncate(h.name())}})
+	return tx.recordAutomation(held)
+}
+
+// automation returns a copy of the record of a component, with the edits of the Tx.
+func (tx *Tx) automation(component string) *versionAutomation {
+	out := &versionAutomation{ID: component}
+	if d := tx.raw(KindVersionAutomation, component); d != nil {
+		*out = *d.value.(*versionAutomation)
+		out.Holds, out.Replaced = slices.Clone(out.Holds), slices.Clone(out.Replaced)
+	}
+	return out
+}
+
+// recordAutomation records an edit of the record of a component; an empty record is deleted.
+func (tx *Tx) recordAutomation(a *versionAutomation) error {
+	if a.Principal == "" && len(a.Holds)+len(a.Replaced) == 0 {
+		if tx.raw(KindVersionAutomation, a.ID) != nil {
+			tx.record(KindVersionAutomation, a.ID, nil)
+		}
+		return nil
+	}
+	doc, err := tx.kinds.newRecord(KindVersionAutomation, a.ID, a)
+	if err != nil {
+		return err
+	}
+	if was := tx.raw(KindVersionAutomation, a.ID); was == nil || !bytes.Equal(was.Body, doc.Body) {
+		tx.record(KindVersionAutomation, a.ID, doc)
+	}
+	return nil
+}
+
+// requestedAutomation remembers that a request itself changes the record of a component, which needs the right to do so.
+func (tx *Tx) requestedAutomation(component string) {
+	if tx.holdsChanged == nil {
+		tx.holdsChanged = map[string]bool{}
+	}
+	tx.holdsChanged[component] = true
+}
+
+// followVersions records what follows from the edits of a Tx for version policies: who changed them, and which versions the commit
+// takes back. It runs before the validation of the commit, so that no path that changes a component, a layer or a rollout omits it.
+func (tx *Tx) followVersions(c Commit) error {
+	if tx.guard.proposed { // nothing is changed yet
+		return nil
+	}
+	for _, h := range tx.versionHolds {
+		held := tx.automation(h.component)
+		h.By, h.At = c.Actor, c.At
+		held.hold(h.VersionHold)
+		tx.requestedAutomation(h.component)
+		if err := cmp.Or(tx.recordAutomation(held), tx.abortMovesTo(h)); err != nil {
+			return err
+		}
+	}
+	changed := tx.componentsToFollow()
+	for _, id := range sortedKeys(changed) {
+		if err := tx.followComponent(id, c); err != nil {
+			return err
+		}
+	}
+	return tx.followRollouts(c)
+}
+
+// componentsToFollow returns the components whose policies or stored versions may differ from the base.
+func (tx *Tx) componentsToFollow() map[string]bool {
+	out, layers := map[string]bool{}, false
+	for key := range tx.edits {
+		if key.kind == KindComponent {
+			out[key.id] = true
+		}
+		layers = layers || key.kind == KindLayer
+	}
+	if !layers {
+		return out
+	}
+	tx.each(KindComponent, func(d *Document) {
+		layer := policyOf(d.Component()).Layer
+		if _, edited := tx.edits[docKey{KindLayer, layer}]; edited && layer != "" && hasPolicies(d.Component()) {
+			out[d.ID] = true
+		}
+	})
+	return out
+}
+
+// followComponent updates the record of a component.
+func (tx *Tx) followComponent(id string, c Commit) error {
+	was, is := tx.base.componentDocument(id), tx.raw(KindComponent, id)
+	if is == nil {
+		if tx.raw(KindVersionAutomation, id) != nil {
+			tx.record(KindVersionAutomation, id, nil)
+		}
+		return nil
+	}
+	held := tx.automation(id)
+	policies := encodedPolicies(is)
+	retyped := was != nil && was.Component().Type != is.Component().Type
+	if retyped {
+		held.Holds, held.Replaced = nil, nil // they are versions of another artifact
+	}
+	if retyped || policies != encodedPolicies(was) {
+		held.Principal, held.Identity = c.Actor, tx.scope.identity()
+	}
+	if policies == "" {
+		held.Principal, held.Identity = "", nil
+	}
+	if was != nil && !retyped && hasPolicies(is.Component()) {
+		tx.holdReplaced(held, is.Component(), tx.targetOf(is.Component(), tx.base.document), tx.targetOf(is.Component(), tx.raw), c)
+	}
+	return tx.recordAutomation(held)
+}
+
+// document returns a stored document; nil: there is none.
+func (s *State) document(kind Kind, id string) *Document { return s.docs[kind][id] }
+
+// targetOf returns the target of a component's policies among some documents; nil: there is none.
+func (tx *Tx) targetOf(p *api.PlatformComponent, document func(Kind, string) *Document) *versionTarget {
+	kind, id := KindComponent, p.ID
+	if layer := policyOf(p).Layer; layer != "" {
+		kind, id = KindLayer, layer
+	}
+	d := document(kind, id)
+	if d == nil {
+		return nil
+	}
+	t := readTarget(p, d)
+	return &t
+}
+
+// holdReplaced holds the versions that a commit takes back: it replaces them by older ones, by digests that were replaced before, or
+// through a revert or restore.
+func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, was, is *versionTarget, c Commit) {
+	if was == nil || is == nil {
+		return
+	}
+	recalled := tx.takesBack && c.Actor != VersionAutomation
+	hold := func(h VersionHold, to string) {
+		h.At, h.By, h.Reason = c.At, c.Actor, "replaced by "+to
+		if recalled {
+			h.Reason = "taken back to " + to
+		}
+		tx.holdFollowing(held, h)
+	}
+	if from, to := was.chart(), is.chart(); policyOf(p).Range != "" && isLower(to.version, from.version) {
+		hold(VersionHold{Version: from.version}, to.version)
+	}
+	for i := range p.ImagePolicies {
+		image := &p.ImagePolicies[i]
+		from, to := was.image(image), is.image(image)
+		switch {
+		case from.problem != "" || to.problem != "":
+		case image.Track.Range != "" && isLower(to.version, from.version):
+			hold(VersionHold{Image: image.Image, Version: from.version}, to.version)
+		case image.Track.Tag == "" || from.digest == "" || from.digest == to.digest:
+		case recalled || held.replaced(image.Image, to.digest):
+			hold(VersionHold{Image: image.Image, Version: cmp.Or(from.version, image.Track.Tag), Digest: from.digest}, cmp.Or(to.digest, "no digest"))
+		default:
+			held.replace(image.Image, from.digest)
+		}
+	}
+}
+
+// holdFollowing adds a hold that follows from other edits, with a note.
+func (tx *Tx) holdFollowing(held *versionAutomation, h VersionHold) {
+	if held.hold(h) {
+		tx.note("version %s of component %q is held: its policies do not move to it again until a person releases it", h.Version, held.ID)
+	}
+}
+
+// followRollouts holds the versions of rollouts that the commit aborts, deletes or rolls back.
+func (tx *Tx) followRollouts(c Commit) error {
+	if c.Actor == VersionAutomation {
+		return nil
+	}
+	rollouts := map[string]*Document{}
+	for key, doc := range tx.edits {
+		if key.kind == KindRollout && !tx.abortedByHold[key.id] { // a hold of one version holds no other
+			rollouts[key.id] = doc
+		}
+	}
+	for _, id := range sortedKeys(rollouts) {
+		was, is := tx.base.docs[KindRollout][id], rollouts[id]
+		if was == nil || !was.rollout().open() {
+			continue
+		}
+		var how string
+		switch {
+		case is == nil || is.rollout().State == rolloutAborted:
+			how = "aborted"
+		case is.rollout().Started < was.rollout().Started:
+			how = "rolled back"
+		default:
+			continue
+		}
+		if err := tx.holdRollout(was.rollout(), how, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdRollout holds the versions that a rollout would move components with policies to.
+func (tx *Tx) holdRollout(r *rollout, how string, c Commit) error {
+	for _, ch := range r.Changes {
+		if ch.Kind != KindComponent && ch.Kind != KindLayer {
+			continue
+		}
+		before, err := tx.kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.Before})
+		if err != nil {
+			return err
+		}
+		after, err := tx.kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
+		if err != nil {
+			return err
+		}
+		var of []*api.PlatformComponent
+		tx.each(KindComponent, func(d *Document) {
+			p := d.Component()
+			layer := policyOf(p).Layer
+			if hasPolicies(p) && (ch.Kind == KindComponent && layer == "" && ch.ID == p.ID || ch.Kind == KindLayer && layer == ch.ID) {
+				of = append(of, p)
+			}
+		})
+		for _, p := range of {
+			was, is := readTarget(p, before), readTarget(p, after)
+			if err := tx.holdMoved(p, &was, &is, fmt.Sprintf("rollout %q was %s", r.ID, how), c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// holdMoved holds the versions that differ between two versions of the target of a component's policies.
+func (tx *Tx) holdMoved(p *api.PlatformComponent, was, is *versionTarget, reason string, c Commit) error {
+	held := tx.automation(p.ID)
+	hold := func(image string, from, to storedVersion, digest string) {
+		if to.version != "" && to.problem == "" && (from.version != to.version || from.digest != to.digest) && !isLower(to.version, from.version) {
+			tx.holdFollowing(held, VersionHold{Image: image, Version: to.version, Digest: digest, At: c.At, By: c.Actor, Reason: reason})
+		}
+	}
+	if policyOf(p).Range != "" {
+		hold("", was.chart(), is.chart(), "")
+	}
+	for i := range p.ImagePolicies {
+		image := &p.ImagePolicies[i]
+		from, to := was.image(image), is.image(image)
+		digest := ""
+		if image.Track.Tag != "" {
+			to.version, digest = cmp.Or(to.version, image.Track.Tag), to.digest
+		}
+		hold(image.Image, from, to, digest)
+	}
+	return tx.recordAutomation(held)
+}
+
+// abortMovesTo aborts the rollouts of policies that would move a component to a held version and have not started.
+func (tx *Tx) abortMovesTo(h requestedHold) error {
+	for _, d := range tx.base.All(KindRollout) {
+		r := *d.rollout()
+		now, err := tx.Get(KindRollout, d.ID)
+		if err != nil || r.Automation == "" || !r.open() || r.Started > 0 || !now.rollout().open() {
+			continue
+		}
+		if !slices.ContainsFunc(r.Versions, func(v rolloutVersion) bool {
+			return v.Component == h.component && h.holds(KnownVersion{Image: v.Image, Version: v.Version, Digest: v.Digest})
+		}) {
+			continue
+		}
+		r.State = rolloutAborted
+		doc, err := tx.kinds.newRecord(KindRollout, d.ID, &r)
+		if err != nil {
+			return err
+		}
+		tx.record(KindRollout, d.ID, doc)
+		if tx.abortedByHold == nil {
+			tx.abortedByHold = map[string]bool{}
+		}
+		tx.abortedByHold[d.ID] = true
+		tx.note("rollout %q is aborted: it would move component %q to the held version", d.ID, h.component)
+	}
+	return nil
+}

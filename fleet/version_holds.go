@@ -1,0 +1,134 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	maxVersionHolds    = 200 // of one component
+	maxReplacedDigests = 50  // of one component
+)
+
+// KnownVersion is a version of a component's chart or artifact, or a tag of one of its images, that a registry has or had. It is an
+// observation and no part of the log: without it, a version moves later, never earlier.
+type KnownVersion struct {
+	// Image is the image of the image policies that the version is for; empty: it is one of the component itself.
+	Image string `json:"image,omitempty"`
+	// Version is the tag, or the version of the chart.
+	Version string `json:"version"`
+	// Digest is what the tag referred to when it was last seen, as algorithm:hex; empty: unknown.
+	Digest string `json:"digest,omitempty"`
+	// CreatedAt is when it was created according to the registry; the zero time: unknown.
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	// FirstSeen is when this service first saw the version, or with another digest than before.
+	FirstSeen time.Time `json:"first_seen"`
+	// Withdrawn: the registry no longer has the version. It is never a candidate.
+	Withdrawn bool `json:"withdrawn,omitempty"`
+}
+
+// versionAutomation is the value of such a document.
+type versionAutomation struct {
+	ID string `json:"id"` // of the component
+	// Principal is the actor who last changed the policies, Identity its identity if it is one of an issuer.
+	Principal string        `json:"principal,omitempty"`
+	Identity  *Subject      `json:"identity,omitempty"`
+	Holds     []VersionHold `json:"holds,omitempty"`
+	// Replaced are digests that were replaced by others, the newest last. A tag that refers to one of them again has moved back.
+	Replaced []replacedDigest `json:"replaced,omitempty"`
+}
+
+type replacedDigest struct {
+	Image  string `json:"image"`
+	Digest string `json:"digest"`
+}
+
+// VersionHold is a version that no policy moves to.
+type VersionHold struct {
+	Image   string    `json:"image,omitempty"`  // of an image policy; empty: a version of the component
+	Version string    `json:"version"`          // the tag
+	Digest  string    `json:"digest,omitempty"` // empty: whatever the tag refers to
+	At      time.Time `json:"at"`
+	By      string    `json:"by"` // the actor
+	Reason  string    `json:"reason,omitempty"`
+}
+
+var versionAutomationKind = kindRules{
+	name:      KindVersionAutomation,
+	noun:      "version automation",
+	empty:     func() any { return new(versionAutomation) },
+	normalize: func(map[string]any) {},
+	check:     func(*checker, *Document) {},
+	bound:     func(any) int { return 0 },
+}
+
+// versionAutomation returns the record of a component; an empty one if there is none. It must not be changed.
+func (s *State) versionAutomation(component string) *versionAutomation {
+	if d := s.docs[KindVersionAutomation][component]; d != nil {
+		return d.value.(*versionAutomation)
+	}
+	return &versionAutomation{ID: component}
+}
+
+// VersionPrincipal returns the actor who last changed the policies of a component, and the identity of an actor of an issuer. The
+// component's moves need the rights of this actor. An empty actor may do nothing.
+func VersionPrincipal(st *State, component string) (actor string, identity *Subject) {
+	held := st.Whole().versionAutomation(component)
+	return held.Principal, held.Identity
+}
+
+// holdOf returns the hold of a version; nil: it is not held.
+func (a *versionAutomation) holdOf(k KnownVersion) *VersionHold {
+	for i := range a.Holds {
+		if a.Holds[i].holds(k) {
+			return &a.Holds[i]
+		}
+	}
+	return nil
+}
+
+// holds reports whether a hold is one of a version. Versions that differ only in the prefix v or in build metadata are the same.
+func (h *VersionHold) holds(k KnownVersion) bool {
+	if h.Image != k.Image || h.Digest != "" && h.Digest != k.Digest {
+		return false
+	}
+	if h.Version == k.Version {
+		return true
+	}
+	held, v := parseVersion(h.Version), parseVersion(k.Version)
+	return held != nil && v != nil && held.Compare(v) == 0
+}
+
+// replaced reports whether a digest of an image was replaced by another one.
+func (a *versionAutomation) replaced(image, digest string) bool {
+	return slices.Contains(a.Replaced, replacedDigest{image, digest})
+}
+
+// hold adds a hold, unless the version is held already. Beyond the limit, the oldest hold ends.
+func (a *versionAutomation) hold(h VersionHold) (added bool) {
+	if a.holdOf(KnownVersion{Image: h.Image, Version: h.Version, Digest: h.Digest}) != nil {
+		return false
+	}
+	if a.Holds = append(a.Holds, h); len(a.Holds) > maxVersionHolds {
+		a.Holds = a.Holds[1:]
+	}
+	return true
+}
+
+// replace records that a digest was replaced.
+func (a *versionAutomation) replace(image, digest string) {
+	if digest == "" || a.replaced(image, digest) {
+		return
+	}
+	if a.Replaced = append(a.Replaced, replacedDigest{image, digest}); len(a.Replaced) > maxReplacedDigests {
+		a.Replaced = a.Replaced[1:]
+	}
+}
+
+// name describes the held version.
+func (h *VersionHold) name() string {
+	if h.Image != "" {
+		return h.Image + "=" + h.Version
+	}
+	return "version=" + h.Version
+}

@@ -1,0 +1,335 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// KnownVersions returns the known versions of a component and its images.
+type KnownVersions func(component string) []KnownVersion
+
+// maxAutomaticRollouts is the number of open rollouts that policies may propose: the others are for people.
+const maxAutomaticRollouts = maxRollouts / 2
+
+// VersionMoves returns the names of the moves that the fleet has policies for, sorted: that of a component is its id, that of several
+// components the group of their policies, after "group/". Each is to be tried with [Tx.MoveVersions] in a commit of its own.
+func VersionMoves(st *State) []string {
+	names := map[string]bool{}
+	for _, d := range st.docs[KindComponent] {
+		if p := d.Component(); hasPolicies(p) && policyOf(p).Action != versionsNotify {
+			names[moveOf(p)] = true
+		}
+	}
+	return sortedKeys(names)
+}
+
+// VersionMembers returns the components of a move, sorted.
+func VersionMembers(st *State, move string) []string {
+	var ids []string
+	for id, d := range st.docs[KindComponent] {
+		if p := d.Component(); hasPolicies(p) && moveOf(p) == move {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// versionMove is the decided change of a move.
+type versionMove struct {
+	name       string
+	policy     api.VersionPolicy // which all components of a group agree in
+	components []string
+	changes    []componentMove // none: nothing moves
+}
+
+// MoveVersions evaluates the policies of a move on the Tx's base, and makes the change that they decide: it proposes a rollout named
+// auto-COMPONENT or auto-GROUP, rewrites it while it is proposed, starts it, or changes the documents. It reports whether there is
+// anything to commit. The actor of the commit must be [VersionAutomation].
+//
+// limit must limit a Tx to the rights of the principal of a component, as the server does for rollouts; it is called for tx and for
+// attempts of the same change, one for each further principal of a group. A refusal of one refuses the move.
+func (tx *Tx) MoveVersions(move string, known KnownVersions, now time.Time, limit func(tx *Tx, component string)) (changed bool, err error) {
+	m, err := decideMove(tx.base, move, known, now)
+	if err != nil || m.policy.Action == versionsNotify {
+		return false, err
+	}
+	for i, id := range slices.Backward(m.components) {
+		attempt := tx
+		if i > 0 { // the last one, for the first component, is tx itself
+			if samePrincipal(tx.base.versionAutomation(id), tx.base.versionAutomation(m.components[0])) {
+				continue
+			}
+			attempt = tx.base.Begin()
+			attempt.work = tx.work
+		}
+		limit(attempt, id)
+		changed, err = attempt.move(m, now, func(probe *Tx) { limit(probe, id) })
+		if err != nil || !changed {
+			return false, err
+		}
+		if attempt != tx {
+			if _, err := attempt.Finish(Commit{At: now, Actor: VersionAutomation}); err != nil {
+				return false, err
+			}
+		}
+	}
+	return changed, nil
+}
+
+// samePrincipal reports whether the same actor, with the same identity, changed the policies of two components last.
+func samePrincipal(a, b *versionAutomation) bool {
+	return a.Principal == b.Principal && a.Identity.equal(b.Identity)
+}
+
+// equal reports whether two identities are the same.
+func (s *Subject) equal(other *Subject) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	one, errOne := jsontext.Canonical(s)
+	two, errTwo := jsontext.Canonical(other)
+	return errOne == nil && errTwo == nil && bytes.Equal(one, two)
+}
+
+// decideMove evaluates the policies of all components of a move.
+func decideMove(st *State, move string, known KnownVersions, now time.Time) (versionMove, error) {
+	out := versionMove{name: move, components: VersionMembers(st, move)}
+	var reports []VersionReport
+	for i, id := range out.components {
+		policy := policyOf(st.componentDocument(id).Component())
+		if i == 0 {
+			out.policy = policy
+		} else if policy.Action != out.policy.Action || policy.Strategy != out.policy.Strategy {
+			return out, errorf(CodeConflict, "the policies of the group %q differ in action or strategy: components %q and %q", policy.Group, out.components[0], id)
+		}
+		reports = append(reports, EvaluateVersions(st, id, known(id), now))
+	}
+	if len(reports) == 0 {
+		out.policy.Action = versionsNotify
+		return out, nil
+	}
+	if out.policy.Group != "" && !agree(reports) {
+		return out, nil
+	}
+	for _, r := range reports {
+		p := st.componentDocument(r.Component).Component()
+		target, problem := st.versionTarget(p)
+		change := componentMove{target: target, images: map[string]*KnownVersion{}}
+		if problem != "" {
+			continue
+		}
+		moves := false
+		if r.Chart != nil && r.Chart.Candidate != nil {
+			change.chart, moves = r.Chart.Candidate, true
+		}
+		for _, image := range r.Images {
+			if image.Candidate != nil {
+				change.images[image.Policy], moves = image.Candidate, true
+			}
+		}
+		if moves {
+			out.changes = append(out.changes, change)
+		}
+	}
+	return out, nil
+}
+
+// agree restricts the candidates of a group to the highest version that each of its components has, or can move to. It reports whether
+// there is one.
+func agree(reports []VersionReport) bool {
+	has := func(r *VersionReport, version string) (k *KnownVersion, ok bool) {
+		v := parseVersion(version)
+		for _, e := range r.Chart.eligible {
+			if v.Compare(parseVersion(e.Version)) == 0 {
+				return &e, true
+			}
+		}
+		stored := parseVersion(r.Chart.Stored)
+		return nil, stored != nil && stored.Compare(v) == 0
+	}
+	var versions []string
+	for i := range reports {
+		if r := &reports[i]; r.Chart == nil || r.Problem != "" || r.Chart.Problem != "" {
+			return false
+		}
+		versions = append(versions, reports[i].Chart.Stored)
+		for _, k := range reports[i].Chart.eligible {
+			versions = append(versions, k.Version)
+		}
+	}
+	slices.SortFunc(versions, func(a, b string) int { return parseVersion(b).Compare(parseVersion(a)) })
+	for _, version := range versions {
+		if slices.ContainsFunc(reports, func(r VersionReport) bool { _, ok := has(&r, version); return !ok }) {
+			continue
+		}
+		for i := range reports {
+			reports[i].Chart.Candidate, _ = has(&reports[i], version)
+		}
+		return true
+	}
+	return false
+}
+
+// move makes the decided change. limit limits further attempts as the Tx is.
+func (tx *Tx) move(m versionMove, now time.Time, limit func(*Tx)) (bool, error) {
+	id := rolloutOfMove(m.name)
+	open := tx.base.docs[KindRollout][id]
+	if open != nil && !open.rollout().open() {
+		open = nil
+	}
+	switch {
+	case open != nil && open.rollout().Automation != m.name:
+		return false, errorf(CodeConflict, "rollout %q is open and was not proposed by the policies of %s: complete or abort it first", id, m.name)
+	case open != nil && open.rollout().State != rolloutProposed:
+		return false, nil
+	case len(m.changes) == 0:
+		return false, nil
+	}
+	if m.policy.Action == versionsApply && open == nil {
+		applied, err := tx.applyMove(m, now, limit)
+		if applied || err != nil {
+			return applied, err
+		}
+	}
+	if open == nil {
+		return true, tx.proposeMove(m, nil)
+	}
+	same, err := tx.proposes(open.rollout(), m)
+	switch {
+	case err != nil:
+		return false, err
+	case !same:
+		return true, tx.proposeMove(m, open)
+	case m.policy.Action == versionsRollout:
+		return tx.startMove(open, now)
+	}
+	return false, nil
+}
+
+// make makes the change in the documents.
+func (m *versionMove) make(tx *Tx) error {
+	for i := range m.changes {
+		if err := m.changes[i].apply(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyMove changes the documents at once. It does not if a freeze or the guard refuses that, so that the change is to be proposed.
+func (tx *Tx) applyMove(m versionMove, now time.Time, limit func(*Tx)) (applied bool, err error) {
+	attempt := tx.base.Begin()
+	attempt.work = tx.work
+	limit(attempt)
+	attempt.Guard(Guard{Careful: true})
+	if err := m.make(attempt); err != nil {
+		return false, err
+	}
+	_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
+	if e, refused := errors.AsType[*Error](err); refused && (e.Code == CodeConfirm || e.Code == CodeFrozen) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	tx.Guard(Guard{Careful: true})
+	return true, m.make(tx)
+}
+
+// proposeMove creates the rollout of a move, or rewrites the proposed one. The approvals of a rewritten rollout end.
+func (tx *Tx) proposeMove(m versionMove, proposed *Document) error {
+	id := rolloutOfMove(m.name)
+	var versions []rolloutVersion
+	var names []string
+	for i := range m.changes {
+		versions = append(versions, m.changes[i].versions()...)
+	}
+	for _, v := range versions {
+		names = append(names, cmp.Or(v.Image, v.Component)+" "+v.Version)
+	}
+	held, others := tx.base.versionAutomation(m.components[0]), 0
+	if tx.base.rollouts != nil {
+		for _, d := range tx.base.rollouts.open {
+			if d.rollout().Automation != "" && d.ID != id {
+				others++
+			}
+		}
+	}
+	if others >= maxAutomaticRollouts {
+		return errorf(CodeLimitExceeded, "%d rollouts of version policies are open, which is the most: complete or abort some of them", others)
+	}
+	n := NewRollout{ID: id, Description: truncate("new versions: " + list(names)), Strategy: m.policy.Strategy, RolloutSettings: RolloutSettings{Advance: advanceAutomatic}}
+	r, err := tx.base.newRollout(n)
+	if err != nil {
+		return err
+	}
+	r.Automation, r.Versions = m.name, versions
+	base, op := tx.base, "create"
+	if proposed != nil { // the change replaces that of the proposed rollout
+		if base, err = tx.base.withoutRollout(proposed); err != nil {
+			return err
+		}
+		op = "update"
+	}
+	change := base.Begin()
+	change.work = tx.work
+	if err := m.make(change); err != nil {
+		return err
+	}
+	creation := &rolloutCreation{NewRollout: n, rollout: r, change: change, automatic: &automaticRollout{held.Principal, held.Identity}}
+	tx.beforeFinish = func(c Commit) error { return creation.finish(tx, c) }
+	tx.recordOperation(api.RevisionOperation{Op: op, Kind: string(KindRollout), ID: id})
+	return nil
+}
+
+// withoutRollout returns the State in which a rollout is aborted.
+func (s *State) withoutRollout(d *Document) (*State, error) {
+	r := *d.rollout()
+	r.State = rolloutAborted
+	doc, err := s.kinds.newRecord(KindRollout, d.ID, &r)
+	if err != nil {
+		return nil, err
+	}
+	edits := []edit{{KindRollout, d.ID, doc}}
+	return s.with(Commit{Revision: s.Revision() + 1, At: s.At(), Changes: changesOf(s, edits)}, edits, false)
+}
+
+// proposes reports whether a proposed rollout makes a move, with the same strategy and principal.
+func (tx *Tx) proposes(r *rollout, m versionMove) (bool, error) {
+	held := tx.base.versionAutomation(m.components[0])
+	if r.Principal != held.Principal || !r.Identity.equal(held.Identity) {
+		return false, nil
+	}
+	base, err := tx.base.withoutRollout(tx.base.docs[KindRollout][r.ID])
+	if err != nil {
+		return false, err
+	}
+	change := base.Begin()
+	if err := m.make(change); err != nil {
+		return false, err
+	}
+	return tx.makesChange(r, change.edits)
+}
+
+// startMove starts the first stage of the rollout of a move, unless it waits for an approval or a freeze.
+func (tx *Tx) startMove(d *Document, now time.Time) (bool, error) {
+	r := d.rollout()
+	if r.awaitsApproval(r.Started) || r.Started > 0 {
+		return false, nil
+	}
+	step := RolloutStep{Action: RolloutStart, Stage: r.Stages[0].Name}
+	waits, err := tx.base.waitForFreezes(tx.work, d.ID, step, now)
+	if err != nil || waits.Reason != "" {
+		return false, err
+	}
+	_, err = tx.ChangeRollout(d.ID, RolloutStart, step.Stage)
+	return err == nil, err
+}
