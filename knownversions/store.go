@@ -81,15 +81,15 @@ func (s *Store) IsNew(src Source, o Observation) bool {
 	return true
 }
 
-// Scanned adds the result of a scan: the versions that are of interest, and the names of all that the source lists. Versions that are
-// known and that it does not list count as withdrawn.
+// Scanned adds the result of a scan: the versions that are of interest, and the names of those that the source has. Known versions that
+// an earlier scan found, and that it does not have any more, count as withdrawn. No names: the source was not read to its end.
 func (s *Store) Scanned(src Source, now time.Time, result Scan, found []Observation, listed []string) {
 	s.update(src, func(e *entry) {
 		e.Scan = laterScan(e.Scan, result)
-		if result.Error != "" {
+		e.observe(now, found)
+		if result.Error != "" || listed == nil {
 			return
 		}
-		e.observe(now, found)
 		e.Scan.Complete = max(e.Scan.Complete, result.At)
 		names := make(map[string]bool, len(listed))
 		for _, name := range listed {

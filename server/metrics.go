@@ -34,6 +34,7 @@ type metrics struct {
 
 	turnedAway     prometheus.Counter
 	watchesRefused prometheus.Counter
+	scanErrors     *prometheus.CounterVec
 	authFailures   *prometheus.CounterVec
 	identified     [auth.Methods]prometheus.Counter
 	polls          map[fleet.Kind]*series // answered polls
@@ -89,6 +90,10 @@ func newMetrics(s *Server) *metrics {
 			Help: "Requests that were refused, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
 		}, []string{"reason"}),
 	}
+	m.scanErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Name: "version_scan_errors_total", Help: "Scans of registries for versions by this process that failed, by host; empty: the configuration.",
+	}, []string{"host"})
+	m.registry.MustRegister(m.scanErrors)
 	m.watchesRefused = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Name: "watches_refused_total", Help: "Watches of revisions that were refused with 429, because too many were open.",
 	})
@@ -291,6 +296,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	s.collectRollouts(st, gauge)
 	s.collectFreezes(st, gauge)
 	s.collectWebhooks(st, ch, gauge)
+	s.collectVersions(st, gauge)
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()
 	s.eachSeen(st, func(_ string, at time.Time) {

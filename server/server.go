@@ -113,6 +113,8 @@ type Config struct {
 	Webhooks *webhooks.Deliverer
 	// Versions has the known versions of components; nil: in memory only.
 	Versions *knownversions.Store
+	// VersionScanner finds versions in registries; nil: only pushed versions are known.
+	VersionScanner VersionScanner
 	// Tracer starts the spans of requests; nil: none.
 	Tracer trace.Tracer
 	Logger *slog.Logger
@@ -149,7 +151,9 @@ type Server struct {
 
 	versions        *knownversions.Store
 	pushes          pushLimits
+	scans           versionScans
 	versionRunner   versionRunner
+	versionsBehind  versionsBehind
 	versionRefusals versionRefusals
 	// freezeRefusals are the logged errors of freezes that the server cannot end, by id.
 	freezeRefusals atomic.Pointer[map[string]string]

@@ -203,6 +203,9 @@ func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.Com
 	if out.Problem == "" {
 		out.Problem = s.masker.Tokens(s.versionRefusals.get(moveOf(doc)))
 	}
+	if st.Has(fleet.KindRollout, report.Rollout) {
+		out.Rollout = report.Rollout
+	}
 	sources := versionSources(doc)
 	chart := fleet.VersionEvaluation{Problem: "there is no version policy with a range"}
 	if report.Chart != nil {
@@ -229,7 +232,7 @@ func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.Com
 func (s *Server) versionSource(src knownversions.Source, e fleet.VersionEvaluation) api.VersionSource {
 	versions, scan := s.versions.Known(src)
 	out := api.VersionSource{
-		Image: src.Image, Policy: e.Policy, Stored: e.Stored, StoredDigest: e.StoredDigest, Problem: s.masker.Tokens(e.Problem), Versions: []api.KnownVersion{},
+		Image: src.Image, Policy: e.Policy, Stored: e.Stored, StoredDigest: e.StoredDigest, Problem: s.masker.Tokens(e.Problem), Warning: s.masker.Tokens(e.Warning), Versions: []api.KnownVersion{},
 	}
 	if e.Candidate != nil {
 		out.Candidate, out.CandidateDigest = e.Candidate.Version, e.Candidate.Digest
@@ -249,19 +252,21 @@ func (s *Server) versionSource(src knownversions.Source, e fleet.VersionEvaluati
 		if len(v.Digests) > 1 {
 			view.PreviousDigest = v.Digests[1].Digest
 		}
-		if k.Version == e.Stored && e.StoredDigest != "" && k.Digest != "" && k.Digest != e.StoredDigest && src.Image == "" {
-			out.Warning = fmt.Sprintf("the registry has moved tag %s to another digest; the stored digest stays", k.Version)
-		}
 		out.Versions = append(out.Versions, view)
 	}
 	return out
 }
 
 func (s *Server) RefreshComponentVersions(c echo.Context, id string, _ api.RefreshComponentVersionsParams) error {
-	if _, _, err := s.announcedComponent(c, id); err != nil {
+	_, doc, err := s.announcedComponent(c, id)
+	if err != nil {
 		return err
 	}
-	return &fleet.Error{Code: fleet.CodeConflict, Detail: "this server does not scan registries: VERSION_SCAN is not true"}
+	if s.cfg.VersionScanner == nil {
+		return &fleet.Error{Code: fleet.CodeConflict, Detail: "this server does not scan registries: VERSION_SCAN is not true"}
+	}
+	s.refreshVersions(c.Request().Context(), doc)
+	return s.writeComponentVersions(c, http.StatusAccepted, id)
 }
 
 func (s *Server) HoldComponentVersion(c echo.Context, id string, p api.HoldComponentVersionParams) error {

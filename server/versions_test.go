@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/knownversions"
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
@@ -68,7 +69,7 @@ func TestPushVersion(t *testing.T) {
 	w.get("/platform_components/none/versions").problem(404, "not_found")
 	w.post(versionsPath+"/refresh", "").problem(409, "conflict")
 	w.post("/platform_components/none/versions/refresh", "").problem(404, "not_found")
-	w.do("POST", versionsPath, `{"version":"1"}`, "Authorization", "Bearer "+readToken).problem(403, "forbidden")
+	w.do("POST", versionsPath, `{"version":"1"}`, "Authorization", "Bearer "+readToken).problem(401, "unauthorized")
 }
 
 // TestPushVersionOfImage: tags of an image are known by the image or by the name of its policy, and apart from the component's own.
@@ -158,4 +159,108 @@ func TestClockBehind(t *testing.T) {
 	w.clock.advance(-365 * 24 * time.Hour)
 	got := w.post(versionsPath, `{"version":"2.0.0"}`).want(202)
 	require.Equal(t, at(before.json(), "sources", 0, "versions", 0, "first_seen_at"), at(got.json(), "sources", 0, "versions", 0, "first_seen_at"))
+}
+
+// policies sets the version policy of podinfo, with its stored version 6.8.0.
+func (w *world) policy(policy string) {
+	w.t.Helper()
+	w.patch("/platform_components/podinfo", `{"component_version":"6.8.0","oci_url":"https://charts.example.com","version_policy":`+policy+`}`).want(200)
+}
+
+// runVersions lets processes evaluate the policies. A later evaluation is of all of them.
+func (w *world) runVersions(servers ...*server.Server) {
+	w.t.Helper()
+	w.clock.advance(time.Minute)
+	for _, s := range servers {
+		s.MoveVersions(w.t.Context())
+	}
+}
+
+// versionWorld returns a world and a server of the same process, which runs policies.
+func versionWorld(t *testing.T) (*world, *server.Server) {
+	t.Helper()
+	var cfg server.Config
+	w := setupWith(t, options{configure: func(c *server.Config) {
+		c.ClusterStatus, c.Versions = clusterstatus.NewTracker(clusterstatus.Config{}), knownversions.New()
+		cfg = *c
+	}})
+	s, err := server.New(cfg)
+	require.NoError(t, err)
+	return w, s
+}
+
+// TestVersionAutomation: a pushed version becomes a proposal, once, and the answer to a push says what will happen.
+func TestVersionAutomation(t *testing.T) {
+	t.Parallel()
+	w, s := versionWorld(t)
+	w.unchanged(func() { w.runVersions(s) })
+	w.policy(`{"range":">=6","min_age":"1h"}`)
+	w.unchanged(func() {
+		w.runVersions(s)
+		got := w.post(versionsPath, `{"version":"6.9.0"}`).want(202).json()
+		require.NotContains(t, at(got, "sources", 0), "candidate")
+		require.Contains(t, at(got, "sources", 0, "versions", 0, "reason"), "1h")
+		w.post(versionsPath, `{"version":"7.0.0-rc.1"}`).want(202)
+		w.runVersions(s)
+	})
+	w.clock.advance(time.Hour)
+	w.runVersions(s)
+	require.Equal(t, "proposed", w.get("/rollouts/auto-podinfo").want(200).json()["state"])
+	newest := w.get("/revisions?limit=1").want(200).list()[0]
+	require.Equal(t, "version-automation", newest["actor"])
+	got := w.get(versionsPath).want(200).json()
+	require.Equal(t, "6.9.0", at(got, "sources", 0, "candidate"))
+	require.Equal(t, "auto-podinfo", got["rollout"])
+	w.unchanged(func() { w.runVersions(s); w.runVersions(s) })
+
+	w.post("/rollouts/auto-podinfo/abort", "").want(200)
+	w.unchanged(func() { w.runVersions(s) })
+	got = w.get(versionsPath).want(200).json()
+	require.Equal(t, "6.9.0", at(got, "holds", 0, "version"))
+	require.NotContains(t, at(got, "sources", 0), "candidate")
+	w.delete(versionsPath+"/holds?version=6.0.0").problem(404, "not_found")
+	got = w.delete(versionsPath + "/holds?version=6.9.0").want(200).json()
+	require.Empty(t, got["holds"])
+	require.Equal(t, "6.9.0", at(got, "sources", 0, "candidate"))
+}
+
+// TestVersionAutomationIsLimited: a policy gives nobody rights, and the refusal is visible and logged once.
+func TestVersionAutomationIsLimited(t *testing.T) {
+	t.Parallel()
+	w, s := versionWorld(t)
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("reads", `["read"]`, ""))
+	w.create("/access", accessFor("one", `["write"]`, `{"components":["podinfo"]}`))
+	w.patch("/platform_components/podinfo", `{"component_version":"6.8.0","oci_url":"https://charts.example.com"}`).want(200)
+	w.patch("/platform_components/podinfo", `{"version_policy":{"range":">=6","action":"apply"}}`, as...).want(200)
+	w.post(versionsPath, `{"version":"6.9.0"}`).want(202)
+	w.delete("/access/one").want(200)
+	w.unchanged(func() {
+		w.runVersions(s)
+		w.runVersions(s)
+	})
+	require.Len(t, w.logs.lines(t, "a version cannot move"), 1)
+	w.create("/access", accessFor("one", `["write"]`, `{"components":["podinfo"]}`))
+	w.runVersions(s)
+	require.Equal(t, "6.9.0", w.get("/platform_components/podinfo").want(200).json()["component_version"])
+}
+
+// TestVersionPinsAreLimited: a limited reader sees no pins of documents that it may not read.
+func TestVersionPinsAreLimited(t *testing.T) {
+	t.Parallel()
+	w, s := versionWorld(t)
+	w.policy(`{"range":">=6","action":"notify"}`)
+	w.create("/layers", `{"id":"hidden-layer","priority":10,"selector":"team=secret","platform_components":[{"id":"podinfo","component_version":"6.1.0"}]}`)
+	w.put(demoCluster+"/platform_components/podinfo", `{"component_version":"6.2.0"}`).want(200)
+	w.post(versionsPath, `{"version":"6.9.0"}`).want(202)
+	w.unchanged(func() { w.runVersions(s) })
+	all := w.get(versionsPath).want(200)
+	require.Contains(t, string(all.body), "hidden-layer")
+	require.Contains(t, string(all.body), "demo-cluster-01")
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("reads", `["read"]`, `{"components":["podinfo"]}`))
+	limited := w.get(versionsPath, as...).want(200)
+	require.NotContains(t, string(limited.body), "hidden-layer")
+	require.NotContains(t, string(limited.body), "demo-cluster-01")
+	require.Equal(t, "6.9.0", at(limited.json(), "sources", 0, "candidate"))
 }

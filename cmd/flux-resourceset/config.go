@@ -60,6 +60,7 @@ type config struct {
 	sessionKeyPrevious      string // decrypts sessions from before a rotation
 	issuers                 []server.Issuer
 	webhooks                webhooks.Config // only the settings
+	versionScan             versionScan
 }
 
 // configError lists all problems of the configuration.
@@ -125,6 +126,12 @@ func flags() []cli.Flag {
 		text("webhook-allow-http", "WEBHOOK_ALLOW_HTTP", "false", "true or false: whether URLs of webhooks may begin with http://"),
 		text("webhook-allow-private", "WEBHOOK_ALLOW_PRIVATE", "false", "true or false: whether webhooks may send to loopback and private addresses; link-local and metadata addresses are always refused"),
 		secret("webhook-proxy", "WEBHOOK_PROXY", "`URL` of a proxy for the requests of webhooks; it must restrict the addresses, which only it knows"),
+		text("version-scan", "VERSION_SCAN", "false", "true or false: whether mode crud scans the registries of version policies; otherwise only pushed versions are known"),
+		text("version-scan-allow-http", "VERSION_SCAN_ALLOW_HTTP", "false", "true or false: whether registries without TLS are scanned"),
+		text("version-scan-allow-private", "VERSION_SCAN_ALLOW_PRIVATE", "false", "true or false: whether registries with loopback and private addresses are scanned; link-local and metadata addresses are always refused"),
+		secret("version-scan-proxy", "VERSION_SCAN_PROXY", "`URL` of a proxy for scans; it must restrict the addresses, which only it knows"),
+		text("registry-auth-file", "REGISTRY_AUTH_FILE", "", "config.json `FILE` of Docker with credentials for scans; read again for each scan"),
+		text("registry-ca-file", "REGISTRY_CA_FILE", "", "PEM `FILE` of CAs that are trusted for scans, besides the system's"),
 		text("require-client-cert", "REQUIRE_CLIENT_CERT", "false", "true or false: whether a token is only good over a connection with a client certificate; probes and the other service endpoints need none"),
 	}
 }
@@ -212,6 +219,7 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	problems = append(problems, cfg.readPage(c)...)
 	problems = append(problems, cfg.readWebhooks(c)...)
+	problems = append(problems, cfg.readVersionScan(c)...)
 	var wrongIssuers []string
 	cfg.issuers, wrongIssuers = server.ParseIssuers(c.String("oidc-issuers"))
 	for _, wrong := range wrongIssuers {

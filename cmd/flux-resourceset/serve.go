@@ -104,8 +104,8 @@ func serve(c *cli.Context) error {
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken,
-		WatchStreams: cfg.watchStreams, Versions: known,
-		BasePath:     cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
+		WatchStreams: cfg.watchStreams, Versions: known, VersionScanner: newVersionScanner(cfg, logger),
+		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())
@@ -118,6 +118,7 @@ func serve(c *cli.Context) error {
 		background.Go(func() { audit.Run(ctx) })
 		background.Go(func() { srv.RunRollouts(ctx) })
 		background.Go(func() { srv.RunVersions(ctx) })
+		background.Go(func() { srv.RunVersionScans(ctx) })
 		background.Go(func() { events.Run(ctx) })
 		if issuers != nil {
 			background.Go(func() { issuers.Run(ctx) })

@@ -1036,6 +1036,11 @@ type ComponentVersions struct {
 	//
 	// Example: the policy is suspended
 	Problem string `json:"problem,omitempty"`
+
+	// Rollout The open rollout by which versions move; absent: there is none, or you may not read it.
+	//
+	// Example: auto-podinfo
+	Rollout string `json:"rollout,omitempty"`
 }
 
 // DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
@@ -1801,28 +1806,6 @@ type HiddenChanges struct {
 
 	// Count Example: 12
 	Count int `json:"count"`
-}
-
-// HistoricCount defines model for HistoricCount.
-type HistoricCount struct {
-	// At Beginning of the interval.
-	//
-	// Example: 2026-01-02T03:00:00Z
-	At time.Time `json:"at"`
-
-	// Total Number of clusters.
-	//
-	// Example: 12
-	Total int `json:"total"`
-
-	// Progressing Example: 0
-	Progressing int `json:"progressing"`
-
-	// Failed Example: 1
-	Failed int `json:"failed"`
-
-	// Silent Example: 0
-	Silent int `json:"silent"`
 }
 
 // Identity The sender of a request and its permissions.
@@ -4559,13 +4542,6 @@ type StatusFacet struct {
 	OtherValues int `json:"other_values,omitempty"`
 }
 
-// StatusHistory defines model for StatusHistory.
-type StatusHistory struct {
-	// IntervalSeconds Example: 300
-	IntervalSeconds int             `json:"interval_seconds"`
-	Counts          []HistoricCount `json:"counts"`
-}
-
 // Strategy A named list of stages. A rollout copies it when it is created.
 type Strategy struct {
 	// ID Example: waves
@@ -5070,9 +5046,9 @@ type VersionSource struct {
 	// Example: there is no version policy with a range
 	Problem string `json:"problem,omitempty"`
 
-	// Warning The registry has moved the stored tag to another digest.
+	// Warning What a person should know although it changes nothing, such as a tag that the registry has moved.
 	//
-	// Example: the registry has moved tag 6.8.0 to another digest
+	// Example: the registry has another digest for 6.8.0 now
 	Warning string `json:"warning,omitempty"`
 
 	// Scan The state of the scans of a source.
@@ -7726,12 +7702,6 @@ type GetComponentMatrixParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
-	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
-}
-
-// GetStatusHistoryParams defines parameters for GetStatusHistory.
-type GetStatusHistoryParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }

@@ -168,6 +168,21 @@ spec:
 {{- if $v.config.webhookAllowPrivate }}
 - {name: WEBHOOK_ALLOW_PRIVATE, value: "true"}
 {{- end }}
+{{- if $v.config.versionScan }}
+- {name: VERSION_SCAN, value: "true"}
+{{- if $v.config.versionScanAllowHTTP }}
+- {name: VERSION_SCAN_ALLOW_HTTP, value: "true"}
+{{- end }}
+{{- if $v.config.versionScanAllowPrivate }}
+- {name: VERSION_SCAN_ALLOW_PRIVATE, value: "true"}
+{{- end }}
+{{- with $v.config.registryAuthFile }}
+- {name: REGISTRY_AUTH_FILE, value: {{ . | quote }}}
+{{- end }}
+{{- with $v.config.registryCAFile }}
+- {name: REGISTRY_CA_FILE, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
 {{- with $v.auth.oidcIssuers }}
 - name: OIDC_ISSUERS
   value: {{ toJson . | quote }}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
+	"github.com/flux-resourceset/flux-resourceset/versions"
+)
+
+// versionScan are the settings of scans of registries.
+type versionScan struct {
+	enabled bool
+	scanner versions.Config
+}
+
+// readVersionScan reads the settings of scans of registries.
+func (cfg *config) readVersionScan(c *cli.Context) (problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	v := &cfg.versionScan
+	for name, to := range map[string]*bool{"version-scan": &v.enabled, "version-scan-allow-http": &v.scanner.AllowHTTP, "version-scan-allow-private": &v.scanner.AllowPrivate} {
+		var err error
+		if *to, err = strconv.ParseBool(c.String(name)); err != nil {
+			problem("%s is %q: it must be true or false", strings.ToUpper(strings.ReplaceAll(name, "-", "_")), c.String(name))
+		}
+	}
+	if proxy := c.String("version-scan-proxy"); proxy != "" {
+		var err error
+		if v.scanner.Proxy, err = url.Parse(proxy); err != nil || v.scanner.Proxy.Scheme != "http" && v.scanner.Proxy.Scheme != "https" || v.scanner.Proxy.Host == "" {
+			problem("VERSION_SCAN_PROXY must be a URL such as http://proxy:3128")
+		}
+	}
+	if v.scanner.AuthFile = c.String("registry-auth-file"); v.scanner.AuthFile != "" && v.enabled {
+		if _, err := os.Stat(v.scanner.AuthFile); err != nil {
+			problem("REGISTRY_AUTH_FILE: %v", err)
+		}
+	}
+	if file := c.String("registry-ca-file"); file != "" && v.enabled {
+		pool, err := readRegistryCA(file)
+		if err != nil {
+			problem("REGISTRY_CA_FILE: %v", err)
+		}
+		v.scanner.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return problems
+}
+
+// readRegistryCA returns the authorities of the system and of a file.
+func readRegistryCA(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificates in PEM format", file)
+	}
+	return pool, nil
+}
+
+// newVersionScanner returns the scanner of registries; nil: VERSION_SCAN is not true, or the mode makes no scans.
+func newVersionScanner(cfg config, logger *slog.Logger) server.VersionScanner {
+	if !cfg.versionScan.enabled || cfg.mode != server.ModeCRUD {
+		return nil
+	}
+	c := cfg.versionScan.scanner
+	c.Logger = logger
+	return versions.New(c)
+}
