@@ -46,6 +46,11 @@ func TestWebhooksPage(t *testing.T) {
 	runPage(t, "webhooks", 3, "WEBHOOK_KEY=0123456789abcdef0123456789abcdef", "PUBLIC_URL=https://fleet.example.com")
 }
 
+func TestVersionsPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "versions", 5)
+}
+
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	runPage(t, "undo", 7)

@@ -56,7 +56,6 @@ type Tracker struct {
 	failures atomic.Int64
 	complete atomic.Bool
 	filters  filters
-	counts   countHistory
 
 	fleetChanges fleetChanges
 
