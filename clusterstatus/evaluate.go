@@ -382,7 +382,7 @@ func (c *cluster) listStatus(desired fleet.DesiredInputs, now time.Time) ListSta
 		return ListStatus{List: desired.List, State: Never}
 	}
 	out := ListStatus{List: desired.List, State: Progressing, Since: time.UnixMilli(p.since)}
-	if p.etag == desired.ETag {
+	if desired.HasETag(p.etag) {
 		p.outdatedSince, out.State = 0, Delivered
 		return out
 	}

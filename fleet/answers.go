@@ -21,8 +21,7 @@ func (s *State) Answer(d *Document, kind Kind) (*Answer, error) {
 
 // answer is Answer for a configuration of a cluster.
 func (s *State) answer(e *Effective, d *Document, list *descriptor) (*Answer, error) {
-	if a := e.answers.load(list); a != nil && (a.current.Load() == s.id || s.stillMadeOf(e, list, a)) {
-		a.current.Store(s.id)
+	if a := s.cachedAnswer(e, list); a != nil {
 		return a, nil
 	}
 	if list.count(e) == 0 {
@@ -80,9 +79,19 @@ func (s *State) answersDiffer(before *State, cluster string, was, is *Effective)
 	})
 }
 
-// stillMadeOf reports whether all definitions that an answer depends on are unchanged in this State.
-func (s *State) stillMadeOf(e *Effective, list *descriptor, a *Answer) bool {
-	for _, dep := range a.deps {
+// cachedAnswer returns the answer that was encoded earlier; nil: there is none, or a definition has changed since.
+func (s *State) cachedAnswer(e *Effective, list *descriptor) *Answer {
+	a := e.answers.load(list)
+	if a == nil || a.current.Load() != s.id && !s.stillMadeOf(e, list, a.deps) {
+		return nil
+	}
+	a.current.Store(s.id)
+	return a
+}
+
+// stillMadeOf reports whether definitions that a cluster's list was made of are unchanged in this State.
+func (s *State) stillMadeOf(e *Effective, list *descriptor, definitions []*Document) bool {
+	for _, dep := range definitions {
 		if doc, _ := s.definition(e, list.kind, dep.ID); !sameDocument(doc, dep) {
 			return false
 		}

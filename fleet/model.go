@@ -356,6 +356,14 @@ type Answer struct {
 
 	deps    []*Document // the definitions that the answer depends on, in order
 	current atomic.Pointer[stateID]
+	// next are the receipts of the answer that follows this one; see [State.DesiredReceipts].
+	next atomic.Pointer[nextReceipts]
+}
+
+// nextReceipts are the receipts of an answer that is not encoded yet.
+type nextReceipts struct {
+	receipts []Receipt
+	deps     []*Document // the definitions that the answer depends on, in order
 }
 
 // answers caches the encoded answers of one version of a cluster's document. Answers of compiled-in lists are found by slot,

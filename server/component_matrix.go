@@ -175,7 +175,7 @@ func (s *Server) matrixCells(c echo.Context, st *fleet.State, docs, components [
 			continue
 		}
 		yieldToPolls()
-		asked, err := st.DesiredInputs(doc)
+		asked, err := st.DesiredReceipts(doc)
 		if err != nil {
 			return nil, err
 		}

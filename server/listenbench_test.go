@@ -81,8 +81,8 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-// BenchmarkStatusAfterChange: the first request after a change of the catalog for all of 10,000 clusters, which computes all
-// their answers, against their next polls, which would. The answers are kept: the ratio is the extra cost of the request.
+// BenchmarkStatusAfterChange: the first request after a change of the catalog for all of 10,000 clusters, which computes the
+// receipts of the changed inputs, against the polls after another change, which compute all the answers.
 func BenchmarkStatusAfterChange(b *testing.B) {
 	h, replica, _ := confirmedFleet(b, 10_000, 30, nil, time.Now)
 	n := 0

@@ -121,7 +121,7 @@ type inputName struct{ list, id string }
 // progressOf evaluates a cluster by the inputs that a revision changed and that no later one did. Without any, the cluster is
 // superseded.
 func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names clusterstatus.NameCache) (clusterstatus.Status, error) {
-	asked, err := st.DesiredInputs(cluster)
+	asked, err := st.DesiredReceipts(cluster)
 	if err != nil {
 		return clusterstatus.Status{}, err
 	}

@@ -29,7 +29,7 @@ func componentInput(id string) inputName {
 
 // statusOf returns the status of a cluster, or of one input on it. It fails where a poll of the cluster would fail.
 func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, only inputName, detail bool, names clusterstatus.NameCache) (clusterstatus.Status, error) {
-	asked, err := st.DesiredInputs(cluster)
+	asked, err := st.DesiredReceipts(cluster)
 	if err != nil {
 		return clusterstatus.Status{}, err
 	}
