@@ -145,7 +145,7 @@ func (r *versionRule) known(all []KnownVersion) []parsedVersion {
 		case b.v != nil:
 			order = 1
 		}
-		return cmp.Or(order, b.FirstSeen.Compare(a.FirstSeen), strings.Compare(a.Version, b.Version), strings.Compare(a.Digest, b.Digest))
+		return cmp.Or(order, b.FirstSeen.Compare(a.FirstSeen), strings.Compare(a.Version, b.Version), strings.Compare(a.Digest, b.Digest), b.CreatedAt.Compare(a.CreatedAt))
 	})
 	return some
 }
