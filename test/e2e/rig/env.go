@@ -40,8 +40,8 @@ type Config struct {
 	// Store of the fleet: sqlite, with one crud and one read-only server, or postgres, with one crud and two read-only
 	// ones. Empty for sqlite.
 	Store string
-	// RealSources is a namespace whose sources the real source-controller fetches, in place of the stand-in. Empty to not start it.
-	RealSources string
+	// RealSources are namespaces whose sources the real source-controller fetches, a process for each, in place of the stand-in.
+	RealSources []string
 }
 
 // Env is a control plane with Flux on it, and a fleet.
@@ -115,8 +115,8 @@ func Start(ctx context.Context, config Config) (*Env, error) {
 	if err := w.cp.startFlux(ready, w.dir, built, w.events.url); err != nil {
 		return w, err
 	}
-	if config.RealSources != "" {
-		if err := w.cp.startSourceController(ready, w.dir, built["source-controller"], w.events.url, config.RealSources); err != nil {
+	for _, namespace := range config.RealSources {
+		if err := w.cp.startSourceController(ready, w.dir, built["source-controller"], w.events.url, namespace); err != nil {
 			return w, err
 		}
 	}

@@ -61,12 +61,12 @@ func (cp *controlPlane) startSourceController(ctx context.Context, dir, tools, e
 	if err != nil {
 		return err
 	}
-	address, storage := fmt.Sprintf("127.0.0.1:%d", ports[0]), filepath.Join(dir, "artifacts")
+	address, storage := fmt.Sprintf("127.0.0.1:%d", ports[0]), filepath.Join(dir, "artifacts-"+namespace)
 	if err := os.Mkdir(storage, 0o700); err != nil {
 		return err
 	}
 	return cp.startController(ctx, dir, controller{
-		name: "source-controller", path: filepath.Join(tools, "source-controller"), env: []string{"RUNTIME_NAMESPACE=" + namespace},
+		name: "source-controller-" + namespace, path: filepath.Join(tools, "source-controller"), env: []string{"RUNTIME_NAMESPACE=" + namespace},
 		args: []string{
 			"--watch-all-namespaces=false", "--events-addr=" + events, "--storage-path=" + storage, "--storage-addr=" + address,
 			"--storage-adv-addr=" + address,

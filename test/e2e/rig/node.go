@@ -310,7 +310,7 @@ func (n *Node) startStandIns() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	startVolumes(ctx, n.Kube, logger)
-	return errors.Join(startDNS(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger, nil, ""))
+	return errors.Join(startDNS(ctx, n.Kube, logger), startSources(ctx, n.Kube, NodeAddress, logger, nil, nil))
 }
 
 // StartPostgres starts an empty PostgreSQL server that pods reach at the node's address. Stop ends it.

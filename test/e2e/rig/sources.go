@@ -32,15 +32,15 @@ type sources struct {
 	log    *slog.Logger
 	events *events
 	url    string
-	except string // namespace
+	except []string // namespaces
 
 	mu        sync.Mutex
 	artifacts map[string][]byte // by path
 }
 
-// startSources serves artifacts at an address of this machine and looks after source objects, except those of one namespace, until
+// startSources serves artifacts at an address of this machine and looks after source objects, except those of some namespaces, until
 // ctx ends. It reports failed fetches to events, unless that is nil.
-func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger, events *events, except string) error {
+func startSources(ctx context.Context, c client.WithWatch, host string, log *slog.Logger, events *events, except []string) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func follow(ctx context.Context, c client.WithWatch, log *slog.Logger, kind *uns
 
 // reconcile writes the status of a source as source-controller would.
 func (s *sources) reconcile(ctx context.Context, object *unstructured.Unstructured) error {
-	if s.except != "" && object.GetNamespace() == s.except {
+	if slices.Contains(s.except, object.GetNamespace()) {
 		return nil
 	}
 	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
