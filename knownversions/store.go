@@ -193,7 +193,7 @@ func (s *Store) find(src Source) *entry {
 	return nil
 }
 
-// Known returns the versions of a source, the highest first, and the state of its scans.
+// Known returns the versions of a source, sorted by their text, and the state of its scans.
 func (s *Store) Known(src Source) ([]Version, Scan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,6 @@ func (s *Store) Known(src Source) ([]Version, Scan) {
 		return nil, Scan{}
 	}
 	out := e.clone()
-	slices.SortFunc(out.Versions, func(a, b Version) int { return -Compare(a.Version, b.Version) })
 	return out.Versions, out.Scan
 }
 

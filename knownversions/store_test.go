@@ -22,9 +22,16 @@ var (
 	image = knownversions.Source{Component: "podinfo", Image: "redis", Identity: "1", Tracked: []string{"latest"}}
 )
 
+// highest returns the known versions, the highest first.
+func highest(s *knownversions.Store, src knownversions.Source) ([]knownversions.Version, knownversions.Scan) {
+	versions, scan := s.Known(src)
+	knownversions.SortHighestFirst(versions)
+	return versions, scan
+}
+
 func names(s *knownversions.Store, src knownversions.Source) []string {
 	out := []string{}
-	versions, _ := s.Known(src)
+	versions, _ := highest(s, src)
 	for _, v := range versions {
 		out = append(out, v.Version)
 	}
@@ -41,7 +48,7 @@ func TestKnown(t *testing.T) {
 	require.Equal(t, []string{"v1.11.0", "1.10.0", "1.9.0", "0a1b2c3d"}, names(s, chart))
 	require.Equal(t, []string{"podinfo"}, s.TakeChanged())
 	require.Empty(t, s.TakeChanged())
-	versions, _ := s.Known(chart)
+	versions, _ := highest(s, chart)
 	require.Equal(t, noon.UnixMilli(), versions[2].FirstSeen, "it keeps the earliest time")
 	require.Empty(t, names(s, image))
 	require.Empty(t, names(s, knownversions.Source{Component: "podinfo", Identity: "2"}), "the component was created again")
@@ -54,7 +61,7 @@ func TestMovedTag(t *testing.T) {
 	for i, digest := range []string{"sha256:a", "sha256:b", "sha256:c", "sha256:b", ""} {
 		s.Push(image, noon.Add(time.Duration(i)*time.Hour), knownversions.Observation{Version: "latest", Digest: digest})
 	}
-	versions, _ := s.Known(image)
+	versions, _ := highest(s, image)
 	require.Len(t, versions, 1)
 	require.Len(t, versions[0].Digests, 2)
 	require.Equal(t, "sha256:b", versions[0].Digests[0].Digest)
@@ -86,7 +93,7 @@ func TestCreatedInThePast(t *testing.T) {
 	s.Push(chart, noon, knownversions.Observation{Version: "1.0.0", Created: noon.Add(-time.Hour)})
 	require.False(t, s.IsNew(chart, knownversions.Observation{Version: "1.0.0", Created: noon.Add(-time.Hour)}))
 	s.Push(chart, noon, knownversions.Observation{Version: "1.0.0", Created: noon.AddDate(-20, 0, 0)})
-	versions, _ := s.Known(chart)
+	versions, _ := highest(s, chart)
 	require.Equal(t, noon.Add(-time.Hour).UnixMilli(), versions[0].Created)
 }
 
@@ -96,13 +103,13 @@ func TestScanned(t *testing.T) {
 	s.Push(chart, noon, knownversions.Observation{Version: "0.1.0"})
 	s.Scanned(chart, noon, knownversions.Scan{At: 1000}, []knownversions.Observation{{Version: "2.0.0"}}, []string{"1.0.0", "2.0.0"})
 	s.Scanned(chart, noon, knownversions.Scan{At: 2000}, nil, []string{"1.0.0"})
-	versions, scan := s.Known(chart)
+	versions, scan := highest(s, chart)
 	require.Equal(t, int64(2000), scan.Complete)
 	require.Equal(t, int64(1000), versions[0].Listed, "2.0.0 was withdrawn")
 	require.Zero(t, versions[1].Listed, "0.1.0 was only pushed")
 	s.Scanned(chart, noon, knownversions.Scan{At: 3000, Attempts: 1, Error: "timeout"}, nil, nil)
 	s.Scanned(chart, noon, knownversions.Scan{At: 2500}, nil, []string{"2.0.0"})
-	versions, scan = s.Known(chart)
+	versions, scan = highest(s, chart)
 	require.Equal(t, knownversions.Scan{At: 3000, Attempts: 1, Error: "timeout", Complete: 2500}, scan)
 	require.Equal(t, int64(2500), versions[0].Listed)
 }

@@ -140,3 +140,8 @@ func Compare(a, b string) int {
 	}
 	return cmp.Or(va.Compare(vb), strings.Compare(a, b))
 }
+
+// SortHighestFirst sorts versions in the reverse order of Compare.
+func SortHighestFirst(versions []Version) {
+	slices.SortFunc(versions, func(a, b Version) int { return -Compare(a.Version, b.Version) })
+}

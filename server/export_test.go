@@ -8,6 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/knownversions"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/admission"
 )
 
@@ -22,3 +24,9 @@ func NewConnections(total, unproven, each int) (changed func(net.Conn, http.Conn
 
 // SetTracer sets the tracer of a server that serves no requests yet.
 func (s *Server) SetTracer(t trace.Tracer) { s.cfg.Tracer = t }
+
+// PushVersion records a version of a component without a request.
+func (s *Server) PushVersion(component, version string) {
+	doc, _ := s.cfg.Replica.State().Get(fleet.KindComponent, component)
+	s.versions.Push(versionSources(doc)[0], s.cfg.Now(), knownversions.Observation{Version: version})
+}

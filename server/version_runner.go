@@ -21,7 +21,7 @@ import (
 const (
 	versionsInterval = time.Second // between two looks for changes; they cost nothing if nothing has changed
 	// allMovesInterval is the time between two evaluations of all policies, by which versions become old enough.
-	allMovesInterval = 30 * time.Second
+	allMovesInterval = 5 * time.Minute
 )
 
 // versionRunner is what RunVersions knows from its last call.

@@ -231,6 +231,7 @@ func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.Com
 // versionSource returns a source, and what a policy makes of its versions.
 func (s *Server) versionSource(src knownversions.Source, e fleet.VersionEvaluation) api.VersionSource {
 	versions, scan := s.versions.Known(src)
+	knownversions.SortHighestFirst(versions)
 	out := api.VersionSource{
 		Image: src.Image, Policy: e.Policy, Stored: e.Stored, StoredDigest: e.StoredDigest, Problem: s.masker.Tokens(e.Problem), Warning: s.masker.Tokens(e.Warning), Versions: []api.KnownVersion{},
 	}

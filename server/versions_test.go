@@ -170,7 +170,7 @@ func (w *world) policy(policy string) {
 // runVersions lets processes evaluate the policies. A later evaluation is of all of them.
 func (w *world) runVersions(servers ...*server.Server) {
 	w.t.Helper()
-	w.clock.advance(time.Minute)
+	w.clock.advance(5 * time.Minute)
 	for _, s := range servers {
 		s.MoveVersions(w.t.Context())
 	}
