@@ -149,6 +149,11 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 			t.filters.markWritten(row.ObservedAt)
 		}
 	}
+	if row, ok := t.counts.encode(now); ok && err == nil && !t.denied {
+		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
+			t.counts.markWritten(row.ObservedAt)
+		}
+	}
 	if row, ok := t.fleetChanges.encode(); ok && err == nil && !t.denied {
 		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
 			t.fleetChanges.markWritten(row.ObservedAt)
@@ -269,10 +274,13 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 	t.clocks.stored = time.Time{} // unless the row is read
 	t.fleetChanges.forgetStored()
 	began := time.Now()
-	next, err := t.cfg.Store.Since(ctx, from, append(t.lossDetector.subjects[:], filtersSubject, clocksSubject, failingSubject), func(r Row) {
+	next, err := t.cfg.Store.Since(ctx, from, append(t.lossDetector.subjects[:], filtersSubject, clocksSubject, failingSubject, countsSubject), func(r Row) {
 		switch {
 		case r.Cluster == storeID && r.Subject == filtersSubject:
 			t.filters.merge(r)
+			return
+		case r.Cluster == storeID && r.Subject == countsSubject:
+			t.counts.merge(r, now)
 			return
 		case r.Cluster == storeID && r.Subject == clocksSubject:
 			t.clocks.observe(r)

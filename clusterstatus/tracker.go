@@ -56,6 +56,7 @@ type Tracker struct {
 	failures atomic.Int64
 	complete atomic.Bool
 	filters  filters
+	counts   countHistory
 
 	fleetChanges fleetChanges
 

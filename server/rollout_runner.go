@@ -17,7 +17,7 @@ import (
 // rolloutInterval is the time between two evaluations of the rollouts.
 const rolloutInterval = 10 * time.Second
 
-// RunRollouts advances automatic rollouts until ctx ends. Any number of processes may run it: each step is decided again on
+// RunRollouts advances automatic rollouts, and counts the clusters by state, until ctx ends. Any number of processes may run it: each step is decided again on
 // the State that its commit is based on, so the process whose commit is late finds nothing to do.
 func (s *Server) RunRollouts(ctx context.Context) {
 	tick := time.NewTicker(rolloutInterval)
@@ -28,6 +28,7 @@ func (s *Server) RunRollouts(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.AdvanceRollouts(ctx)
+			s.CountClusters()
 		}
 	}
 }

@@ -175,11 +175,16 @@ func screenshots(t *testing.T, b *testbrowser.Browser, env *testEnv, style strin
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	env := setupWith(t, 200, "")
+	for range 200 { // the last hours
+		env.api.CountClusters()
+		env.advance(-5 * time.Minute)
+	}
+	env.advance(200 * 5 * time.Minute)
 	b := signInBrowser(t, env)
 	b.Run(dark)
 	screenshots(t, b, env, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "matrix": "/ui/matrix", "wall": "/ui/matrix?wall=1"})
 	b.Run(light)
-	screenshots(t, b, env, "", map[string]string{"matrix": "/ui/matrix", "matrix-tier": "/ui/matrix?by=tier", "wall": "/ui/matrix?wall=1", "wall-overview": "/ui/?wall=1"})
+	screenshots(t, b, env, "", map[string]string{"help": "/ui/help", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "definition": "/ui/definitions/namespaces/team-red", "facets": "/ui/clusters?environment=prod", "strip": "/ui/", "matrix": "/ui/matrix", "matrix-tier": "/ui/matrix?by=tier", "wall": "/ui/matrix?wall=1", "wall-overview": "/ui/?wall=1"})
 	b.Run(emulation.SetEmulatedMedia().WithMedia("print"))
 	screenshots(t, b, env, "print-", map[string]string{"matrix": "/ui/matrix", "overview": "/ui/"})
 	b.Run(emulation.SetEmulatedMedia().WithMedia(""), dark, phone)
@@ -187,8 +192,10 @@ func TestScreenshots(t *testing.T) {
 	b.Run(light)
 	screenshots(t, b, env, "phone-", map[string]string{
 		"overview": "/ui/", "clusters": "/ui/clusters", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "component": "/ui/components/grafana",
-		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold", "matrix": "/ui/matrix",
+		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004",
 	})
+	b.Run(emulation.SetDeviceMetricsOverride(320, 640, 2, true))
+	screenshots(t, b, env, "narrow-", map[string]string{"overview": "/ui/", "clusters": "/ui/clusters", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "help": "/ui/help"})
 	require.Empty(t, b.Complaints())
 }
 
@@ -233,6 +240,7 @@ func TestScreenshotsOfExtremeContent(t *testing.T) {
 func TestAccessibility(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
+	env.api.CountClusters()
 	b := signInBrowserAs(t, env, writeToken, true)
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
 	require.NoError(t, err)

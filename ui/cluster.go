@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 type clusterView struct {
@@ -31,6 +33,8 @@ type clusterView struct {
 	Actions []pageLink // that the token permits
 	Freezes []freezeRow
 	Compare string
+	// Incident is the state of the cluster as text, to be pasted into a chat.
+	Incident string
 }
 
 type nameValue struct{ Name, Value string }
@@ -105,6 +109,7 @@ func showCluster(req *pageRequest) error {
 		return err
 	}
 	view.frame = req.frame(id, "clusters")
+	view.Incident = incidentText(&view)
 	return req.show("cluster", view)
 }
 
@@ -168,4 +173,16 @@ func makeSource(source api.ValueSource, pointer string, reveal bool) sourceView 
 		out.Link = link("layers", source.ID)
 	}
 	return out
+}
+
+// incidentText returns the revision, the states and the failures of a cluster as lines of text.
+func incidentText(view *clusterView) string {
+	lines := []string{fmt.Sprintf("Cluster %s (%s), revision %s: %s", view.Cluster.ID, view.Cluster.Environment, view.Revision, strings.Join(view.States, ", "))}
+	if view.Cluster.SeenAt != nil {
+		lines = append(lines, "Last poll "+view.Cluster.SeenAt.UTC().Format(time.RFC3339))
+	}
+	for _, in := range view.Failed {
+		lines = append(lines, fmt.Sprintf("%s %s since %s: %s", in.ID, in.Failure.Reason, in.Failure.At.UTC().Format(time.RFC3339), summarize.OneLine(in.Failure.Message, 240)))
+	}
+	return strings.Join(lines, "\n")
 }

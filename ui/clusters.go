@@ -58,6 +58,7 @@ type clustersView struct {
 	Facets       []facet
 	Hidden       []nameValue // the filters except the selector
 	Complete     bool
+	FirstRun     *firstRun
 	Shown, Total int
 	Rows         []clusterRow
 	Pages        pager
@@ -152,6 +153,9 @@ func showClusters(req *pageRequest) error {
 	view.Complete, view.Total, view.Rows = fleet.Complete, fleet.Total, clusterRows(fleet.Clusters)
 	if view.Shown, err = totalOf(status.HTTPResponse); err != nil {
 		return err
+	}
+	if fleet.Total == 0 {
+		view.FirstRun = req.firstRun(false)
 	}
 	view.States = stateOptions(f, fleet.Counts, fleet.Total)
 	if fleet.Facets != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
@@ -27,6 +28,9 @@ type compareView struct {
 	Reveal      string
 	Problem     string
 }
+
+// identityFields differ between any two clusters.
+var identityFields = map[string]bool{"id": true, "cluster_dns": true, "cluster_name": true}
 
 type layerLink struct {
 	ID, Link string
@@ -97,6 +101,7 @@ func (req *pageRequest) compareClusters(view *compareView) error {
 	}
 	var err error
 	view.Differences, err = diff(documents[0], documents[1], req.reveal())
+	view.Differences = slices.DeleteFunc(view.Differences, func(f fieldChange) bool { return view.Left.Cluster != view.Right.Cluster && identityFields[f.Field] })
 	view.Compared = true
 	return err
 }

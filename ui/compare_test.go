@@ -71,7 +71,9 @@ func TestYAMLIsTheDocument(t *testing.T) {
 		return err
 	})
 	page := env.get("/ui/compare?left=cluster-0001&right=cluster-0001&reveal=true").body
-	text := html.UnescapeString(page[strings.Index(page, `data-copy>`)+len(`data-copy>`) : strings.Index(page, "</pre>")])
+	_, text, _ := strings.Cut(page, `<pre class="yaml">`)
+	text, _, _ = strings.Cut(text, "</pre>")
+	text = html.UnescapeString(text)
 	var got, want map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(text), &got), text)
 	require.NoError(t, json.Unmarshal(env.call("GET", "/clusters/cluster-0001?view=effective", "").Body.Bytes(), &want))

@@ -28,8 +28,10 @@ type overviewView struct {
 	// SharedTokens are the clusters that polled with a shared token within an hour.
 	SharedTokens     int
 	SharedTokensLink string
+	FirstRun         *firstRun // until the first cluster has polled
 	Tiles            []tile
 	Bar              stateBar
+	Strip            *strip       // nil: none
 	Rollouts         []rolloutRow // that need attention
 	OtherRollouts    []rolloutRow // that are open
 	Freezes          []freezeRow  // that are active
@@ -68,6 +70,9 @@ func showOverview(req *pageRequest) error {
 		Progressing: fleet.Counts["progressing"], ProgressingLink: clustersLink("progressing"),
 		SharedTokens: fleet.SharedTokens, SharedTokensLink: filter{SharedToken: "true"}.page(),
 	}
+	if fleet.Total == fleet.Counts["never"] && fleet.Total <= 1 {
+		view.FirstRun = req.firstRun(fleet.Total > 0)
+	}
 	for _, s := range states {
 		if !s.NeedsAttention {
 			continue
@@ -82,7 +87,11 @@ func showOverview(req *pageRequest) error {
 	if view.AllSilentSince = fleet.AllSilentSince; view.AllSilentSince != nil {
 		view.Causes, view.MoreCauses = nil, 0 // one problem of the service, not of each cluster
 	}
-	if view.Rollouts, view.OtherRollouts, err = req.openRollouts(); err != nil {
+	var starts []stripMark
+	if view.Rollouts, view.OtherRollouts, starts, err = req.openRollouts(); err != nil {
+		return err
+	}
+	if view.Strip, err = req.makeStrip(starts); err != nil {
 		return err
 	}
 	if view.Freezes, view.MoreFreezes, err = req.activeFreezes(""); err != nil {
@@ -109,4 +118,18 @@ func totalOf(rsp *http.Response) (int, error) {
 // clustersLink returns the address of the list of clusters in a state, or in one of several, separated by commas.
 func clustersLink(state string) string {
 	return filter{State: state}.page()
+}
+
+// firstRun has the commands that connect the first cluster.
+type firstRun struct {
+	URL     string // of this service
+	Created bool   // there is a cluster, which has not polled yet
+}
+
+func (req *pageRequest) firstRun(created bool) *firstRun {
+	scheme := "http"
+	if req.r.TLS != nil || req.r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https"
+	}
+	return &firstRun{URL: scheme + "://" + req.r.Host + req.page.cfg.BasePath, Created: created}
 }

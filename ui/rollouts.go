@@ -416,13 +416,13 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 }
 
 // openRollouts returns the rows of the open rollouts: those that need attention, and the others.
-func (req *pageRequest) openRollouts() (attention, others []rolloutRow, err error) {
+func (req *pageRequest) openRollouts() (attention, others []rolloutRow, starts []stripMark, err error) {
 	list, err := req.fleet.ListRolloutsWithResponse(req.r.Context(), nil)
 	if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusForbidden {
-		return nil, nil, nil // a token of some clusters
+		return nil, nil, nil, nil // a token of some clusters
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, row := range rolloutRows(*list.JSON200) {
 		switch {
@@ -432,5 +432,12 @@ func (req *pageRequest) openRollouts() (attention, others []rolloutRow, err erro
 			others = append(others, row)
 		}
 	}
-	return attention, others, nil
+	for _, r := range *list.JSON200 {
+		for _, stage := range r.Stages {
+			if stage.StartedAt != nil {
+				starts = append(starts, stripMark{Kind: "stage", Text: fmt.Sprintf("Rollout %s: stage %s", r.ID, stage.Name), Link: link("rollouts", r.ID), At: *stage.StartedAt})
+			}
+		}
+	}
+	return attention, others, starts, nil
 }

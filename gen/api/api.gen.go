@@ -1808,6 +1808,28 @@ type HiddenChanges struct {
 	Count int `json:"count"`
 }
 
+// HistoricCount defines model for HistoricCount.
+type HistoricCount struct {
+	// At Beginning of the interval.
+	//
+	// Example: 2026-01-02T03:00:00Z
+	At time.Time `json:"at"`
+
+	// Total Number of clusters.
+	//
+	// Example: 12
+	Total int `json:"total"`
+
+	// Progressing Example: 0
+	Progressing int `json:"progressing"`
+
+	// Failed Example: 1
+	Failed int `json:"failed"`
+
+	// Silent Example: 0
+	Silent int `json:"silent"`
+}
+
 // Identity The sender of a request and its permissions.
 type Identity struct {
 	// Actor As revisions and the log name it.
@@ -4540,6 +4562,13 @@ type StatusFacet struct {
 	//
 	// Example: 0
 	OtherValues int `json:"other_values,omitempty"`
+}
+
+// StatusHistory defines model for StatusHistory.
+type StatusHistory struct {
+	// IntervalSeconds Example: 300
+	IntervalSeconds int             `json:"interval_seconds"`
+	Counts          []HistoricCount `json:"counts"`
 }
 
 // Strategy A named list of stages. A rollout copies it when it is created.
@@ -7702,6 +7731,12 @@ type GetComponentMatrixParams struct {
 	// Offset Skip this many entries.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetStatusHistoryParams defines parameters for GetStatusHistory.
+type GetStatusHistoryParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }

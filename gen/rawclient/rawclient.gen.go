@@ -1608,6 +1608,14 @@ type ClientInterface interface {
 	// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
 	GetComponentMatrix(ctx context.Context, params *GetComponentMatrixParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetStatusHistory Numbers of clusters by state, over the last day
+	//
+	// One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
+	// may not read it: it counts all clusters.
+	//
+	// Corresponds with GET /status/history (the `GetStatusHistory` operationId).
+	GetStatusHistory(ctx context.Context, params *GetStatusHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListStrategies List strategies
 	//
 	// Lists of stages that rollouts copy when they are created, sorted by id.
@@ -5066,6 +5074,24 @@ func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEdit
 // Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
 func (c *Client) GetComponentMatrix(ctx context.Context, params *GetComponentMatrixParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetComponentMatrixRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStatusHistory Numbers of clusters by state, over the last day
+//
+// One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
+// may not read it: it counts all clusters.
+//
+// Corresponds with GET /status/history (the `GetStatusHistory` operationId).
+func (c *Client) GetStatusHistory(ctx context.Context, params *GetStatusHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStatusHistoryRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -19230,6 +19256,48 @@ func NewGetComponentMatrixRequest(server string, params *GetComponentMatrixParam
 	return req, nil
 }
 
+// NewGetStatusHistoryRequest constructs an http.Request for the GetStatusHistory method
+func NewGetStatusHistoryRequest(server string, params *GetStatusHistoryParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/status/history")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListStrategiesRequest constructs an http.Request for the ListStrategies method
 func NewListStrategiesRequest(server string, params *ListStrategiesParams) (*http.Request, error) {
 	var err error
@@ -22984,6 +23052,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
 	GetComponentMatrixWithResponse(ctx context.Context, params *GetComponentMatrixParams, reqEditors ...RequestEditorFn) (*GetComponentMatrixResponse, error)
+
+	// GetStatusHistoryWithResponse Numbers of clusters by state, over the last day
+	//
+	// One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
+	// may not read it: it counts all clusters.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /status/history (the `GetStatusHistory` operationId).
+	GetStatusHistoryWithResponse(ctx context.Context, params *GetStatusHistoryParams, reqEditors ...RequestEditorFn) (*GetStatusHistoryResponse, error)
 
 	// ListStrategiesWithResponse List strategies
 	//
@@ -27099,6 +27177,37 @@ func (r GetComponentMatrixResponse) StatusCode() int {
 	return 0
 }
 
+// GetStatusHistoryResponse200Headers the declared response headers of an HTTP 200 response for GetStatusHistory
+type GetStatusHistoryResponse200Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type GetStatusHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *StatusHistory
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetStatusHistoryResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetStatusHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetStatusHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // ListStrategiesResponse200Headers the declared response headers of an HTTP 200 response for ListStrategies
 type ListStrategiesResponse200Headers struct {
 	Age            *int
@@ -30544,6 +30653,22 @@ func (c *ClientWithResponses) GetComponentMatrixWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseGetComponentMatrixResponse(rsp)
+}
+
+// GetStatusHistoryWithResponse Numbers of clusters by state, over the last day
+//
+// One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
+// may not read it: it counts all clusters.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /status/history (the `GetStatusHistory` operationId).
+func (c *ClientWithResponses) GetStatusHistoryWithResponse(ctx context.Context, params *GetStatusHistoryParams, reqEditors ...RequestEditorFn) (*GetStatusHistoryResponse, error) {
+	rsp, err := c.GetStatusHistory(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetStatusHistoryResponse(rsp)
 }
 
 // ListStrategiesWithResponse List strategies
@@ -37354,6 +37479,52 @@ func ParseGetComponentMatrixResponse(rsp *http.Response) (*GetComponentMatrixRes
 				return nil, err
 			}
 			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetStatusHistoryResponse parses an HTTP response from a GetStatusHistoryWithResponse call
+func ParseGetStatusHistoryResponse(rsp *http.Response) (*GetStatusHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetStatusHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest StatusHistory
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetStatusHistoryResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
 		}
 		response.Headers200 = &headers
 	}

@@ -6,6 +6,35 @@ const refreshMillis = 15000; // states of clusters change without a revision
 const reconnectMillis = 60000; // after the server refused the stream of revisions
 let loaded = Date.now();
 
+// The theme is that of the system unless the reader chose another one.
+const themes = ["", "light", "dark"];
+function setTheme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+  try {
+    localStorage.setItem("theme", theme);
+  } catch {} // the browser keeps nothing
+}
+try {
+  setTheme(themes.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "");
+} catch {}
+document.documentElement.classList.add("js"); // shows the buttons that need a script
+
+// Buttons that copy the text below them, or a text of their own, and that set the theme.
+document.addEventListener("click", async (e) => {
+  const button = e.target.closest?.("button");
+  if (button?.dataset.theme !== undefined) return setTheme(button.dataset.theme);
+  if (!button?.matches(".copy") || !navigator.clipboard) return;
+  const text = button.dataset.text === undefined ? button.nextElementSibling.textContent : location.href + "\n" + button.dataset.text;
+  await navigator.clipboard.writeText(text);
+  const title = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = title; }, 2000);
+});
+document.addEventListener("click", (e) => {
+  document.querySelectorAll(".facet[open]").forEach((facet) => { if (!facet.contains(e.target)) facet.open = false; });
+});
+
 const live = () => document.getElementById("live");
 const root = document.documentElement.dataset.root; // /ui/, below the service's base path
 
@@ -183,13 +212,32 @@ document.addEventListener("keydown", (e) => {
     e.preventDefault();
     search.focus();
     search.select();
-  } else if (e.key === "j" || e.key === "k") {
+  } else if (e.key === "?") {
+    location.href = root + "help";
+  } else if (e.key === "t" && !afterG) {
+    setTheme(themes[(themes.indexOf(document.documentElement.dataset.theme ?? "") + 1) % themes.length]);
+  } else if (e.key === "Escape") {
+    document.querySelectorAll(".facet[open]").forEach((facet) => { facet.open = false; });
+  } else if (["j", "k", "ArrowDown", "ArrowUp"].includes(e.key)) {
     const rows = [...document.querySelectorAll("tbody th a, .changes .what")];
-    if (!rows.length) return;
     const at = rows.indexOf(document.activeElement);
-    rows[Math.min(rows.length - 1, Math.max(0, at + (e.key === "j" ? 1 : -1)))].focus();
+    if (!rows.length || at < 0 && e.key.length > 1) return; // arrows scroll until a row has the focus
+    if (e.key.length > 1) e.preventDefault();
+    rows[Math.min(rows.length - 1, Math.max(0, at + (e.key === "j" || e.key === "ArrowDown" ? 1 : -1)))].focus();
   } else if (afterG && pages[e.key] && search) {
     location.href = pages[e.key];
   }
   afterG = e.key === "g";
+});
+
+// The strip shows the numbers of the interval below the pointer.
+document.addEventListener("pointermove", (e) => {
+  const strip = e.target.closest?.(".strip svg");
+  const output = document.getElementById("strip-at");
+  if (!strip || !output) return;
+  const box = strip.getBoundingClientRect(), slots = strip.dataset.counts.split(";");
+  const slot = Math.min(slots.length - 1, Math.max(0, Math.floor(((e.clientX - box.left) / box.width) * slots.length)));
+  const at = new Date(Date.parse(strip.dataset.begin) + slot * 300000).toISOString().slice(11, 16) + " UTC";
+  const [failed, silent, progressing] = slots[slot].split(",");
+  output.textContent = slots[slot] ? `${at}: ${failed} failing, ${silent} silent, ${progressing} progressing` : `${at}: no data`;
 });
