@@ -57,6 +57,8 @@ type clustersView struct {
 	States       []filterOption
 	Facets       []facet
 	Hidden       []nameValue // the filters except the selector
+	Columns      []filterOption
+	HideClasses  string // classes that hide columns
 	Complete     bool
 	FirstRun     *firstRun
 	Shown, Total int
@@ -65,7 +67,7 @@ type clustersView struct {
 }
 
 // filter selects clusters; empty fields match all.
-type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, List, Input, SharedToken, Cause string }
+type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, List, Input, SharedToken, Cause, Hide string }
 
 // page returns the address of the list of matching clusters.
 func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
@@ -73,7 +75,7 @@ func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode
 // values returns the query of the address.
 func (f filter) values() url.Values {
 	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause} {
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause, "hide": f.Hide} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -122,7 +124,7 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 
 // showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.
 func showClusters(req *pageRequest) error {
-	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("layer"), req.query("list"), req.query("input"), req.query("shared_token"), req.query("cause")}
+	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("layer"), req.query("list"), req.query("input"), req.query("shared_token"), req.query("cause"), req.query("hide")}
 	offset, sort := req.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
@@ -133,7 +135,8 @@ func showClusters(req *pageRequest) error {
 		ask.SharedToken = new(f.SharedToken == "true")
 	}
 	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &ask)
-	view := clustersView{Filter: f, Filtered: f != filter{}, Hidden: f.hidden()}
+	view := clustersView{Filter: f, Filtered: f != filter{Hide: f.Hide}, Hidden: f.hidden()}
+	view.Columns, view.HideClasses = columnOptions(f)
 	if problem, ok := errors.AsType[*client.Error](err); ok && (problem.StatusCode == http.StatusBadRequest || problem.StatusCode == http.StatusNotFound) {
 		view.Problem = problem.Problem.Detail
 		if all := problem.Problem.Errors; len(all) > 0 {
@@ -185,4 +188,27 @@ func stateOptions(f filter, counts api.StatusCounts, total int) []filterOption {
 		}
 	}
 	return out
+}
+
+// optionalColumns are the columns of the list of clusters that can be hidden, with their titles.
+var optionalColumns = []nameValue{{"environment", "Environment"}, {"confirmed", "Confirmed"}, {"message", "Message"}, {"agent", "Agent"}, {"seen", "Last seen"}}
+
+// columnOptions returns links that show or hide a column, and the classes of the hidden ones.
+func columnOptions(f filter) (options []filterOption, classes string) {
+	hidden := strings.Split(f.Hide, ",")
+	for _, c := range optionalColumns {
+		on := !slices.Contains(hidden, c.Name)
+		var next []string
+		for _, other := range optionalColumns { // unknown names are dropped
+			if slices.Contains(hidden, other.Name) != (other.Name == c.Name) {
+				next = append(next, other.Name)
+			}
+		}
+		f.Hide = strings.Join(next, ",")
+		options = append(options, filterOption{Label: c.Value, Link: f.page(), On: on})
+		if !on {
+			classes += " hide-" + c.Name
+		}
+	}
+	return options, strings.TrimSpace(classes)
 }

@@ -36,3 +36,15 @@ func TestFacetsLeadToTheirClusters(t *testing.T) {
 	require.Contains(t, gold, `<li><a href="/ui/clusters?selector=region+in+%28eu-1%2Ceu-2%29">Any</a></li>`)
 	require.Contains(t, env.get("/ui/clusters?environment=dev&state=failed&selector=tier").body, `<input type="hidden" name="environment" value="dev"><input type="hidden" name="state" value="failed">`)
 }
+
+// TestColumns: the address has the hidden columns, filters keep them, and unknown names are ignored.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	env := setupWith(t, 10, "")
+	env.signIn(readToken)
+	page := html.UnescapeString(env.get("/ui/clusters?hide=agent,x%22%3E").body)
+	require.Contains(t, page, `<div class="hide-agent">`)
+	require.Contains(t, page, `<a href="/ui/clusters?hide=message%2Cagent" aria-current="true"><span>Message</span>`)
+	require.Contains(t, page, `<a href="/ui/clusters?" ><span>Agent</span>`)
+	require.Contains(t, page, `href="/ui/clusters?environment=dev&hide=`)
+}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,7 +28,8 @@ type searchView struct {
 	Definitions []foundDefinition
 	Changes     []changeRow
 	MoreChanges int
-	Searched    int // revisions
+	Searched    int      // revisions
+	First       pageLink // the first result: it has the focus, so Enter opens it
 }
 
 // foundDefinition is a result of a search, with the address of its page.
@@ -107,6 +109,14 @@ func showSearch(req *pageRequest) error {
 	}
 	view.MoreChanges = max(0, len(view.Changes)-maxFound)
 	view.Changes = view.Changes[:len(view.Changes)-view.MoreChanges]
+	switch {
+	case len(view.Definitions) > 0:
+		view.First = pageLink{view.Definitions[0].ID, view.Definitions[0].Link}
+	case len(view.Clusters) > 0:
+		view.First = pageLink{view.Clusters[0].ID, link("clusters", view.Clusters[0].ID)}
+	case len(view.Changes) > 0:
+		view.First = pageLink{fmt.Sprintf("Revision %d", view.Changes[0].Revision), link("changes", fmt.Sprint(view.Changes[0].Revision))}
+	}
 	view.frame = req.frame("Search", "")
 	return req.show("search", view)
 }

@@ -42,6 +42,7 @@ func TestDefinitionsAndSearch(t *testing.T) {
 	env.call(http.MethodDelete, "/resources/policies/strict", "")
 	require.Contains(t, env.get("/ui/definitions/policies/strict").body, "This definition was deleted.")
 
+	require.Contains(t, env.get("/ui/search?q=cluster-00").body, `<a href="/ui/clusters/cluster-0000" autofocus>`, "Enter opens the first result")
 	require.Equal(t, "/ui/changes/3", env.get("/ui/search?q=3").header.Get("Location"))
 	require.Equal(t, 200, env.get("/ui/search?q=9999").status, "there is no such revision")
 	require.Contains(t, env.get("/ui/search?q=chg-7").body, `href="/ui/changes/3"`, "a reason")

@@ -13,7 +13,7 @@ import (
 const (
 	stripSlots     = 288 // intervals of the strip, which is also its width
 	stripInterval  = 5 * time.Minute
-	stripHeight    = 40 // of the largest count
+	stripHeight    = 40 // of the largest sum
 	stripMarks     = 60 // revisions and stages
 	stripRevisions = 100
 )
@@ -92,11 +92,13 @@ func (s *strip) slot(t time.Time) (x int, ok bool) {
 
 // setCounts sets the graphs, the gaps and the table.
 func (s *strip) setCounts(counts []api.HistoricCount) {
-	slots := make([]*api.HistoricCount, stripSlots)
+	slots, most := make([]*api.HistoricCount, stripSlots), 0
 	for i := range counts {
-		if x, ok := s.slot(counts[i].At); ok {
-			slots[x] = &counts[i]
-			s.Max = max(s.Max, counts[i].Progressing, counts[i].Failed, counts[i].Silent)
+		n := &counts[i]
+		if x, ok := s.slot(n.At); ok {
+			slots[x] = n
+			s.Max = max(s.Max, n.Progressing, n.Failed, n.Silent)
+			most = max(most, n.Progressing+n.Failed+n.Silent, n.Total/10) // few clusters of many look like few
 		}
 	}
 	texts := make([]string, stripSlots)
@@ -123,15 +125,16 @@ func (s *strip) setCounts(counts []api.HistoricCount) {
 		s.Hours = append(s.Hours, *h)
 	}
 	slices.SortFunc(s.Hours, func(a, b stripHour) int { return b.At.Compare(a.At) })
+	// The graphs are stacked: each covers the lower part of the one before.
 	for _, area := range []struct {
 		state string
 		count func(*api.HistoricCount) int
 	}{
-		{"progressing", func(n *api.HistoricCount) int { return n.Progressing }},
-		{"silent", func(n *api.HistoricCount) int { return n.Silent }},
+		{"progressing", func(n *api.HistoricCount) int { return n.Failed + n.Silent + n.Progressing }},
+		{"silent", func(n *api.HistoricCount) int { return n.Failed + n.Silent }},
 		{"failed", func(n *api.HistoricCount) int { return n.Failed }},
 	} {
-		s.Areas = append(s.Areas, stripArea{area.state, stateLabel(area.state), stripPath(slots, s.Max, area.count)})
+		s.Areas = append(s.Areas, stripArea{area.state, stateLabel(area.state), stripPath(slots, most, area.count)})
 	}
 }
 

@@ -1,12 +1,15 @@
 package ui_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"regexp"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -49,4 +52,36 @@ func TestStripNeedsAllClusters(t *testing.T) {
 	page := env.get("/ui/")
 	require.Equal(t, 200, page.status)
 	require.NotContains(t, page.body, `class="strip"`)
+}
+
+// TestFirstPageIsSmall: the overview with a full day of changing counts, and all files that it loads, is at most 20 kB compressed.
+func TestFirstPageIsSmall(t *testing.T) {
+	t.Parallel()
+	env := setupWith(t, 200, "")
+	env.signIn(readToken)
+	for n := range 288 {
+		env.tracker.RecordCount(clusterstatus.StateCount{Total: 10_000, Failed: n * 7919 % 83, Silent: n * 104729 % 89, Progressing: n * 1299709 % 9973}, env.now())
+		env.advance(-5 * time.Minute)
+	}
+	env.advance(288 * 5 * time.Minute)
+	page := env.get("/ui/").body
+	require.Contains(t, page, `class="strip"`)
+	size := compressed(t, page)
+	files := regexp.MustCompile(`"(/ui/static/[^"]+)"`).FindAllStringSubmatch(page, -1)
+	require.Len(t, files, 3)
+	for _, file := range files {
+		size += compressed(t, env.get(file[1]).body)
+	}
+	t.Logf("%d bytes", size)
+	require.Less(t, size, 20_000)
+}
+
+func compressed(t *testing.T, text string) int {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Len()
 }
