@@ -155,6 +155,10 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 				require.Greater(rt, rank(s, said[i-1]), rank(s, say), "%s: the highest first", v.Pointer)
 			}
 		}
+		if v.Pointer == "/images" {
+			requireImages(rt, value.([]any), said)
+			continue
+		}
 		if v.SaidBy.Value == nil || strings.HasPrefix(v.Pointer, "/values") || v.Pointer == "/dependencies" {
 			continue
 		}
@@ -165,6 +169,23 @@ func requireExplained(rt *rapid.T, s *State, cluster *Document, in map[string]an
 	for path := range in {
 		require.True(rt, seen["/"+path] || slices.ContainsFunc(explained.Values, func(v api.ExplainedValue) bool { return strings.HasPrefix(v.Pointer, "/"+path+"/") }), "nobody says /%s", path)
 	}
+}
+
+// requireImages checks that each served image is that of the highest document which names it. Documents that only name an image
+// leave it as it is.
+func requireImages(rt *rapid.T, served []any, said []api.ValueSource) {
+	wanted, named := []any{}, map[any]bool{}
+	for _, say := range said {
+		var images []map[string]any
+		require.NoError(rt, json.Unmarshal([]byte(textOfValue(say.Value)), &images))
+		for _, image := range images {
+			if len(image) > 1 && !named[image["name"]] {
+				wanted = append(wanted, image)
+			}
+			named[image["name"]] = true
+		}
+	}
+	require.ElementsMatch(rt, wanted, served)
 }
 
 // rank orders the documents of a cluster by precedence.
