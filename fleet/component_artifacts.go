@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"regexp"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -10,12 +9,6 @@ import (
 )
 
 // Checks of the digest of a component's artifact, and of the images in its manifests.
-
-var (
-	digestText    = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	imageNameText = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?/)?[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*$`)
-	imageTagText  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-)
 
 // artifact checks the digest and the images of an entry or an override. They need no component, whose source may change later.
 func (c *checker) artifact(at, version, tag, digest string, images []api.ComponentImage) {
@@ -28,7 +21,7 @@ func (c *checker) artifact(at, version, tag, digest string, images []api.Compone
 
 // digest checks a digest that may be empty.
 func (c *checker) digest(at, digest string) {
-	if digest != "" && !digestText.MatchString(digest) {
+	if digest != "" && !versionDigest.MatchString(digest) {
 		c.problem(at, "must be sha256: and 64 lower-case hex digits")
 	}
 }
@@ -41,13 +34,11 @@ func (c *checker) images(at string, images []api.ComponentImage) {
 			return
 		}
 		at := at + jsontext.Pointer(i)
-		if !imageNameText.MatchString(image.Name) {
-			c.problem(at+"/name", "must be the name of an image, without tag and digest")
+		c.imageName(at+"/name", image.Name)
+		if image.NewName != "" {
+			c.imageName(at+"/new_name", image.NewName)
 		}
-		if image.NewName != "" && !imageNameText.MatchString(image.NewName) {
-			c.problem(at+"/new_name", "must be the name of an image, without tag and digest")
-		}
-		if image.NewTag != "" && !imageTagText.MatchString(image.NewTag) {
+		if image.NewTag != "" && !imageTag.MatchString(image.NewTag) {
 			c.problem(at+"/new_tag", "must be a tag of an image")
 		}
 		c.digest(at+"/digest", image.Digest)
