@@ -1,0 +1,1 @@
+-- Delete access documents, webhooks and components with version policies before: an older version refuses a store that has one.
