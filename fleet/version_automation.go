@@ -20,9 +20,7 @@ func (tx *Tx) HoldVersion(component string, h VersionHold) error {
 	if c.required("/version", h.Version); !versionText.MatchString(h.Version) || len(h.Version) > maxVersionText {
 		c.problem("/version", "must be a version or a tag of at most %d bytes", maxVersionText)
 	}
-	if h.Digest != "" && !versionDigest.MatchString(h.Digest) {
-		c.problem("/digest", "must be sha256: and 64 hex digits")
-	}
+	c.digest("/digest", h.Digest)
 	c.text("/reason", h.Reason, 1024)
 	if h.Image != "" && !slices.ContainsFunc(doc.Component().ImagePolicies, func(p api.ImagePolicy) bool { return p.Image == h.Image }) {
 		c.problem("/image", "component %q has no policy of this image", component)

@@ -24,7 +24,7 @@ func VersionMoves(st *State) []string {
 	names := map[string]bool{}
 	for _, d := range st.docs[KindComponent] {
 		if p := d.Component(); hasPolicies(p) && policyOf(p).Action != versionsNotify {
-			names[moveOf(p)] = true
+			names[VersionMoveOf(p)] = true
 		}
 	}
 	return sortedKeys(names)
@@ -34,7 +34,7 @@ func VersionMoves(st *State) []string {
 func VersionMembers(st *State, move string) []string {
 	var ids []string
 	for id, d := range st.docs[KindComponent] {
-		if p := d.Component(); hasPolicies(p) && moveOf(p) == move {
+		if p := d.Component(); hasPolicies(p) && VersionMoveOf(p) == move {
 			ids = append(ids, id)
 		}
 	}
@@ -160,7 +160,9 @@ func agree(reports []VersionReport) bool {
 		if r := &reports[i]; r.Chart == nil || r.Problem != "" || r.Chart.Problem != "" {
 			return false
 		}
-		versions = append(versions, reports[i].Chart.Stored)
+		if stored := reports[i].Chart.Stored; parseVersion(stored) != nil {
+			versions = append(versions, stored)
+		}
 		for _, k := range reports[i].Chart.eligible {
 			versions = append(versions, k.Version)
 		}

@@ -267,8 +267,8 @@ func encodedPolicies(d *Document) string {
 // groupMove is the prefix of the names of moves of groups.
 const groupMove = "group/"
 
-// moveOf returns the name of the move that a component is part of.
-func moveOf(p *api.PlatformComponent) string {
+// VersionMoveOf returns the name of the move that a component belongs to: see [VersionMoves].
+func VersionMoveOf(p *api.PlatformComponent) string {
 	if group := policyOf(p).Group; group != "" {
 		return groupMove + group
 	}

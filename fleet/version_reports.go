@@ -68,7 +68,7 @@ func EvaluateVersions(st *State, component string, known []KnownVersion, now tim
 		stored.problem = cmp.Or(out.Problem, problem, stored.problem)
 		out.Images = append(out.Images, rule.evaluate(stored, known, held, now))
 	}
-	if d := st.docs[KindRollout][rolloutOfMove(moveOf(p))]; d != nil && d.rollout().open() && d.rollout().Automation == moveOf(p) {
+	if d := st.docs[KindRollout][rolloutOfMove(VersionMoveOf(p))]; d != nil && d.rollout().open() && d.rollout().Automation == VersionMoveOf(p) {
 		out.Rollout = d.ID
 	}
 	return out

@@ -81,9 +81,9 @@ func (s *Store) IsNew(src Source, o Observation) bool {
 	return true
 }
 
-// Scanned adds the result of a scan: the versions that are of interest, and the names of those that the source has. Known versions that
+// RecordScan adds the result of a scan: the versions that are of interest, and the names of those that the source has. Known versions that
 // an earlier scan found, and that it does not have any more, count as withdrawn. No names: the source was not read to its end.
-func (s *Store) Scanned(src Source, now time.Time, result Scan, found []Observation, listed []string) {
+func (s *Store) RecordScan(src Source, now time.Time, result Scan, found []Observation, listed []string) {
 	s.update(src, func(e *entry) {
 		e.Scan = laterScan(e.Scan, result)
 		e.observe(now, found)

@@ -101,14 +101,14 @@ func TestScanned(t *testing.T) {
 	t.Parallel()
 	s := knownversions.New()
 	s.Push(chart, noon, knownversions.Observation{Version: "0.1.0"})
-	s.Scanned(chart, noon, knownversions.Scan{At: 1000}, []knownversions.Observation{{Version: "2.0.0"}}, []string{"1.0.0", "2.0.0"})
-	s.Scanned(chart, noon, knownversions.Scan{At: 2000}, nil, []string{"1.0.0"})
+	s.RecordScan(chart, noon, knownversions.Scan{At: 1000}, []knownversions.Observation{{Version: "2.0.0"}}, []string{"1.0.0", "2.0.0"})
+	s.RecordScan(chart, noon, knownversions.Scan{At: 2000}, nil, []string{"1.0.0"})
 	versions, scan := highest(s, chart)
 	require.Equal(t, int64(2000), scan.Complete)
 	require.Equal(t, int64(1000), versions[0].Listed, "2.0.0 was withdrawn")
 	require.Zero(t, versions[1].Listed, "0.1.0 was only pushed")
-	s.Scanned(chart, noon, knownversions.Scan{At: 3000, Attempts: 1, Error: "timeout"}, nil, nil)
-	s.Scanned(chart, noon, knownversions.Scan{At: 2500}, nil, []string{"2.0.0"})
+	s.RecordScan(chart, noon, knownversions.Scan{At: 3000, Attempts: 1, Error: "timeout"}, nil, nil)
+	s.RecordScan(chart, noon, knownversions.Scan{At: 2500}, nil, []string{"2.0.0"})
 	versions, scan = highest(s, chart)
 	require.Equal(t, knownversions.Scan{At: 3000, Attempts: 1, Error: "timeout", Complete: 2500}, scan)
 	require.Equal(t, int64(2500), versions[0].Listed)
@@ -135,7 +135,7 @@ func TestMergeIsOrderFree(t *testing.T) {
 					Digest:  rapid.SampledFrom([]string{"", "sha256:a", "sha256:b"}).Draw(t, "digest"),
 				}
 				if rapid.Bool().Draw(t, "scan") {
-					s.Scanned(src, at, knownversions.Scan{At: at.UnixMilli()}, []knownversions.Observation{o}, []string{o.Version})
+					s.RecordScan(src, at, knownversions.Scan{At: at.UnixMilli()}, []knownversions.Observation{o}, []string{o.Version})
 				} else {
 					s.Push(src, at, o)
 				}

@@ -73,7 +73,7 @@ func (s *Server) MoveVersions(ctx context.Context) {
 	due := map[string]bool{}
 	for _, id := range changed {
 		if doc, ok := st.Get(fleet.KindComponent, id); ok {
-			due[moveOf(doc)] = true
+			due[fleet.VersionMoveOf(doc.Component())] = true
 		}
 	}
 	if !all && len(due) == 0 && len(r.retry) == 0 {
@@ -107,14 +107,6 @@ func versionInputsOf(st *fleet.State) (in versionInputs) {
 		}
 	}
 	return in
-}
-
-// moveOf returns the name of the move that the policies of a component belong to: see [fleet.VersionMoves].
-func moveOf(doc *fleet.Document) string {
-	if p := doc.Component().VersionPolicy; p != nil && p.Group != "" {
-		return "group/" + p.Group
-	}
-	return doc.ID
 }
 
 // forgetVersions drops what is known of components that do not exist any more.

@@ -22,7 +22,6 @@ import (
 // VersionScanner finds the versions of sources: see [versions.Scanner].
 type VersionScanner interface {
 	Scan(ctx context.Context, sources []versions.Source, each func(i int, r versions.Result)) error
-	Check(source versions.Source) *versions.Error
 }
 
 var _ VersionScanner = (*versions.Scanner)(nil)
@@ -32,7 +31,6 @@ const (
 	maxScanBatches   = 4                // that run at the same time
 	maxScanBackoff   = 24 * time.Hour   // after failures
 	maxNewVersions   = 50               // of one scan; the other known versions are for pushes
-	maxFirstDelay    = 10 * time.Second // of the first scan of a source, by which processes are apart
 	refreshAge       = 10 * time.Second // a younger scan is not repeated
 	refreshWait      = 10 * time.Second // of a request for its scans
 )
@@ -103,7 +101,8 @@ func (s *Server) dueScans() []*policySource {
 	return s.scans.start(due)
 }
 
-// dueAt returns the time at which this process scans a source, unless another one does so before.
+// dueAt returns the time at which this process scans a source, unless another one does so before. A source that was never scanned is
+// due at once.
 func (v *versionScans) dueAt(p *policySource, scan knownversions.Scan) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -113,9 +112,6 @@ func (v *versionScans) dueAt(p *policySource, scan knownversions.Scan) time.Time
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.key()))
 	fraction := float64(rand.New(rand.NewPCG(v.seed, h.Sum64()^uint64(scan.Next))).Uint64N(1000)) / 1000
-	if scan.Next == 0 {
-		return time.UnixMilli(0).Add(time.Duration(fraction * float64(maxFirstDelay)))
-	}
 	return time.UnixMilli(scan.Next).Add(time.Duration(fraction * float64(p.interval) / 10))
 }
 
@@ -225,7 +221,7 @@ func (s *Server) recordScan(ctx context.Context, p *policySource, r versions.Res
 		if r.Err.RetryAt.After(now.Add(wait)) {
 			state.Next = r.Err.RetryAt.UnixMilli()
 		}
-		s.versions.Scanned(p.known, now, state, nil, nil)
+		s.versions.RecordScan(p.known, now, state, nil, nil)
 		return
 	}
 	s.scans.setValidator(p, r.Validator)
@@ -243,7 +239,7 @@ func (s *Server) recordScan(ctx context.Context, p *policySource, r versions.Res
 			found = append(found, o)
 		}
 	}
-	s.versions.Scanned(p.known, now, state, found, r.Present)
+	s.versions.RecordScan(p.known, now, state, found, r.Present)
 }
 
 // policySources returns the sources of the versions that the policies of a component want.

@@ -26,8 +26,6 @@ type fakeScanner struct {
 	err     error
 }
 
-func (f *fakeScanner) Check(versions.Source) *versions.Error { return nil }
-
 func (f *fakeScanner) Scan(_ context.Context, sources []versions.Source, each func(int, versions.Result)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -201,7 +201,7 @@ func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.Com
 	report := fleet.EvaluateVersions(st, doc.ID, known, s.cfg.Now())
 	out := api.ComponentVersions{ID: doc.ID, Sources: []api.VersionSource{}, Holds: []api.VersionHold{}, Pins: []api.VersionPin{}, Problem: s.masker.Tokens(report.Problem)}
 	if out.Problem == "" {
-		out.Problem = s.masker.Tokens(s.versionRefusals.get(moveOf(doc)))
+		out.Problem = s.masker.Tokens(s.versionRefusals.get(fleet.VersionMoveOf(doc.Component())))
 	}
 	if st.Has(fleet.KindRollout, report.Rollout) {
 		out.Rollout = report.Rollout

@@ -613,7 +613,7 @@ func TestAddresses(t *testing.T) {
 		"user:SECRET@ghcr.io/podinfo": Invalid, "ghcr.io/podinfo@sha256:SECRET": Invalid, "ghcr.io/podinfo:SECRET": Invalid, "ghcr.io/SECRET/../x": Invalid, "": Invalid, "https://ghcr.io/x": Invalid,
 	} {
 		for _, source := range []Source{{Kind: Image, URL: text}, {Kind: Artifact, URL: "oci://" + text}} {
-			err := s.Check(source)
+			err := s.check(source)
 			require.NotNil(t, err, text)
 			require.Equal(t, want, err.Class, text)
 			require.NotContains(t, err.Error(), "SECRET")
@@ -626,20 +626,20 @@ func TestAddresses(t *testing.T) {
 	} {
 		source := Source{Kind: Index, URL: text, Path: "podinfo"}
 		if text == "https://2130706433/" { // a name: it is checked when it is resolved
-			require.Nil(t, s.Check(source))
+			require.Nil(t, s.check(source))
 			continue
 		}
-		err := s.Check(source)
+		err := s.check(source)
 		require.NotNil(t, err, text)
 		require.Equal(t, want, err.Class, text)
 		require.NotContains(t, err.Error(), "SECRET")
 	}
-	require.Nil(t, s.Check(Source{Kind: Image, URL: "redis"}))
-	require.Nil(t, s.Check(Source{Kind: Chart, URL: "oci://ghcr.io/stefanprodan/charts", Path: "podinfo"}))
-	require.Nil(t, s.Check(Source{Kind: Index, URL: "https://stefanprodan.github.io/podinfo", Path: "podinfo"}))
-	require.Equal(t, Invalid, s.Check(Source{Kind: Index, URL: "https://stefanprodan.github.io/podinfo"}).Class)
-	require.Equal(t, Invalid, s.Check(Source{Kind: Artifact, URL: "ghcr.io/x"}).Class)
-	require.Equal(t, Invalid, s.Check(Source{Kind: "other", URL: "ghcr.io/x"}).Class)
+	require.Nil(t, s.check(Source{Kind: Image, URL: "redis"}))
+	require.Nil(t, s.check(Source{Kind: Chart, URL: "oci://ghcr.io/stefanprodan/charts", Path: "podinfo"}))
+	require.Nil(t, s.check(Source{Kind: Index, URL: "https://stefanprodan.github.io/podinfo", Path: "podinfo"}))
+	require.Equal(t, Invalid, s.check(Source{Kind: Index, URL: "https://stefanprodan.github.io/podinfo"}).Class)
+	require.Equal(t, Invalid, s.check(Source{Kind: Artifact, URL: "ghcr.io/x"}).Class)
+	require.Equal(t, Invalid, s.check(Source{Kind: "other", URL: "ghcr.io/x"}).Class)
 }
 
 // TestBackoff: after failures no request is sent before a time that doubles up to 24 hours, unless a person asks; Retry-After also counts then.

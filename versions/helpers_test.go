@@ -175,3 +175,9 @@ func mustParse(t *testing.T, text string) *url.URL {
 	require.NoError(t, err)
 	return u
 }
+
+// check returns the reason why a source cannot be scanned; nil: there is none.
+func (s *Scanner) check(source Source) *Error {
+	_, err := s.parse(source)
+	return err
+}

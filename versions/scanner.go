@@ -154,12 +154,6 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Check returns the reason for which a source cannot be scanned with the configuration; nil: there is none. It sends no request.
-func (s *Scanner) Check(source Source) *Error {
-	_, err := s.parse(source)
-	return err
-}
-
 // Scan reads the versions of sources, and calls each with the index of a source and its Result, once for each source, in any order,
 // never at the same time. Sources with the same list share its requests. The error of Scan itself is that of the file of credentials;
 // each is then not called. When ctx ends, the remaining sources have an Err.
