@@ -61,15 +61,25 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 		paused, err := b.tx.pauseRollouts()
 		return append(docs, paused...), err
 	}
-	return docs, nil
+	return docs, b.tx.suspendRecreated(docs)
+}
+
+// suspendRecreated suspends the version policies of the components that a revert or restore recreates: the holds of a component end
+// with its deletion, so they would move it to versions that were held.
+func (tx *Tx) suspendRecreated(docs []*Document) error {
+	return tx.suspendPoliciesOf(docs, func(d *Document) bool { return tx.base.docs[KindComponent][d.ID] == nil })
 }
 
 // suspendPolicies suspends the version policies of the components that a restore of everything brought back: they would move the
 // versions that it took back forward again.
 func (tx *Tx) suspendPolicies(docs []*Document) error {
+	return tx.suspendPoliciesOf(docs, func(*Document) bool { return true })
+}
+
+func (tx *Tx) suspendPoliciesOf(docs []*Document, of func(*Document) bool) error {
 	for i, d := range docs {
 		now := tx.raw(d.Kind, d.ID)
-		if d.Kind != KindComponent || now == nil {
+		if d.Kind != KindComponent || now == nil || !of(d) {
 			continue
 		}
 		doc, err := tx.kinds.suspended(now)

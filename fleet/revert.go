@@ -44,7 +44,11 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 		return nil, err
 	}
 	b.tx.takesBack = true
-	return b.revertChanges(changes, prefer)
+	docs, err := b.revertChanges(changes, prefer)
+	if err != nil {
+		return nil, err
+	}
+	return docs, b.tx.suspendRecreated(docs)
 }
 
 // revertedKind returns the kind that an operation restricts a revert to. Its type may be missing: the revision may have

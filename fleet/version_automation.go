@@ -19,6 +19,8 @@ func (tx *Tx) HoldVersion(component string, h VersionHold) error {
 	c := &checker{next: tx.base, limit: maxProblems}
 	if c.required("/version", h.Version); !versionText.MatchString(h.Version) || len(h.Version) > maxVersionText {
 		c.problem("/version", "must be a version or a tag of at most %d bytes", maxVersionText)
+	} else if h.Image == "" && parseVersion(h.Version) == nil {
+		c.problem("/version", "must be a semantic version such as 1.2.3: no policy moves a component to anything else")
 	}
 	c.digest("/digest", h.Digest)
 	c.text("/reason", h.Reason, 1024)

@@ -500,6 +500,46 @@ func TestRestoreSuspends(t *testing.T) {
 	require.Contains(t, string(changes[0].After), `"suspended":true`)
 }
 
+// TestRecreationSuspends: a component that a revert or restore recreates has no holds, so its policies are suspended.
+func TestRecreationSuspends(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"revert", "restore"} {
+		w := newVersioned(t, `{"range":"~17","action":"apply"}`)
+		w.sees("grafana", "17.2.0")
+		w.must(func(tx *Tx) error { return tx.HoldVersion("grafana", VersionHold{Version: "17.2.0"}) })
+		w.must(func(tx *Tx) error {
+			_, err := tx.Delete(KindComponent, "grafana", DeleteOptions{Cascade: true})
+			return err
+		})
+		deletion := w.state.Revision()
+		w.log.past = Documents{}
+		for _, ch := range w.log.commits[len(w.log.commits)-1].Changes {
+			if ch.Kind == KindComponent {
+				w.log.past.Set(KindComponent, ch.ID, ch.Before)
+			}
+		}
+		request := api.Operation{Op: "revert", Revision: int64(deletion)}
+		if op == "restore" {
+			request = api.Operation{Op: "restore", Revision: int64(deletion) - 1, Kind: string(KindComponent), ID: "grafana"}
+		}
+		res := w.must(operations(w.world, request))
+		require.Contains(t, strings.Join(res.Warnings, "\n"), `the version policies of component "grafana" are suspended`, op)
+		require.False(t, w.moves("grafana"), op)
+		require.Equal(t, "17.0.0", w.version("grafana"), op)
+	}
+}
+
+// TestUselessHold: a hold that would hold nothing is refused, since who requests it believes the version to be held.
+func TestUselessHold(t *testing.T) {
+	t.Parallel()
+	w := newVersioned(t, `{"range":"~17","action":"apply"}`)
+	for _, version := range []string{"17.2", "V17.2.0", "latest"} {
+		err := w.refused(CodeInvalid, func(tx *Tx) error { return tx.HoldVersion("grafana", VersionHold{Version: version}) })
+		require.Equal(t, "/version", err.Problems[0].Pointer)
+		require.Contains(t, err.Problems[0].Detail, "must be a semantic version")
+	}
+}
+
 // TestRecordOfPolicies: the record of a component follows its policies, and ends with it.
 func TestRecordOfPolicies(t *testing.T) {
 	t.Parallel()

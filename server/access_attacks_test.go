@@ -95,7 +95,7 @@ func specWorld(t *testing.T) *world {
 			w.post("/rollouts/aborted/abort", "").want(200)
 		}
 	}
-	w.post("/platform_components/podinfo/versions/holds", `{"version":"held"}`).want(200)
+	w.post("/platform_components/podinfo/versions/holds", `{"version":"9.9.9-held"}`).want(200)
 	for _, document := range []string{demoCluster, "/layers/eu"} {
 		for _, entry := range []string{"/platform_components/podinfo", "/namespaces/ns", "/rolebindings/dev-readers", "/resources/networkpolicies/deny"} {
 			w.put(document+entry, "").want(200)
@@ -136,7 +136,7 @@ func (r specWrite) send(w *world, dryRun string, headers ...string) *answer {
 		query += "&cascade=true"
 	}
 	if r.id == "ReleaseComponentVersion" {
-		query += "&version=held"
+		query += "&version=9.9.9-held"
 	}
 	return w.do(r.method, path+"?"+strings.TrimPrefix(query, "&"), body, headers...)
 }
