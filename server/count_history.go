@@ -26,8 +26,12 @@ func (s *Server) CountClusters() {
 }
 
 func (s *Server) GetStatusHistory(c echo.Context, _ api.GetStatusHistoryParams) error {
-	if _, err := s.state(c); err != nil {
+	st, err := s.state(c)
+	if err != nil {
 		return err
+	}
+	if st.Limited() { // the counts are of the whole fleet
+		return errNeedsUnlimitedRead
 	}
 	out := api.StatusHistory{IntervalSeconds: int(clusterstatus.CountInterval.Seconds()), Counts: []api.HistoricCount{}}
 	for _, n := range s.tracker.Counts(s.cfg.Now()) {

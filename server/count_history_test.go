@@ -29,3 +29,15 @@ func TestStatusHistory(t *testing.T) {
 	w.clock.advance(25 * time.Hour)
 	require.Empty(t, w.get("/status/history").want(200).json()["counts"])
 }
+
+// TestStatusHistoryNeedsUnlimitedRead: the counts are of all clusters.
+func TestStatusHistoryNeedsUnlimitedRead(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	as := bearer(w.issue(scopedBody).secret)
+	w.get("/status/history", as...).problem(403, "forbidden")
+	w.create("/access", accessFor("team", `["read"]`, `{"selector":"team=web"}`))
+	w.get("/status/history", as...).problem(403, "forbidden")
+	w.create("/access", accessFor("all", `["read"]`, ""))
+	w.get("/status/history", as...).want(200)
+}
