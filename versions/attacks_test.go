@@ -304,7 +304,7 @@ func TestFewerTags(t *testing.T) {
 		case strings.Contains(q.URL.Path, "/manifests/") && !strings.Contains(tags, q.URL.Path[strings.LastIndex(q.URL.Path, "/")+1:]):
 			w.WriteHeader(http.StatusNotFound)
 		default:
-			_, _ = io.WriteString(w, `{}`)
+			_, _ = io.WriteString(w, someManifest)
 		}
 	})
 	s := newScanner(t, []*server{r})
@@ -335,6 +335,8 @@ func TestManifestAttacks(t *testing.T) {
 		}, Invalid, false},
 		"not JSON":    {write("SECRET"), Invalid, false},
 		"deep JSON":   {write(strings.Repeat(`{"a":`, 100_000)), Invalid, false},
+		"null":        {write("null"), Invalid, false},
+		"no manifest": {write(`{"token":"SECRET"}`), Invalid, false},
 		"wrong types": {write(`{"annotations":["SECRET"]}`), Invalid, false},
 		"endless":     {endless("", " ", &sent), TooLarge, false},
 		"hangs":       {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Unreachable, false},
@@ -353,11 +355,11 @@ func TestManifestAttacks(t *testing.T) {
 		"config of another":  {write(`{"config":{"mediaType":"` + ociConfig + `","digest":"sha256:` + hex + `"}}`), Invalid, false},
 		"index of itself":    {write(`{"manifests":[{"digest":"sha256:` + hex + `"}]}`), Invalid, false},
 		"index without one":  {write(`{"manifests":[{}]}`), "", true},
-		"future":             {write(`{"annotations":{"` + createdAnnotation + `":"2999-01-01T00:00:00Z"}}`), "", true},
-		"year 99999":         {write(`{"annotations":{"` + createdAnnotation + `":"99999-01-01T00:00:00Z"}}`), "", true},
-		"year 9999":          {write(`{"annotations":{"` + createdAnnotation + `":"9999-12-31T23:59:59-23:59"}}`), "", true},
-		"start of the epoch": {write(`{"annotations":{"` + createdAnnotation + `":"1970-01-01T00:00:00Z"}}`), "", true},
-		"not a time":         {write(`{"annotations":{"` + createdAnnotation + `":"SECRET"}}`), "", true},
+		"future":             {write(`{"config":{"digest":"x"},"annotations":{"` + createdAnnotation + `":"2999-01-01T00:00:00Z"}}`), "", true},
+		"year 99999":         {write(`{"config":{"digest":"x"},"annotations":{"` + createdAnnotation + `":"99999-01-01T00:00:00Z"}}`), "", true},
+		"year 9999":          {write(`{"config":{"digest":"x"},"annotations":{"` + createdAnnotation + `":"9999-12-31T23:59:59-23:59"}}`), "", true},
+		"start of the epoch": {write(`{"config":{"digest":"x"},"annotations":{"` + createdAnnotation + `":"1970-01-01T00:00:00Z"}}`), "", true},
+		"not a time":         {write(`{"config":{"digest":"x"},"annotations":{"` + createdAnnotation + `":"SECRET"}}`), "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -708,7 +710,7 @@ func TestHostLimits(t *testing.T) {
 			_, _ = io.WriteString(w, `{"tags":["1.0.0"]}`)
 			return
 		}
-		_, _ = io.WriteString(w, `{}`)
+		_, _ = io.WriteString(w, someManifest)
 	})
 	bad := newServer(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	s := newScanner(t, []*server{good, bad}, brief)

@@ -200,7 +200,7 @@ func BenchmarkScan(b *testing.B) {
 				_, _ = io.WriteString(w, `{"tags":[`+tags.String()[1:]+`]}`)
 				return
 			}
-			_, _ = io.WriteString(w, `{"annotations":{"`+createdAnnotation+`":"2026-03-04T05:06:07Z"}}`)
+			_, _ = io.WriteString(w, `{"config":{"digest":"x"},"annotations":{"`+createdAnnotation+`":"2026-03-04T05:06:07Z"}}`)
 		})
 		for i := range 5 {
 			name := fmt.Sprintf("chart-%d", i)

@@ -181,3 +181,6 @@ func (s *Scanner) check(source Source) *Error {
 	_, err := s.parse(source)
 	return err
 }
+
+// someManifest is a manifest without a time.
+const someManifest = `{"config":{"digest":"x"}}`

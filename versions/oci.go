@@ -343,6 +343,9 @@ func (r *repository) createdAt(ctx context.Context, text []byte, nested bool) (t
 	if err := json.Unmarshal(text, &m); err != nil {
 		return time.Time{}, newError(Invalid, r.host, "a manifest is not valid JSON")
 	}
+	if nested && m.Config.Digest == "" && len(m.Manifests) == 0 { // such as the answer of a proxy: its digest is that of no image
+		return time.Time{}, newError(Invalid, r.host, "the answer is not a manifest: it has neither a configuration nor manifests")
+	}
 	if at := publishedAt(m.Annotations[createdAnnotation]); !at.IsZero() {
 		return at, nil
 	}
