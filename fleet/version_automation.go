@@ -45,7 +45,7 @@ func (tx *Tx) ReleaseVersion(component, image, version string) error {
 		return err
 	}
 	held := tx.automation(component)
-	kept := slices.DeleteFunc(slices.Clone(held.Holds), func(h VersionHold) bool { return h.Image == image && h.Version == version })
+	kept := slices.DeleteFunc(slices.Clone(held.Holds), func(h VersionHold) bool { return sameImage(h.Image, image) && h.Version == version })
 	if len(kept) == len(held.Holds) {
 		return errorf(CodeNotFound, "version %s of component %q is not held", excerpt(version), component)
 	}

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -89,7 +91,7 @@ func (a *versionAutomation) holdOf(k KnownVersion) *VersionHold {
 
 // holds reports whether a hold is one of a version. Versions that differ only in the prefix v or in build metadata are the same.
 func (h *VersionHold) holds(k KnownVersion) bool {
-	if h.Image != k.Image || h.Digest != "" && h.Digest != k.Digest {
+	if !sameImage(h.Image, k.Image) || h.Digest != "" && h.Digest != k.Digest {
 		return false
 	}
 	if h.Version == k.Version {
@@ -101,7 +103,28 @@ func (h *VersionHold) holds(k KnownVersion) bool {
 
 // replaced reports whether a digest of an image was replaced by another one.
 func (a *versionAutomation) replaced(image, digest string) bool {
-	return slices.Contains(a.Replaced, replacedDigest{image, digest})
+	return slices.ContainsFunc(a.Replaced, func(r replacedDigest) bool { return r.Digest == digest && sameImage(r.Image, image) })
+}
+
+// sameImage reports whether two names are those of one image, such as redis and docker.io/library/redis.
+func sameImage(a, b string) bool {
+	return a == b || a != "" && b != "" && path.Base(a) == path.Base(b) && fullImage(a) == fullImage(b)
+}
+
+// fullImage returns the name of an image with its registry.
+func fullImage(name string) string {
+	host, rest, found := strings.Cut(name, "/")
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		host, rest = "docker.io", name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ":443")
+	if host == "index.docker.io" || host == "registry-1.docker.io" {
+		host = "docker.io"
+	}
+	if host == "docker.io" && !strings.Contains(rest, "/") {
+		rest = "library/" + rest
+	}
+	return host + "/" + rest
 }
 
 // hold adds a hold, unless the version is held already. Beyond the limit, the oldest hold ends.

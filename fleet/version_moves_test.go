@@ -529,6 +529,25 @@ func TestRecreationSuspends(t *testing.T) {
 	}
 }
 
+// TestHoldOfRenamedImage: a hold is one of an image, however its policy names it.
+func TestHoldOfRenamedImage(t *testing.T) {
+	t.Parallel()
+	w := newVersioned(t, `{"action":"apply"}`)
+	w.must(patch(KindComponent, "grafana", `{"patches":{"image.tag":"7.0.0"},"image_policies":[{"name":"app","image":"redis","track":{"range":">=7.0.0"},"writes":{"image.tag":"{tag}"}}]}`))
+	w.must(func(tx *Tx) error { return tx.HoldVersion("grafana", VersionHold{Image: "redis", Version: "7.1.0"}) })
+	for image, held := range map[string]bool{
+		"redis": true, "library/redis": true, "docker.io/redis": true, "index.docker.io/library/redis": true, "Docker.io:443/library/redis": true,
+		"registry.example.com/redis": false, "acme/redis": false, "localhost/redis": false, "docker.io/library/rediss": false,
+	} {
+		w.must(patch(KindComponent, "grafana", `{"image_policies":[{"name":"app","image":"`+image+`","track":{"range":">=7.0.0"},"writes":{"image.tag":"{tag}"}}]}`))
+		w.known["grafana"] = []KnownVersion{{Image: image, Version: "7.1.0", FirstSeen: w.now}}
+		report := EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now)
+		require.Equal(t, held, report.Images[0].Candidate == nil, image)
+	}
+	w.must(func(tx *Tx) error { return tx.ReleaseVersion("grafana", "docker.io/library/redis", "7.1.0") })
+	require.Empty(t, w.held("grafana"))
+}
+
 // TestUselessHold: a hold that would hold nothing is refused, since who requests it believes the version to be held.
 func TestUselessHold(t *testing.T) {
 	t.Parallel()
