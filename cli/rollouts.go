@@ -74,6 +74,9 @@ var rollouts = documentKind{
 		if len(waits.Rows) > 0 {
 			tables = append(tables, waits)
 		}
+		if d.Automation != "" {
+			tables = append(tables, render.Table{Header: []string{"NOTE"}, Rows: [][]string{{"proposed by " + summarize.ProposedBy(d.Automation)}}})
+		}
 		return tables, nil
 	},
 	api: calls{path: "/rollouts", revisions: "rollout"},

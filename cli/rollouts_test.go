@@ -55,6 +55,20 @@ func TestRolloutGet(t *testing.T) {
 	}
 }
 
+// TestRolloutOfVersionPolicy: get says which version policy proposed a rollout.
+func TestRolloutOfVersionPolicy(t *testing.T) {
+	t.Parallel()
+	url, _ := scripted(t, map[string][]string{
+		"GET /rollouts/auto-podinfo": {`200 {"id":"auto-podinfo","state":"proposed","stages":[],"changes":[],"automation":"podinfo"}`},
+		"GET /rollouts/auto-web":     {`200 {"id":"auto-web","state":"proposed","stages":[],"changes":[],"automation":"group/web"}`},
+	})
+	for id, want := range map[string]string{"auto-podinfo": "proposed by the version policy of podinfo", "auto-web": "proposed by the version policies of group web"} {
+		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "rollout", "get", id, "-o", "table")
+		require.Equal(t, 0, got.code, got.stderr)
+		require.Contains(t, got.stdout, want)
+	}
+}
+
 // TestRolloutRaise: raise sends the name of the stage.
 func TestRolloutRaise(t *testing.T) {
 	t.Parallel()

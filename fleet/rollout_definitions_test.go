@@ -37,7 +37,7 @@ var readsStored = map[string]string{
 
 	// Rollouts neither create nor delete documents.
 	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "State.resolves": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
-	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists", "checkVersionPolicy": "asks whether it exists",
+	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists", "checkVersionPolicy": "asks whether it exists", "State.RolloutView": "asks whether it exists",
 
 	// Version policies replace stored versions, and rollouts bring these to clusters.
 	"State.componentDocument": "", "State.document": "", "State.versionTarget": "", "State.versionPins": "", "VersionMoves": "", "VersionMembers": "",

@@ -440,6 +440,12 @@ func (s *State) RolloutView(d *Document) any {
 	for _, ch := range r.Changes {
 		view.Changes = append(view.Changes, api.RevisionChange{Kind: string(ch.Kind), ID: ch.ID, Action: "update", Before: ch.Before, After: ch.After})
 	}
+	for _, v := range r.Versions {
+		if s.visible == nil || s.Has(KindComponent, v.Component) {
+			view.Automation = r.Automation
+			view.Versions = append(view.Versions, api.RolloutVersion(v))
+		}
+	}
 	operations, _, _ := Commit{Operations: r.Operations}.Requested()
 	view.Operations = append([]api.RevisionOperation{}, operations...)
 	if s.ReachesOthers(d) {

@@ -824,3 +824,30 @@ func TestMovesProperties(t *testing.T) {
 		}
 	})
 }
+
+// TestVersionsOfVisibleRollouts: a rollout names the component of its policy only to those who may read the component.
+func TestVersionsOfVisibleRollouts(t *testing.T) {
+	t.Parallel()
+	w := newVersioned(t, `{"range":"~17","layer":"prod"}`)
+	w.sees("grafana", "17.2.0")
+	require.True(t, w.moves("grafana"))
+	w.must(act("auto-grafana", RolloutAbort))
+	w.must(patch(KindLayer, "prod", `{"platform_components":null,"overrides":null,"patches":null}`)) // it needs the component no longer
+	view := func(limits string) (s *State, out api.Rollout) {
+		var a access
+		require.NoError(t, json.Unmarshal([]byte(limits), &a.On))
+		a.ID, a.May = "a", []string{RightRead}
+		require.NoError(t, a.parse([]byte(`{}`)))
+		s = w.state.VisibleTo(Rights{grants: []*access{&a}})
+		require.Contains(t, s.docs[KindRollout], "auto-grafana")
+		return s, *s.RolloutView(s.docs[KindRollout]["auto-grafana"]).(*api.Rollout)
+	}
+	s, all := view(`{"layers":["*"],"components":["*"]}`)
+	require.NotNil(t, s.docs[KindComponent]["grafana"])
+	require.Equal(t, "grafana", all.Automation)
+	require.Equal(t, []api.RolloutVersion{{Component: "grafana", Version: "17.2.0"}}, all.Versions)
+	s, limited := view(`{"layers":["prod"]}`)
+	require.Nil(t, s.docs[KindComponent]["grafana"])
+	require.Empty(t, limited.Automation)
+	require.Empty(t, limited.Versions)
+}

@@ -205,7 +205,10 @@ func TestVersionAutomation(t *testing.T) {
 	})
 	w.clock.advance(time.Hour)
 	w.runVersions(s)
-	require.Equal(t, "proposed", w.get("/rollouts/auto-podinfo").want(200).json()["state"])
+	rollout := w.get("/rollouts/auto-podinfo").want(200).json()
+	require.Equal(t, "proposed", rollout["state"])
+	require.Equal(t, "podinfo", rollout["automation"])
+	require.Equal(t, []any{map[string]any{"component": "podinfo", "version": "6.9.0"}}, rollout["versions"])
 	newest := w.get("/revisions?limit=1").want(200).list()[0]
 	require.Equal(t, "version-automation", newest["actor"])
 	got := w.get(versionsPath).want(200).json()

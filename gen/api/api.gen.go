@@ -4224,6 +4224,14 @@ type Rollout struct {
 
 	// Waiting Absent: it advances within seconds, or is not running.
 	Waiting *RolloutWaiting `json:"waiting,omitempty"`
+
+	// Automation The component whose version policy proposed it, or `group/` and the group of the policies. Absent: a person created it, or you may not read these components.
+	//
+	// Example: podinfo
+	Automation string `json:"automation,omitempty"`
+
+	// Versions With `automation`: the versions that it brings, of components that you may read.
+	Versions []RolloutVersion `json:"versions,omitempty"`
 }
 
 // RolloutCreate A change that reaches clusters stage by stage.
@@ -4454,6 +4462,23 @@ type RolloutStageStatus struct {
 
 	// ApprovedAt Example: 2026-01-02T03:04:05.678901Z
 	ApprovedAt *time.Time `json:"approved_at,omitempty"`
+}
+
+// RolloutVersion A version that the rollout of a version policy brings.
+type RolloutVersion struct {
+	// Component Example: podinfo
+	Component string `json:"component"`
+
+	// Image The image; absent: a version of the component itself.
+	//
+	// Example: ghcr.io/stefanprodan/podinfo
+	Image string `json:"image,omitempty"`
+
+	// Version Example: 6.9.0
+	Version string `json:"version"`
+
+	// Digest Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	Digest string `json:"digest,omitempty"`
 }
 
 // RolloutWaiting Why the rollout does not advance now.

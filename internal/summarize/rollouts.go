@@ -24,3 +24,11 @@ func StageSelection(s api.RolloutStageStatus) string {
 	}
 	return which
 }
+
+// ProposedBy describes what proposed a rollout, by its automation: "the version policy of podinfo".
+func ProposedBy(automation string) string {
+	if group, grouped := strings.CutPrefix(automation, "group/"); grouped {
+		return "the version policies of group " + group
+	}
+	return "the version policy of " + automation
+}
