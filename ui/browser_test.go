@@ -180,22 +180,23 @@ func TestScreenshots(t *testing.T) {
 		env.advance(-5 * time.Minute)
 	}
 	env.advance(200 * 5 * time.Minute)
+	env.addVersions()
 	b := signInBrowser(t, env)
 	b.Run(dark)
 	screenshots(t, b, env, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "matrix": "/ui/matrix", "wall": "/ui/matrix?wall=1"})
 	b.Run(light)
-	screenshots(t, b, env, "", map[string]string{"help": "/ui/help", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "definition": "/ui/definitions/namespaces/team-red", "facets": "/ui/clusters?environment=prod", "strip": "/ui/", "matrix": "/ui/matrix", "matrix-tier": "/ui/matrix?by=tier", "wall": "/ui/matrix?wall=1", "wall-overview": "/ui/?wall=1"})
+	screenshots(t, b, env, "", map[string]string{"help": "/ui/help", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "definition": "/ui/definitions/namespaces/team-red", "versions": "/ui/components/podinfo", "facets": "/ui/clusters?environment=prod", "strip": "/ui/", "matrix": "/ui/matrix", "matrix-tier": "/ui/matrix?by=tier", "wall": "/ui/matrix?wall=1", "wall-overview": "/ui/?wall=1"})
 	b.Run(emulation.SetEmulatedMedia().WithMedia("print"))
 	screenshots(t, b, env, "print-", map[string]string{"matrix": "/ui/matrix", "overview": "/ui/"})
 	b.Run(emulation.SetEmulatedMedia().WithMedia(""), dark, phone)
 	screenshots(t, b, env, "phone-dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003"})
 	b.Run(light)
 	screenshots(t, b, env, "phone-", map[string]string{
-		"overview": "/ui/", "clusters": "/ui/clusters", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "component": "/ui/components/grafana",
+		"overview": "/ui/", "clusters": "/ui/clusters", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "component": "/ui/components/grafana", "versions": "/ui/components/podinfo",
 		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004",
 	})
 	b.Run(emulation.SetDeviceMetricsOverride(320, 640, 2, true))
-	screenshots(t, b, env, "narrow-", map[string]string{"overview": "/ui/", "clusters": "/ui/clusters", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "help": "/ui/help"})
+	screenshots(t, b, env, "narrow-", map[string]string{"versions": "/ui/components/podinfo", "overview": "/ui/", "clusters": "/ui/clusters", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "help": "/ui/help"})
 	require.Empty(t, b.Complaints())
 }
 
@@ -240,6 +241,7 @@ func TestScreenshotsOfExtremeContent(t *testing.T) {
 func TestAccessibility(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 120)
+	env.addVersions()
 	env.api.CountClusters()
 	b := signInBrowserAs(t, env, writeToken, true)
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
@@ -258,11 +260,11 @@ func TestAccessibility(t *testing.T) {
 			rules[rule] = true
 		}
 	}
-	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in"}, allPages...) {
+	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in", "/ui/components/podinfo", "/ui/rollouts/auto-podinfo"}, allPages...) {
 		look(path)
 	}
 	b.Run(dark) // with other colors
-	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components", "/ui/clusters/cluster-0001/delete", "/ui/clusters?selector=in+in"} {
+	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components", "/ui/components/podinfo", "/ui/clusters/cluster-0001/delete", "/ui/clusters?selector=in+in"} {
 		look(path)
 	}
 	t.Logf("axe-core: violations 0, rules passed %d, pages %d", len(rules), pages)

@@ -85,6 +85,7 @@ type componentView struct {
 	Row       componentRow
 	Variants  []variantRow
 	Disabled  int
+	New       *versionsView // nil: there are neither policies nor known or held versions
 	Changes   []changeRow
 	More      string
 	Older     string // not empty: older changes have not been searched
@@ -133,6 +134,9 @@ func showComponent(req *pageRequest) error {
 		row.Clusters = variant.ClusterIds[:min(len(variant.ClusterIds), maxVariantClusters)]
 		row.More = variant.Clusters - len(row.Clusters)
 		view.Variants = append(view.Variants, row)
+	}
+	if view.New, err = req.knownVersions(view.Component); err != nil {
+		return err
 	}
 	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err

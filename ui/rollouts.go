@@ -122,6 +122,8 @@ func showRollouts(req *pageRequest) error {
 type rolloutView struct {
 	frame
 	Rollout     api.Rollout
+	ProposedBy  string   // the version policies; empty: a person created it
+	Components  []string // that have these policies
 	Row         rolloutRow
 	Stages      []stageRow
 	Failures    []stageFailure
@@ -169,6 +171,14 @@ func showRollout(req *pageRequest) error {
 	r := *doc.JSON200
 	view := rolloutView{Rollout: r, Row: makeRolloutRow(r), HistoryLink: historyLink(kindRollout, id)}
 	view.Incomplete = !r.Complete && view.Row.Bar.All > 0
+	if r.Automation != "" {
+		view.ProposedBy = summarize.ProposedBy(r.Automation)
+		for _, v := range r.Versions {
+			if !slices.Contains(view.Components, v.Component) {
+				view.Components = append(view.Components, v.Component)
+			}
+		}
+	}
 	for i, s := range r.Stages {
 		row := stageRow{Name: s.Name, State: s.State, Selection: summarize.StageSelection(s), Served: servedClusters(r, i), Clusters: s.Clusters, StartedAt: s.StartedAt}
 		counts := api.StatusCounts{}
