@@ -59,12 +59,16 @@ func (s versionCommands) pushCommand() *cli.Command {
 		Flags: []cli.Flag{
 			imageFlag(versionOfImage),
 			&cli.StringFlag{Name: "digest", Usage: "what the tag refers to, `DIGEST` such as sha256:486ea4…"},
-			&cli.TimestampFlag{Name: "created-at", Layout: timeLayout, Usage: "when it was created, `TIME` such as 2026-01-02T03:04:05Z; default: now"},
+			&cli.StringFlag{Name: "created-at", Usage: "when it was created, `TIME` such as 2026-01-02T03:04:05Z, or a duration before now such as 2h; default: now"},
 		},
 		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
 			body := versionBody(c, ids[1], "digest")
-			if t := c.Timestamp("created-at"); t != nil {
-				body["created_at"] = t.UTC()
+			created, err := pastTime("created-at", c.String("created-at"), s.env.Now())
+			if err != nil {
+				return err
+			}
+			if created != "" {
+				body["created_at"] = created
 			}
 			a, err := receive(send(c.Context, conn, http.MethodPost, versionsPath(ids[0]), body, nil))
 			if err != nil {
@@ -74,8 +78,6 @@ func (s versionCommands) pushCommand() *cli.Command {
 		}),
 	}
 }
-
-const timeLayout = "2006-01-02T15:04:05Z07:00"
 
 // versionBody returns a request about a version, with the fields that flags set.
 func versionBody(c *cli.Context, version string, fields ...string) map[string]any {

@@ -232,8 +232,9 @@ func TestChangesDisabled(t *testing.T) {
 		require.Equal(t, http.StatusMethodNotAllowed, env.send(env.client, http.MethodPost, p.path, p.form("x")).status, name)
 	}
 	for _, page := range []string{"/ui/clusters/cluster-0003", "/ui/components/grafana", "/ui/layers/gold"} {
-		require.NotContains(t, env.get(page).body, "/delete", page)
+		require.NotContains(t, env.get(page).body, ">Delete", page)
 	}
+	require.Contains(t, env.get("/ui/components/grafana").body, ">Preview deletion", "which needs only reads")
 }
 
 // TestChangeFormRefusals: forms for missing documents and refused changes show the reason, and a remedy if there is one.
