@@ -20,8 +20,8 @@ func (s versionCommands) policyCommand() *cli.Command {
 		Name: "policy", Usage: "Version policies: which new versions of a component and its images move, and how",
 		Subcommands: []*cli.Command{
 			s.setPolicyCommand(), s.showPolicyCommand(),
-			s.suspendCommand("suspend", "Let no version move until resume", true),
-			s.suspendCommand("resume", "Let versions move again", false),
+			s.suspendCommand("suspend", "Suspend a policy: no version moves until it is resumed", true),
+			s.suspendCommand("resume", "Resume a suspended policy", false),
 			s.deletePolicyCommand(),
 		},
 	}
@@ -36,9 +36,9 @@ var policyFlags = map[string]string{
 
 func (s versionCommands) setPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "set", Usage: "Set fields of a version policy, or with --image of an image policy; the others stay", ArgsUsage: "NAME",
-		Description: "An empty value removes a field. Without --image, it is about the version of the component: --range is required, except for a policy that\n" +
-			"only says how images move.\n\n" +
+		Name: "set", Usage: "Set fields of a version policy, or with --image of an image policy; other fields stay", ArgsUsage: "NAME",
+		Description: "An empty value removes a field. Without --image, the flags set the version policy of the component. It needs --range, unless only its\n" +
+			"images move.\n\n" +
 			args.ExampleText("component policy set podinfo --range '>=6.0.0' --action propose --strategy waves --min-age 48h",
 				"component policy set podinfo --image app --repository ghcr.io/stefanprodan/podinfo --track-tag latest --write image.tag='{tag}@{digest}'",
 				"component policy set podinfo --image redis --repository redis --range '>0.0.0-0' --include '.*-alpine$' --write-image redis",
@@ -117,7 +117,7 @@ func setImagePolicy(c *cli.Context, list []map[string]any) ([]map[string]any, er
 			return nil, args.Errorf("--%s is a field of the version policy, which also applies to images: set it without --image", name)
 		}
 	}
-	policy := policyNamed(list, c.String("image"))
+	policy := findPolicy(list, c.String("image"))
 	if policy == nil {
 		policy = map[string]any{"name": c.String("image"), "track": map[string]any{}}
 		list = append(list, policy)
@@ -173,8 +173,8 @@ func setImagePolicy(c *cli.Context, list []map[string]any) ([]map[string]any, er
 	return list, nil
 }
 
-// policyNamed returns the policy with a name; nil: there is none.
-func policyNamed(list []map[string]any, name string) map[string]any {
+// findPolicy returns the policy with a name; nil: there is none.
+func findPolicy(list []map[string]any, name string) map[string]any {
 	i := slices.IndexFunc(list, func(p map[string]any) bool { return p["name"] == name })
 	if i < 0 {
 		return nil
@@ -188,7 +188,7 @@ type componentPolicies struct {
 	ImagePolicies []map[string]any `json:"image_policies,omitempty"`
 }
 
-// changeImagePolicies changes the list of image policies, unless somebody else changes the component meanwhile.
+// changeImagePolicies changes the list of image policies, unless another request changes the component meanwhile.
 func (s versionCommands) changeImagePolicies(c *cli.Context, conn client, id string, change func([]map[string]any) ([]map[string]any, error)) error {
 	a, err := receive(components.api.get(c.Context, conn, id))
 	if err != nil {
@@ -256,16 +256,16 @@ func (s versionCommands) printPolicies(c *cli.Context, id string, a answer, show
 				if p.Layer != "" {
 					moves = "layer/" + p.Layer
 				}
-				action := []string{cmp.Or(p.Action, "propose"), described("strategy", p.Strategy), described("group", p.Group)}
+				action := []string{cmp.Or(p.Action, "propose"), withName("strategy", p.Strategy), withName("group", p.Group)}
 				t.Rows = append(t.Rows, []string{
-					"component", follows(p.Range, p.Include, p.Exclude), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"), strconv.FormatBool(p.Suspended),
-					joined(action, ", "), moves, "-", "-",
+					"component", trackText(p.Range, p.Include, p.Exclude), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"), strconv.FormatBool(p.Suspended),
+					joinNonEmpty(action, ", "), moves, "-", "-",
 				})
 			}
 			for _, p := range d.ImagePolicies {
 				t.Rows = append(t.Rows, []string{
-					p.Name, cmp.Or(described("digest of", p.Track.Tag), follows(p.Track.Range, p.Track.Include, p.Track.Exclude)), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"),
-					strconv.FormatBool(p.Suspended), "-", "-", p.Image, strings.Join(written(p), ", "),
+					p.Name, cmp.Or(withName("digest of", p.Track.Tag), trackText(p.Track.Range, p.Track.Include, p.Track.Exclude)), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"),
+					strconv.FormatBool(p.Suspended), "-", "-", p.Image, strings.Join(writesOf(p), ", "),
 				})
 			}
 			return []render.Table{t}, err
@@ -274,8 +274,8 @@ func (s versionCommands) printPolicies(c *cli.Context, id string, a answer, show
 	})
 }
 
-// written describes what an image policy writes.
-func written(p api.ImagePolicy) (out []string) {
+// writesOf describes what an image policy writes.
+func writesOf(p api.ImagePolicy) (out []string) {
 	for _, path := range slices.Sorted(maps.Keys(p.Writes)) {
 		out = append(out, path+"="+p.Writes[path])
 	}
@@ -285,21 +285,21 @@ func written(p api.ImagePolicy) (out []string) {
 	return out
 }
 
-// follows describes the versions that a policy follows.
-func follows(versions, include, exclude string) string {
-	return joined([]string{versions, described("include", include), described("exclude", exclude)}, " ")
+// trackText describes the versions that a policy follows.
+func trackText(versions, include, exclude string) string {
+	return joinNonEmpty([]string{versions, withName("include", include), withName("exclude", exclude)}, " ")
 }
 
-// described returns a value after its name; empty for an empty value.
-func described(name, value string) string {
+// withName returns a value after its name; empty for an empty value.
+func withName(name, value string) string {
 	if value == "" {
 		return ""
 	}
 	return name + " " + value
 }
 
-// joined joins the texts that are not empty.
-func joined(texts []string, separator string) string {
+// joinNonEmpty joins the texts that are not empty.
+func joinNonEmpty(texts []string, separator string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
 }
 
@@ -312,7 +312,7 @@ func (s versionCommands) suspendCommand(name, usage string, suspended bool) *cli
 				return s.patchComponent(c, conn, ids[0], map[string]any{"version_policy": map[string]any{"suspended": suspended}}, nil)
 			}
 			return s.changeImagePolicies(c, conn, ids[0], func(list []map[string]any) ([]map[string]any, error) {
-				policy := policyNamed(list, c.String("image"))
+				policy := findPolicy(list, c.String("image"))
 				if policy == nil {
 					return nil, noImagePolicy(c, ids[0])
 				}
@@ -336,7 +336,7 @@ func (s versionCommands) deletePolicyCommand() *cli.Command {
 				return s.patchComponent(c, conn, ids[0], map[string]any{"version_policy": nil}, nil)
 			}
 			return s.changeImagePolicies(c, conn, ids[0], func(list []map[string]any) ([]map[string]any, error) {
-				if policyNamed(list, c.String("image")) == nil {
+				if findPolicy(list, c.String("image")) == nil {
 					return nil, noImagePolicy(c, ids[0])
 				}
 				return slices.DeleteFunc(list, func(p map[string]any) bool { return p["name"] == c.String("image") }), nil

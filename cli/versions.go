@@ -30,10 +30,10 @@ const versionOfImage = "a tag of this `IMAGE` of the image policies, or of the p
 func (s versionCommands) versionsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "versions", Usage: "Show the known versions of a component and its images, and the ones that its policies would move to", ArgsUsage: "NAME",
-		Description: "For each version that is not the candidate, the reason. Below, the versions that are held, and the layers and clusters that set an\n" +
+		Description: "REASON states why a version is not the candidate. The tables below list the held versions, and the layers and clusters that set an\n" +
 			"older version themselves, which a move does not reach.\n\n" +
 			args.ExampleText("component versions podinfo", "component versions podinfo --refresh", "component versions podinfo -o jsonpath='{.sources[0].candidate}'"),
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "first scan its registries, as VERSION_SCAN permits"}},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "scan its registries first; the server needs VERSION_SCAN=true"}},
 		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
 			method, path := http.MethodGet, versionsPath(ids[0])
 			if c.Bool("refresh") {
@@ -52,14 +52,14 @@ func versionsPath(component string) string { return components.api.document(comp
 
 func (s versionCommands) pushCommand() *cli.Command {
 	return &cli.Command{
-		Name: "push-version", Usage: "Announce a version that was published, so that the version policy of the component decides about it", ArgsUsage: "NAME VERSION",
-		Description: "For CI. It changes no document itself, and repeating it changes nothing. The right push_version on the component is enough.\n\n" +
+		Name: "push-version", Usage: "Announce a version that was published, so that the version policy of the component evaluates it", ArgsUsage: "NAME VERSION",
+		Description: "For CI. It changes no document, and may be repeated. The right push_version on the component is enough.\n\n" +
 			args.ExampleText("component push-version podinfo 6.9.0",
 				"component push-version podinfo latest --image ghcr.io/stefanprodan/podinfo --digest sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7"),
 		Flags: []cli.Flag{
 			imageFlag(versionOfImage),
-			&cli.StringFlag{Name: "digest", Usage: "what the tag refers to, `DIGEST` such as sha256:486ea4…"},
-			&cli.StringFlag{Name: "created-at", Usage: "when it was created, `TIME` such as 2026-01-02T03:04:05Z, or a duration before now such as 2h; default: now"},
+			&cli.StringFlag{Name: "digest", Usage: "`DIGEST` that the tag refers to, such as sha256:486ea4…"},
+			&cli.StringFlag{Name: "created-at", Usage: "`TIME` of its creation, such as 2026-01-02T03:04:05Z, or a duration before now such as 2h; default: now"},
 		},
 		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
 			body := versionBody(c, ids[1], "digest")
@@ -93,7 +93,7 @@ func versionBody(c *cli.Context, version string, fields ...string) map[string]an
 func (s versionCommands) holdCommand() *cli.Command {
 	return &cli.Command{
 		Name: "hold", Usage: "Hold a version, so that no policy moves to it until it is released", ArgsUsage: "NAME VERSION",
-		Description: "Clusters that run it keep it. An aborted rollout, a revert and a restore hold the version that they remove themselves.\n\n" +
+		Description: "Clusters that run it keep it. An aborted rollout, a revert and a restore hold the version that they remove.\n\n" +
 			args.ExampleText("component hold podinfo 6.9.0 --reason 'INC-7: breaks sign-in'"),
 		Flags: append([]cli.Flag{imageFlag(versionOfImage), &cli.StringFlag{Name: "digest", Usage: "hold the tag only while it refers to this `DIGEST`"}}, writeFlags()...),
 		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
@@ -161,7 +161,7 @@ func nameOfSource(src api.VersionSource) string { return cmp.Or(src.Policy, "com
 // versionTables returns the tables of sources, versions, holds and pins. Empty ones are left out.
 func versionTables(d api.ComponentVersions) []render.Table {
 	sources := render.Table{Header: []string{"SOURCE", "STORED", "CANDIDATE", "NEXT SCAN", "PROBLEM", "IMAGE"}, Narrow: 5}
-	versions := render.Table{Header: []string{"SOURCE", "VERSION", "CREATED", "SEEN", "DIGEST", "WHY NOT"}}
+	versions := render.Table{Header: []string{"SOURCE", "VERSION", "CREATED", "SEEN", "DIGEST", "REASON"}}
 	for _, src := range d.Sources {
 		next, problem := "-", []string{}
 		if src.Scan != nil {

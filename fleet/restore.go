@@ -41,7 +41,7 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 			return nil, errorf(CodeNotFound, "there was no %s %q at revision %d, and there is none now", b.tx.kinds.noun(kind), op.ID, rev)
 		}
 	}
-	b.tx.takesBack = true
+	b.tx.reverts = true
 	var docs []*Document
 	for _, group := range b.tx.restoreOrder(past) {
 		for _, id := range slices.Sorted(maps.Keys(group.docs)) {

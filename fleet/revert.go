@@ -43,7 +43,7 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.tx.takesBack = true
+	b.tx.reverts = true
 	docs, err := b.revertChanges(changes, prefer)
 	if err != nil {
 		return nil, err

@@ -37,11 +37,11 @@ type Tx struct {
 	changedByOperation map[docKey]bool // documents that the current operation of a batch changed; nil: it is no batch
 	nested             int             // more than 0: in the middle of one of them
 
-	// What [Tx.followVersions] needs to know of the edits.
+	// What [Tx.updateVersionRecords] needs to know of the edits.
 	versionHolds  []requestedHold
 	holdsChanged  map[string]bool // components whose holds a request itself changes
 	abortedByHold map[string]bool // rollouts
-	takesBack     bool            // the Tx reverts or restores
+	reverts       bool            // the Tx reverts or restores
 }
 
 // Result is the result of a Tx.

@@ -24,7 +24,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if err := tx.followVersions(c); err != nil {
+	if err := tx.updateVersionRecords(c); err != nil {
 		return Result{}, err
 	}
 	edits, changes, err := tx.changes(c.At)

@@ -50,7 +50,7 @@ func (tx *Tx) ReleaseVersion(component, image, version string) error {
 		return errorf(CodeNotFound, "version %s of component %q is not held", excerpt(version), component)
 	}
 	held.Holds = kept
-	tx.requestedAutomation(component)
+	tx.markHoldsChanged(component)
 	h := VersionHold{Image: image, Version: version}
 	tx.recordOperation(api.RevisionOperation{Op: "release_version", Kind: string(KindComponent), ID: component, Fields: []string{truncate(h.name())}})
 	return tx.recordAutomation(held)
@@ -84,17 +84,17 @@ func (tx *Tx) recordAutomation(a *versionAutomation) error {
 	return nil
 }
 
-// requestedAutomation remembers that a request itself changes the record of a component, which needs the right to do so.
-func (tx *Tx) requestedAutomation(component string) {
+// markHoldsChanged records that a request itself changes the holds of a component. That needs the right to write the component.
+func (tx *Tx) markHoldsChanged(component string) {
 	if tx.holdsChanged == nil {
 		tx.holdsChanged = map[string]bool{}
 	}
 	tx.holdsChanged[component] = true
 }
 
-// followVersions records what follows from the edits of a Tx for version policies: who changed them, and which versions the commit
-// takes back. It runs before the validation of the commit, so that no path that changes a component, a layer or a rollout omits it.
-func (tx *Tx) followVersions(c Commit) error {
+// updateVersionRecords updates the records of components for the edits of a Tx: who changed the policies, and which versions the commit
+// replaces by older ones. It runs before the validation of the commit, so every change of a component, a layer or a rollout passes it.
+func (tx *Tx) updateVersionRecords(c Commit) error {
 	if tx.guard.proposed { // nothing is changed yet
 		return nil
 	}
@@ -102,22 +102,22 @@ func (tx *Tx) followVersions(c Commit) error {
 		held := tx.automation(h.component)
 		h.By, h.At = c.Actor, c.At
 		held.hold(h.VersionHold)
-		tx.requestedAutomation(h.component)
-		if err := cmp.Or(tx.recordAutomation(held), tx.abortMovesTo(h)); err != nil {
+		tx.markHoldsChanged(h.component)
+		if err := cmp.Or(tx.recordAutomation(held), tx.abortRolloutsTo(h)); err != nil {
 			return err
 		}
 	}
-	changed := tx.componentsToFollow()
+	changed := tx.componentsWithVersionChanges()
 	for _, id := range sortedKeys(changed) {
-		if err := tx.followComponent(id, c); err != nil {
+		if err := tx.updateVersionRecord(id, c); err != nil {
 			return err
 		}
 	}
-	return tx.followRollouts(c)
+	return tx.holdVersionsOfRollouts(c)
 }
 
-// componentsToFollow returns the components whose policies or stored versions may differ from the base.
-func (tx *Tx) componentsToFollow() map[string]bool {
+// componentsWithVersionChanges returns the components whose policies or stored versions may differ from the base.
+func (tx *Tx) componentsWithVersionChanges() map[string]bool {
 	out, layers := map[string]bool{}, false
 	for key := range tx.edits {
 		if key.kind == KindComponent {
@@ -137,8 +137,8 @@ func (tx *Tx) componentsToFollow() map[string]bool {
 	return out
 }
 
-// followComponent updates the record of a component.
-func (tx *Tx) followComponent(id string, c Commit) error {
+// updateVersionRecord updates the record of a component.
+func (tx *Tx) updateVersionRecord(id string, c Commit) error {
 	was, is := tx.base.componentDocument(id), tx.raw(KindComponent, id)
 	if is == nil {
 		if tx.raw(KindVersionAutomation, id) != nil {
@@ -187,13 +187,13 @@ func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, wa
 	if was == nil || is == nil {
 		return
 	}
-	recalled := tx.takesBack && c.Actor != VersionAutomation
+	recalled := tx.reverts && c.Actor != VersionAutomation
 	hold := func(h VersionHold, to string) {
 		h.At, h.By, h.Reason = c.At, c.Actor, "replaced by "+to
 		if recalled {
 			h.Reason = "taken back to " + to
 		}
-		tx.holdFollowing(held, h)
+		tx.addHold(held, h)
 	}
 	if from, to := was.chart(), is.chart(); policyOf(p).Range != "" && isLower(to.version, from.version) {
 		hold(VersionHold{Version: from.version}, to.version)
@@ -214,15 +214,15 @@ func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, wa
 	}
 }
 
-// holdFollowing adds a hold that follows from other edits, with a note.
-func (tx *Tx) holdFollowing(held *versionAutomation, h VersionHold) {
+// addHold adds a hold that is not requested, with a note.
+func (tx *Tx) addHold(held *versionAutomation, h VersionHold) {
 	if held.hold(h) {
 		tx.note("version %s of component %q is held: its policies do not move to it again until a person releases it", h.Version, held.ID)
 	}
 }
 
-// followRollouts holds the versions of rollouts that the commit aborts, deletes or rolls back.
-func (tx *Tx) followRollouts(c Commit) error {
+// holdVersionsOfRollouts holds the versions of rollouts that the commit aborts, deletes or rolls back.
+func (tx *Tx) holdVersionsOfRollouts(c Commit) error {
 	if c.Actor == VersionAutomation {
 		return nil
 	}
@@ -290,7 +290,7 @@ func (tx *Tx) holdMoved(p *api.PlatformComponent, was, is *versionTarget, reason
 	held := tx.automation(p.ID)
 	hold := func(image string, from, to storedVersion, digest string) {
 		if to.version != "" && to.problem == "" && (from.version != to.version || from.digest != to.digest) && !isLower(to.version, from.version) {
-			tx.holdFollowing(held, VersionHold{Image: image, Version: to.version, Digest: digest, At: c.At, By: c.Actor, Reason: reason})
+			tx.addHold(held, VersionHold{Image: image, Version: to.version, Digest: digest, At: c.At, By: c.Actor, Reason: reason})
 		}
 	}
 	if policyOf(p).Range != "" {
@@ -308,8 +308,8 @@ func (tx *Tx) holdMoved(p *api.PlatformComponent, was, is *versionTarget, reason
 	return tx.recordAutomation(held)
 }
 
-// abortMovesTo aborts the rollouts of policies that would move a component to a held version and have not started.
-func (tx *Tx) abortMovesTo(h requestedHold) error {
+// abortRolloutsTo aborts the rollouts of policies that would move a component to a held version and have not started.
+func (tx *Tx) abortRolloutsTo(h requestedHold) error {
 	for _, d := range tx.base.All(KindRollout) {
 		r := *d.rollout()
 		now, err := tx.Get(KindRollout, d.ID)

@@ -19,7 +19,7 @@ type KnownVersions func(component string) []KnownVersion
 const maxAutomaticRollouts = maxRollouts / 2
 
 // VersionMoves returns the names of the moves that the fleet has policies for, sorted: that of a component is its id, that of several
-// components the group of their policies, after "group/". Each is to be tried with [Tx.MoveVersions] in a commit of its own.
+// components the group of their policies, after "group/". The caller passes each to [Tx.MoveVersions], in a commit of its own.
 func VersionMoves(st *State) []string {
 	names := map[string]bool{}
 	for _, d := range st.docs[KindComponent] {
@@ -45,7 +45,7 @@ func VersionMembers(st *State, move string) []string {
 // versionMove is the decided change of a move.
 type versionMove struct {
 	name       string
-	policy     api.VersionPolicy // which all components of a group agree in
+	policy     api.VersionPolicy // of the first component; a group has one action and one strategy
 	components []string
 	changes    []componentMove // none: nothing moves
 }
@@ -116,7 +116,7 @@ func decideMove(st *State, move string, known KnownVersions, now time.Time) (ver
 		out.policy.Action = versionsNotify
 		return out, nil
 	}
-	if out.policy.Group != "" && !agree(reports) {
+	if out.policy.Group != "" && !restrictToCommonVersion(reports) {
 		return out, nil
 	}
 	for _, r := range reports {
@@ -142,9 +142,9 @@ func decideMove(st *State, move string, known KnownVersions, now time.Time) (ver
 	return out, nil
 }
 
-// agree restricts the candidates of a group to the highest version that each of its components has, or can move to. It reports whether
+// restrictToCommonVersion restricts the candidates of a group to the highest version that each of its components has, or can move to. It reports whether
 // there is one.
-func agree(reports []VersionReport) bool {
+func restrictToCommonVersion(reports []VersionReport) bool {
 	has := func(r *VersionReport, version string) (k *KnownVersion, ok bool) {
 		v := parseVersion(version)
 		for _, e := range r.Chart.eligible {
@@ -216,8 +216,8 @@ func (tx *Tx) move(m versionMove, now time.Time, limit func(*Tx)) (bool, error) 
 	return false, nil
 }
 
-// make makes the change in the documents.
-func (m *versionMove) make(tx *Tx) error {
+// applyTo makes the change in the documents.
+func (m *versionMove) applyTo(tx *Tx) error {
 	for i := range m.changes {
 		if err := m.changes[i].apply(tx); err != nil {
 			return err
@@ -226,13 +226,13 @@ func (m *versionMove) make(tx *Tx) error {
 	return nil
 }
 
-// applyMove changes the documents at once. It does not if a freeze or the guard refuses that, so that the change is to be proposed.
+// applyMove changes the documents at once. If a freeze or the guard refuses that, it changes nothing, and the caller proposes a rollout.
 func (tx *Tx) applyMove(m versionMove, now time.Time, limit func(*Tx)) (applied bool, err error) {
 	attempt := tx.base.Begin()
 	attempt.work = tx.work
 	limit(attempt)
 	attempt.Guard(Guard{Careful: true})
-	if err := m.make(attempt); err != nil {
+	if err := m.applyTo(attempt); err != nil {
 		return false, err
 	}
 	_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
@@ -243,7 +243,7 @@ func (tx *Tx) applyMove(m versionMove, now time.Time, limit func(*Tx)) (applied 
 		return false, err
 	}
 	tx.Guard(Guard{Careful: true})
-	return true, m.make(tx)
+	return true, m.applyTo(tx)
 }
 
 // proposeMove creates the rollout of a move, or rewrites the proposed one. The approvals of a rewritten rollout end.
@@ -283,7 +283,7 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document) error {
 	}
 	change := base.Begin()
 	change.work = tx.work
-	if err := m.make(change); err != nil {
+	if err := m.applyTo(change); err != nil {
 		return err
 	}
 	creation := &rolloutCreation{NewRollout: n, rollout: r, change: change, automatic: &automaticRollout{held.Principal, held.Identity}}
@@ -315,7 +315,7 @@ func (tx *Tx) proposes(r *rollout, m versionMove) (bool, error) {
 		return false, err
 	}
 	change := base.Begin()
-	if err := m.make(change); err != nil {
+	if err := m.applyTo(change); err != nil {
 		return false, err
 	}
 	return tx.makesChange(r, change.edits)

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// VersionReport is what the policies of a component make of its known versions.
+// VersionReport is the result of evaluating the policies of a component against its known versions.
 type VersionReport struct {
 	Component string
 	// Chart is about the component's own version; nil: its policy has no range.
@@ -17,7 +17,7 @@ type VersionReport struct {
 	Images []VersionEvaluation
 	// Holds are the versions that are never candidates until a person releases them.
 	Holds []VersionHold
-	// Pins are the layers and clusters that set an older version themselves, so that the move of a version does not reach them.
+	// Pins are the layers and clusters that set an older version themselves, so a new version in the target of the policy does not reach them.
 	Pins []VersionPin
 	// Rollout is the open rollout by which its versions move; empty: there is none.
 	Rollout string

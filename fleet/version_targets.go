@@ -17,7 +17,7 @@ import (
 // versionsManager is the field manager of what policies write.
 const versionsManager = "versions"
 
-// versionTarget is the document whose settings of a component the component's policies change, as far as they concern that.
+// versionTarget has the settings of a component in the document that its policies change.
 type versionTarget struct {
 	component            *api.PlatformComponent
 	kind                 Kind   // KindComponent or KindLayer
@@ -163,8 +163,8 @@ func writesDigest(p *api.ImagePolicy) bool {
 	return false
 }
 
-// written returns the value that a template writes for a version.
-func written(p *api.ImagePolicy, template string, k *KnownVersion) string {
+// fillTemplate returns the value that a template writes for a version.
+func fillTemplate(p *api.ImagePolicy, template string, k *KnownVersion) string {
 	number := k.Version
 	if v := parseVersion(k.Version); v != nil {
 		number = v.String()
@@ -312,7 +312,7 @@ func (m *componentMove) setValues(patches map[string]any) map[string]any {
 		p := &m.target.component.ImagePolicies[i]
 		if k := m.images[p.Name]; k != nil {
 			for path, template := range p.Writes {
-				out[path] = written(p, template, k)
+				out[path] = fillTemplate(p, template, k)
 			}
 		}
 	}

@@ -24,9 +24,9 @@ type VersionEvaluation struct {
 	Candidate *KnownVersion
 	// Reasons state for each known version, newest first, why it is not the candidate.
 	Reasons []VersionReason
-	// Problem is why the policy has no candidate regardless of versions, such as a stored version that is not semantic; empty: none.
+	// Problem is the reason why the policy has no candidate, whatever versions exist, such as a stored version that is not semantic; empty: none.
 	Problem string
-	// Warning is what a person should know although it changes nothing, such as a tag that the registry has moved; empty: nothing.
+	// Warning describes a problem that blocks no move, such as a tag that the registry has moved; empty: none.
 	Warning string
 
 	eligible []KnownVersion // that could be the candidate, the highest first
@@ -181,7 +181,7 @@ func (r *versionRule) excludes(k parsedVersion, from *semver.Version, stored sto
 	return r.tooYoung(k.KnownVersion, now)
 }
 
-// excludesVersion returns why a version is none to move to.
+// excludesVersion returns why the policy cannot move to a version; empty: it can.
 func (r *versionRule) excludesVersion(k parsedVersion, from *semver.Version) string {
 	v := k.v
 	switch {
@@ -201,7 +201,7 @@ func (r *versionRule) excludesVersion(k parsedVersion, from *semver.Version) str
 	return ""
 }
 
-// excludesDigest returns why the digest of a tag is none to move to.
+// excludesDigest returns why the policy cannot move to the digest of a tag; empty: it can.
 func (r *versionRule) excludesDigest(k KnownVersion, stored storedVersion, held *versionAutomation) string {
 	switch {
 	case k.Digest == "":

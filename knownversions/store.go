@@ -50,7 +50,7 @@ func New() *Store {
 	return &Store{components: map[string]*component{}, changed: map[string]bool{}}
 }
 
-// TakeChanged returns the components of which something else is known than at the last call, sorted.
+// TakeChanged returns the components whose known versions or scans have changed since the last call, sorted.
 func (s *Store) TakeChanged() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

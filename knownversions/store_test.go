@@ -97,7 +97,7 @@ func TestCreatedInThePast(t *testing.T) {
 	require.Equal(t, noon.Add(-time.Hour).UnixMilli(), versions[0].Created)
 }
 
-func TestScanned(t *testing.T) {
+func TestRecordScan(t *testing.T) {
 	t.Parallel()
 	s := knownversions.New()
 	s.Push(chart, noon, knownversions.Observation{Version: "0.1.0"})
@@ -206,7 +206,7 @@ func TestRetain(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(rowsOf(a)), "1.0.0")
 }
 
-// TestProcesses: two processes that share a database know each other's versions after two exchanges, whoever writes first, and one
+// TestProcesses: two processes that share a database know each other's versions after two exchanges, whichever writes first, and one
 // that starts later knows them too.
 func TestProcesses(t *testing.T) {
 	t.Parallel()

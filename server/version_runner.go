@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	versionsInterval = time.Second // between two looks for changes; they cost nothing if nothing has changed
+	versionsInterval = time.Second // between two checks for changes
 	// allMovesInterval is the time between two evaluations of all policies, by which versions become old enough.
 	allMovesInterval = 5 * time.Minute
 )
 
-// versionRunner is what RunVersions knows from its last call.
+// versionRunner is the state of MoveVersions between two calls.
 type versionRunner struct {
 	mu      sync.Mutex
 	of      *fleet.State // whose documents were evaluated
@@ -129,7 +129,7 @@ var errNoMove = errors.New("there is no version to move to")
 func (s *Server) tryMove(ctx context.Context, st *fleet.State, move string) (done bool) {
 	if changed, err := s.move(ctx, st.Begin(), move); err == nil && !changed {
 		s.versionRefusals.set(move, "")
-		return true // the usual case, without a question to the store
+		return true // the usual case needs no read of the store
 	}
 	err := s.commitMove(ctx, move)
 	switch {

@@ -27,12 +27,12 @@ type VersionScanner interface {
 var _ VersionScanner = (*versions.Scanner)(nil)
 
 const (
-	scanLookInterval = 5 * time.Second  // between two searches for due scans
-	maxScanBatches   = 4                // that run at the same time
-	maxScanBackoff   = 24 * time.Hour   // after failures
-	maxNewVersions   = 50               // of one scan; the other known versions are for pushes
-	refreshAge       = 10 * time.Second // a younger scan is not repeated
-	refreshWait      = 10 * time.Second // of a request for its scans
+	scanCheckInterval = 5 * time.Second  // between two checks for due scans
+	maxScanBatches    = 4                // that run at the same time
+	maxScanBackoff    = 24 * time.Hour   // after failures
+	maxNewVersions    = 50               // of one scan; the other known versions are for pushes
+	refreshAge        = 10 * time.Second // a younger scan is not repeated
+	refreshWait       = 10 * time.Second // of a request for its scans
 )
 
 // versionScans are the scans of this process.
@@ -64,7 +64,7 @@ func (s *Server) RunVersionScans(ctx context.Context) {
 	if s.cfg.VersionScanner == nil {
 		return
 	}
-	tick := time.NewTicker(scanLookInterval)
+	tick := time.NewTicker(scanCheckInterval)
 	defer tick.Stop()
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -250,7 +250,7 @@ func policySources(doc *fleet.Document) (out []*policySource) {
 	suspended := policy != nil && policy.Suspended
 	if source, ok := componentSource(p); ok && policy != nil && policy.Range != "" {
 		add := &policySource{known: known[0], scan: source, wants: strings.Join([]string{policy.Range, policy.Include, policy.Exclude}, "\x00")}
-		add.scan.Wants = wantedVersions(policy.Range, policy.Include, policy.Exclude)
+		add.scan.Wants = versionFilter(policy.Range, policy.Include, policy.Exclude)
 		if stored := storedTag(p); stored != "" {
 			add.scan.Track = []string{stored}
 		}
@@ -265,7 +265,7 @@ func policySources(doc *fleet.Document) (out []*policySource) {
 			j = len(out)
 			out = append(out, &policySource{known: known[i], scan: versions.Source{Kind: versions.Image, URL: image.Image}, interval: interval})
 		}
-		out[j].want(image)
+		out[j].addImagePolicy(image)
 		if planned {
 			out[j].planned, out[j].interval = true, min(interval, out[j].interval)
 		}
@@ -273,15 +273,15 @@ func policySources(doc *fleet.Document) (out []*policySource) {
 	return out
 }
 
-// want adds what an image policy wants of a source.
-func (p *policySource) want(image api.ImagePolicy) {
+// addImagePolicy adds what an image policy wants of a source.
+func (p *policySource) addImagePolicy(image api.ImagePolicy) {
 	t := image.Track
 	p.wants += strings.Join([]string{"\x01", t.Tag, t.Range, t.Include, t.Exclude}, "\x00")
 	if t.Tag != "" {
 		p.scan.Track = append(p.scan.Track, t.Tag)
 		return
 	}
-	before, wants := p.scan.Wants, wantedVersions(t.Range, t.Include, t.Exclude)
+	before, wants := p.scan.Wants, versionFilter(t.Range, t.Include, t.Exclude)
 	p.scan.Wants = func(version string) bool { return before != nil && before(version) || wants(version) }
 }
 
@@ -322,9 +322,9 @@ func scanInterval(text string, suspended bool) (time.Duration, bool) {
 	return interval, !suspended
 }
 
-// wantedVersions returns a function that reports whether a policy may move to a version. The evaluation decides; this only limits what
+// versionFilter returns a function that reports whether a policy may move to a version. The evaluation decides; this only limits what
 // is kept.
-func wantedVersions(versionRange, include, exclude string) func(string) bool {
+func versionFilter(versionRange, include, exclude string) func(string) bool {
 	constraint, err := semver.NewConstraint(versionRange)
 	if err != nil {
 		return func(string) bool { return false }

@@ -40,7 +40,7 @@ func (s *Server) PushComponentVersion(c echo.Context, id string, _ api.PushCompo
 	if err != nil {
 		return err
 	}
-	st, doc, err := s.announcedComponent(c, id)
+	st, doc, err := s.componentToPush(c, id)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (s *Server) PushComponentVersion(c echo.Context, id string, _ api.PushCompo
 	return s.writeComponentVersions(c, http.StatusAccepted, id)
 }
 
-// announcedComponent returns the component of a request that announces versions of it, if the principal may do so.
-func (s *Server) announcedComponent(c echo.Context, id string) (*fleet.State, *fleet.Document, error) {
+// componentToPush returns a component whose versions the principal may announce.
+func (s *Server) componentToPush(c echo.Context, id string) (*fleet.State, *fleet.Document, error) {
 	st, err := s.state(c)
 	if err != nil {
 		return nil, nil, err
@@ -259,7 +259,7 @@ func (s *Server) versionSource(src knownversions.Source, e fleet.VersionEvaluati
 }
 
 func (s *Server) RefreshComponentVersions(c echo.Context, id string, _ api.RefreshComponentVersionsParams) error {
-	_, doc, err := s.announcedComponent(c, id)
+	_, doc, err := s.componentToPush(c, id)
 	if err != nil {
 		return err
 	}

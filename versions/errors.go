@@ -50,10 +50,10 @@ func newError(class Class, host, format string, args ...any) *Error {
 	return &Error{Class: class, Host: host, Message: fmt.Sprintf(format, args...)}
 }
 
-// errTooLarge is the error of reading a body beyond its limit, errSlow that of one which does not arrive in time.
+// errTooLarge is the error of reading a body beyond its limit, errSlow that of a response that exceeds its time limit.
 var (
 	errTooLarge = errors.New("the answer is too large")
-	errSlow     = errors.New("the answer did not arrive in time")
+	errSlow     = errors.New("the response timed out")
 	errEncoding = errors.New("the answer is compressed although no compression was requested")
 )
 

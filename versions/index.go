@@ -29,8 +29,8 @@ func client(t http.RoundTripper) *http.Client {
 	}}
 }
 
-// readIndexOf reads the index of a Helm repository for all charts of a list.
-func (s *Scanner) readIndexOf(ctx context.Context, auth credentials, l *list) ([]Result, *Error) {
+// scanIndex reads the index of a Helm repository for all charts of a list.
+func (s *Scanner) scanIndex(ctx context.Context, auth credentials, l *list) ([]Result, *Error) {
 	options, _ := ctx.Value(optionsKey{}).(requestOptions)
 	options.bytes, options.gzip = s.cfg.Limits.Index, true
 	req, err := http.NewRequestWithContext(withOptions(ctx, options), http.MethodGet, l.index.String(), nil)
@@ -68,7 +68,7 @@ func (s *Scanner) readIndexOf(ctx context.Context, auth credentials, l *list) ([
 	found, kept := map[string]*chart{}, map[string][]*newest{}
 	which := make([]*newest, len(l.sources))
 	for i, n := range l.sources {
-		which[i] = newNewest(n.Source, s.cfg.Limits.Keep, wanted(n.Source))
+		which[i] = newNewest(n.Source, s.cfg.Limits.Keep, filterOf(n.Source))
 		kept[n.Path] = append(kept[n.Path], which[i])
 		found[n.Path] = &chart{add: s.chartVersions(kept, n.Path)}
 	}
@@ -90,8 +90,8 @@ func (s *Scanner) readIndexOf(ctx context.Context, auth credentials, l *list) ([
 	return results, nil
 }
 
-// wanted returns the filter of a chart of an index: the tracked versions are in the same list.
-func wanted(source Source) func(string) bool {
+// filterOf returns the filter of a chart of an index: the tracked versions are in the same list.
+func filterOf(source Source) func(string) bool {
 	track := map[string]bool{}
 	for _, v := range source.Track {
 		track[v] = true

@@ -46,8 +46,8 @@ type manifest struct {
 	createdAt time.Time
 }
 
-// readRepository reads the tags of a repository, and the digests of those that the sources of a list want.
-func (s *Scanner) readRepository(ctx context.Context, auth credentials, l *list) ([]Result, *Error) {
+// scanRepository reads the tags of a repository, and the digests of those that the sources of a list want.
+func (s *Scanner) scanRepository(ctx context.Context, auth credentials, l *list) ([]Result, *Error) {
 	authenticator := auth.authenticator(l.host, l.repository.RepositoryStr())
 	t, err := transport.NewWithContext(ctx, l.repository.Registry, authenticator, s.transport, []string{l.repository.Scope(transport.PullScope)})
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *repository) result(ctx context.Context, source Source, tags *tagList) R
 		}
 		tracked[tag] = true
 		at := slices.IndexFunc(out.Versions, func(v Version) bool { return v.Tag == tag })
-		m, err := r.tracked(ctx, tag, known[tag])
+		m, err := r.trackedManifest(ctx, tag, known[tag])
 		if err != nil {
 			if failed := scanError(r.host, err); failed.Class != NotFound {
 				out.Err = failed
@@ -281,8 +281,8 @@ func tagOf(kind Kind, version string) string {
 	return version
 }
 
-// tracked returns the manifest of a tag that may have moved. Its time is requested only if the digest is not the known one.
-func (r *repository) tracked(ctx context.Context, tag string, known Version) (manifest, error) {
+// trackedManifest returns the manifest of a tag that may have moved. Its time is requested only if the digest is not the known one.
+func (r *repository) trackedManifest(ctx context.Context, tag string, known Version) (manifest, error) {
 	if m, ok := r.manifests[tag]; ok {
 		return m, nil
 	}

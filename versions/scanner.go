@@ -326,9 +326,9 @@ func (s *Scanner) read(ctx context.Context, auth credentials, l *list) (results 
 		}
 	}()
 	if l.index != nil {
-		return s.readIndexOf(ctx, auth, l)
+		return s.scanIndex(ctx, auth, l)
 	}
-	return s.readRepository(ctx, auth, l)
+	return s.scanRepository(ctx, auth, l)
 }
 
 // record starts or ends the back-off of a host.

@@ -1113,8 +1113,8 @@ type ClientInterface interface {
 
 	// PushComponentVersionWithBody Announce a version of a platform component, or a tag of one of its images
 	//
-	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+	// new versions of a component at once, and 60 in a minute. The right
 	// `push_version` on the component is enough.
 	//
 	// Takes any type of body and a specified content type.
@@ -1124,8 +1124,8 @@ type ClientInterface interface {
 
 	// PushComponentVersion Announce a version of a platform component, or a tag of one of its images
 	//
-	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+	// new versions of a component at once, and 60 in a minute. The right
 	// `push_version` on the component is enough.
 	//
 	// Takes a body of the `application/json` content type.
@@ -1142,8 +1142,8 @@ type ClientInterface interface {
 
 	// HoldComponentVersionWithBody Hold a version, so that no policy moves to it
 	//
-	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-	// the version that they remove.
+	// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+	// version that they remove.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1152,8 +1152,8 @@ type ClientInterface interface {
 
 	// HoldComponentVersion Hold a version, so that no policy moves to it
 	//
-	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-	// the version that they remove.
+	// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+	// version that they remove.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4049,8 +4049,8 @@ func (c *Client) GetComponentVersions(ctx context.Context, id ID, params *GetCom
 
 // PushComponentVersionWithBody Announce a version of a platform component, or a tag of one of its images
 //
-// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+// new versions of a component at once, and 60 in a minute. The right
 // `push_version` on the component is enough.
 //
 // Takes any type of body and a specified content type.
@@ -4070,8 +4070,8 @@ func (c *Client) PushComponentVersionWithBody(ctx context.Context, id ID, params
 
 // PushComponentVersion Announce a version of a platform component, or a tag of one of its images
 //
-// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+// new versions of a component at once, and 60 in a minute. The right
 // `push_version` on the component is enough.
 //
 // Takes a body of the `application/json` content type.
@@ -4108,8 +4108,8 @@ func (c *Client) ReleaseComponentVersion(ctx context.Context, id ID, params *Rel
 
 // HoldComponentVersionWithBody Hold a version, so that no policy moves to it
 //
-// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-// the version that they remove.
+// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+// version that they remove.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4128,8 +4128,8 @@ func (c *Client) HoldComponentVersionWithBody(ctx context.Context, id ID, params
 
 // HoldComponentVersion Hold a version, so that no policy moves to it
 //
-// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-// the version that they remove.
+// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+// version that they remove.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -22512,8 +22512,8 @@ type ClientWithResponsesInterface interface {
 
 	// PushComponentVersionWithBodyWithResponse Announce a version of a platform component, or a tag of one of its images
 	//
-	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+	// new versions of a component at once, and 60 in a minute. The right
 	// `push_version` on the component is enough.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -22523,8 +22523,8 @@ type ClientWithResponsesInterface interface {
 
 	// PushComponentVersionWithResponse Announce a version of a platform component, or a tag of one of its images
 	//
-	// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-	// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+	// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+	// new versions of a component at once, and 60 in a minute. The right
 	// `push_version` on the component is enough.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -22543,8 +22543,8 @@ type ClientWithResponsesInterface interface {
 
 	// HoldComponentVersionWithBodyWithResponse Hold a version, so that no policy moves to it
 	//
-	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-	// the version that they remove.
+	// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+	// version that they remove.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22553,8 +22553,8 @@ type ClientWithResponsesInterface interface {
 
 	// HoldComponentVersionWithResponse Hold a version, so that no policy moves to it
 	//
-	// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-	// the version that they remove.
+	// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+	// version that they remove.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -29790,8 +29790,8 @@ func (c *ClientWithResponses) GetComponentVersionsWithResponse(ctx context.Conte
 
 // PushComponentVersionWithBodyWithResponse Announce a version of a platform component, or a tag of one of its images
 //
-// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+// new versions of a component at once, and 60 in a minute. The right
 // `push_version` on the component is enough.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -29807,8 +29807,8 @@ func (c *ClientWithResponses) PushComponentVersionWithBodyWithResponse(ctx conte
 
 // PushComponentVersionWithResponse Announce a version of a platform component, or a tag of one of its images
 //
-// For CI that has published it. It changes no document: the component's version policy decides what happens, a moment after the
-// answer. Repeating it changes nothing. At most 600 new versions of a component at once, and 60 in a minute. The right
+// For CI. It changes no document, and may be repeated: the component's version policy is evaluated after the answer. The limit is 600
+// new versions of a component at once, and 60 in a minute. The right
 // `push_version` on the component is enough.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -29839,8 +29839,8 @@ func (c *ClientWithResponses) ReleaseComponentVersionWithResponse(ctx context.Co
 
 // HoldComponentVersionWithBodyWithResponse Hold a version, so that no policy moves to it
 //
-// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-// the version that they remove.
+// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+// version that they remove.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29855,8 +29855,8 @@ func (c *ClientWithResponses) HoldComponentVersionWithBodyWithResponse(ctx conte
 
 // HoldComponentVersionWithResponse Hold a version, so that no policy moves to it
 //
-// Until it is released. It is no change of what clusters receive. An aborted rollout, and the revert or restore of an earlier version, hold
-// the version that they remove.
+// The hold lasts until it is released. What clusters receive does not change. An aborted rollout, a revert and a restore hold the
+// version that they remove.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
