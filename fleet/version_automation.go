@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -61,14 +62,14 @@ func (tx *Tx) automation(component string) *versionAutomation {
 	out := &versionAutomation{ID: component}
 	if d := tx.raw(KindVersionAutomation, component); d != nil {
 		*out = *d.value.(*versionAutomation)
-		out.Holds, out.Replaced = slices.Clone(out.Holds), slices.Clone(out.Replaced)
+		out.Holds, out.Replaced, out.Left = slices.Clone(out.Holds), slices.Clone(out.Replaced), maps.Clone(out.Left)
 	}
 	return out
 }
 
 // recordAutomation records an edit of the record of a component; an empty record is deleted.
 func (tx *Tx) recordAutomation(a *versionAutomation) error {
-	if a.Principal == "" && len(a.Holds)+len(a.Replaced) == 0 {
+	if a.Principal == "" && len(a.Holds)+len(a.Replaced)+len(a.Left) == 0 {
 		if tx.raw(KindVersionAutomation, a.ID) != nil {
 			tx.record(KindVersionAutomation, a.ID, nil)
 		}
@@ -150,7 +151,7 @@ func (tx *Tx) updateVersionRecord(id string, c Commit) error {
 	policies := encodedPolicies(is)
 	retyped := was != nil && was.Component().Type != is.Component().Type
 	if retyped {
-		held.Holds, held.Replaced = nil, nil // they are versions of another artifact
+		held.Holds, held.Replaced, held.Left = nil, nil, nil // they are versions of another artifact
 	}
 	if retyped || policies != encodedPolicies(was) {
 		held.Principal, held.Identity = c.Actor, tx.scope.identity()
@@ -158,8 +159,12 @@ func (tx *Tx) updateVersionRecord(id string, c Commit) error {
 	if policies == "" {
 		held.Principal, held.Identity = "", nil
 	}
-	if was != nil && !retyped && hasPolicies(is.Component()) {
+	switch {
+	case was == nil || retyped:
+	case policies != "":
 		tx.holdReplaced(held, is.Component(), tx.targetOf(is.Component(), tx.base.document), tx.targetOf(is.Component(), tx.raw), c)
+	case hasPolicies(was.Component()):
+		held.leavePolicies(was.Component(), tx.targetOf(was.Component(), tx.base.document))
 	}
 	return tx.recordAutomation(held)
 }
@@ -167,7 +172,7 @@ func (tx *Tx) updateVersionRecord(id string, c Commit) error {
 // document returns a stored document; nil: there is none.
 func (s *State) document(kind Kind, id string) *Document { return s.docs[kind][id] }
 
-// targetOf returns the target of a component's policies among some documents; nil: there is none.
+// targetOf returns the target of a component's policies among some documents; without settings if there is none.
 func (tx *Tx) targetOf(p *api.PlatformComponent, document func(Kind, string) *Document) *versionTarget {
 	kind, id := KindComponent, p.ID
 	if layer := policyOf(p).Layer; layer != "" {
@@ -175,18 +180,27 @@ func (tx *Tx) targetOf(p *api.PlatformComponent, document func(Kind, string) *Do
 	}
 	d := document(kind, id)
 	if d == nil {
-		return nil
+		return &versionTarget{component: p, kind: kind, id: id}
 	}
 	t := readTarget(p, d)
 	return &t
 }
 
-// holdReplaced holds the versions that a commit takes back: it replaces them by older ones, by digests that were replaced before, or
-// through a revert or restore.
-func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, was, is *versionTarget, c Commit) {
-	if was == nil || is == nil {
-		return
+// leavePolicies records the versions that are stored when the policies of a component are removed.
+func (a *versionAutomation) leavePolicies(p *api.PlatformComponent, t *versionTarget) {
+	if policyOf(p).Range != "" {
+		a.leave("", a.previous("", t.chart().version), "")
 	}
+	for i := range p.ImagePolicies {
+		if image := &p.ImagePolicies[i]; image.Track.Range != "" {
+			a.leave(image.Image, a.previous(image.Image, t.image(image).version), "")
+		}
+	}
+}
+
+// holdReplaced holds the versions that a commit takes back: it replaces them by older ones, by digests that were replaced before, or
+// through a revert or restore. The older version may be stored in a later commit than the one that removes the newer one.
+func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, was, is *versionTarget, c Commit) {
 	recalled := tx.reverts && c.Actor != VersionAutomation
 	hold := func(h VersionHold, to string) {
 		h.At, h.By, h.Reason = c.At, c.Actor, "replaced by "+to
@@ -195,16 +209,23 @@ func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, wa
 		}
 		tx.addHold(held, h)
 	}
-	if from, to := was.chart(), is.chart(); policyOf(p).Range != "" && isLower(to.version, from.version) {
-		hold(VersionHold{Version: from.version}, to.version)
+	takenBack := func(image, from, to string) {
+		previous := held.previous(image, from)
+		if isLower(to, previous) {
+			hold(VersionHold{Image: image, Version: previous}, to)
+		}
+		held.leave(image, previous, to)
+	}
+	if policyOf(p).Range != "" {
+		takenBack("", was.chart().version, is.chart().version)
 	}
 	for i := range p.ImagePolicies {
 		image := &p.ImagePolicies[i]
 		from, to := was.image(image), is.image(image)
 		switch {
 		case from.problem != "" || to.problem != "":
-		case image.Track.Range != "" && isLower(to.version, from.version):
-			hold(VersionHold{Image: image.Image, Version: from.version}, to.version)
+		case image.Track.Range != "":
+			takenBack(image.Image, from.version, to.version)
 		case image.Track.Tag == "" || from.digest == "" || from.digest == to.digest:
 		case recalled || held.replaced(image.Image, to.digest):
 			hold(VersionHold{Image: image.Image, Version: cmp.Or(from.version, image.Track.Tag), Digest: from.digest}, cmp.Or(to.digest, "no digest"))
@@ -313,12 +334,16 @@ func (tx *Tx) abortRolloutsTo(h requestedHold) error {
 	for _, d := range tx.base.All(KindRollout) {
 		r := *d.rollout()
 		now, err := tx.Get(KindRollout, d.ID)
-		if err != nil || r.Automation == "" || !r.open() || r.Started > 0 || !now.rollout().open() {
+		if err != nil || r.Automation == "" || !r.open() || !now.rollout().open() {
 			continue
 		}
 		if !slices.ContainsFunc(r.Versions, func(v rolloutVersion) bool {
 			return v.Component == h.component && h.holds(KnownVersion{Image: v.Image, Version: v.Version, Digest: v.Digest})
 		}) {
+			continue
+		}
+		if r.Started > 0 {
+			tx.note("rollout %q has started, and moves component %q to the held version: pause or abort it to stop that", d.ID, h.component)
 			continue
 		}
 		r.State = rolloutAborted

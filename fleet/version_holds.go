@@ -38,6 +38,8 @@ type versionAutomation struct {
 	Holds     []VersionHold `json:"holds,omitempty"`
 	// Replaced are digests that were replaced by others, the newest last. A tag that refers to one of them again has moved back.
 	Replaced []replacedDigest `json:"replaced,omitempty"`
+	// Left are the versions that were stored last, by image, while no semantic version or no policy is; "" is the component's own.
+	Left map[string]string `json:"left,omitempty"`
 }
 
 type replacedDigest struct {
@@ -101,6 +103,26 @@ func (h *VersionHold) holds(k KnownVersion) bool {
 	return held != nil && v != nil && held.Compare(v) == 0
 }
 
+// previous returns the version that a commit replaces: the stored one, or a higher one that was stored before there was none.
+func (a *versionAutomation) previous(image, stored string) string {
+	if left := a.Left[image]; left != "" && (parseVersion(stored) == nil || isLower(stored, left)) {
+		return left
+	}
+	return stored
+}
+
+// leave records the previous version while the stored one is not semantic.
+func (a *versionAutomation) leave(image, previous, stored string) {
+	if parseVersion(stored) != nil || parseVersion(previous) == nil {
+		delete(a.Left, image)
+		return
+	}
+	if a.Left == nil {
+		a.Left = map[string]string{}
+	}
+	a.Left[image] = previous
+}
+
 // replaced reports whether a digest of an image was replaced by another one.
 func (a *versionAutomation) replaced(image, digest string) bool {
 	return slices.ContainsFunc(a.Replaced, func(r replacedDigest) bool { return r.Digest == digest && sameImage(r.Image, image) })
@@ -127,13 +149,20 @@ func fullImage(name string) string {
 	return host + "/" + rest
 }
 
-// hold adds a hold, unless the version is held already. Beyond the limit, the oldest hold ends.
+// hold adds a hold, unless the version is held already. Beyond the limit, the hold of the lowest version ends, since automation never
+// lowers a version; without semantic versions, the oldest one.
 func (a *versionAutomation) hold(h VersionHold) (added bool) {
 	if a.holdOf(KnownVersion{Image: h.Image, Version: h.Version, Digest: h.Digest}) != nil {
 		return false
 	}
 	if a.Holds = append(a.Holds, h); len(a.Holds) > maxVersionHolds {
-		a.Holds = a.Holds[1:]
+		lowest := 0
+		for i, other := range a.Holds {
+			if isLower(other.Version, a.Holds[lowest].Version) || parseVersion(a.Holds[lowest].Version) == nil && parseVersion(other.Version) != nil {
+				lowest = i
+			}
+		}
+		a.Holds = slices.Delete(a.Holds, lowest, lowest+1)
 	}
 	return true
 }

@@ -232,6 +232,28 @@ func TestLayerTarget(t *testing.T) {
 	require.Empty(t, d.layer().Overrides)
 }
 
+// TestHoldsOnLayer: a layer that sets no version for a while, and then an older one, takes the newer one back.
+func TestHoldsOnLayer(t *testing.T) {
+	t.Parallel()
+	w := newVersioned(t, `{"range":"~17","action":"apply","layer":"prod"}`)
+	w.sees("grafana", "17.2.0")
+	require.True(t, w.moves("grafana"))
+	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":null}}`))
+	require.False(t, w.moves("grafana"))
+	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":{"component_version":"17.0.5"}}}`))
+	require.Equal(t, []string{"17.2.0"}, w.held("grafana"))
+	require.False(t, w.moves("grafana"))
+
+	// The same version again takes nothing back, and a later downgrade does.
+	w.sees("grafana", "17.3.0")
+	require.True(t, w.moves("grafana"))
+	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":null}}`))
+	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":{"component_version":"17.3.0"}}}`))
+	require.Equal(t, []string{"17.2.0"}, w.held("grafana"))
+	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":{"component_version":"17.1.0"}}}`))
+	require.Equal(t, []string{"17.2.0", "17.3.0"}, w.held("grafana"))
+}
+
 // TestPins: layers and clusters that keep an older version are counted.
 func TestPins(t *testing.T) {
 	t.Parallel()
@@ -391,6 +413,16 @@ func TestHolds(t *testing.T) {
 			w.must(operations(w.world, api.Operation{Op: "restore", Revision: int64(w.state.Revision() - 1), Kind: "platform_component", ID: "grafana"}))
 		},
 		"downgrade by hand": func(w *versioned) { w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.0"}`)) },
+		"downgrade through latest": func(w *versioned) {
+			w.must(patch(KindComponent, "grafana", `{"component_version":"latest"}`))
+			require.Empty(w.t, w.held("grafana"))
+			w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.0"}`))
+		},
+		"downgrade without the policy": func(w *versioned) {
+			w.must(patch(KindComponent, "grafana", `{"version_policy":null}`))
+			w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.0"}`))
+			w.must(patch(KindComponent, "grafana", `{"version_policy":{"range":"~17","action":"apply"}}`))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -527,6 +559,34 @@ func TestRecreationSuspends(t *testing.T) {
 		require.False(t, w.moves("grafana"), op)
 		require.Equal(t, "17.0.0", w.version("grafana"), op)
 	}
+}
+
+// TestHoldOfStartedMove: a hold says that a started rollout moves to the held version; people decide about started rollouts.
+func TestHoldOfStartedMove(t *testing.T) {
+	t.Parallel()
+	w := newVersioned(t, `{"range":"~17","action":"rollout","strategy":"waves"}`)
+	w.sees("grafana", "17.2.0")
+	require.True(t, w.moves("grafana"))
+	require.True(t, w.moves("grafana"))
+	require.Equal(t, "running", w.rolloutState("auto-grafana"))
+	res := w.must(func(tx *Tx) error { return tx.HoldVersion("grafana", VersionHold{Version: "17.2.0"}) })
+	require.Contains(t, strings.Join(res.Warnings, "\n"), `rollout "auto-grafana" has started, and moves component "grafana" to the held version`)
+	require.Equal(t, "running", w.rolloutState("auto-grafana"))
+}
+
+// TestHoldLimit: beyond the limit of holds, the one of the lowest version ends, which is the least likely to be a candidate.
+func TestHoldLimit(t *testing.T) {
+	t.Parallel()
+	a := &versionAutomation{}
+	for i := range maxVersionHolds {
+		a.hold(VersionHold{Version: fmt.Sprintf("2.0.%d", i)})
+	}
+	a.hold(VersionHold{Version: "1.9.0"})
+	a.hold(VersionHold{Version: "3.0.0"})
+	require.Len(t, a.Holds, maxVersionHolds)
+	require.NotNil(t, a.holdOf(KnownVersion{Version: "3.0.0"}))
+	require.NotNil(t, a.holdOf(KnownVersion{Version: "2.0.1"}))
+	require.Nil(t, a.holdOf(KnownVersion{Version: "1.9.0"}))
 }
 
 // TestHoldOfRenamedImage: a hold is one of an image, however its policy names it.
