@@ -3,8 +3,7 @@ package rig
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -30,7 +29,7 @@ func StartRegistry(ctx context.Context) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)))}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(ln) }()
 	return &Registry{Host: ln.Addr().String()}, nil
