@@ -147,7 +147,10 @@ func (req *pageRequest) showDocuments(view *planView) error {
 		return slices.Index(order, a.Action) - slices.Index(order, b.Action)
 	})
 	for _, ch := range changes[:min(len(changes), maxPlanDocuments)] {
-		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
+		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action}
+		if ch.Action != "create" { // it does not exist yet
+			doc.Link = linkTo(ch.Kind, ch.ID)
+		}
 		if ch.Action == "update" {
 			doc.Fields = known[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]
 		}
