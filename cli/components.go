@@ -25,7 +25,7 @@ var components = documentKind{
 		textField("component-version", "component_version", "`VERSION`; latest: not pinned"),
 		textField("oci-url", "oci_url", "`URL` of the source: oci:// or a Helm repository"),
 		textField("oci-tag", "oci_tag", "`TAG` of the artifact"),
-		textField("oci-digest", "oci_digest", "`DIGEST` of the artifact, sha256:…, which Flux installs whatever the tag says; empty: none"),
+		textField("oci-digest", "oci_digest", "`DIGEST` of the artifact, sha256:…, which Flux installs regardless of the tag; empty: none"),
 		boolField("cluster-env-enabled", "cluster_env_enabled", "append the cluster's environment to the path"),
 		listField("depends-on", "depends_on", "`ID` of a component that must be ready first; repeat for more; replaces all"),
 		textField("type", "type", "how it is deployed: helm or kustomize"),

@@ -243,7 +243,7 @@ type AssignmentSettings struct {
 	Enabled *bool                               `json:"enabled,omitempty"`
 	Images  nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -836,7 +836,7 @@ type ComponentAssignment struct {
 	// Example: true
 	Enabled bool `json:"enabled"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
@@ -871,7 +871,7 @@ type ComponentAssignmentInput struct {
 	// Enabled Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -2231,7 +2231,7 @@ type LayerComponent struct {
 	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
@@ -2256,7 +2256,7 @@ type LayerComponentInput struct {
 	// Enabled Example: true
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -2340,7 +2340,7 @@ type LayerCreate struct {
 
 // LayerOverride Settings of a component for the clusters of a layer that have it, through any assignment.
 type LayerOverride struct {
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
@@ -2359,7 +2359,7 @@ type LayerOverride struct {
 
 // LayerOverrideInput Settings of a component for the clusters of a layer that have it. Absent, null and empty fields are not set by the layer.
 type LayerOverrideInput struct {
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -2458,7 +2458,7 @@ type LayerSettings struct {
 	Enabled nullable.Nullable[bool]             `json:"enabled,omitempty"`
 	Images  nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -2841,7 +2841,7 @@ type Operation struct {
 	// Enabled Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -3128,7 +3128,7 @@ type PlatformComponent struct {
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
@@ -3217,7 +3217,7 @@ type PlatformComponentCreate struct {
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -3302,7 +3302,7 @@ type PlatformComponentPatch struct {
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL nullable.Nullable[string] `json:"oci_url,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
@@ -3385,7 +3385,7 @@ type PlatformComponentUpdate struct {
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL nullable.Nullable[string] `json:"oci_url,omitempty"`
 
-	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it whatever the tag says. It and the tag or version are one setting: a write of those alone removes it.
+	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
