@@ -68,16 +68,16 @@ func (c *cluster) reconciled(component string, sources ...string) {
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	define(t, "platform_components",
-		object{"id": "again-web", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0"},
-		object{"id": "again-tree", "component_path": "apps/again-tree", "oci_url": "oci://registry.example.com/trees/again-tree", "oci_tag": "v1"})
-	c := setup(t, "again", object{"platform_components": []object{{"id": "again-web", "enabled": true}, {"id": "again-tree", "enabled": true}}})
+		object{"id": "requested-web", "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0"},
+		object{"id": "requested-tree", "component_path": "apps/requested-tree", "oci_url": "oci://registry.example.com/trees/requested-tree", "oci_tag": "v1"})
+	c := setup(t, "requested", object{"platform_components": []object{{"id": "requested-web", "enabled": true}, {"id": "requested-tree", "enabled": true}}})
 	c.sendEvents()
-	other := setup(t, "again-not", object{})
+	other := setup(t, "requested-not", object{})
 	before := other.api("GET", "/clusters/"+other.id, nil)["revision"]
-	c.confirmed("platform-components", "again-web")
-	c.confirmed("platform-components", "again-tree")
-	c.reconciled("again-web", "HelmRepository")
-	c.reconciled("again-tree", "OCIRepository")
+	c.confirmed("platform-components", "requested-web")
+	c.confirmed("platform-components", "requested-tree")
+	c.reconciled("requested-web", "HelmRepository")
+	c.reconciled("requested-tree", "OCIRepository")
 	if now := other.api("GET", "/clusters/"+other.id, nil)["revision"]; now != before {
 		t.Errorf("another cluster changed from revision %v to %v", before, now)
 	}
