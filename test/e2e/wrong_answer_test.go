@@ -23,6 +23,9 @@ func TestForeignAnswersRefused(t *testing.T) {
 	})
 	c, objects := withOneOfEach(t, "here")
 	objects = append(objects, c.exists(helmAPI, "HelmRelease", c.ns, "platform-here-web"), c.exists(sourceAPI, "HelmRepository", c.ns, "charts-here-web"))
+	if err := c.gate.Polls(t.Context(), 2); err != nil { // helm-controller writes once more after a release is ready
+		t.Fatal(err)
+	}
 	before := c.revisions(objects...)
 	inventories := map[string][]string{}
 	for _, name := range rig.Resources {
