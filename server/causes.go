@@ -135,7 +135,7 @@ func compareCauses(a, b *causeGroup) int {
 		return 0
 	}
 	return cmp.Or(
-		cmp.Compare(slices.Index(urgency, a.state), slices.Index(urgency, b.state)), cmp.Compare(otherLast(a), otherLast(b)), cmp.Compare(len(b.members), len(a.members)),
+		cmp.Compare(urgencyIndex(a.state), urgencyIndex(b.state)), cmp.Compare(otherLast(a), otherLast(b)), cmp.Compare(len(b.members), len(a.members)),
 		cmp.Compare(a.list, b.list), cmp.Compare(a.input, b.input), cmp.Compare(a.version, b.version), cmp.Compare(a.tag, b.tag), cmp.Compare(a.cause, b.cause),
 	)
 }

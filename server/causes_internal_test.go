@@ -33,3 +33,11 @@ func TestCausesBeyondTheLimit(t *testing.T) {
 		require.NotEmpty(t, g.members)
 	}
 }
+
+// TestEveryStateHasUrgency: a state without an index would not be counted in the matrix.
+func TestEveryStateHasUrgency(t *testing.T) {
+	t.Parallel()
+	for _, state := range append(clusterstatus.States(), clusterstatus.Superseded) {
+		require.NotEqual(t, -1, urgencyIndex(state), state)
+	}
+}

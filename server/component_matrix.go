@@ -21,7 +21,7 @@ const (
 )
 
 // cellCounts counts clusters by state, in the order of urgency. An array is faster than a map.
-type cellCounts [9]int
+type cellCounts [len(urgency)]int
 
 // counts returns the states with clusters.
 func (n *cellCounts) counts() api.StatusCounts {
@@ -199,9 +199,9 @@ func (s *Server) matrixCells(c echo.Context, st *fleet.State, docs, components [
 				v.deviating++
 			}
 			state := status.StateOfInput(in.state, in.enabled)
-			v.states[slices.Index(urgency, state)]++
+			v.states[urgencyIndex(state)]++
 			if in.state == clusterstatus.Failed && state != clusterstatus.Failed { // it has both states, see Status.States
-				v.states[slices.Index(urgency, clusterstatus.Failed)]++
+				v.states[urgencyIndex(clusterstatus.Failed)]++
 			}
 		}
 	}

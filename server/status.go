@@ -282,15 +282,18 @@ const statusPage = 1000
 func yieldToPolls() { runtime.Gosched() }
 
 // urgency orders states by the urgency of a reaction: a cluster that never polled affects no workload.
-var urgency = []clusterstatus.State{
+var urgency = [...]clusterstatus.State{
 	clusterstatus.Failed, clusterstatus.Silent, clusterstatus.Behind, clusterstatus.Unknown, clusterstatus.Never, clusterstatus.Progressing, clusterstatus.Delivered, clusterstatus.Confirmed, clusterstatus.Superseded,
 }
 
+// urgencyIndex returns the index of a state in urgency.
+func urgencyIndex(state clusterstatus.State) int { return slices.Index(urgency[:], state) }
+
 func urgencyOf(known *clusterstatus.Status) int {
 	if known.Failure != nil {
-		return slices.Index(urgency, clusterstatus.Failed)
+		return urgencyIndex(clusterstatus.Failed)
 	}
-	return slices.Index(urgency, known.State)
+	return urgencyIndex(known.State)
 }
 
 // countStates counts a cluster in each of its states.
