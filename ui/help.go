@@ -14,6 +14,7 @@ func showHelp(req *pageRequest) error {
 		{"j, ↓", "Next row"},
 		{"k, ↑", "Previous row"},
 		{"Enter", "Open the row"},
+		{"←, →", "On the slider of the last 24 hours: the counts of an interval; Enter opens its first change"},
 		{"g o", "Overview"},
 		{"g c", "Clusters"},
 		{"g p", "Components"},

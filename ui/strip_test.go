@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"compress/gzip"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
+
+const stripInterval = 5 * time.Minute
 
 // TestStrip: the overview shows the counts of the last day, with changes, stages and freezes as links, and intervals without a count.
 func TestStrip(t *testing.T) {
@@ -68,12 +74,55 @@ func TestFirstPageIsSmall(t *testing.T) {
 	require.Contains(t, page, `class="strip"`)
 	size := compressed(t, page)
 	files := regexp.MustCompile(`"(/ui/static/[^"]+)"`).FindAllStringSubmatch(page, -1)
-	require.Len(t, files, 3)
+	require.Len(t, files, 4)
 	for _, file := range files {
 		size += compressed(t, env.get(file[1]).body)
 	}
 	t.Logf("%d bytes", size)
 	require.Less(t, size, 20_000)
+}
+
+// TestStripByKeyboard: the arrow keys move a slider along the intervals, with the counts and changes of each as text. A refresh keeps the
+// chosen time, also while the slider has the focus. The pointer shows the same.
+func TestStripByKeyboard(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 60)
+	start := time.Now().Truncate(stripInterval).Add(stripInterval / 2) // no interval ends during the test
+	env.advance(time.Until(start))
+	env.tracker.RecordCount(clusterstatus.StateCount{Total: 60, Failed: 7, Silent: 5, Progressing: 3}, env.now().Add(-stripInterval))
+	env.tracker.RecordCount(clusterstatus.StateCount{Total: 60, Failed: 2}, env.now())
+	b := signInBrowser(t, env)
+	text := func() (text string) {
+		b.Run(chromedp.Evaluate(`document.getElementById("strip-at").textContent`, &text))
+		return text
+	}
+	spoken := func() (text string) {
+		b.Run(chromedp.Evaluate(`document.querySelector(".strip input").getAttribute("aria-valuetext")`, &text))
+		return text
+	}
+	require.Regexp(t, `^\d\d:\d\d UTC: 2 failing, 0 silent, 0 progressing`, spoken())
+	b.Run(chromedp.Focus(".strip input", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowLeft))
+	require.Contains(t, text(), "7 failing, 5 silent, 3 progressing")
+	require.Equal(t, text(), spoken())
+	before := text()
+	env.advance(stripInterval)
+	env.commit("while the slider has the focus")
+	b.Run(chromedp.Evaluate(`refresh()`, nil), chromedp.Poll(`document.body.textContent.includes("while the slider has the focus")`, nil))
+	require.Equal(t, before, text(), "the chosen time stays")
+	b.Run(chromedp.KeyEvent(kb.ArrowLeft))
+	require.Contains(t, text(), "no data")
+	var fromEnd int
+	b.Run(chromedp.Evaluate(`287 - document.querySelector('.strip a[href$="/changes/4"] .hit').getAttribute("x")`, &fromEnd))
+	b.Run(chromedp.KeyEvent(kb.End + strings.Repeat(kb.ArrowLeft, fromEnd)))
+	require.Contains(t, text(), "no data; Revision 1: created component/")
+	require.Contains(t, text(), "; and 1 more")
+	var box []float64
+	b.Run(chromedp.Evaluate(`(r => [r.right - r.width * 2.5 / 288, r.top + 20])(document.querySelector(".strip svg").getBoundingClientRect())`, &box))
+	b.Run(chromedp.MouseEvent(input.MouseMoved, box[0], box[1]))
+	require.Equal(t, before, text(), "at the pointer")
+	b.Run(chromedp.KeyEvent(kb.End + strings.Repeat(kb.ArrowLeft, fromEnd) + kb.Enter))
+	b.At("/ui/changes/1")
+	require.Empty(t, b.Complaints())
 }
 
 func compressed(t *testing.T, text string) int {

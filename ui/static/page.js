@@ -60,7 +60,7 @@ function showLost() {
 
 // editing reports whether a form is in use.
 function editing() {
-  if (document.activeElement.matches("input, textarea, select")) return true;
+  if (document.activeElement.matches("input:not([type=range]), textarea, select")) return true;
   return [...document.querySelectorAll("main form *")].some((field) => field.checked !== field.defaultChecked || (field.type !== "hidden" && field.defaultValue !== undefined && field.value !== field.defaultValue));
 }
 
@@ -81,6 +81,7 @@ async function refresh() {
     document.getElementById("lost")?.remove();
     loaded = Date.now();
     showAge();
+    document.dispatchEvent(new Event("refreshed"));
   } catch {
     showLost();
   } finally {
@@ -138,7 +139,7 @@ function removed(node) {
 }
 
 function same(a, b) {
-  return a.nodeName === b.nodeName && a.className === b.className;
+  return a.nodeName === b.nodeName && (a.nodeType !== Node.ELEMENT_NODE || a.getAttribute("class") === b.getAttribute("class")); // className of SVG is an object
 }
 
 function selected(node) {
@@ -202,7 +203,7 @@ let afterG = false; // the previous key was g
 
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
-  const typing = e.target.matches("input, textarea, select");
+  const typing = e.target.matches("input:not([type=range]), textarea, select");
   if (typing) {
     if (e.key === "Escape") e.target.blur();
     return;
@@ -218,7 +219,7 @@ document.addEventListener("keydown", (e) => {
     setTheme(themes[(themes.indexOf(document.documentElement.dataset.theme ?? "") + 1) % themes.length]);
   } else if (e.key === "Escape") {
     document.querySelectorAll(".facet[open]").forEach((facet) => { facet.open = false; });
-  } else if (["j", "k", "ArrowDown", "ArrowUp"].includes(e.key)) {
+  } else if (["j", "k", "ArrowDown", "ArrowUp"].includes(e.key) && !e.target.matches("[type=range]")) {
     const rows = [...document.querySelectorAll("tbody th a, .changes .what")];
     const at = rows.indexOf(document.activeElement);
     if (!rows.length || at < 0 && e.key.length > 1) return; // arrows scroll until a row has the focus
@@ -228,16 +229,4 @@ document.addEventListener("keydown", (e) => {
     location.href = pages[e.key];
   }
   afterG = e.key === "g";
-});
-
-// The strip shows the numbers of the interval below the pointer.
-document.addEventListener("pointermove", (e) => {
-  const strip = e.target.closest?.(".strip svg");
-  const output = document.getElementById("strip-at");
-  if (!strip || !output) return;
-  const box = strip.getBoundingClientRect(), slots = strip.dataset.counts.split(";");
-  const slot = Math.min(slots.length - 1, Math.max(0, Math.floor(((e.clientX - box.left) / box.width) * slots.length)));
-  const at = new Date(Date.parse(strip.dataset.begin) + slot * 300000).toISOString().slice(11, 16) + " UTC";
-  const [failed, silent, progressing] = slots[slot].split(",");
-  output.textContent = slots[slot] ? `${at}: ${failed} failing, ${silent} silent, ${progressing} progressing` : `${at}: no data`;
 });
