@@ -91,6 +91,20 @@ func (s *State) ServedHistory(ctx context.Context, of DocumentName, before Revis
 	}
 }
 
+// ClusterAt returns a State of the documents that determine the inputs of a cluster, as of a revision, and the cluster. It has
+// no other clusters, and its revision is not that of the log. CodeNotFound if the cluster did not exist at the revision.
+func (s *State) ClusterAt(id string, at Revision, history DocumentHistory) (*State, *Document, error) {
+	p := &clusterPast{newest: s, history: history, cluster: id, watched: map[DocumentName]bool{}}
+	if err := p.start(at); err != nil {
+		return nil, nil, err
+	}
+	doc, err := p.view.Find(KindCluster, id)
+	if err != nil {
+		return nil, nil, errorf(CodeNotFound, "there was no cluster %q at revision %d", id, at)
+	}
+	return p.view, doc, nil
+}
+
 // servedPast returns the past of a document, starting after revision at. CodeInvalid for kinds without one.
 func (s *State) servedPast(ctx context.Context, of DocumentName, at Revision, history DocumentHistory) (servedPast, error) {
 	switch of.Kind { //nolint:exhaustive // the other kinds have no such history

@@ -175,6 +175,12 @@ func TestServedHistoryMatchesPolls(t *testing.T) {
 				require.Equal(rt, differ[r.Revision] && !forgotten, len(r.Effect) > 0, "%s at %d: %v", id, r.Revision, r.Effect)
 			}
 			require.Equal(rt, want, got, id)
+			at := Revision(rapid.IntRange(1, len(states)-1).Draw(rt, "at"))
+			var then string
+			if view, _, err := w.state.ClusterAt(id, at, recorded{&w.log}); err == nil {
+				then = inputsText(rt, view, id)
+			}
+			require.Equal(rt, inputsText(rt, states[at], id), then, "%s at %d", id, at)
 		}
 		requireComponentHistories(rt, w, states, sortedKeys(ids), limit)
 	})

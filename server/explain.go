@@ -17,28 +17,42 @@ import (
 const maxRevisions = 1000
 
 func (s *Server) ExplainCluster(c echo.Context, id string, p api.ExplainClusterParams) error {
-	return s.explain(c, id, "", "", value(p.Pointer))
+	return s.explain(c, id, explained{pointer: value(p.Pointer), at: p.Revision})
 }
 
 func (s *Server) ExplainInput(c echo.Context, id, list, inputID string, p api.ExplainInputParams) error {
-	return s.explain(c, id, list, inputID, value(p.Pointer))
+	return s.explain(c, id, explained{list: list, input: inputID, pointer: value(p.Pointer), at: p.Revision})
 }
 
-func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) error {
+// explained selects the values of an explanation; see [fleet.State.Explain].
+type explained struct {
+	list, input, pointer string
+	at                   *int64 // the revision as of which they are explained; nil: the newest
+}
+
+func (s *Server) explain(c echo.Context, id string, of explained) error {
 	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
-	doc, err := st.Find(fleet.KindCluster, id)
-	if err != nil {
-		return err
-	}
 	job := requestOf(c).job
-	out, err := st.Explain(job.Context(), doc, list, inputID, pointer)
+	var doc *fleet.Document
+	if of.at != nil {
+		st, doc, err = s.clusterAt(c, id, *of.at)
+	} else {
+		doc, err = st.Find(fleet.KindCluster, id)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.attribute(job.Context(), st, &out); err != nil {
+	out, err := st.Explain(job.Context(), doc, of.list, of.input, of.pointer)
+	if err != nil {
+		return err
+	}
+	if of.at == nil {
+		err = s.attribute(job.Context(), st, &out)
+	}
+	if err != nil {
 		if err := job.Interrupted(); err != nil {
 			return err
 		}
@@ -50,6 +64,19 @@ func (s *Server) explain(c echo.Context, id, list, inputID, pointer string) erro
 		return err
 	}
 	return s.sendBuffered(c, answer)
+}
+
+// clusterAt returns a cluster as of a revision, with a State of the documents that determine its inputs.
+func (s *Server) clusterAt(c echo.Context, id string, revision int64) (*fleet.State, *fleet.Document, error) {
+	st, err := s.stateOf(c, revision)
+	if err != nil {
+		return nil, nil, err
+	}
+	if st.Limited() { // former inputs depend on documents that are not visible
+		return nil, nil, errNeedsUnlimitedRead
+	}
+	ctx := requestOf(c).job.Context()
+	return st.ClusterAt(id, fleet.Revision(revision), &history{ctx: ctx, log: s.cfg.History})
 }
 
 // attribute adds to an explanation the revisions that set the values, with their times and actors.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,4 +77,25 @@ func TestServedHistoryOfComponent(t *testing.T) {
 	require.Equal(t, all[:1], page.list())
 	require.Contains(t, page.header.Get("Link"), "view=effective")
 	require.Len(t, w.get("/platform_components/podinfo/history").want(200).list(), 2, "that of the document is as it was")
+}
+
+// An explanation at a revision has the inputs as they were served, whichever document changed since.
+func TestExplanationAtRevision(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	version := func(query string) any {
+		values := at(w.get(explainOne+"?pointer=/component_version"+query).want(200).json(), "inputs").([]any)[0].(map[string]any)["values"].([]any)
+		return at(values[0].(map[string]any), "value")
+	}
+	before, was := w.revision(), version("")
+	w.patch("/platform_components/podinfo", `{"component_version":"6.9.9"}`).want(200)
+	catalog := w.revision()
+	w.create("/layers", `{"id":"all","priority":100,"all":true,"overrides":{"podinfo":{"component_version":"7.0.0"}}}`)
+	require.Equal(t, "7.0.0", version(""))
+	require.Equal(t, "7.0.0", version(fmt.Sprintf("&revision=%d", w.revision())))
+	require.Equal(t, "6.9.9", version(fmt.Sprintf("&revision=%d", catalog)))
+	require.Equal(t, was, version(fmt.Sprintf("&revision=%d", before)))
+	w.get(fmt.Sprintf("%s?revision=%d", explainAll, w.revision()+1)).problem(404, "not_found")
+	w.create("/clusters", `{"id":"later","cluster_dns":"later.example.com","environment":"dev"}`)
+	w.get(fmt.Sprintf("/clusters/later/explain?revision=%d", catalog)).problem(404, "not_found")
 }

@@ -269,6 +269,7 @@ func TestTeamHistory(t *testing.T) {
 		}
 	}
 	require.Equal(t, "web-value", at(w.get(fmt.Sprint("/clusters/web-01?revision=", mixed), as...).want(200).json(), "labels", "note"))
+	w.get(fmt.Sprint("/clusters/web-01/explain?revision=", mixed), as...).problem(403, "forbidden")
 
 	// A cluster that joins the team has no history from before, and one that leaves it has none at all.
 	w.patch("/clusters/zebra-01", `{"labels":{"team":"web","zebra-label":null,"note":"web"},"cluster_name":"web-02","patches":null}`).want(200)

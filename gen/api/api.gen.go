@@ -5483,6 +5483,9 @@ type RunningVersion = string
 // Selector defines model for Selector.
 type Selector = string
 
+// ServedAt defines model for ServedAt.
+type ServedAt = int64
+
 // Since defines model for Since.
 type Since = time.Time
 
@@ -5908,6 +5911,9 @@ type ExplainClusterParams struct {
 	// Pointer Only values at or below this JSON pointer (RFC 6901) in their input.
 	Pointer *PointerQuery `form:"pointer,omitempty" json:"pointer,omitempty"`
 
+	// Revision The inputs as the cluster was served them at this revision, without the revisions that set the values. Requires the right `read` without limits.
+	Revision *ServedAt `form:"revision,omitempty" json:"revision,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
@@ -5916,6 +5922,9 @@ type ExplainClusterParams struct {
 type ExplainInputParams struct {
 	// Pointer Only values at or below this JSON pointer (RFC 6901) in their input.
 	Pointer *PointerQuery `form:"pointer,omitempty" json:"pointer,omitempty"`
+
+	// Revision The inputs as the cluster was served them at this revision, without the revisions that set the values. Requires the right `read` without limits.
+	Revision *ServedAt `form:"revision,omitempty" json:"revision,omitempty"`
 
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
