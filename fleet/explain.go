@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -64,8 +65,14 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 			if err != nil {
 				return out, err
 			}
+			one := api.ExplainedInput{List: a.endpoint, ID: in.id, Values: values}
+			if pointer == "" {
+				if one.Input, err = json.Marshal(in.value); err != nil {
+					return out, err
+				}
+			}
 			if len(values) > 0 || pointer == "" {
-				out.Inputs = append(out.Inputs, api.ExplainedInput{List: a.endpoint, ID: in.id, Values: values})
+				out.Inputs = append(out.Inputs, one)
 			}
 		}
 	}

@@ -1,11 +1,15 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -29,16 +33,13 @@ type compareView struct {
 	Problem     string
 }
 
-// identityFields differ between any two clusters.
-var identityFields = map[string]bool{"id": true, "cluster_dns": true, "cluster_name": true}
-
 type layerLink struct {
 	ID, Link string
 	On       bool
 }
 
-// showCompare compares the settings of two clusters, of one cluster at two revisions, or of a cluster and a layer. Without a second side
-// it shows the form only.
+// showCompare compares what two clusters are served, or one cluster at two revisions, or a cluster with a layer. Without a second side it
+// shows the form only.
 func showCompare(req *pageRequest) error {
 	view := compareView{
 		Left:  comparedSide{Cluster: req.query("left"), Revision: req.query("left_revision")},
@@ -57,18 +58,30 @@ func showCompare(req *pageRequest) error {
 		err = req.compareClusters(&view)
 	}
 	if err != nil {
-		return err
+		if view.Problem = comparisonProblem(err); view.Problem == "" {
+			return err
+		}
 	}
 	if view.Left.Cluster != "" && view.Problem == "" {
 		if err := req.layersOfCompared(&view); err != nil {
 			return err
 		}
 	}
+	view.Hidden = strings.Contains(view.Left.YAML+view.Right.YAML, redact.ValueMask)
 	for _, f := range view.Differences {
 		view.Hidden = view.Hidden || f.Hidden
 	}
 	view.frame = req.frame("Compare", "clusters")
 	return req.show("compare", view)
+}
+
+// comparisonProblem returns why a side cannot be read; empty for errors of another cause.
+func comparisonProblem(err error) string {
+	refused, answered := errors.AsType[*client.Error](err)
+	if answered && slices.Contains([]int{http.StatusNotFound, http.StatusForbidden, http.StatusGone}, refused.StatusCode) {
+		return refused.Problem.Detail
+	}
+	return ""
 }
 
 // compareLink returns the address of the comparison of a cluster with a layer, or of the form if layer is empty.
@@ -80,54 +93,178 @@ func compareLink(cluster, layer string) string {
 	return prefix + "/compare?" + query.Encode()
 }
 
-// compareClusters sets the differences of two clusters. If one side is at a revision, both are the documents without their layers: the
-// history has no settings that were merged.
+// compareRevisionLink returns the address of the comparison of a cluster before a revision with after it.
+func compareRevisionLink(cluster string, revision int64) string {
+	return prefix + "/compare?" + url.Values{
+		"left": {cluster}, "left_revision": {strconv.FormatInt(revision-1, 10)}, "right_revision": {strconv.FormatInt(revision, 10)},
+	}.Encode()
+}
+
+// compareClusters sets the differences of what two sides are served.
 func (req *pageRequest) compareClusters(view *compareView) error {
-	merged := view.Left.Revision == "" && view.Right.Revision == ""
-	var documents [2]json.RawMessage
+	var served [2]servedSettings
 	for i, side := range []*comparedSide{&view.Left, &view.Right} {
-		document, err := req.comparedDocument(side, merged)
-		if err != nil {
+		var err error
+		if served[i], err = req.servedSettings(side); err != nil {
 			return err
 		}
-		if document == nil {
-			view.Problem = fmt.Sprintf("There is no cluster %s.", side.Title)
-			return nil
-		}
-		documents[i] = document
-		if side.YAML, err = yamlOf(document, req.reveal()); err != nil {
+		if side.YAML, err = served[i].yaml(req.reveal()); err != nil {
 			return err
 		}
 	}
 	var err error
-	view.Differences, err = diff(documents[0], documents[1], req.reveal())
-	view.Differences = slices.DeleteFunc(view.Differences, func(f fieldChange) bool { return view.Left.Cluster != view.Right.Cluster && identityFields[f.Field] })
+	view.Differences, err = served[0].differences(served[1], req.reveal())
 	view.Compared = true
 	return err
 }
 
-// comparedDocument returns a cluster's settings, merged with its layers or not; nil if it does not exist. It sets the title.
-func (req *pageRequest) comparedDocument(side *comparedSide, merged bool) (json.RawMessage, error) {
+// servedSettings are the settings of a cluster that determine its inputs, and its inputs.
+type servedSettings struct {
+	cluster json.RawMessage
+	inputs  []servedInput
+}
+
+type servedInput struct {
+	list, id string
+	fields   map[string]any
+}
+
+// servedSettings returns what a cluster is served, now or at a revision. It sets the title of the side.
+func (req *pageRequest) servedSettings(side *comparedSide) (out servedSettings, err error) {
 	side.Title = side.Cluster
-	if merged {
-		doc, err := req.fleet.GetClusterWithResponse(req.r.Context(), side.Cluster, &api.GetClusterParams{View: new("effective")})
-		if client.ErrorCode(err) == client.CodeNotFound {
-			return nil, nil
+	var at *int64
+	if side.Revision != "" {
+		side.Title += " at revision " + side.Revision
+		revision, err := strconv.ParseInt(side.Revision, 10, 64)
+		if err != nil || revision < 1 {
+			return out, &client.Error{StatusCode: http.StatusNotFound, Problem: api.Problem{Detail: fmt.Sprintf("there is no revision %q", side.Revision)}}
 		}
-		if err != nil {
+		at = &revision
+	}
+	explained, err := req.fleet.ExplainClusterWithResponse(req.r.Context(), side.Cluster, &api.ExplainClusterParams{Revision: at})
+	if err != nil {
+		return out, err
+	}
+	if out.inputs, err = inputsOf(*explained.JSON200); err != nil {
+		return out, err
+	}
+	document, err := req.document(client.KindCluster, side.Cluster, at)
+	if err != nil {
+		return out, err
+	}
+	var own struct {
+		Environment        string         `json:"environment"`
+		Labels             map[string]any `json:"labels"`
+		DeletionProtection bool           `json:"deletion_protection"`
+		Layers             []string       `json:"layers"`
+	}
+	if err := json.Unmarshal(document, &own); err != nil {
+		return out, err
+	}
+	own.Layers = explained.JSON200.Layers
+	out.cluster, err = json.Marshal(own)
+	return out, err
+}
+
+// inputsOf returns the inputs of an explanation, without the cluster that each names.
+func inputsOf(explained api.Explanation) (out []servedInput, err error) {
+	for _, in := range explained.Inputs {
+		one := servedInput{list: in.List, id: in.ID}
+		if one.fields, err = decodeObject(in.Input); err != nil {
 			return nil, err
 		}
-		return doc.Body, nil
+		delete(one.fields, "cluster")
+		delete(one.fields, "id")
+		out = append(out, one)
 	}
-	if side.Revision == "" {
-		return req.document(client.KindCluster, side.Cluster, nil)
+	return out, nil
+}
+
+// yaml returns the settings and the inputs by list and id.
+func (s servedSettings) yaml(reveal bool) (string, error) {
+	all := map[string]any{}
+	if s.cluster != nil {
+		own, err := decodeObject(s.cluster)
+		if err != nil {
+			return "", err
+		}
+		all["cluster"] = masked(own, reveal)
 	}
-	side.Title += " at revision " + side.Revision
-	revision, _ := strconv.ParseInt(side.Revision, 10, 64)
-	if revision < 1 {
-		return nil, nil // it is no number
+	for _, in := range s.inputs {
+		list, _ := all[in.list].(map[string]any)
+		if list == nil {
+			list = map[string]any{}
+			all[in.list] = list
+		}
+		list[in.id] = masked(in.fields, reveal)
 	}
-	return req.document(client.KindCluster, side.Cluster, &revision)
+	return yamlText(all), nil
+}
+
+// differences returns the fields that differ. An input that only one side has is one of them.
+func (s servedSettings) differences(other servedSettings, reveal bool) ([]fieldChange, error) {
+	out, err := diff(s.cluster, other.cluster, reveal)
+	if err != nil {
+		return nil, err
+	}
+	type name struct{ list, id string }
+	is := map[name]servedInput{}
+	for _, in := range other.inputs {
+		is[name{in.list, in.id}] = in
+	}
+	changed := map[name][]fieldChange{}
+	for _, in := range s.inputs {
+		key := name{in.list, in.id}
+		now, stays := is[key]
+		delete(is, key)
+		if !stays {
+			changed[key] = []fieldChange{{Field: in.title(), Before: in.summary()}}
+			continue
+		}
+		if changed[key], err = in.differences(now, reveal); err != nil {
+			return nil, err
+		}
+	}
+	for key, in := range is {
+		changed[key] = []fieldChange{{Field: in.title(), After: in.summary()}}
+	}
+	names := make([]name, 0, len(changed))
+	for key := range changed {
+		names = append(names, key)
+	}
+	slices.SortFunc(names, func(a, b name) int { return cmp.Or(cmp.Compare(a.list, b.list), cmp.Compare(a.id, b.id)) })
+	for _, key := range names {
+		out = append(out, changed[key]...)
+	}
+	return out, nil
+}
+
+func (in servedInput) title() string { return listTitle(in.list) + " › " + in.id }
+
+// summary returns the version of a component, and a word for other inputs.
+func (in servedInput) summary() string {
+	version, _ := in.fields["component_version"].(string)
+	return cmp.Or(version, "assigned")
+}
+
+// differences returns the fields of an input that differ. Dependencies and patches of Helm charts are served in two forms; one is compared.
+func (in servedInput) differences(other servedInput, reveal bool) ([]fieldChange, error) {
+	var sides [2]json.RawMessage
+	for i, fields := range []map[string]any{in.fields, other.fields} {
+		delete(fields, "dependencies")
+		if fields["type"] == "helm" {
+			delete(fields, "patches")
+		}
+		var err error
+		if sides[i], err = json.Marshal(fields); err != nil {
+			return nil, err
+		}
+	}
+	out, err := diff(sides[0], sides[1], reveal)
+	for i := range out {
+		out[i].Field = in.title() + " › " + out[i].Field
+	}
+	return out, err
 }
 
 // compareWithLayer sets the values of the left cluster's inputs that override those of a layer.
@@ -147,7 +284,7 @@ func (req *pageRequest) compareWithLayer(view *compareView) error {
 				if before == after {
 					continue
 				}
-				field := fieldChange{Field: kindOfList(in.List).title + " › " + in.ID + " › " + value.Pointer}
+				field := fieldChange{Field: listTitle(in.List) + " › " + in.ID + " › " + value.Pointer}
 				var was, is bool
 				field.Before, was = redact.JSON(value.Pointer, before, req.reveal())
 				field.After, is = redact.JSON(value.Pointer, after, req.reveal())
@@ -156,11 +293,11 @@ func (req *pageRequest) compareWithLayer(view *compareView) error {
 			}
 		}
 	}
-	document, err := req.comparedDocument(&comparedSide{Cluster: view.Left.Cluster}, true)
-	if err != nil {
+	var served servedSettings
+	if served.inputs, err = inputsOf(*explained.JSON200); err != nil {
 		return err
 	}
-	view.Right.YAML, err = yamlOf(document, req.reveal())
+	view.Right.YAML, err = served.yaml(req.reveal())
 	return err
 }
 

@@ -12,33 +12,42 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// TestCompareClusters: the differences of two clusters come first, and secrets are masked.
+// TestCompareClusters: the differences of what two clusters are served come first, and secrets are masked.
 func TestCompareClusters(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 12)
 	env.signIn(readToken)
-	page := env.get("/ui/compare?left=cluster-0001&right=cluster-0004").body
-	require.Contains(t, page, "platform_components › grafana › component_version")
-	require.Contains(t, page, "patches › grafana › replicas")
+	page := env.get("/ui/compare?left=cluster-0001&right=cluster-0003").body
+	require.Contains(t, page, "Components › grafana › component_version")
+	require.Contains(t, page, "Components › grafana › values › replicas")
+	require.NotContains(t, page, "› patches ›", "the same values in another form")
+	require.Regexp(t, `Namespaces › team-red</th><td class="was"><span class="faint">not set</span></td><td class="is"><ins>assigned</ins>`, page, "from a layer")
 	require.NotContains(t, page, "hunter2")
 	require.Contains(t, page, "<del>&#34;eu-1&#34;</del>")
-	require.Less(t, strings.Index(page, "platform_components › grafana"), strings.Index(page, "All settings"))
-	require.Contains(t, env.get("/ui/compare?left=cluster-0001&right=cluster-0004&reveal=true").body, "hunter2")
+	require.NotContains(t, page, "cluster_dns")
+	require.Less(t, strings.Index(page, "Components › grafana"), strings.Index(page, "All values"))
+	require.Contains(t, env.get("/ui/compare?left=cluster-0001&right=cluster-0003&reveal=true").body, "hunter2")
 	require.Contains(t, env.get("/ui/compare?left=cluster-0001&right=cluster-0001").body, "No differences.")
-	require.Contains(t, env.get("/ui/compare?left=cluster-0001&right=nobody").body, "There is no cluster nobody.")
+	require.Contains(t, env.get("/ui/compare?left=cluster-0001&right=nobody").body, "there is no cluster &#34;nobody&#34;")
 	require.Contains(t, env.get("/ui/clusters/cluster-0001").body, `href="/ui/compare?left=cluster-0001"`)
 }
 
-// TestCompareRevisions: a cluster is compared with an earlier revision of its document.
+// TestCompareRevisions: what a cluster is served is compared with what it was served, whichever document changed.
 func TestCompareRevisions(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 12)
 	env.signIn(readToken)
+	env.edit(updatePodinfo)
 	page := env.get("/ui/compare?left=cluster-0001&left_revision=2").body
 	require.Contains(t, page, "cluster-0001 at revision 2")
 	require.Contains(t, page, "<ins>&#34;9.0.0&#34;</ins>")
-	require.Contains(t, env.get("/ui/compare?left=cluster-0001&left_revision=1").body, "There is no cluster cluster-0001 at revision 1.")
-	require.Equal(t, 200, env.get("/ui/compare?left=cluster-0001&left_revision=x").status)
+	require.Contains(t, page, "<ins>&#34;6.9.1&#34;</ins>", "the catalog changed")
+	page = env.get("/ui/compare?left=cluster-0001&left_revision=2&right_revision=3").body
+	require.Contains(t, page, "<ins>&#34;9.0.0&#34;</ins>")
+	require.NotContains(t, page, "6.9.1")
+	require.Contains(t, env.get("/ui/compare?left=cluster-0001&left_revision=1").body, "there was no cluster &#34;cluster-0001&#34; at revision 1")
+	require.Contains(t, env.get("/ui/compare?left=cluster-0001&left_revision=x").body, "there is no revision &#34;x&#34;")
+	require.Contains(t, env.get("/ui/compare?left=cluster-0001&left_revision=99").body, "there is no revision 99")
 }
 
 // TestCompareWithLayer: only values that override the layer's are shown.
@@ -61,24 +70,32 @@ func TestCompareWithLayer(t *testing.T) {
 	require.Contains(t, env.get("/ui/compare?left=cluster-0003&layer=gold").body, "No differences.")
 }
 
-// TestYAMLIsTheDocument: the YAML to copy has the same values as the document, with any text in it.
-func TestYAMLIsTheDocument(t *testing.T) {
+// TestYAMLIsWhatIsServed: the YAML to copy has the same values as the inputs that the cluster polls, with any text in it.
+func TestYAMLIsWhatIsServed(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
 	env.signIn(readToken)
 	env.edit(func(tx *fleet.Tx) error {
-		_, err := tx.Patch(fleet.KindCluster, "cluster-0001", []byte(`{"patches":{"podinfo":{"yes":"a: b\n# \"c\"","no":true,"list":"[1,{\"a\":[]}]","a b":"<i>","n":1.50}}}`))
+		_, err := tx.Patch(fleet.KindCluster, "cluster-0001", []byte(`{"patches":{"podinfo":{"yes":"a: b\n# \"c\"","no":true,"list":"[1,{\"a\":[]}]","a b":"<i>","n":1.50,"l[0].0":"x"}}}`))
 		return err
 	})
 	page := env.get("/ui/compare?left=cluster-0001&right=cluster-0001&reveal=true").body
 	_, text, _ := strings.Cut(page, `<pre class="yaml">`)
 	text, _, _ = strings.Cut(text, "</pre>")
 	text = html.UnescapeString(text)
-	var got, want map[string]any
+	var got map[string]map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(text), &got), text)
-	require.NoError(t, json.Unmarshal(env.call("GET", "/clusters/cluster-0001?view=effective", "").Body.Bytes(), &want))
-	for _, metadata := range []string{"revision", "created_at", "updated_at"} {
-		delete(want, metadata)
+	require.Equal(t, map[string]any{"region": "eu-1", "tier": "silver"}, got["cluster"]["labels"])
+	var polled struct{ Inputs []map[string]any }
+	require.NoError(t, json.Unmarshal(env.call("GET", "/api/v2/flux/clusters/cluster-0001.k8s.example.com/platform-components", "").Body.Bytes(), &polled))
+	want := map[string]any{}
+	for _, in := range polled.Inputs {
+		id, _ := in["id"].(string)
+		for _, other := range []string{"id", "cluster", "receipt"} {
+			require.Contains(t, in, other)
+			delete(in, other)
+		}
+		want[id] = in
 	}
-	require.Equal(t, want, got)
+	require.Equal(t, want, got["platform-components"])
 }

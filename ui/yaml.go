@@ -17,23 +17,27 @@ var (
 	reservedKey = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off|true|false|null)$`)
 )
 
-// yamlOf returns a document as YAML without its metadata. Values that may be secrets are masked, unless reveal is set.
-func yamlOf(document json.RawMessage, reveal bool) (string, error) {
-	decoder := json.NewDecoder(bytes.NewReader(document))
+// decodeObject decodes a JSON object, with its numbers as they are written.
+func decodeObject(text json.RawMessage) (fields map[string]any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	var fields map[string]any
-	if err := decoder.Decode(&fields); err != nil {
-		return "", err
+	return fields, decoder.Decode(&fields)
+}
+
+// masked returns a value with its secrets masked, unless reveal is set.
+func masked(value any, reveal bool) any {
+	if reveal {
+		return value
 	}
-	maps.DeleteFunc(fields, func(name string, _ any) bool { return metadataFields[name] })
-	var value any = fields
-	if !reveal {
-		hidden := false
-		value = redact.Value(value, false, &hidden)
-	}
+	hidden := false
+	return redact.Value(value, false, &hidden)
+}
+
+// yamlText returns a value as YAML.
+func yamlText(value any) string {
 	var out strings.Builder
 	writeYAML(&out, value, "")
-	return strings.TrimPrefix(out.String(), "\n"), nil
+	return strings.TrimPrefix(out.String(), "\n")
 }
 
 // writeYAML writes a value behind a key or a dash. Scalars are JSON, which is YAML.

@@ -1131,6 +1131,11 @@ type ExplainedInput struct {
 	// ID Example: podinfo
 	ID     string           `json:"id"`
 	Values []ExplainedValue `json:"values"`
+
+	// Input The input as it is served, without its receipt. Absent with `pointer`.
+	//
+	// Example: {"component_version":"6.9.0","id":"podinfo"}
+	Input json.RawMessage `json:"input,omitempty"`
 }
 
 // ExplainedValue defines model for ExplainedValue.
