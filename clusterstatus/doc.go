@@ -21,7 +21,8 @@
 //  1. tracker.go: [Tracker], the observations of all clusters in memory. record.go has those of one cluster.
 //  2. tracker_record.go: polls and events as they arrive. receipts.go: receipts, and the rule whether one counts.
 //     stale_receipts.go: the removed inputs, on which the rule depends.
-//  3. evaluate.go: [State], [Query] and [Status]; from observations to states.
+//  3. states.go: [State] and [Status]. evaluate.go: [Query]; from observations to states, by way of the classes of classify.go, which
+//     are kept between evaluations.
 //  4. store.go: the contract of a [Store], which the processes of one service share. sync.go reads and writes it, codec.go is the
 //     format of its rows, merge.go applies the rows of other processes, loss_detection.go notices a Store that lost rows,
 //     clocks.go a process with a wrong clock.

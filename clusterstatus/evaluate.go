@@ -31,20 +31,28 @@ func overdueAfter(interval time.Duration) time.Duration {
 // Query is the input of Evaluate.
 type Query struct {
 	Cluster string
-	Desired []fleet.DesiredInputs
-	Now     time.Time
+	// CreatedAt is when the cluster was created; zero: unknown. Earlier observations are of a deleted cluster of the same id, and
+	// are removed.
+	CreatedAt time.Time
+	Desired   []fleet.DesiredInputs
+	// DesiredVersion identifies Desired: queries about one cluster with equal values have the same Desired. nil: it is not known.
+	DesiredVersion any
+	Now            time.Time
 	// OfflineAfter is the time without a poll after which the states of a cluster are Unknown.
 	OfflineAfter time.Duration
 	Details      bool
 	// IncludeInput restricts the evaluation to the inputs for which it returns true; nil: all.
 	IncludeInput func(list, id string) bool
-	// EachInput is called with each evaluated input, in the order of the lists; nil: not.
-	EachInput func(InputStatus)
 	// IncludeList, with IncludeInput, selects lists whose own state counts, for inputs that were removed from them.
 	IncludeList func(list string) bool
+	// EachInput, without Details and IncludeInput, is called with the state of each input, in the order of the lists; nil: not.
+	EachInput func(list string, enabled bool, state State)
 	// Names speeds up the evaluation of many clusters; share one among them. nil is allowed.
 	Names NameCache
 }
+
+// whole reports whether the query is about all inputs of the cluster, without details.
+func (q *Query) whole() bool { return !q.Details && q.IncludeInput == nil }
 
 // NameCache maps the ids of inputs, which most clusters have in common, to interned handles.
 type NameCache map[string]unique.Handle[string]
@@ -64,33 +72,35 @@ func (n NameCache) of(id string) unique.Handle[string] {
 
 // Evaluate returns the status of a cluster.
 func (t *Tracker) Evaluate(q Query) Status {
-	t.mu.RLock()
-	c := t.clusters[q.Cluster]
-	t.mu.RUnlock()
-	if c == nil {
-		c = &cluster{id: q.Cluster, receiptCount: &t.receiptCount}
-	}
+	c := t.cluster(q.Cluster)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.reset(q.CreatedAt.UnixMilli())
 	return c.evaluate(q)
 }
 
-// evaluation holds the query about one cluster and the result so far. It is one struct, so that the callback of the loop over
-// inputs needs no allocation of its own.
+// EvaluateClassified is Evaluate without Desired; not ok if it is needed, because since the last evaluation of the cluster the
+// DesiredVersion or an observation changed, or because the query is not about all inputs.
+func (t *Tracker) EvaluateClassified(q Query) (status Status, ok bool) {
+	if !q.whole() || q.DesiredVersion == nil {
+		return status, false
+	}
+	c := t.cluster(q.Cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reset(q.CreatedAt.UnixMilli())
+	if c.classified == nil || c.classified.desiredVersion != q.DesiredVersion {
+		return status, false
+	}
+	return c.evaluate(q), true
+}
+
+// evaluation holds the query about one cluster and the result so far.
 type evaluation struct {
 	*cluster
 	Query
-	status  Status
-	counts  [8]int // by rank
-	inputs  int
-	offline bool
-
-	desired fleet.DesiredInputs // the current list
-	name    unique.Handle[string]
-	list    ListStatus
-	index   int // of the current input
-	// servedSet are the inputs of the current list as it was served last; nil until isServed needs them.
-	servedSet map[fleet.Receipt]struct{}
+	status Status
+	inputs int
 }
 
 func (c *cluster) evaluate(q Query) Status {
@@ -101,23 +111,24 @@ func (c *cluster) evaluate(q Query) Status {
 	if c.sharedSeen > 0 {
 		e.status.SharedTokenAt = time.UnixMilli(c.sharedSeen)
 	}
-	e.offline = q.Now.Sub(e.status.LastSeen) > q.OfflineAfter
-	e.status.Offline = e.offline
-	for _, desired := range q.Desired {
-		e.addList(desired)
-	}
-	e.status.Counts = make(map[State]int, 1)
-	for rank, n := range e.counts {
-		if n > 0 {
-			e.status.Counts[states[rank]] = n
+	e.status.Offline = q.Now.Sub(e.status.LastSeen) > q.OfflineAfter
+	if q.whole() {
+		e.addClassified(c.classify(&q))
+	} else {
+		for _, desired := range q.Desired {
+			e.addList(desired)
 		}
+	}
+	if len(e.status.Failures) > 0 {
+		first := &e.status.Failures[0]
+		e.status.Failure, e.status.FailedList, e.status.FailedID = first.Failure, first.List, first.ID
 	}
 	switch {
 	case c.seen == 0:
 		e.status.State = Never
 	case c.interval > 0 && q.Now.Sub(e.status.LastSeen) > max(silentIntervals*c.interval, minSilence):
 		e.status.State = Silent
-	case e.offline:
+	case e.status.Offline:
 		e.status.State = Unknown
 	case e.inputs == 0: // a cluster without inputs sends no receipts
 		e.status.State = worse(e.status.State, Delivered)
@@ -128,69 +139,120 @@ func (c *cluster) evaluate(q Query) Status {
 	return e.status
 }
 
-func (e *evaluation) addList(desired fleet.DesiredInputs) {
-	e.desired, e.name, e.index, e.list, e.servedSet = desired, e.Names.of(desired.List), 0, e.listStatus(desired, e.Now), nil
-	if e.Details {
-		e.status.Lists = append(e.status.Lists, e.list)
-	}
-	switch { // the cluster may still run inputs that were removed from the list
-	case e.IncludeInput != nil && (e.IncludeList == nil || !e.IncludeList(desired.List)):
-	case e.list.State == Behind || e.list.State == Progressing:
-		e.status.State = worse(e.status.State, e.list.State)
-	case e.list.State == Never && e.IncludeInput != nil: // it may have polled, unknown to this process
-		e.status.State = worse(e.status.State, e.list.pendingState())
-	}
-	desired.Inputs(e.addInput)
-}
-
-// addInput evaluates one input of the current list.
-func (e *evaluation) addInput(id string, enabled bool) bool {
-	i := e.index
-	e.index++
-	if e.IncludeInput != nil && !e.IncludeInput(e.desired.List, id) {
-		return true
-	}
-	in := InputStatus{List: e.desired.List, ID: id, Enabled: enabled}
-	if i < len(e.desired.Receipts) {
-		in.Receipt = e.desired.Receipts[i]
-	}
-	e.setState(&in, inputKey{e.name, e.Names.of(id)}, e.list, e.offline)
-	if e.desired.NoReceipts && !e.offline {
-		in.confirmByDelivery(e.list)
-	}
-	e.counts[in.State.rank()]++
-	if in.State == Failed {
-		if e.status.Failure == nil {
-			e.status.Failure, e.status.FailedList, e.status.FailedID = in.Failure, in.List, in.ID
+// addClassified adds the inputs of all lists.
+func (e *evaluation) addClassified(all *classifiedInputs) {
+	for i := range all.lists {
+		l := &all.lists[i]
+		list := e.listStatus(l.list, l.delivered, e.Now)
+		e.addListState(list)
+		var inputs [inputClasses]int
+		for _, class := range l.inputs {
+			inputs[class]++
 		}
-		e.status.Failures = append(e.status.Failures, in)
+		var states [inputClasses]State
+		for class, n := range inputs {
+			if n > 0 {
+				states[class], _ = e.inputState(inputClass(class), list, l.noReceipts)
+				e.addInputs(inputClass(class), states[class], n)
+			}
+		}
+		if e.EachInput == nil {
+			continue
+		}
+		for _, class := range l.inputs {
+			e.EachInput(l.list, class&enabledInput != 0, states[class])
+		}
 	}
-	e.inputs++
-	if enabled {
-		e.status.Desired++
-	}
-	if enabled || in.State != Delivered { // a disabled input sends no receipts
-		e.status.State = worse(e.status.State, in.State)
-	}
-	if e.Details {
-		e.status.Inputs = append(e.status.Inputs, in)
-	}
-	if e.EachInput != nil {
-		e.EachInput(in)
-	}
-	return true
+	e.status.Failures = all.failures
 }
 
-// listStatus returns the state of a list. A cluster polls each list by itself, so one list may be overdue while the cluster
-// polls the others: its time counts from the first evaluation that found it changed, since no record has the time at which the
-// desired list changed.
-func (c *cluster) listStatus(desired fleet.DesiredInputs, now time.Time) ListStatus {
-	p := c.poll(desired.List)
-	if p == nil || p.etag == "" {
-		return ListStatus{List: desired.List, State: Never}
+// addListState adds the state of a list to that of the cluster: it may still run inputs that were removed from the list.
+func (e *evaluation) addListState(list ListStatus) {
+	switch {
+	case e.IncludeInput != nil && (e.IncludeList == nil || !e.IncludeList(list.List)):
+	case list.State == Behind || list.State == Progressing:
+		e.status.State = worse(e.status.State, list.State)
+	case list.State == Never && e.IncludeInput != nil: // it may have polled, unknown to this process
+		e.status.State = worse(e.status.State, list.pendingState())
 	}
-	out := ListStatus{List: desired.List, State: Progressing, Since: time.UnixMilli(p.since)}
-	if desired.HasETag(p.etag) {
+}
+
+// addInputs adds a number of inputs of one class to the counts, and to the state of the cluster.
+func (e *evaluation) addInputs(class inputClass, state State, n int) {
+	e.inputs += n
+	e.status.Counts[state.rank()] += int32(n)
+	if class&enabledInput != 0 {
+		e.status.Desired += n
+	}
+	if class&enabledInput != 0 || state != Delivered { // a disabled input sends no receipts
+		e.status.State = worse(e.status.State, state)
+	}
+}
+
+// inputState returns the state of an input of a list. byDelivery: see InputStatus.
+func (e *evaluation) inputState(class inputClass, list ListStatus, noReceipts bool) (state State, byDelivery bool) {
+	pending := Delivered
+	if list.State != Delivered {
+		pending = list.pendingState()
+	}
+	switch {
+	case class&failedInput != 0: // also when the cluster is silent: its last failure is not over
+		return Failed, false
+	case e.status.Offline:
+		return Unknown, false
+	case class&confirmedInput != 0:
+		return Confirmed, false
+	case noReceipts && class&enabledInput != 0: // it is confirmed once it is delivered
+		if pending == Delivered {
+			return Confirmed, true
+		}
+		return pending, false
+	case !e.sendsReceipts:
+		return Unknown, false
+	}
+	return pending, false
+}
+
+// addList adds the inputs of a list that the query includes, with details.
+func (e *evaluation) addList(desired fleet.DesiredInputs) {
+	list := e.listStatus(desired.List, e.delivered(desired), e.Now)
+	e.addListState(list)
+	if e.Details {
+		e.status.Lists = append(e.status.Lists, list)
+	}
+	l := e.classifier(desired, list.State == Delivered, e.Names)
+	i := 0
+	for id, enabled := range desired.Inputs {
+		i++
+		if e.IncludeInput != nil && !e.IncludeInput(desired.List, id) {
+			continue
+		}
+		in, class := l.classify(i-1, id, enabled)
+		if in.State, in.ByDelivery = e.inputState(class, list, desired.NoReceipts); in.State == Unknown && e.status.Offline {
+			in.Since = time.Time{}
+		} else if class&(failedInput|confirmedInput) == 0 {
+			in.Since = list.Since
+		}
+		e.addInputs(class, in.State, 1)
+		if in.State == Failed {
+			e.status.Failures = append(e.status.Failures, in)
+		}
+		if e.Details {
+			e.status.Inputs = append(e.status.Inputs, in)
+		}
+	}
+}
+
+// listStatus returns the state of a list; delivered: the cluster was served the desired answer last. A cluster polls each list by
+// itself, so one list may be overdue while the cluster polls the others: its time counts from the first evaluation that found it
+// changed, since no record has the time at which the desired list changed.
+func (c *cluster) listStatus(list string, delivered bool, now time.Time) ListStatus {
+	p := c.poll(list)
+	if p == nil || p.etag == "" {
+		return ListStatus{List: list, State: Never}
+	}
+	out := ListStatus{List: list, State: Progressing, Since: time.UnixMilli(p.since)}
+	if delivered {
 		p.outdatedSince, out.State = 0, Delivered
 		return out
 	}
@@ -206,41 +268,10 @@ func (c *cluster) listStatus(desired fleet.DesiredInputs, now time.Time) ListSta
 	return out
 }
 
-// isServed reports whether an input is in the current list as the cluster was served it last.
-func (e *evaluation) isServed(r fleet.Receipt) bool {
-	if e.list.State == Delivered {
-		return true
-	}
-	if p := e.poll(e.desired.List); e.servedSet == nil && p != nil {
-		e.servedSet = p.served.set()
-	}
-	_, is := e.servedSet[r]
-	return is
-}
-
-// setState sets the state of one input.
-func (e *evaluation) setState(in *InputStatus, key inputKey, list ListStatus, offline bool) {
-	at, confirmed := e.confirmedAt(key, in.Receipt, e.isServed)
-	failure := e.events[key]
-	if failure != nil && (!failure.isFailure() || failure.Input != in.Receipt.String() || confirmed && failure.At.UnixMilli() <= at) {
-		failure = nil
-	}
-	switch {
-	case failure != nil: // also when the cluster is silent: its last failure is not over
-		in.State, in.Since = Failed, failure.At
-	case offline:
-		in.State = Unknown
-	case confirmed:
-		in.State, in.Since = Confirmed, time.UnixMilli(at)
-	case list.State != Delivered:
-		in.State, in.Since = list.pendingState(), list.Since
-	default:
-		in.State, in.Since = Delivered, list.Since
-	}
-	if (in.State == Delivered || in.State == Progressing || in.State == Behind) && !e.sendsReceipts {
-		in.State = Unknown
-	}
-	in.Failure = failure
+// delivered reports whether the cluster was served the desired answer last.
+func (c *cluster) delivered(desired fleet.DesiredInputs) bool {
+	p := c.poll(desired.List)
+	return p != nil && p.etag != "" && desired.HasETag(p.etag)
 }
 
 func (c *cluster) objectEvents() []ObjectEvent {

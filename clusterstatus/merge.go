@@ -72,7 +72,7 @@ func (c *cluster) mergePoll(list, text string, at int64) {
 	if json.Unmarshal([]byte(text), &body) != nil || body.ETag == "" {
 		return
 	}
-	c.seen = max(c.seen, at)
+	c.seen, c.classified = max(c.seen, at), nil
 	given := decodeInputs(body.Served)
 	p := c.poll(list)
 	if p == nil {

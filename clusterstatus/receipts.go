@@ -138,7 +138,7 @@ func (c *cluster) storeReceipt(key inputKey, input fleet.Receipt, at int64) (cha
 		c.receiptCount.Add(-1)
 		return false
 	}
-	c.receipts[key], c.sendsReceipts = receipt{input, at}, true
+	c.receipts[key], c.sendsReceipts, c.classified = receipt{input, at}, true, nil
 	if !known || old.input != input {
 		return true
 	}
@@ -152,6 +152,7 @@ func (c *cluster) storeReceipt(key inputKey, input fleet.Receipt, at int64) (cha
 // dropReceipts removes the stored receipts for which drop returns true.
 func (c *cluster) dropReceipts(drop func(on inputKey, r receipt) bool) {
 	n := len(c.receipts)
+	c.classified = nil
 	maps.DeleteFunc(c.receipts, drop)
 	c.receiptCount.Add(int64(len(c.receipts) - n))
 	if len(c.receipts) == 0 {
@@ -204,7 +205,7 @@ func (c *cluster) addInvalidation(key inputKey, v receipt) {
 	if c.invalidations == nil {
 		c.invalidations = map[inputKey]receipt{}
 	}
-	c.invalidations[key] = v
+	c.invalidations[key], c.classified = v, nil
 }
 
 // listPolls are the answers that a cluster was served last, one for each list.

@@ -113,6 +113,9 @@ type cluster struct {
 	eventBytes    int
 	eventLimit    bucket
 	receiptCount  *atomic.Int64 // of all clusters: Tracker.receiptCount
+	// classified are the classes of the inputs at the last evaluation. Each change of an observation that they depend on sets it to
+	// nil; the last polls of answers do not matter to it. nil: there was no evaluation since.
+	classified *classifiedInputs
 }
 
 // bucket is a token bucket: full it allows burst events, and one more each interval.
@@ -145,6 +148,7 @@ func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, 
 	}
 	p := c.poll(list)
 	if p == nil {
+		c.classified = nil
 		c.polls = append(c.polls, listPoll{list: list, etag: etag, since: at, last: at})
 		return true, false
 	}
@@ -154,6 +158,7 @@ func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, 
 	}
 	p.last = at
 	if p.etag != etag {
+		c.classified = nil
 		p.revision, p.outdatedSince = 0, 0 // RecordRevision sets the revision
 		p.previous, p.served = p.lastKnown(), inputSet{}
 	}
@@ -208,7 +213,7 @@ func (c *cluster) reset(at int64) {
 	if at <= c.createdAt {
 		return
 	}
-	c.createdAt = at
+	c.createdAt, c.classified = at, nil
 	for i := range c.polls {
 		p := &c.polls[i]
 		if max(p.since, p.last) >= at {
@@ -271,7 +276,7 @@ func (c *cluster) addEvent(key inputKey, e *Event) bool {
 	if c.events == nil {
 		c.events = map[inputKey]*Event{}
 	}
-	c.events[key] = e
+	c.events[key], c.classified = e, nil
 	c.eventBytes += e.size()
 	return true
 }
@@ -279,6 +284,7 @@ func (c *cluster) addEvent(key inputKey, e *Event) bool {
 func (c *cluster) removeEvent(key inputKey) {
 	if old := c.events[key]; old != nil {
 		c.eventBytes -= old.size()
+		c.classified = nil
 		delete(c.events, key)
 	}
 }

@@ -71,16 +71,18 @@ func (w *removedInputs) add(r fleet.Receipt, at int64) {
 	}
 }
 
-// expire drops the removals that are older than settleTime.
-func (w *removedInputs) expire(at int64) {
-	before := at - settleTime.Milliseconds()
+// expire drops the removals that are older than settleTime, and reports whether there were any.
+func (w *removedInputs) expire(at int64) (dropped bool) {
+	before, n := at-settleTime.Milliseconds(), len(w.byInput)
 	w.byInput = slices.DeleteFunc(w.byInput, func(one receipt) bool { return one.at < before })
+	dropped = len(w.byInput) < n
 	if len(w.byInput) == 0 {
 		w.byInput = nil
 	}
-	if w.allAt < before {
-		w.allAt = 0
+	if w.allAt != 0 && w.allAt < before {
+		w.allAt, dropped = 0, true
 	}
+	return dropped
 }
 
 // blockedUntil returns the time up to which receipts of an input do not count, because the input was removed. After more
@@ -98,6 +100,7 @@ func (w *removedInputs) blockedUntil(r receipt) (at int64) {
 // recordServed records the inputs of the list that the cluster was served last, or that it was served before another process
 // served a newer one.
 func (c *cluster) recordServed(list fleet.DesiredInputs, at int64) {
+	c.classified = nil
 	p, now := c.poll(list.List), inputSet{list.Receipts, true}
 	switch {
 	case p == nil:

@@ -43,7 +43,7 @@ func States() []State { return slices.Clone(states) }
 // ClustersOnly reports whether a cluster can have this state and an input cannot.
 func (s State) ClustersOnly() bool { return s == Silent || s == Never }
 
-// rank returns the index of a state in states.
+// rank returns the index of a state in states; that of Superseded follows.
 func (s State) rank() int {
 	switch s { //nolint:exhaustive // Superseded is no state of a cluster
 	case Confirmed:
@@ -66,6 +66,25 @@ func (s State) rank() int {
 	return len(states)
 }
 
+// StateCounts are numbers of inputs by state. It is an array, because a list of all clusters has one for each.
+type StateCounts [9]int32
+
+// Set sets the number of inputs in a state.
+func (n *StateCounts) Set(s State, inputs int) { n[s.rank()] = int32(inputs) }
+
+// Each yields the states with inputs, the best first; Superseded is last.
+func (n *StateCounts) Each(yield func(State, int) bool) {
+	for rank, inputs := range n {
+		state := Superseded
+		if rank < len(states) {
+			state = states[rank]
+		}
+		if inputs > 0 && !yield(state, int(inputs)) {
+			return
+		}
+	}
+}
+
 func worse(a, b State) State {
 	if b.rank() > a.rank() {
 		return b
@@ -83,18 +102,6 @@ type InputStatus struct {
 	Failure  *Event    // the last failure at this input; nil: none, or it is over
 	// ByDelivery: it is Confirmed because the cluster was served it, and its resource type makes no receipts.
 	ByDelivery bool
-}
-
-// confirmByDelivery sets the state of an input of a resource type whose template makes no receipts: it is confirmed once it is
-// delivered.
-func (in *InputStatus) confirmByDelivery(list ListStatus) {
-	switch {
-	case in.State != Unknown && in.State != Delivered || !in.Enabled:
-	case list.State == Delivered:
-		in.State, in.Since, in.ByDelivery = Confirmed, list.Since, true
-	default:
-		in.State, in.Since = list.pendingState(), list.Since
-	}
 }
 
 // ListStatus is the status of one list.
@@ -121,7 +128,7 @@ type Status struct {
 	// SharedTokenAt is its last poll with a token that other clusters may use too; zero: never.
 	SharedTokenAt time.Time
 	Interval      time.Duration // between two polls of a list; 0: not known
-	Counts        map[State]int // of inputs
+	Counts        StateCounts   // of inputs
 	Failure       *Event        // of the first input that failed; nil: none did
 	Desired       int           // number of enabled inputs
 	// FailedList and FailedID name the input that Failure is about.

@@ -97,7 +97,9 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 				pending[pendingRow{c, subject{kind: kindShared, key: newInputKey("", "")}}] = struct{}{}
 			}
 			for i := range c.polls {
-				c.polls[i].removed.expire(now.UnixMilli())
+				if c.polls[i].removed.expire(now.UnixMilli()) {
+					c.classified = nil
+				}
 			}
 			c.mu.Unlock()
 		}

@@ -16,6 +16,10 @@ func (s *State) Head() Head { return s.head }
 // Revision returns the number of commits that the State consists of.
 func (s *State) Revision() Revision { return s.head.Revision }
 
+// ID returns a value that identifies the State in caches, by ==, without keeping the State itself alive. A State with only the visible
+// documents has that of the whole State.
+func (s *State) ID() any { return s.id }
+
 // At returns the time of the commit at the head; zero for the empty history.
 func (s *State) At() time.Time { return s.at }
 

@@ -161,9 +161,9 @@ func (s *Server) matrixCells(c echo.Context, st *fleet.State, docs, components [
 	}
 	var inputs []input // of the components of one cluster
 	list := fleet.KindComponent.Endpoint()
-	collect := func(in clusterstatus.InputStatus) {
-		if in.List == list {
-			inputs = append(inputs, input{in.State, in.Enabled})
+	collect := func(of string, enabled bool, state clusterstatus.State) {
+		if of == list {
+			inputs = append(inputs, input{state, enabled})
 		}
 	}
 	cells, names := make([]matrixCell, len(components)*columns), clusterstatus.NameCache{}
@@ -175,14 +175,14 @@ func (s *Server) matrixCells(c echo.Context, st *fleet.State, docs, components [
 			continue
 		}
 		yieldToPolls()
-		asked, err := st.DesiredReceipts(doc)
+		inputs = inputs[:0]
+		q := s.statusQuery(st, doc, names)
+		q.EachInput = collect
+		status, err := s.evaluate(st, doc, q)
 		if err != nil {
 			return nil, err
 		}
-		inputs = inputs[:0]
-		q := s.statusQuery(doc, asked, names)
-		q.EachInput = collect
-		status, n := s.tracker.Evaluate(q), 0
+		n := 0
 		for component := range st.Components(doc) {
 			if n >= len(inputs) {
 				break

@@ -149,12 +149,13 @@ func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []
 			superseded++
 		}
 	}
-	q := s.statusQuery(cluster, asked, names)
+	q := s.statusQuery(st, cluster, names)
+	q.Desired = asked
 	q.IncludeInput = func(list, id string) bool { return current[inputName{list, id}] }
 	q.IncludeList = func(list string) bool { return removedFrom[list] }
 	known := s.tracker.Evaluate(q)
 	if superseded > 0 {
-		known.Counts[clusterstatus.Superseded] = superseded
+		known.Counts.Set(clusterstatus.Superseded, superseded)
 	}
 	if superseded == len(changed) {
 		known.State = clusterstatus.Superseded

@@ -103,7 +103,7 @@ func (s *Server) rolloutProgress(ctx context.Context, st *fleet.State, d *fleet.
 // it had confirmed its inputs before.
 func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status) {
 	inputs := 0
-	for _, n := range known.Counts {
+	for _, n := range known.Counts.Each {
 		inputs += n
 	}
 	count, name := &p.Pending, "pending"

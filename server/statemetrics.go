@@ -172,7 +172,7 @@ func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 		n.clusters[state]++
 	}
 	n.silence.Add(&known)
-	for state, inputs := range known.Counts {
+	for state, inputs := range known.Counts.Each {
 		n.inputs[state] += inputs
 	}
 	n.asked += known.Desired

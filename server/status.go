@@ -29,22 +29,32 @@ func componentInput(id string) inputName {
 
 // statusOf returns the status of a cluster, or of one input on it. It fails where a poll of the cluster would fail.
 func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, only inputName, detail bool, names clusterstatus.NameCache) (clusterstatus.Status, error) {
-	asked, err := st.DesiredReceipts(cluster)
-	if err != nil {
-		return clusterstatus.Status{}, err
-	}
-	q := s.statusQuery(cluster, asked, names)
+	q := s.statusQuery(st, cluster, names)
 	q.Details = detail
 	if only != (inputName{}) {
 		q.IncludeInput = func(list, id string) bool { return list == only.list && id == only.id }
 	}
-	return s.tracker.Evaluate(q), nil
+	return s.evaluate(st, cluster, q)
 }
 
-// statusQuery returns the query about all inputs of a cluster.
-func (s *Server) statusQuery(cluster *fleet.Document, asked []fleet.DesiredInputs, names clusterstatus.NameCache) clusterstatus.Query {
-	s.tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
-	return clusterstatus.Query{Cluster: cluster.ID, Desired: asked, Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names}
+// statusQuery returns the query about all inputs of a cluster, without the desired ones.
+func (s *Server) statusQuery(st *fleet.State, cluster *fleet.Document, names clusterstatus.NameCache) clusterstatus.Query {
+	return clusterstatus.Query{
+		Cluster: cluster.ID, CreatedAt: cluster.CreatedAt, DesiredVersion: st.ID(), Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names,
+	}
+}
+
+// evaluate computes the desired inputs of a cluster only if its last evaluation does not apply any more. It fails where a poll of the
+// cluster would fail.
+func (s *Server) evaluate(st *fleet.State, cluster *fleet.Document, q clusterstatus.Query) (clusterstatus.Status, error) {
+	if status, ok := s.tracker.EvaluateClassified(q); ok {
+		return status, nil
+	}
+	var err error
+	if q.Desired, err = st.DesiredReceipts(cluster); err != nil {
+		return clusterstatus.Status{}, err
+	}
+	return s.tracker.Evaluate(q), nil
 }
 
 func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterStatusParams) error {
@@ -64,7 +74,7 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	ages := s.clusterTokens(st, func(cluster string) bool { return cluster == id })
 	out := api.ClusterStatus{
 		ID: cl.ID, ClusterDNS: cl.ClusterDNS, Environment: cl.Environment, State: string(known.State), States: statesOf(&known), Complete: s.tracker.Stats().Complete,
-		SeenAt: timePointer(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(known.Counts), SharedTokenAt: timePointer(known.SharedTokenAt),
+		SeenAt: timePointer(known.LastSeen), Agent: known.Agent, IntervalSeconds: float32(known.Interval.Seconds()), Counts: countsOf(&known.Counts), SharedTokenAt: timePointer(known.SharedTokenAt),
 		TokenCreatedAt: timePointer(ages[id]), Lists: []api.ListStatus{}, Inputs: []api.InputStatus{}, Events: []api.Failure{}, DeletedAt: cl.DeletedAt,
 	}
 	for _, l := range known.Lists {
@@ -123,9 +133,9 @@ func timePointer(t time.Time) *time.Time {
 	return &t
 }
 
-func countsOf(counts map[clusterstatus.State]int) api.StatusCounts {
+func countsOf(counts *clusterstatus.StateCounts) api.StatusCounts {
 	out := api.StatusCounts{}
-	for state, n := range counts {
+	for state, n := range counts.Each {
 		out[string(state)] = n
 	}
 	return out
@@ -312,7 +322,7 @@ func statesOf(known *clusterstatus.Status) (out []string) {
 
 func summaryOf(doc *fleet.Document, known clusterstatus.Status) api.ClusterSummary {
 	out := api.ClusterSummary{
-		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: timePointer(known.LastSeen), Counts: countsOf(known.Counts), Agent: known.Agent, SharedTokenAt: timePointer(known.SharedTokenAt),
+		ID: doc.ID, Environment: doc.Cluster().Environment, State: string(known.State), States: statesOf(&known), SeenAt: timePointer(known.LastSeen), Counts: countsOf(&known.Counts), Agent: known.Agent, SharedTokenAt: timePointer(known.SharedTokenAt),
 	}
 	if known.Failure != nil {
 		failure := failureOf(known.Failure)
