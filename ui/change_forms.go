@@ -19,14 +19,22 @@ type changeForm struct {
 	NavSection                 string // the section that the navigation marks
 	Crumbs                     []pageLink
 	Notes                      []string
-	Command                    string // the equivalent CLI command
-	Destructive                bool   // cannot simply be reverted on clusters: the button is red
+	Command                    string   // the equivalent CLI command
+	Choices                    []choice // variants of the form
+	Confirm                    string   // to be typed; empty: nothing but protected environments of the plan
+	Destructive                bool     // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
 	Rollout                    *rolloutChange // in place of Operation; nil: none
 	Freeze                     *freezeChange  // in place of Operation; nil: none
 	Effect                     *rolloutChange // whose effect on clusters is shown, in place of that of the change; nil: none
 	Remedies                   []remedy
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
+}
+
+// choice is a variant of a form.
+type choice struct {
+	Text, Link string
+	On         bool
 }
 
 type pageLink struct{ Text, Link string }
@@ -47,7 +55,7 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/components/{id}/delete":         deleteComponentForm,
 	"/layers/{id}/delete":             deleteLayerForm,
 	"/definitions/{list}/{id}/delete": deleteDefinitionForm,
-	"/freezes/create-all":             freezeAllForm,
+	"/freezes/create-all":             stopForm,
 	"/freezes/{id}/end":               endFreezeForm,
 	"/rollouts/{id}/start":            rolloutForm("start"),
 	"/rollouts/{id}/raise":            rolloutForm("raise"),

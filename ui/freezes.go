@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -17,14 +18,21 @@ const kindFreeze = "freeze"
 // freezeAll is the name of the freeze of all clusters, as the command line names it.
 const freezeAll = "all"
 
+// stopPrefix begins the name of the freeze of an environment that the page makes.
+const stopPrefix = "stop-"
+
+// allClusters names what the freeze of all clusters includes.
+const allClusters = "all clusters"
+
 // shownFreezes is the number of active freezes on a page.
 const shownFreezes = 10
 
 // freezeRow is a freeze that is active now.
 type freezeRow struct {
 	ID, Reason string
-	Selection  string // all clusters, the selector, or in mode snapshot the clusters
-	By         string // the author of its last change
+	Selection  string     // all clusters, the selector, or in mode snapshot the clusters
+	By         string     // the author of its last change
+	Since      *time.Time // of that change
 	Until      *time.Time
 	Pending    int    // clusters whose answers change when it ends
 	EndRefused string // why the server cannot end it although its time is over
@@ -32,17 +40,11 @@ type freezeRow struct {
 	End        string // the address of the form that ends it; empty: the token may not
 }
 
-// activeFreezes returns the active freezes, of one cluster if cluster is not empty, and the number of those beyond shownFreezes.
+// activeFreezes returns the active freezes except the one in the header, of one cluster if cluster is not empty, and the number of those
+// beyond shownFreezes.
 func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more int, err error) {
-	list, err := req.fleet.ListFreezesWithResponse(req.r.Context(), nil)
-	if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusForbidden {
-		return nil, 0, nil // a token of some clusters
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, f := range *list.JSON200 {
-		if f.State != "active" {
+	for _, f := range req.freezes {
+		if f.State != "active" || req.stop != nil && req.stop.ID == f.ID {
 			continue
 		}
 		concerned, err := req.concerns(f, cluster)
@@ -56,26 +58,32 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 			more++
 			continue
 		}
-		row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), EndRefused: f.EndRefused, History: historyLink(kindFreeze, f.ID)}
-		switch {
-		case f.Mode == "snapshot":
-			row.Selection = strings.Join(f.ClusterIds, ", ")
-		case f.All:
-			row.Selection = "all clusters"
-		}
-		if req.mayChange(writing, kindFreeze, f.ID) {
-			row.End = link("freezes", f.ID, "end")
-		}
-		last, _, err := req.changes(&api.ListRevisionsParams{Kind: new(kindFreeze), ID: &f.ID, Limit: new(1)})
+		row, err := req.freezeRow(f)
 		if err != nil {
 			return nil, 0, err
-		}
-		if len(last) > 0 {
-			row.By = last[0].By
 		}
 		rows = append(rows, row)
 	}
 	return rows, more, nil
+}
+
+// freezeRow returns the row of an active freeze.
+func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
+	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), EndRefused: f.EndRefused, History: historyLink(kindFreeze, f.ID)}
+	switch {
+	case f.Mode == "snapshot":
+		row.Selection = strings.Join(f.ClusterIds, ", ")
+	case f.All:
+		row.Selection = allClusters
+	}
+	if req.mayChange(writing, kindFreeze, f.ID) {
+		row.End = link("freezes", f.ID, "end")
+	}
+	last, _, err := req.changes(&api.ListRevisionsParams{Kind: new(kindFreeze), ID: &f.ID, Limit: new(1)})
+	if len(last) > 0 {
+		row.By, row.Since = last[0].By, &last[0].At
+	}
+	return row, err
 }
 
 // concerns reports whether a freeze includes a cluster; true if cluster is empty.
@@ -95,26 +103,92 @@ func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
 	return len(*matching.JSON200) > 0, nil
 }
 
-// offersFreezeAll reports whether a page offers the freeze of all clusters.
-func (req *pageRequest) offersFreezeAll(active []freezeRow) bool {
+// readFreezes reads the freezes, and sets the emergency stop that the header shows.
+func (req *pageRequest) readFreezes() error {
+	list, err := req.fleet.ListFreezesWithResponse(req.r.Context(), nil)
+	if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusForbidden {
+		return nil // a token of some clusters
+	}
+	if err != nil {
+		return err
+	}
+	req.freezes = *list.JSON200
+	if req.query("wall") != "" {
+		return nil // without a header
+	}
+	for _, f := range req.freezes {
+		if f.State == "active" && f.Mode != "snapshot" && (f.All || strings.HasPrefix(f.ID, stopPrefix)) {
+			stop, err := req.freezeRow(f)
+			req.stop = &stop
+			return err
+		}
+	}
+	return nil
+}
+
+// offersStop reports whether the header offers the emergency stop of all clusters.
+func (req *pageRequest) offersStop() bool {
 	return req.mayChangeWhere(writing, func(on *api.AccessScope) bool {
 		return on == nil || on.Selector == "" && client.InLimits(on, kindFreeze, freezeAll)
-	}) && !slices.ContainsFunc(active, func(f freezeRow) bool { return f.ID == freezeAll })
+	}) && !slices.ContainsFunc(req.freezes, func(f api.Freeze) bool { return f.ID == freezeAll })
 }
 
-// freezeChange creates the freeze of all clusters, or ends a freeze, in place of operations: a batch cannot.
+// freezeChange creates a freeze of all clusters or of an environment, or ends a freeze, in place of operations: a batch cannot.
 type freezeChange struct {
-	ID  string
-	End bool
+	ID       string
+	Selector string // empty: all clusters
+	End      bool
 }
 
-// freezeAllForm freezes all clusters.
-func freezeAllForm(*pageRequest) (changeForm, error) {
-	return changeForm{
-		Headline: "Freeze all clusters", Button: "Freeze all", NoChange: "A freeze with the name " + freezeAll + " exists already.", NavSection: "overview",
-		Notes:   []string{"Until the freeze ends, every change of what a cluster is served is refused. Clusters keep what they are served, and polls continue."},
-		Command: "frs freeze --all --reason REASON", Crumbs: []pageLink{{"Overview", prefix + "/"}}, Freeze: &freezeChange{ID: freezeAll},
-	}, nil
+// stopForm freezes all clusters, or those of an environment. The name of what stops has to be typed.
+func stopForm(req *pageRequest) (changeForm, error) {
+	const note = "Until the freeze ends, every change of what these clusters are served is refused, and stages of rollouts do not start. Clusters keep what they are served, and polls continue."
+	form := changeForm{
+		Headline: "Stop all changes", Button: "Stop", NavSection: "overview", Destructive: true, Notes: []string{note},
+		Crumbs: []pageLink{{"Overview", prefix + "/"}}, Confirm: allClusters, Freeze: &freezeChange{ID: freezeAll}, Command: "frs freeze --all --reason REASON",
+	}
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{Facets: new(true), Limit: new(1)})
+	if err != nil {
+		return form, err
+	}
+	form.Choices = []choice{{allClusters, stopLink(""), true}}
+	for _, e := range environmentsOf(*status.JSON200) {
+		on := e == req.query("environment")
+		form.Choices = append(form.Choices, choice{e, stopLink(e), on})
+		if on {
+			form.Choices[0].On = false
+			form.Headline, form.Confirm = "Stop all changes in "+e, e
+			form.Freeze = &freezeChange{ID: stopPrefix + e, Selector: "environment=" + e}
+			form.Command = "frs freeze create " + form.Freeze.ID + " --selector " + form.Freeze.Selector + " --reason REASON"
+		}
+	}
+	form.NoChange = "A freeze with the name " + form.Freeze.ID + " exists already."
+	return form, nil
+}
+
+// environmentsOf returns the environments of clusters, sorted.
+func environmentsOf(status api.FleetStatus) (out []string) {
+	if status.Facets == nil {
+		return nil
+	}
+	for _, f := range *status.Facets {
+		if f.Name != "environment" {
+			continue
+		}
+		for _, v := range f.Values {
+			out = append(out, v.Value)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stopLink returns the address of the form that stops an environment; empty: all clusters.
+func stopLink(environment string) string {
+	if environment == "" {
+		return prefix + "/freezes/create-all"
+	}
+	return prefix + "/freezes/create-all?" + url.Values{"environment": {environment}}.Encode()
 }
 
 // endFreezeForm ends a freeze.
@@ -150,6 +224,6 @@ func (req *pageRequest) changeFreeze(f freezeChange, hash, reason string) error 
 		_, err := req.fleet.DeleteFreezeWithResponse(req.r.Context(), f.ID, &api.DeleteFreezeParams{PlanHash: &hash, XChangeReason: &reason})
 		return err
 	}
-	_, err := req.fleet.CreateFreezeWithResponse(req.r.Context(), &api.CreateFreezeParams{XChangeReason: &reason}, api.FreezeCreate{ID: f.ID, All: true, Reason: reason})
+	_, err := req.fleet.CreateFreezeWithResponse(req.r.Context(), &api.CreateFreezeParams{XChangeReason: &reason}, api.FreezeCreate{ID: f.ID, Selector: f.Selector, All: f.Selector == "", Reason: reason})
 	return err
 }

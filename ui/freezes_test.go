@@ -42,12 +42,15 @@ func TestFreezeForms(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
 	submit := func(address, hash, reason string) response {
 		t.Helper()
-		return env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {html.UnescapeString(hash)}, "reason": {reason}})
+		return env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {html.UnescapeString(hash)}, "reason": {reason}, "confirm": {"all clusters"}})
 	}
 	const create, end = "/ui/freezes/create-all", "/ui/freezes/all/end"
 	require.Contains(t, env.get("/ui/").body, create)
 	env.unchanged(func() {
 		require.Equal(t, http.StatusBadRequest, submit(create, env.planHash(create), "").status, "without a reason")
+		untyped := env.send(env.client, http.MethodPost, create, url.Values{"plan_hash": {html.UnescapeString(env.planHash(create))}, "reason": {"outage"}, "confirm": {"all"}})
+		require.Equal(t, http.StatusBadRequest, untyped.status)
+		require.Contains(t, untyped.body, "Type all clusters to confirm.")
 	})
 	made := submit(create, env.planHash(create), "outage of the registry")
 	require.Equal(t, http.StatusSeeOther, made.status, made.body)
@@ -56,6 +59,14 @@ func TestFreezeForms(t *testing.T) {
 	require.Contains(t, overview, "outage of the registry")
 	require.Contains(t, overview, end)
 	require.NotContains(t, overview, create, "it exists")
+	for _, page := range []string{"/ui/", "/ui/clusters", "/ui/changes/3", "/ui/nothing"} {
+		body := env.get(page).body
+		require.Equal(t, 1, strings.Count(body, end), page)
+		require.Contains(t, body, "Stopped: all clusters", page)
+		require.Contains(t, body, "outage of the registry", page)
+		require.Contains(t, body, "static-write", page)
+	}
+	require.Contains(t, env.get("/ui/?wall=1").body, "Frozen by", "without a header")
 	require.Contains(t, env.get(create).body, "exists already")
 	env.unchanged(func() { require.Equal(t, http.StatusConflict, submit(create, "new", "again").status) })
 	require.Contains(t, env.get("/ui/clusters/cluster-0003").body, end)
@@ -69,6 +80,25 @@ func TestFreezeForms(t *testing.T) {
 	overview = env.get("/ui/").body
 	require.NotContains(t, overview, "Frozen by")
 	require.Contains(t, overview, "it is over")
+}
+
+// TestStopOfEnvironment: only the clusters of the environment whose name was typed are frozen.
+func TestStopOfEnvironment(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	env.enableChanges()
+	env.signIn(writeToken)
+	const create = "/ui/freezes/create-all?environment=prod"
+	require.Contains(t, env.get("/ui/freezes/create-all").body, strings.ReplaceAll(create, "&", "&amp;"))
+	form := url.Values{"plan_hash": {html.UnescapeString(env.planHash(create))}, "reason": {"INC-7"}, "confirm": {"all clusters"}}
+	env.unchanged(func() { require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, create, form).status) })
+	form.Set("confirm", "prod")
+	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, create, form).status)
+	page := env.get("/ui/clusters").body
+	require.Contains(t, page, "Stopped: environment=prod")
+	require.Contains(t, page, "/ui/freezes/stop-prod/end")
+	require.Contains(t, page, `href="/ui/freezes/create-all"`, "the others can be stopped too")
+	env.call(http.MethodPatch, "/clusters/cluster-0000", `{"cluster_name":"renamed"}`)
 }
 
 // TestSnapshotFreezeOnPages: the line of a freeze of mode snapshot has the number of clusters that its end changes, and the form
@@ -129,14 +159,15 @@ func TestFreezeInBrowser(t *testing.T) {
 	env := setupWith(t, 60, "")
 	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
 	a.task("freeze all clusters", func() {
-		a.follow(`.actions a[href="/ui/freezes/create-all"]`)
-		a.Run(chromedp.SendKeys("#reason", "outage of the registry", chromedp.ByQuery))
+		a.follow(`.top .stop`)
+		a.Run(chromedp.SendKeys("#reason", "outage of the registry", chromedp.ByQuery), chromedp.SendKeys("#confirm", "all clusters", chromedp.ByQuery))
 		a.follow(".decide button")
 		a.At("/ui/")
-		require.Contains(t, a.Text(".freeze"), "outage of the registry")
+		require.Contains(t, a.Text(".stopped"), "outage of the registry")
+		require.Equal(t, 2, a.clicks)
 	})
 	env.call(http.MethodPost, "/freezes", `{"id":"year-end","selector":"environment=prod","until":"2999-01-04T06:00:00Z","reason":"CHG-2026: the freeze at the end of the year"}`)
-	pages := map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "end": "/ui/freezes/all/end"}
+	pages := map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "end": "/ui/freezes/all/end", "stop": "/ui/freezes/create-all?environment=prod"}
 	for _, style := range []struct {
 		name   string
 		action chromedp.Action
@@ -146,10 +177,10 @@ func TestFreezeInBrowser(t *testing.T) {
 	}
 	a.task("end the freeze", func() {
 		a.Run(chromedp.Navigate(env.http.URL+"/ui/"), chromedp.WaitReady("main", chromedp.ByQuery))
-		a.follow(`.freeze a[href="/ui/freezes/all/end"]`)
+		a.follow(`.stopped a[href="/ui/freezes/all/end"]`)
 		a.Run(chromedp.SendKeys("#reason", "it is over", chromedp.ByQuery))
 		a.follow(".decide button")
-		require.NotContains(t, a.Text("main"), "Frozen by all")
+		require.NotContains(t, a.Text("body"), "Stopped")
 	})
 	require.Empty(t, a.Complaints())
 }

@@ -37,7 +37,6 @@ type overviewView struct {
 	Freezes          []freezeRow  // that are active
 	ActiveFreezes    int          // includes freezes that are not shown
 	MoreFreezes      int
-	FreezeAll        bool // the token may freeze all clusters
 	Causes           []causeRow
 	MoreCauses       int
 	Changes          []changeRow
@@ -97,8 +96,9 @@ func showOverview(req *pageRequest) error {
 	if view.Freezes, view.MoreFreezes, err = req.activeFreezes(""); err != nil {
 		return err
 	}
-	view.ActiveFreezes = len(view.Freezes) + view.MoreFreezes
-	view.FreezeAll = req.offersFreezeAll(view.Freezes)
+	if view.ActiveFreezes = len(view.Freezes) + view.MoreFreezes; req.stop != nil {
+		view.ActiveFreezes++
+	}
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Limit: new(overviewChanges)}); err != nil {
 		return err
 	}

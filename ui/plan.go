@@ -201,8 +201,12 @@ func (req *pageRequest) apply(p changeForm) error {
 	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !explained(refused)) { // a refusal is shown below
 		return err
 	}
-	if err == nil && protectedEnvironments(*plan) != "" && protectedEnvironments(*plan) != strings.TrimSpace(req.r.PostFormValue("confirm")) {
-		return req.showPlan(p, http.StatusBadRequest, "Type "+protectedEnvironments(*plan)+" to confirm removals from there.", reason)
+	typed := p.Confirm
+	if typed == "" && err == nil {
+		typed = protectedEnvironments(*plan)
+	}
+	if typed != "" && typed != strings.TrimSpace(req.r.PostFormValue("confirm")) {
+		return req.showPlan(p, http.StatusBadRequest, "Type "+typed+" to confirm.", reason)
 	}
 	// The hash makes the API refuse a change whose effect differs from the plan that was shown.
 	next, err := req.change(p, hash, reason)

@@ -27,16 +27,23 @@ type frame struct {
 	Revision                string // of the fleet; empty: the page shows no fleet
 	Age                     string // seconds since the store last confirmed it
 	Search                  string
-	Path                    string // address of this page, for refreshes
-	Wall, LeaveWall         string // Wall: large and without navigation; LeaveWall is the address of the page with navigation
-	Who                     string // name of the signed-in token; empty: not signed in
+	Path                    string     // address of this page, for refreshes
+	Wall, LeaveWall         string     // Wall: large and without navigation; LeaveWall is the address of the page with navigation
+	StopLink                string     // of the form of the emergency stop; empty: the visitor may not, or it is active
+	Stop                    *freezeRow // that is active
+	Who                     string     // name of the signed-in token; empty: not signed in
 }
 
 // frame returns the frame of a page. Call it after all API requests of the page: it shows the revision of the last response.
 func (req *pageRequest) frame(title, section string) frame {
 	query := req.r.URL.Query()
 	query.Del("wall")
+	stopForm := ""
+	if req.offersStop() {
+		stopForm = stopLink("")
+	}
 	return frame{
+		StopLink: stopForm, Stop: req.stop,
 		Wall: req.query("wall"), LeaveWall: strings.TrimSuffix(req.r.URL.Path+"?"+query.Encode(), "?"),
 		Title: title, Section: section, Version: req.page.cfg.Version, Revision: req.transport.revision, Age: req.transport.age,
 		Search: req.query("q"), Path: req.r.URL.RequestURI(), Who: cmp.Or(req.identity.Name, req.identity.Credential),

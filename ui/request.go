@@ -23,6 +23,8 @@ type pageRequest struct {
 	fleet     *client.Client
 	transport *inProcess
 	identity  api.Identity
+	freezes   []api.Freeze // all that the visitor may read
+	stop      *freezeRow   // the emergency stop in the header; nil: none
 }
 
 // pageTimeout limits the time for all API requests of one page.

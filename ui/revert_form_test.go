@@ -39,9 +39,10 @@ func TestLateRevertAcknowledgment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string]string{
-			"/whoami": `{"actor":"x","credential":"token","role":"write","cluster_dns":[],"may":["read","write"],"mode":"crud"}`,
-			"/plan":   `{"base_revision":6,"plan_hash":"h","changes":[],"groups":[],"ownership":[],"results":[],"warnings":[],"totals":{}}`,
-			"/batch":  `{"revision":7,"changes":[],"results":[],"plan_hash":"h","warnings":[]}`,
+			"/whoami":  `{"actor":"x","credential":"token","role":"write","cluster_dns":[],"may":["read","write"],"mode":"crud"}`,
+			"/plan":    `{"base_revision":6,"plan_hash":"h","changes":[],"groups":[],"ownership":[],"results":[],"warnings":[],"totals":{}}`,
+			"/freezes": `[]`,
+			"/batch":   `{"revision":7,"changes":[],"results":[],"plan_hash":"h","warnings":[]}`,
 		}
 		page, err := ui.New(ui.Config{Changes: true, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/batch" {

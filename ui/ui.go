@@ -226,6 +226,9 @@ func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 			err = req.identify()
 		}
 		if err == nil {
+			err = req.readFreezes()
+		}
+		if err == nil {
 			err = show(req)
 		}
 		if err != nil {

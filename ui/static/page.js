@@ -74,7 +74,7 @@ async function refresh() {
     if (!answer.ok) return showLost();
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (editing() || !next.getElementById("live")) return;
-    for (const id of ["live", "freshness"]) {
+    for (const id of ["stop", "live", "freshness"]) {
       const from = document.getElementById(id), to = next.getElementById(id);
       if (from && to) keepFocus(() => morph(from, to));
     }
