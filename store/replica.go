@@ -168,6 +168,14 @@ func (r *Replica) publishAsOf(from *view, next *fleet.State, asked time.Duration
 	return r.swap(from, v, r.keepNothing)
 }
 
+// Adopt publishes a State that this process has committed to the store through another Replica, so that it need not be loaded. It does
+// nothing if a State is published already.
+func (r *Replica) Adopt(state *fleet.State) {
+	if from := r.current.Load(); from.state == nil {
+		r.publishAsOf(from, state, 0, false) // the next refresh asks the store for its head
+	}
+}
+
 func newView(state *fleet.State, asked time.Duration) *view {
 	v := &view{state: state, replaced: make(chan struct{})}
 	v.confirmed.Store(int64(asked))

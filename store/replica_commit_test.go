@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,4 +43,30 @@ func TestExtraCommitTime(t *testing.T) {
 	require.Equal(t, 20*time.Second, of(0, 10<<20))
 	require.Equal(t, 20*time.Second, of(8<<20, 2<<20))
 	require.Equal(t, 15*time.Minute, of(300<<20, 300<<20), "nothing takes for ever")
+}
+
+// An adopted State is not loaded again, and it is not served until the store has confirmed it.
+func TestReplicaAdopts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.NoError(t, w.replica.Load(t.Context()))
+	filled := w.update(t, createNamespace("a")).State
+	r := store.NewReplica(store.Config{Store: noLoad{w.faulty}, MaxStaleness: time.Minute, Elapsed: func() time.Duration { return time.Hour }})
+	r.Adopt(filled)
+	_, _, err := r.StateForPolls()
+	require.ErrorIs(t, err, store.ErrTooOld)
+	w.update(t, createNamespace("b"))
+	require.NoError(t, r.Load(t.Context()))
+	st, _, err := r.StateForPolls()
+	require.NoError(t, err)
+	require.True(t, has(st, fleet.KindNamespace, "b"), "it follows the log")
+	r.Adopt(filled)
+	require.Same(t, st, r.State(), "a State is never replaced by an older one")
+}
+
+// noLoad is a store that cannot be loaded.
+type noLoad struct{ store.Store }
+
+func (noLoad) Load(context.Context) (store.Snapshot, error) {
+	return store.Snapshot{}, errors.New("it is loaded")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -133,10 +132,7 @@ func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
 }
 
 // exists reports whether the database file exists.
-func (d sqliteDatabase) exists() bool {
-	_, err := os.Stat(d.cfg.Path)
-	return !errors.Is(err, os.ErrNotExist)
-}
+func (d sqliteDatabase) exists() bool { return exists(d.cfg.Path) }
 
 type postgresDatabase struct{ cfg postgres.Config }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -23,31 +24,21 @@ const reasonSeed = "seeded from SEED_FILE"
 // maxSeed is the size limit of a seed file, in bytes.
 const maxSeed = 256 << 20
 
-// newOpener reads SEED_FILE, in case the store is empty.
-func newOpener(cfg config, rules fleet.Rules, logger *slog.Logger) (*opener, error) {
-	seed, err := readSeed(cfg.seedFile)
-	missing := errors.Is(err, os.ErrNotExist)
-	if err != nil && !missing {
-		return nil, err
-	}
-	return &opener{cfg: cfg, rules: rules, seed: seed, missing: missing, logger: logger}, nil
-}
-
 // opener opens the store. If this process may create the store, it first migrates, imports or seeds it.
 type opener struct {
-	cfg   config
-	rules fleet.Rules
-	seed  fleet.Seed
-	// missing: SEED_FILE does not exist. That is an error only if the store is empty.
-	missing bool
-	logger  *slog.Logger
+	cfg      config
+	rules    fleet.Rules
+	seedFile string // for an empty store; empty: it is not seeded
+	logger   *slog.Logger
+	// adopt is called with the State after the store was filled, unless it is quarantined.
+	adopt func(*fleet.State)
 }
 
 // fills reports whether this process may create and seed the store: in mode crud, and in either mode if no other process
 // can, for a store in memory or for a seed without a database file.
 func (o *opener) fills() bool {
 	lite, ok := o.cfg.db.(sqliteDatabase)
-	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seed != nil && !lite.exists()
+	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seedFile != "" && !lite.exists() && exists(o.seedFile)
 }
 
 func (o *opener) open(ctx context.Context) (store.Store, error) {
@@ -55,7 +46,7 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 		return o.cfg.db.open(ctx, true)
 	}
 	defer relaxGC()()
-	seed, reason, err := o.prepare(ctx)
+	seed, err := o.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +54,14 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.fill(ctx, st, seed, reason); err != nil {
+	filled, err := o.fill(ctx, st, seed)
+	if err != nil {
 		return nil, errors.Join(err, st.Close())
+	}
+	if filled {
+		// The seed took more memory than the fleet ever will, and the runtime would keep most of it. This costs a garbage collection, once
+		// in the life of a store.
+		debug.FreeOSMemory()
 	}
 	if o.cfg.mode == server.ModeCRUD || o.cfg.db.name() == backendMemory {
 		return st, nil
@@ -75,90 +72,104 @@ func (o *opener) open(ctx context.Context) (store.Store, error) {
 	return o.cfg.db.open(ctx, true)
 }
 
-// prepare migrates the schema and returns the documents for an empty store, with the reason of their commit. It imports
-// a database of the Rust reference.
-func (o *opener) prepare(ctx context.Context) (fleet.Seed, string, error) {
-	seed, reason := o.seed, reasonSeed
+// initialContent is what an empty store is filled with. It takes several times the memory of the fleet, so nothing may refer to it later.
+type initialContent struct {
+	documents fleet.Seed
+	reason    string // of the commit; empty: there is nothing to fill the store with
+}
+
+// prepare migrates the schema and returns the documents for an empty store. It imports a database of the Rust reference.
+func (o *opener) prepare(ctx context.Context) (initialContent, error) {
 	var adopted adoption
+	var found initialContent
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
 		imported, err := readReference(ctx, lite.cfg.Path, &adopted)
 		if err != nil {
-			return nil, "", err
+			return initialContent{}, err
 		}
 		if imported != nil {
 			if err := adopted.check(imported, o.rules); err != nil {
-				return nil, "", err
+				return initialContent{}, err
 			}
 			if err := adopted.err(lite.cfg.Path); err != nil {
-				return nil, "", fmt.Errorf("%w\nflux-resourceset import --from %s has flags for the usual ones, and --dry-run", err, lite.cfg.Path)
+				return initialContent{}, fmt.Errorf("%w\nflux-resourceset import --from %s has flags for the usual ones, and --dry-run", err, lite.cfg.Path)
 			}
-			seed, reason = imported, importReason
+			found = initialContent{imported, importReason}
 		}
 	}
-	fresh := o.cfg.db.name() == backendMemory
-	if !fresh {
-		status, err := o.cfg.db.status(ctx)
-		if err != nil {
-			return nil, "", err
+	memory := o.cfg.db.name() == backendMemory
+	var status schemaStatus
+	if !memory {
+		var err error
+		if status, err = o.cfg.db.status(ctx); err != nil {
+			return initialContent{}, err
 		}
-		fresh = status.current == 0
+	}
+	if status.revision == 0 && found.reason == "" && o.seedFile != "" {
+		documents, err := readSeed(o.seedFile)
+		if errors.Is(err, os.ErrNotExist) {
+			return initialContent{}, &configError{[]string{fmt.Sprintf("SEED_FILE: %s does not exist, and the empty store needs it", o.seedFile)}}
+		}
+		if err != nil {
+			return initialContent{}, err
+		}
+		found = initialContent{documents, reasonSeed}
+	}
+	if status.revision > 0 && o.seedFile != "" && !exists(o.seedFile) {
+		o.logger.InfoContext(ctx, "SEED_FILE does not exist; it is not needed, because the store has a history", "file", o.seedFile)
 	}
 	// Checked before the first write: the store stays unchanged unless all documents can be imported.
-	if fresh {
-		if err := server.CheckSeed(seed, o.rules); err != nil {
-			return nil, "", fmt.Errorf("%s cannot be used: %w", o.cfg.seedFile, explain(err))
+	if status.current == 0 {
+		if err := server.CheckSeed(found.documents, o.rules); err != nil {
+			return initialContent{}, fmt.Errorf("%s cannot be used: %w", o.seedFile, explain(err))
 		}
 	}
 	for _, note := range adopted.notes {
 		o.logger.InfoContext(ctx, "the database of the Rust reference is imported with a change", "change", note)
 	}
-	if o.cfg.db.name() == backendMemory {
-		return seed, reason, nil
+	if memory {
+		return found, nil
 	}
-	return seed, reason, o.cfg.db.migrate(ctx)
+	return found, o.cfg.db.migrate(ctx)
 }
 
-// fill seeds an empty store. If the store is empty because it was lost or because it is the wrong one, the seed is not
-// the desired state of the clusters. So the store is quarantined until an operator accepts it, with SEED_ACCEPT or the
-// command accept.
-func (o *opener) fill(ctx context.Context, st store.Store, seed fleet.Seed, reason string) error {
-	logger, seeding := o.logger, reason == reasonSeed
-	if len(seed) == 0 && !o.missing {
-		return nil
+// fill fills an empty store, and reports whether it did. If the store is empty because it was lost or because it is the wrong one, the seed is not the desired state
+// of the clusters. So the store is quarantined until an operator accepts it, with SEED_ACCEPT or the command accept.
+func (o *opener) fill(ctx context.Context, st store.Store, found initialContent) (filled bool, err error) {
+	if o.seedFile == "" && len(found.documents) == 0 {
+		return false, nil
 	}
-	replica := store.NewReplica(store.Config{Store: st, Rules: o.rules, Logger: logger})
-	err := replica.Load(ctx)
+	head, err := st.Head(ctx)
 	if held, ok := errors.AsType[*store.QuarantinedError](err); ok {
 		if held.Quarantine.Reason != store.QuarantineSeeded || !o.cfg.seedAccept {
-			return nil // the replica reports the quarantine
+			return false, nil // the replica reports the quarantine
 		}
-		logger.InfoContext(ctx, "SEED_ACCEPT is set: the seed in the store is accepted")
+		o.logger.InfoContext(ctx, "SEED_ACCEPT is set: the seed in the store is accepted")
 		_, err = store.Accept(ctx, st, held.Head, fleet.Head{}, time.Now())
-		return err
+		return false, err
 	}
-	if err != nil {
-		return err
+	if err != nil || head.Revision > 0 || len(found.documents) == 0 {
+		return false, err
 	}
-	empty := replica.State().Revision() == 0
-	switch {
-	case o.missing && seeding && empty:
-		return &configError{[]string{fmt.Sprintf("SEED_FILE: %s does not exist, and the empty store needs it", o.cfg.seedFile)}}
-	case o.missing && seeding:
-		logger.InfoContext(ctx, "SEED_FILE does not exist; it is not needed, because the store has a history", "file", o.cfg.seedFile)
-		return nil
-	case seeding && empty && !o.cfg.seedAccept:
+	quarantined := found.reason == reasonSeed && !o.cfg.seedAccept
+	if quarantined {
 		if err := st.Quarantine(ctx, store.Quarantine{Reason: store.QuarantineSeeded, At: time.Now().UTC().Truncate(time.Second)}); err != nil {
-			return err
+			return false, err
 		}
 	}
-	loaded, err := server.SeedEmptyStore(ctx, replica, seed, store.Meta{Actor: actorSystem, Reason: reason})
-	if err != nil {
-		return explain(err)
+	replica := store.NewReplica(store.Config{Store: st, Rules: o.rules, Logger: o.logger})
+	if err := replica.Load(ctx); err != nil && !errors.Is(err, store.ErrQuarantined) { // another process was faster
+		return false, err
 	}
-	if loaded {
-		logger.InfoContext(ctx, "the store was empty and has been filled", "reason", reason, "documents", len(seed))
+	filled, err = server.SeedEmptyStore(ctx, replica, found.documents, store.Meta{Actor: actorSystem, Reason: found.reason})
+	if err != nil || !filled {
+		return false, explain(err)
 	}
-	return nil
+	o.logger.InfoContext(ctx, "the store was empty and has been filled", "reason", found.reason, "documents", len(found.documents))
+	if !quarantined {
+		o.adopt(replica.State())
+	}
+	return true, nil
 }
 
 // explain lists every problem of a seed.
@@ -175,9 +186,6 @@ func explain(err error) error {
 }
 
 func readSeed(path string) (fleet.Seed, error) {
-	if path == "" {
-		return nil, nil
-	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("SEED_FILE: %w", err)
@@ -194,4 +202,10 @@ func readSeed(path string) (fleet.Seed, error) {
 		return nil, fmt.Errorf("SEED_FILE %s: %w", path, explain(err))
 	}
 	return seed, nil
+}
+
+// exists reports whether there is a file, also one that cannot be examined.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, os.ErrNotExist)
 }

@@ -64,14 +64,12 @@ func serve(c *cli.Context) error {
 	defer traces.stop(logger)
 	cfg.db = traces.watch(cfg.db)
 	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson}
-	opener, err := newOpener(cfg, rules, logger)
-	if err != nil {
-		return err
-	}
+	opener := &opener{cfg: cfg, rules: rules, seedFile: cfg.seedFile, logger: logger}
 	st := store.NewLazy(opener.open)
 	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
+	opener.adopt = replica.Adopt
 	if replica.Restore(ctx) && replica.State().Revision() > 0 {
-		opener.seed, opener.missing = nil, false // an empty store would have lost the fleet that this process serves
+		opener.seedFile = "" // an empty store would have lost the fleet that this process serves
 	}
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())
