@@ -23,9 +23,9 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	for kind := range ks.byName {
 		s.docs[kind] = map[string]*Document{}
 	}
-	docs := make([]*Document, len(records))
+	docs, shared := make([]*Document, len(records)), newSharedFields()
 	err = parallel.Errors(len(records), func(i int) (err error) {
-		docs[i], err = ks.document(records[i])
+		docs[i], err = shared.document(ks, records[i])
 		return err
 	})
 	if err != nil {
@@ -96,10 +96,14 @@ func (s *State) Apply(c Commit) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("revision %d: %w", c.Revision, err)
 	}
+	var shared *sharedFields
+	if len(edits) > 1 {
+		shared = newSharedFields()
+	}
 	err = parallel.Errors(len(edits), func(i int) (err error) {
 		ch := c.Changes[i]
 		if ch.After != nil && edits[i].doc == nil {
-			edits[i].doc, err = kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
+			edits[i].doc, err = shared.document(kinds, Record{Kind: ch.Kind, ID: ch.ID, Body: ch.After})
 		}
 		return err
 	})

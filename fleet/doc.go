@@ -20,7 +20,8 @@
 //
 //  1. commit.go and document_log.go: the types of the log. errors.go: the errors. model.go: the types of a fleet, which refer
 //     to each other.
-//  2. document.go, kinds.go, kind_descriptor.go and definitions.go: documents, and kinds of documents.
+//  2. document.go, kinds.go, kind_descriptor.go and definitions.go: documents, and kinds of documents. shared_fields.go decodes
+//     clusters that share values.
 //  3. layer_merge.go, layer_resolve.go, layer_limits.go and effective.go: settings that clusters share, and the effective
 //     configuration of each cluster. frozen_inputs.go computes the configuration that a freeze keeps.
 //  4. state.go reads the documents at one revision, apply.go computes the next State from a commit. references.go finds the

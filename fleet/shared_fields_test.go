@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestSharedFields: documents that are decoded together are those that are decoded one by one, and equal lists are one list.
+func TestSharedFields(t *testing.T) {
+	t.Parallel()
+	stored := demo(t).state.docs[KindCluster]["demo-cluster-01"].Record
+	rapid.Check(t, func(rt *rapid.T) {
+		shared := newSharedFields()
+		first := map[string]*Document{}
+		for i := range rapid.IntRange(1, 8).Draw(rt, "clusters") {
+			var fields map[string]any
+			require.NoError(rt, json.Unmarshal(stored.Body, &fields))
+			fields["id"] = fmt.Sprintf("cluster-%d", i)
+			for _, list := range []string{"platform_components", "namespaces"} {
+				entries := []any{}
+				for n := range rapid.IntRange(0, 3).Draw(rt, list) {
+					entries = append(entries, map[string]any{"id": fmt.Sprintf("a-definition-with-a-long-name-%d", n), "enabled": n%2 == 0})
+				}
+				fields[list] = entries
+			}
+			fields["patches"] = map[string]any{"podinfo": map[string]any{"a.path.of.a.value": strings.Repeat("v", rapid.IntRange(1, 3).Draw(rt, "patch"))}}
+			rec := stored
+			rec.ID = fmt.Sprint(fields["id"])
+			rec.Body, _ = json.Marshal(fields)
+			want, err := compiledIn.document(rec)
+			require.NoError(rt, err)
+			got, err := shared.document(compiledIn, rec)
+			require.NoError(rt, err)
+			require.Equal(rt, want.value, got.value)
+			require.Equal(rt, want.bound, got.bound)
+			require.Equal(rt, want.Body, got.Body)
+			text, _ := json.Marshal(fields["platform_components"])
+			before := first[string(text)]
+			if before == nil {
+				first[string(text)] = got
+			} else if len(text) >= minSharedField {
+				require.Same(rt, &before.Cluster().PlatformComponents[0], &got.Cluster().PlatformComponents[0])
+			}
+		}
+	})
+}
+
+// TestSharedFieldsErrors: a document that cannot be read has the same error as if it was decoded alone.
+func TestSharedFieldsErrors(t *testing.T) {
+	t.Parallel()
+	stored := demo(t).state.docs[KindCluster]["demo-cluster-01"].Record
+	good := string(stored.Body)
+	for name, body := range map[string]string{
+		"empty": "", "not JSON": good[:len(good)-1], "null": "null", "list": "[]", "text": `"a"`,
+		"wrong type":                              strings.Replace(good, `"enabled":true`, `"enabled":"yes"`, 1),
+		"wrong type of a list":                    strings.Replace(good, `"namespaces":[`, `"namespaces":7,"other":[`, 1),
+		"a list is missing":                       strings.Replace(good, `"namespaces":`, `"other":`, 1),
+		"a field appears twice":                   strings.Replace(good, `{`, `{"id":"another",`, 1),
+		"a field that this version does not know": strings.Replace(good, `{`, `{"later":{"a":"0123456789012345678901234567890123456789012345678901234567890123456789"},`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rec := stored
+			rec.Body = []byte(body)
+			want, wanted := compiledIn.document(rec)
+			shared := newSharedFields()
+			for range 2 { // the second one finds fields of the first
+				got, err := shared.document(compiledIn, rec)
+				if wanted != nil {
+					require.EqualError(t, err, wanted.Error())
+					continue
+				}
+				require.NoError(t, err)
+				require.Equal(t, want.value, got.value)
+			}
+		})
+	}
+}
