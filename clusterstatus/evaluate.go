@@ -271,7 +271,7 @@ func (c *cluster) listStatus(list string, delivered bool, now time.Time) ListSta
 // delivered reports whether the cluster was served the desired answer last.
 func (c *cluster) delivered(desired fleet.DesiredInputs) bool {
 	p := c.poll(desired.List)
-	return p != nil && p.etag != "" && desired.HasETag(p.etag)
+	return p != nil && p.etag != "" && desired.Is(p.etag, p.served.receipts)
 }
 
 func (c *cluster) objectEvents() []ObjectEvent {

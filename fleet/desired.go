@@ -21,13 +21,16 @@ type DesiredInputs struct {
 	encode   func() (*Answer, error)
 }
 
-// HasETag reports whether the current answer has this ETag. It encodes the answer if it must.
-func (d DesiredInputs) HasETag(etag string) bool {
-	if d.ETag != "" || d.encode == nil {
+// Is reports whether the current answer is the one with this ETag and these receipts, which are empty if they are not known. It
+// encodes the current answer if it must.
+func (d DesiredInputs) Is(etag string, receipts []Receipt) bool {
+	switch {
+	case d.ETag != "" || d.encode == nil:
 		return d.ETag == etag
-	}
-	if d.outdated == etag {
+	case d.outdated == etag:
 		return false
+	case len(receipts) > 0: // an answer that is not encoded has receipts, which identify its inputs
+		return slices.Equal(d.Receipts, receipts)
 	}
 	a, err := d.encode()
 	return err == nil && a.ETag == etag

@@ -11,8 +11,8 @@ import (
 )
 
 // requireDesired requires that DesiredReceipts of a State with earlier answers equals the inputs of a State without any.
-// etags are all ETags that the lists of clusters had.
-func requireDesired(t require.TestingT, s *State, etags map[string]bool, what string) {
+// etags are all ETags that the lists of clusters had, with their receipts.
+func requireDesired(t require.TestingT, s *State, etags map[string][]Receipt, what string) {
 	fresh, err := NewState(testRules, s.Head(), s.At(), slices.Collect(s.Records()))
 	require.NoError(t, err)
 	for _, doc := range s.docs[KindCluster] {
@@ -25,9 +25,10 @@ func requireDesired(t require.TestingT, s *State, etags map[string]bool, what st
 			for i := range want {
 				require.Equal(t, want[i].List, got[i].List, what)
 				require.Equal(t, want[i].Receipts, got[i].Receipts, "%s: %s of %s", what, want[i].List, doc.ID)
-				for etag := range etags {
+				for etag, receipts := range etags {
+					require.Equal(t, etag == want[i].ETag, got[i].Is(etag, receipts), "%s: %s of %s", what, want[i].List, doc.ID)
 					if etag != want[i].ETag {
-						require.False(t, got[i].HasETag(etag), "%s: %s of %s", what, want[i].List, doc.ID)
+						require.False(t, got[i].Is(etag, nil), "%s: %s of %s", what, want[i].List, doc.ID)
 					}
 				}
 			}
@@ -35,7 +36,7 @@ func requireDesired(t require.TestingT, s *State, etags map[string]bool, what st
 		got, err := s.DesiredReceipts(doc)
 		require.NoError(t, err, what)
 		for i := range want {
-			require.True(t, got[i].HasETag(want[i].ETag), "%s: %s of %s", what, want[i].List, doc.ID)
+			require.True(t, got[i].Is(want[i].ETag, nil), "%s: %s of %s", what, want[i].List, doc.ID)
 		}
 	}
 	for _, doc := range s.docs[KindCluster] {
@@ -45,7 +46,7 @@ func requireDesired(t require.TestingT, s *State, etags map[string]bool, what st
 		inputs, err := s.DesiredInputs(doc)
 		require.NoError(t, err, what)
 		for _, in := range inputs {
-			etags[in.ETag] = true
+			etags[in.ETag] = in.Receipts
 		}
 	}
 }
@@ -62,7 +63,7 @@ func TestDesiredReceiptsOfChangedDefinitions(t *testing.T) {
 			string(KindNamespace), `{"id":"n0"}`,
 			string(KindCluster), `{"id":"k0","cluster_dns":"k0.example.com","environment":"dev","platform_components":[{"id":"c0"},{"id":"c1"},{"id":"c2","enabled":false}],"namespaces":[{"id":"n0"}]}`,
 			string(KindCluster), `{"id":"k1","cluster_dns":"k1.example.com","environment":"dev","platform_components":[{"id":"c2"},{"id":"c1"}],"namespaces":[{"id":"n0"}]}`)
-		etags := map[string]bool{"": true}
+		etags := map[string][]Receipt{"": nil}
 		requireDesired(rt, w.state, etags, "start")
 		for range rapid.IntRange(1, 15).Draw(rt, "commits") {
 			edit, what := randomEdit(rt)
@@ -104,12 +105,14 @@ func TestDesiredReceiptsNeedNoAnswer(t *testing.T) {
 	got, err := w.state.DesiredReceipts(doc())
 	require.NoError(t, err)
 	require.Empty(t, got[0].ETag)
-	require.False(t, got[0].HasETag(before[0].ETag))
+	require.False(t, got[0].Is(before[0].ETag, nil))
+	require.False(t, got[0].Is("another", before[0].Receipts))
+	require.True(t, got[0].Is("another", got[0].Receipts), "as another process encoded it")
 	require.Nil(t, w.state.cachedAnswer(w.state.Effective(doc()), w.state.kinds.descriptor(KindComponent)))
 	for i := range got[0].Receipts {
 		require.Equal(t, i != 3, got[0].Receipts[i] == before[0].Receipts[i])
 	}
 	require.Equal(t, before[1].ETag, got[1].ETag, "another list has not changed")
-	require.False(t, got[0].HasETag("another"), "which encodes the answer")
+	require.False(t, got[0].Is("another", nil), "which encodes the answer")
 	require.NotNil(t, w.state.cachedAnswer(w.state.Effective(doc()), w.state.kinds.descriptor(KindComponent)))
 }

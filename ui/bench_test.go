@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // BenchmarkPages measures pages of a fleet of 10,000 clusters with 30 components each, and the latency of a poll while ten sessions load pages, relative to the
@@ -121,6 +122,26 @@ func BenchmarkPages(b *testing.B) {
 	}
 	measure("all-failing", "/ui/")
 	measure("all-failing-clusters", "/ui/clusters?state=failed&offset=9000")
+	n := 0
+	for _, path := range []string{"/ui/", "/ui/matrix"} {
+		b.Run("after-catalog-change"+path, func(b *testing.B) {
+			var used time.Duration
+			for b.Loop() {
+				n++
+				_, err := env.replica.Update(b.Context(), store.Meta{Actor: "bench"}, func(tx *fleet.Tx) error {
+					_, err := tx.Patch(fleet.KindComponent, "podinfo", fmt.Appendf(nil, `{"component_version":"7.0.%d"}`, n))
+					return err
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				before := cpuTime()
+				show(path)
+				used += cpuTime() - before
+			}
+			b.ReportMetric(float64(used.Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
 }
 
 // cpuTime returns the processor time of this process.
