@@ -71,11 +71,16 @@ func (t *Tracker) Counts(now time.Time) []StateCount {
 	return out
 }
 
+// keepsInterval reports whether an interval is of the last day; clocks may differ by one.
+func keepsInterval(at int64, now time.Time) bool {
+	const length = int64(CountInterval / time.Second)
+	return at > countInterval(now)-CountHistory*length && at <= countInterval(now)+length && at%length == 0
+}
+
 // add adds a count of the last day, unless there is one of its interval. The caller holds the lock.
 func (h *countHistory) add(c StateCount, now time.Time) bool {
-	oldest := countInterval(now) - CountHistory*int64(CountInterval.Seconds())
-	maps.DeleteFunc(h.counts, func(at int64, _ StateCount) bool { return at <= oldest })
-	if _, known := h.counts[c.At]; known || c.At <= oldest || c.At > countInterval(now)+int64(CountInterval.Seconds()) || c.At%int64(CountInterval.Seconds()) != 0 {
+	maps.DeleteFunc(h.counts, func(at int64, _ StateCount) bool { return !keepsInterval(at, now) })
+	if _, known := h.counts[c.At]; known || !keepsInterval(c.At, now) {
 		return false
 	}
 	if h.counts == nil {

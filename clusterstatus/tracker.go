@@ -57,6 +57,7 @@ type Tracker struct {
 	complete atomic.Bool
 	filters  filters
 	counts   countHistory
+	trouble  troubleHistory
 
 	fleetChanges fleetChanges
 

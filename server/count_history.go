@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,23 +20,123 @@ func (s *Server) CountClusters() {
 	if st == nil || problem != nil || !s.tracker.Stats().Complete || !s.tracker.CountDue(s.cfg.Now()) {
 		return
 	}
-	n := (&stateCollector{server: s}).count(func() {})
+	trouble := troubleCounter{components: map[string]*clusterstatus.ComponentCount{}}
+	n := (&stateCollector{server: s}).count(func() {}, &trouble)
+	now := s.cfg.Now()
 	s.tracker.RecordCount(clusterstatus.StateCount{
 		Total: len(st.All(fleet.KindCluster)), Progressing: n.clusters[clusterstatus.Progressing], Failed: n.clusters[clusterstatus.Failed], Silent: n.clusters[clusterstatus.Silent],
-	}, s.cfg.Now())
+	}, now)
+	s.tracker.RecordTrouble(trouble.result(), now)
 }
 
-func (s *Server) GetStatusHistory(c echo.Context, _ api.GetStatusHistoryParams) error {
+// troubleCounter counts the clusters that fail or progress by component, and names those that fail or are silent.
+type troubleCounter struct {
+	components     map[string]*clusterstatus.ComponentCount
+	failed, silent []string
+	inputs         []troubleInput // of the cluster that is evaluated, in the order of its components
+}
+
+type troubleInput struct {
+	state   clusterstatus.State
+	enabled bool
+}
+
+// input is called with each input of a cluster, before add.
+func (t *troubleCounter) input(list string, enabled bool, state clusterstatus.State) {
+	if list == fleet.KindComponent.Endpoint() {
+		t.inputs = append(t.inputs, troubleInput{state, enabled})
+	}
+}
+
+// add adds a cluster whose inputs are known.
+func (t *troubleCounter) add(st *fleet.State, cluster *fleet.Document, known *clusterstatus.Status) {
+	inputs := t.inputs
+	t.inputs = t.inputs[:0]
+	for _, state := range known.States() {
+		switch state { //nolint:exhaustive // the others are no trouble
+		case clusterstatus.Failed:
+			t.failed = append(t.failed, cluster.ID)
+		case clusterstatus.Silent:
+			t.silent = append(t.silent, cluster.ID)
+		}
+	}
+	if !slices.ContainsFunc(inputs, func(in troubleInput) bool {
+		return in.state == clusterstatus.Failed || in.state == clusterstatus.Progressing
+	}) {
+		return
+	}
+	n := 0
+	for component := range st.Components(cluster) {
+		if n == len(inputs) {
+			return
+		}
+		in := inputs[n]
+		n++
+		failed, progressing := in.state == clusterstatus.Failed, known.StateOfInput(in.state, in.enabled) == clusterstatus.Progressing
+		if !failed && !progressing {
+			continue
+		}
+		of := t.components[component.ID]
+		if of == nil {
+			of = &clusterstatus.ComponentCount{ID: component.ID}
+			t.components[component.ID] = of
+		}
+		if failed {
+			of.Failed++
+		}
+		if progressing {
+			of.Progressing++
+		}
+	}
+}
+
+func (t *troubleCounter) result() clusterstatus.Trouble {
+	out := clusterstatus.Trouble{Failed: t.failed, Silent: t.silent}
+	for _, of := range t.components {
+		out.Components = append(out.Components, *of)
+	}
+	return out
+}
+
+// GetStatusHistory answers with the counts of the fleet, of a component or of a cluster.
+func (s *Server) GetStatusHistory(c echo.Context, p api.GetStatusHistoryParams) error {
 	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
-	if st.Limited() { // the counts are of the whole fleet
-		return errNeedsUnlimitedRead
+	counts, err := s.historicCounts(st, p)
+	if err != nil {
+		return err
 	}
 	out := api.StatusHistory{IntervalSeconds: int(clusterstatus.CountInterval.Seconds()), Counts: []api.HistoricCount{}}
-	for _, n := range s.tracker.Counts(s.cfg.Now()) {
+	for _, n := range counts {
 		out.Counts = append(out.Counts, api.HistoricCount{At: time.Unix(n.At, 0).UTC(), Total: n.Total, Progressing: n.Progressing, Failed: n.Failed, Silent: n.Silent})
 	}
 	return response.WriteJSON(c, http.StatusOK, out)
+}
+
+func (s *Server) historicCounts(st *fleet.State, p api.GetStatusHistoryParams) ([]clusterstatus.StateCount, error) {
+	now := s.cfg.Now()
+	switch {
+	case p.Cluster != nil && p.Component != nil:
+		return nil, fleet.Invalid([]fleet.Problem{{Detail: "query parameter cluster: not with component"}})
+	case p.Cluster != nil:
+		doc, err := st.Find(fleet.KindCluster, *p.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		counts := s.tracker.ClusterCounts(doc.ID, now)
+		return slices.DeleteFunc(counts, func(n clusterstatus.StateCount) bool {
+			return time.Unix(n.At, 0).Before(doc.CreatedAt) // a deleted cluster may have had its id
+		}), nil
+	case st.Limited(): // the counts are of the whole fleet
+		return nil, errNeedsUnlimitedRead
+	case p.Component != nil:
+		doc, err := st.Find(fleet.KindComponent, *p.Component)
+		if err != nil {
+			return nil, err
+		}
+		return s.tracker.ComponentCounts(doc.ID, now), nil
+	}
+	return s.tracker.Counts(now), nil
 }

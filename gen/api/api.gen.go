@@ -7776,6 +7776,12 @@ type GetComponentMatrixParams struct {
 
 // GetStatusHistoryParams defines parameters for GetStatusHistory.
 type GetStatusHistoryParams struct {
+	// Component Id of a platform component.
+	Component *string `form:"component,omitempty" json:"component,omitempty"`
+
+	// Cluster Id of a cluster; not with `component`.
+	Cluster *string `form:"cluster,omitempty" json:"cluster,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }

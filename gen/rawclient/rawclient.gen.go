@@ -1611,7 +1611,11 @@ type ClientInterface interface {
 	// GetStatusHistory Numbers of clusters by state, over the last day
 	//
 	// One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
-	// may not read it: it counts all clusters.
+	// may read only that of a cluster that they may read.
+	//
+	// With `component`, a cluster is progressing or failed with regard to this component, `silent` is not recorded, and `total` is that
+	// of the fleet. An interval in which more than 50 components had such clusters is missing for the others. With `cluster`, `total`
+	// is 1, and `progressing` is not recorded. Once 10,000 clusters failed or were silent within a day, intervals are missing for others.
 	//
 	// Corresponds with GET /status/history (the `GetStatusHistory` operationId).
 	GetStatusHistory(ctx context.Context, params *GetStatusHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5087,7 +5091,11 @@ func (c *Client) GetComponentMatrix(ctx context.Context, params *GetComponentMat
 // GetStatusHistory Numbers of clusters by state, over the last day
 //
 // One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
-// may not read it: it counts all clusters.
+// may read only that of a cluster that they may read.
+//
+// With `component`, a cluster is progressing or failed with regard to this component, `silent` is not recorded, and `total` is that
+// of the fleet. An interval in which more than 50 components had such clusters is missing for the others. With `cluster`, `total`
+// is 1, and `progressing` is not recorded. Once 10,000 clusters failed or were silent within a day, intervals are missing for others.
 //
 // Corresponds with GET /status/history (the `GetStatusHistory` operationId).
 func (c *Client) GetStatusHistory(ctx context.Context, params *GetStatusHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -19299,6 +19307,45 @@ func NewGetStatusHistoryRequest(server string, params *GetStatusHistoryParams) (
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Component != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "component", *params.Component, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cluster != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cluster", *params.Cluster, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
@@ -23080,7 +23127,11 @@ type ClientWithResponsesInterface interface {
 	// GetStatusHistoryWithResponse Numbers of clusters by state, over the last day
 	//
 	// One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
-	// may not read it: it counts all clusters.
+	// may read only that of a cluster that they may read.
+	//
+	// With `component`, a cluster is progressing or failed with regard to this component, `silent` is not recorded, and `total` is that
+	// of the fleet. An interval in which more than 50 components had such clusters is missing for the others. With `cluster`, `total`
+	// is 1, and `progressing` is not recorded. Once 10,000 clusters failed or were silent within a day, intervals are missing for others.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -30682,7 +30733,11 @@ func (c *ClientWithResponses) GetComponentMatrixWithResponse(ctx context.Context
 // GetStatusHistoryWithResponse Numbers of clusters by state, over the last day
 //
 // One count for each five minutes, the oldest first. Intervals in which no server counted are missing. Tokens with limited access
-// may not read it: it counts all clusters.
+// may read only that of a cluster that they may read.
+//
+// With `component`, a cluster is progressing or failed with regard to this component, `silent` is not recorded, and `total` is that
+// of the fleet. An interval in which more than 50 components had such clusters is missing for the others. With `cluster`, `total`
+// is 1, and `progressing` is not recorded. Once 10,000 clusters failed or were silent within a day, intervals are missing for others.
 //
 // Returns a wrapper object for the known response body format(s).
 //
