@@ -176,14 +176,14 @@ func (ks *kindSet) completeLists(id string, cluster *Effective) error {
 	return nil
 }
 
-// compose returns a document with some content.
-func (ks *kindSet) compose(kind Kind, id string, obj map[string]any) (*Document, error) {
+// compose returns a document with some content, which shares fields with others unless shared is nil.
+func (ks *kindSet) compose(kind Kind, id string, obj map[string]any, shared *sharedFields) (*Document, error) {
 	ks.byName[kind].normalize(obj)
 	body, err := jsontext.Canonical(obj)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := ks.document(Record{Kind: kind, ID: id, Body: body})
+	doc, err := shared.document(ks, Record{Kind: kind, ID: id, Body: body})
 	if err != nil {
 		return nil, Invalid([]Problem{decodeProblem(err)})
 	}

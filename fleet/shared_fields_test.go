@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -80,4 +81,22 @@ func TestSharedFieldsErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSeedSharesFields: the clusters of a seed share equal lists, as they do after a restart.
+func TestSeedSharesFields(t *testing.T) {
+	t.Parallel()
+	seed, err := ParseSeed([]byte(`{"platform_components":[{"id":"the-ingress-controller-of-the-platform","component_path":"a","component_version":"1.0.0","oci_url":"https://a","oci_tag":"1"}],
+"clusters":[
+ {"id":"a","cluster_name":"a","cluster_dns":"a.example.com","environment":"dev","platform_components":[{"id":"the-ingress-controller-of-the-platform","oci_tag":"2"}]},
+ {"id":"b","cluster_name":"b","cluster_dns":"b.example.com","environment":"dev","platform_components":[{"id":"the-ingress-controller-of-the-platform","oci_tag":"2"}]}]}`))
+	require.NoError(t, err)
+	st, err := NewState(Rules{Environments: []string{"dev"}}, Head{}, time.Time{}, nil)
+	require.NoError(t, err)
+	tx := st.Begin()
+	require.NoError(t, seed.Create(tx))
+	result, err := tx.Finish(Commit{})
+	require.NoError(t, err)
+	a, b := result.State.docs[KindCluster]["a"].Cluster(), result.State.docs[KindCluster]["b"].Cluster()
+	require.Same(t, &a.PlatformComponents[0], &b.PlatformComponents[0])
 }

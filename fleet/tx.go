@@ -19,9 +19,10 @@ type Tx struct {
 	kinds   *kindSet             // with the resource types after the edits
 	edits   map[docKey]*Document // nil: deleted
 	guard   Guard
-	scope   *scope // nil: the principal has no access documents that limit the change
-	force   bool   // overwrite patches that named managers own
-	seed    Seed   // the seed that the documents come from, if any
+	scope   *scope        // nil: the principal has no access documents that limit the change
+	force   bool          // overwrite patches that named managers own
+	seed    Seed          // the seed that the documents come from, if any
+	shared  *sharedFields // of the clusters of a seed; nil: others share none
 	work    work
 	filters ClusterFilters
 	notesMu sync.Mutex
