@@ -18,7 +18,21 @@ const (
 // facetKey is one value of a facet. label is the key of a label; tag is of a version.
 type facetKey struct{ name, label, value, tag string }
 
-// facetsOf counts clusters by environment, label, layer, component, and if component is not empty by its version.
+// overrides reports whether a cluster's own document overrides a component, of which the id may be empty: any. See [fleet.ClusterComponent].
+func overrides(st *fleet.State, cluster *fleet.Document, what api.GetStatusParamsOverrides, component string) bool {
+	if what == api.GetStatusParamsOverridesPatches {
+		patches := cluster.Cluster().Patches
+		return len(patches[component]) > 0 || component == "" && len(patches) > 0
+	}
+	for one := range st.Components(cluster) {
+		if one.Deviates && (component == "" || one.ID == component) {
+			return true
+		}
+	}
+	return false
+}
+
+// facetsOf counts clusters by environment, label, layer, component, overrides, and if component is not empty by its version.
 func facetsOf(st *fleet.State, clusters []evaluatedCluster, component string) []api.StatusFacet {
 	counts, components := map[facetKey]int{}, map[string]int{}
 	for i := range clusters {
@@ -31,11 +45,19 @@ func facetsOf(st *fleet.State, clusters []evaluatedCluster, component string) []
 		for _, id := range st.LayerIDs(doc) {
 			counts[facetKey{name: "layer", value: id}]++
 		}
+		if overrides(st, doc, api.GetStatusParamsOverridesPatches, component) {
+			counts[facetKey{name: "overrides", value: string(api.GetStatusParamsOverridesPatches)}]++
+		}
+		deviates := false
 		for one := range st.Components(doc) {
+			deviates = deviates || one.Deviates && (component == "" || one.ID == component)
 			components[one.ID]++
 			if one.ID == component {
 				counts[facetKey{name: "version", value: one.ComponentVersion, tag: one.OCITag}]++
 			}
+		}
+		if deviates {
+			counts[facetKey{name: "overrides", value: string(api.GetStatusParamsOverridesVersion)}]++
 		}
 	}
 	for id, n := range components {
@@ -62,7 +84,7 @@ func facetsOf(st *fleet.State, clusters []evaluatedCluster, component string) []
 }
 
 // facetOrder is the order of facets other than labels; labels follow layers.
-var facetOrder = []string{"environment", "component", "version", "layer", "label"}
+var facetOrder = []string{"environment", "component", "version", "overrides", "layer", "label"}
 
 // orderFacets returns the facets by name; of the labels those that most clusters have, sorted by key.
 func orderFacets(facets map[facetKey]*api.StatusFacet, clusters map[facetKey]int) []api.StatusFacet {

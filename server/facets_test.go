@@ -18,11 +18,12 @@ func TestFacets(t *testing.T) {
 	}
 	w.create("/layers", `{"id":"gold","priority":10,"selector":"tier=gold"}`)
 	w.batch(`{"op":"set_component","component_id":"podinfo","component_version":"6.9.0","cluster_ids":["qa-01","qa-02"]}`).want(200)
+	w.patch("/clusters/qa-03", `{"patches":{"podinfo":{"replicaCount":"5"}}}`).want(200)
 	w.confirm(at(w.get("/clusters/qa-00").json(), "cluster_dns").(string))
 
 	require.NotContains(t, w.get("/status").want(200).json(), "facets")
 	seen := map[string]bool{}
-	for _, filter := range []string{"", "&state=never", "&component=podinfo", "&environment=qa", "&layer=gold", "&component=podinfo&state=confirmed"} {
+	for _, filter := range []string{"", "&state=never", "&component=podinfo", "&environment=qa", "&layer=gold", "&component=podinfo&state=confirmed", "&overrides=version"} {
 		all := w.get("/status?facets=true&limit=1" + filter).want(200)
 		for _, facet := range at(all.json(), "facets").([]any) {
 			name := at(facet, "name").(string)
@@ -51,7 +52,10 @@ func TestFacets(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string]bool{"environment": true, "label": true, "layer": true, "component": true, "version": true}, seen)
+	require.Equal(t, map[string]bool{"environment": true, "label": true, "layer": true, "component": true, "version": true, "overrides": true}, seen)
+	require.EqualValues(t, 2, w.get("/status?overrides=version").want(200).json()["total"], "the version that the batch set")
+	require.EqualValues(t, 0, w.get("/status?overrides=version&component=traefik").want(200).json()["total"])
+	require.EqualValues(t, 1, w.get("/status?overrides=patches&environment=qa").want(200).json()["total"])
 	w.get("/status?layer=nothing").problem(404, "not_found")
 	require.EqualValues(t, 2, w.get("/status?layer=gold").want(200).json()["total"])
 }

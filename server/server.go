@@ -148,6 +148,7 @@ type Server struct {
 	rolloutInputs rolloutInputsCache
 	rolloutWaits  rolloutWaits
 	visible       visibleStates
+	searchable    searchableRevisions
 
 	versions        *knownversions.Store
 	pushes          pushLimits

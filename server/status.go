@@ -237,7 +237,7 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 		}
 		changed := ofComponent(changedIn[doc.ID], component)
 		if p.ChangedIn != nil && len(changed) == 0 || !running(doc) || p.Layer != nil && !slices.Contains(st.LayerIDs(doc), *p.Layer) ||
-			p.Input != nil && !st.HasInput(doc, only.list, only.id) {
+			p.Input != nil && !st.HasInput(doc, only.list, only.id) || p.Overrides != nil && !overrides(st, doc, *p.Overrides, component) {
 			continue
 		}
 		yieldToPolls()

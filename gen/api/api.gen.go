@@ -26,6 +26,24 @@ func (e GetStatusParamsGroup) Valid() bool {
 	}
 }
 
+// Defines values for GetStatusParamsOverrides.
+const (
+	GetStatusParamsOverridesPatches GetStatusParamsOverrides = "patches"
+	GetStatusParamsOverridesVersion GetStatusParamsOverrides = "version"
+)
+
+// Valid indicates whether the value is a known member of the GetStatusParamsOverrides enum.
+func (e GetStatusParamsOverrides) Valid() bool {
+	switch e {
+	case GetStatusParamsOverridesPatches:
+		return true
+	case GetStatusParamsOverridesVersion:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetStatusParamsSort.
 const (
 	GetStatusParamsSortID    GetStatusParamsSort = "id"
@@ -4528,6 +4546,58 @@ type RolloutWindow struct {
 	Tz string `json:"tz,omitempty"`
 }
 
+// SearchResult defines model for SearchResult.
+type SearchResult struct {
+	// Kind `label`, `version`, `revision`, or a kind of document such as `cluster`, `platform_component` or `resource/policies`.
+	//
+	// Example: platform_component
+	Kind string `json:"kind"`
+
+	// ID Of the document; of a version the component; of a label key=value.
+	//
+	// Example: podinfo
+	ID string `json:"id"`
+
+	// Name Of a token.
+	//
+	// Example: ci
+	Name string `json:"name,omitempty"`
+
+	// Exact The text is the id, the DNS name or the number.
+	//
+	// Example: true
+	Exact bool `json:"exact,omitempty"`
+
+	// ComponentVersion Of a component or a version.
+	//
+	// Example: 6.9.0
+	ComponentVersion string `json:"component_version,omitempty"`
+
+	// OCITag Example: latest
+	OCITag string `json:"oci_tag,omitempty"`
+
+	// Clusters Number of clusters with a label.
+	//
+	// Example: 12
+	Clusters int `json:"clusters,omitempty"`
+
+	// Cluster Of a cluster; `failure` is the one that was found.
+	Cluster *ClusterSummary `json:"cluster,omitempty"`
+
+	// Revision Of a revision.
+	Revision *RevisionSummary `json:"revision,omitempty"`
+}
+
+// SearchResults defines model for SearchResults.
+type SearchResults struct {
+	Results []SearchResult `json:"results"`
+
+	// More There are more results of some kind than `limit`.
+	//
+	// Example: false
+	More bool `json:"more"`
+}
+
 // Session A session of a person.
 type Session struct {
 	// Token Send it as the bearer token.
@@ -7690,6 +7760,18 @@ type ChangeRolloutParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// SearchParams defines parameters for Search.
+type SearchParams struct {
+	// Q The text.
+	Q string `form:"q" json:"q"`
+
+	// Limit Largest number of results of each kind.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // GetStatusParams defines parameters for GetStatus.
 type GetStatusParams struct {
 	// Environment Only clusters of this environment.
@@ -7725,13 +7807,16 @@ type GetStatusParams struct {
 	// Layer Only clusters that this layer matches.
 	Layer *string `form:"layer,omitempty" json:"layer,omitempty"`
 
+	// Overrides version: only clusters whose own document sets another version or tag of a component than their layers, or else the catalog. patches: only clusters with patches of their own. With `component`: of this component.
+	Overrides *GetStatusParamsOverrides `form:"overrides,omitempty" json:"overrides,omitempty"`
+
 	// List With `input`: only clusters that have this input, and this input only, as `component` does. A list as it is polled; not with `component`, `changed_in`.
 	List *string `form:"list,omitempty" json:"list,omitempty"`
 
 	// Input With `list`: id of the input.
 	Input *string `form:"input,omitempty" json:"input,omitempty"`
 
-	// Facets true: also count the listed clusters by environment, label, layer, component, and with `component` by version.
+	// Facets true: also count the listed clusters by environment, label, layer, component, `overrides`, and with `component` by version.
 	Facets *bool `form:"facets,omitempty" json:"facets,omitempty"`
 
 	// Sort By id, or by state: the most urgent first.
@@ -7749,6 +7834,9 @@ type GetStatusParams struct {
 
 // GetStatusParamsGroup defines parameters for GetStatus.
 type GetStatusParamsGroup string
+
+// GetStatusParamsOverrides defines parameters for GetStatus.
+type GetStatusParamsOverrides string
 
 // GetStatusParamsSort defines parameters for GetStatus.
 type GetStatusParamsSort string

@@ -1584,6 +1584,16 @@ type ClientInterface interface {
 	// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
 	ChangeRollout(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// Search Find clusters, definitions and revisions by a text
+	//
+	// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+	// by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
+	// and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
+	// other texts. Access documents, webhooks and tokens are found with an admin token only.
+	//
+	// Corresponds with GET /search (the `Search` operationId).
+	Search(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetStatus Status of the fleet
 	//
 	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
@@ -5034,6 +5044,26 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 // Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
 func (c *Client) ChangeRollout(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeRolloutRequest(c.Server, id, action, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Search Find clusters, definitions and revisions by a text
+//
+// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+// by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
+// and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
+// other texts. Access documents, webhooks and tokens are found with an admin token only.
+//
+// Corresponds with GET /search (the `Search` operationId).
+func (c *Client) Search(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -18910,6 +18940,83 @@ func NewChangeRolloutRequest(server string, id ID, action ActionPath, params *Ch
 	return req, nil
 }
 
+// NewSearchRequest constructs an http.Request for the Search method
+func NewSearchRequest(server string, params *SearchParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetStatusRequest constructs an http.Request for the GetStatus method
 func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request, error) {
 	var err error
@@ -19061,6 +19168,18 @@ func NewGetStatusRequest(server string, params *GetStatusParams) (*http.Request,
 		if params.Layer != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "layer", *params.Layer, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Overrides != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "overrides", *params.Overrides, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -23095,6 +23214,18 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
 	ChangeRolloutWithResponse(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*ChangeRolloutResponse, error)
+
+	// SearchWithResponse Find clusters, definitions and revisions by a text
+	//
+	// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+	// by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
+	// and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
+	// other texts. Access documents, webhooks and tokens are found with an admin token only.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /search (the `Search` operationId).
+	SearchWithResponse(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*SearchResponse, error)
 
 	// GetStatusWithResponse Status of the fleet
 	//
@@ -27186,6 +27317,37 @@ func (r ChangeRolloutResponse) StatusCode() int {
 	return 0
 }
 
+// SearchResponse200Headers the declared response headers of an HTTP 200 response for Search
+type SearchResponse200Headers struct {
+	Age            *int
+	XFleetRevision *int64
+}
+
+type SearchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchResults
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *SearchResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // GetStatusResponse200Headers the declared response headers of an HTTP 200 response for GetStatus
 type GetStatusResponse200Headers struct {
 	Age            *int
@@ -30688,6 +30850,24 @@ func (c *ClientWithResponses) ChangeRolloutWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseChangeRolloutResponse(rsp)
+}
+
+// SearchWithResponse Find clusters, definitions and revisions by a text
+//
+// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+// by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
+// and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
+// other texts. Access documents, webhooks and tokens are found with an admin token only.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /search (the `Search` operationId).
+func (c *ClientWithResponses) SearchWithResponse(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*SearchResponse, error) {
+	rsp, err := c.Search(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchResponse(rsp)
 }
 
 // GetStatusWithResponse Status of the fleet
@@ -37431,6 +37611,52 @@ func ParseChangeRolloutResponse(rsp *http.Response) (*ChangeRolloutResponse, err
 				return nil, err
 			}
 			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchResponse parses an HTTP response from a SearchWithResponse call
+func ParseSearchResponse(rsp *http.Response) (*SearchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchResults
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers SearchResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

@@ -7,7 +7,7 @@ import "github.com/flux-resourceset/flux-resourceset/fleet"
 // only the right to plan.
 var rights = byOperation(
 	operationRights{[]fleet.Right{fleet.RightRead}, []string{
-		"ListClusters", "GetCluster", "GetClusterStatus", "GetStatus", "GetStatusHistory", "GetComponentMatrix", "ExplainCluster", "ExplainInput",
+		"ListClusters", "GetCluster", "GetClusterStatus", "GetStatus", "GetStatusHistory", "Search", "GetComponentMatrix", "ExplainCluster", "ExplainInput",
 		"ListPlatformComponents", "GetPlatformComponent", "ListNamespaces", "GetNamespace", "ListRoleBindings",
 		"GetRoleBinding", "ListResourceTypes", "GetResourceType", "ListResources", "GetResource", "ListLayers", "GetLayer",
 		"ListRevisions", "GetRevision", "ListRollouts", "GetRollout", "ListStrategies", "GetStrategy", "ListFreezes",

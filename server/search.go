@@ -1,0 +1,354 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+const (
+	defaultResults       = 10  // of a kind
+	maxSearchedRevisions = 500 // the newest
+	resultLabel          = "label"
+	resultVersion        = "version"
+	resultRevision       = "revision"
+)
+
+// rank orders the results of a search, the best first.
+type rank int
+
+const (
+	equals rank = iota
+	begins
+	contains
+	mentions // another text than the name contains it
+	differs  // no result
+)
+
+// search is one search. text is in lower case.
+type search struct {
+	server *Server
+	st     *fleet.State
+	text   string
+	found  []searchMatch
+}
+
+// searchMatch is a result. Clusters are evaluated when it is known that they are listed.
+type searchMatch struct {
+	rank    rank
+	result  api.SearchResult
+	cluster *fleet.Document
+}
+
+// Search finds documents and revisions. It reads every cluster, but evaluates only those that it lists, since it runs at every keystroke.
+func (s *Server) Search(c echo.Context, p api.SearchParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	if p.Limit == nil {
+		p.Limit = new(defaultResults)
+	}
+	find := &search{server: s, st: st, text: strings.ToLower(strings.TrimSpace(p.Q))}
+	if find.text == "" {
+		return response.WriteJSON(c, http.StatusOK, api.SearchResults{Results: []api.SearchResult{}})
+	}
+	find.documents(s.mayAdminister(requestOf(c)))
+	clusters := st.All(fleet.KindCluster)
+	find.clusters(clusters)
+	if strings.ContainsAny(find.text, "0123456789") {
+		find.versions(clusters)
+	}
+	if err := find.revisions(requestOf(c)); err != nil {
+		return err
+	}
+	out := api.SearchResults{Results: []api.SearchResult{}}
+	if out.Results, out.More, err = find.results(clusters, *p.Limit); err != nil {
+		return err
+	}
+	requestOf(c).job.Leave()
+	return response.WriteJSON(c, http.StatusOK, out)
+}
+
+// mayAdminister reports whether the sender may read documents of administrators, such as tokens.
+func (s *Server) mayAdminister(r *request) bool {
+	if subject := r.principal.Subject; subject != nil {
+		return slices.Contains(r.state.Rights(subject, s.cfg.Now()).Names(), string(fleet.RightAdmin))
+	}
+	return r.principal.Role >= auth.Admin
+}
+
+// rankOf returns the rank of a name that is in lower case.
+func (f *search) rankOf(name string) rank {
+	switch at := strings.Index(name, f.text); {
+	case at < 0:
+		return differs
+	case at > 0:
+		return contains
+	case len(name) > len(f.text):
+		return begins
+	}
+	return equals
+}
+
+// mentions returns the rank of other texts, in any case.
+func (f *search) mentions(texts ...string) rank {
+	for _, text := range texts {
+		if len(text) >= len(f.text) && strings.Contains(strings.ToLower(text), f.text) {
+			return mentions
+		}
+	}
+	return differs
+}
+
+func (f *search) add(r rank, result api.SearchResult) {
+	if r == differs {
+		return
+	}
+	result.Exact = r == equals
+	f.found = append(f.found, searchMatch{rank: r, result: result})
+}
+
+// documents finds documents other than clusters by name, and components by version.
+func (f *search) documents(admin bool) {
+	kinds := append(fleet.Definitions(), fleet.KindLayer, fleet.KindResourceType)
+	for _, doc := range f.st.All(fleet.KindResourceType) {
+		kinds = append(kinds, fleet.ResourceKind(doc.ID))
+	}
+	kinds = append(kinds, fleet.KindRollout, fleet.KindFreeze, fleet.KindStrategy)
+	if admin {
+		kinds = append(kinds, fleet.KindAccess, fleet.KindWebhook)
+	}
+	for _, kind := range kinds {
+		for _, doc := range f.st.All(kind) {
+			result, r := api.SearchResult{Kind: string(kind), ID: doc.ID}, f.rankOf(strings.ToLower(doc.ID))
+			switch view := doc.View().(type) {
+			case *api.PlatformComponent:
+				result.ComponentVersion, result.OCITag = view.ComponentVersion, view.OCITag
+				r = min(r, f.mentions(view.ComponentVersion, view.OCITag))
+			case *api.Layer:
+				r = min(r, f.mentions(view.Description))
+			case *api.Freeze:
+				r = min(r, f.mentions(view.Reason))
+			}
+			f.add(r, result)
+		}
+	}
+	if !admin {
+		return
+	}
+	for _, doc := range f.st.Tokens(func(name, _ string) bool { return f.rankOf(strings.ToLower(name)) != differs }) {
+		name := doc.View().(*api.Token).Name
+		f.add(f.rankOf(strings.ToLower(name)), api.SearchResult{Kind: string(fleet.KindToken), ID: doc.ID, Name: name})
+	}
+}
+
+// clusters finds clusters by id and DNS name, and labels by key=value.
+func (f *search) clusters(docs []*fleet.Document) {
+	type label struct{ key, value string }
+	labels := map[label]int{}
+	for _, doc := range docs {
+		c := doc.Cluster()
+		r := min(f.rankOf(doc.ID), f.rankOf(fleet.NormalDNS(c.ClusterDNS)))
+		if r != differs {
+			f.found = append(f.found, searchMatch{r, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Exact: r == equals}, doc})
+		}
+		for key, value := range c.Labels {
+			labels[label{key, value}]++
+		}
+	}
+	for _, l := range slices.SortedFunc(maps.Keys(labels), func(a, b label) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value))
+	}) {
+		term := l.key + "=" + l.value
+		f.add(min(f.rankOf(strings.ToLower(l.value)), f.rankOf(strings.ToLower(term))), api.SearchResult{Kind: resultLabel, ID: term, Clusters: labels[l]})
+	}
+}
+
+// versions finds versions of components that clusters and layers set.
+func (f *search) versions(clusters []*fleet.Document) {
+	type version struct{ component, version, tag string }
+	found := map[version]rank{}
+	look := func(v version) {
+		if r := min(f.rankOf(strings.ToLower(v.version)), f.rankOf(strings.ToLower(v.tag))); r != differs && v.version+v.tag != "" {
+			found[v] = max(r, begins) // its name is that of the component
+		}
+	}
+	for _, doc := range clusters {
+		entries := doc.Cluster().PlatformComponents
+		for i := range entries {
+			look(version{entries[i].ID, entries[i].ComponentVersion, entries[i].OCITag})
+		}
+	}
+	for _, doc := range f.st.All(fleet.KindLayer) {
+		for _, e := range doc.View().(*api.Layer).PlatformComponents {
+			look(version{e.ID, e.ComponentVersion, e.OCITag})
+		}
+	}
+	for _, v := range slices.SortedFunc(maps.Keys(found), func(a, b version) int {
+		return cmp.Or(cmp.Compare(a.component, b.component), cmp.Compare(a.version, b.version), cmp.Compare(a.tag, b.tag))
+	}) {
+		f.add(found[v], api.SearchResult{Kind: resultVersion, ID: v.component, ComponentVersion: v.version, OCITag: v.tag})
+	}
+}
+
+// revisions finds revisions by number, and the newest by their texts.
+func (f *search) revisions(r *request) error {
+	newest, err := f.server.newestRevisions(r)
+	if err != nil {
+		return err
+	}
+	for i := range newest {
+		one := &newest[i]
+		number := strconv.FormatInt(one.Revision, 10)
+		matched := f.mentions(one.Summary, one.Reason, cmp.Or(one.Author, one.Actor), one.RequestID)
+		if number == f.text {
+			matched = equals
+		}
+		f.add(matched, api.SearchResult{Kind: resultRevision, ID: number, Revision: one})
+	}
+	number, err := strconv.ParseInt(f.text, 10, 64)
+	if err != nil || number < 1 || len(newest) == 0 || number >= newest[len(newest)-1].Revision {
+		return nil //nolint:nilerr // the text is no number of an older revision
+	}
+	older, err := f.server.searchedRevisions(r.job.Context(), f.st, store.HistoryQuery{Before: fleet.Revision(number) + 1, Limit: 1})
+	if err != nil {
+		return err
+	}
+	for i := range older {
+		if older[i].Revision == number {
+			f.add(equals, api.SearchResult{Kind: resultRevision, ID: f.text, Revision: &older[i]})
+		}
+	}
+	return nil
+}
+
+// searchedRevisions returns revisions as a State permits to read them.
+func (s *Server) searchedRevisions(ctx context.Context, st *fleet.State, q store.HistoryQuery) ([]api.RevisionSummary, error) {
+	summaries, err := s.cfg.History.Summaries(ctx, q, 1+summaryChanges)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.RevisionSummary, len(summaries))
+	examined := 0
+	for i, sum := range summaries {
+		if !st.Limited() {
+			out[i] = revisionSummary(sum)
+			continue
+		}
+		visible, v, err := s.visibleSummary(ctx, st, sum)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = visible
+		if examined += v.examined; examined > maxExaminedInPage {
+			return out[:i+1], nil
+		}
+	}
+	return out, nil
+}
+
+// searchableRevisions keeps the newest revisions as principals may read them, so that only the first keystroke after a commit reads them
+// from the store. The keys are rights to read: see [fleet.Rights.ReadGrants].
+type searchableRevisions struct {
+	mu    sync.Mutex
+	head  fleet.Head
+	known map[string][]api.RevisionSummary
+}
+
+// newestRevisions returns the newest revisions. They must not be changed.
+func (s *Server) newestRevisions(r *request) ([]api.RevisionSummary, error) {
+	key, k := "", &s.searchable
+	if subject := r.principal.Subject; subject != nil {
+		key = r.state.Rights(subject, s.cfg.Now()).ReadGrants()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.head != r.state.Head() || len(k.known) >= maxVisibleStates {
+		k.head, k.known = r.state.Head(), map[string][]api.RevisionSummary{}
+	}
+	if known, ok := k.known[key]; ok {
+		return known, nil
+	}
+	revisions, err := s.searchedRevisions(r.job.Context(), r.state, store.HistoryQuery{Before: r.state.Revision() + 1, Limit: maxSearchedRevisions})
+	if err == nil {
+		k.known[key] = revisions
+	}
+	return revisions, err
+}
+
+// results returns the best results of each kind, at most limit, and whether there are more. Clusters that fail with the text are after
+// those with the text in their name; they are evaluated one by one, until there are enough.
+func (f *search) results(clusters []*fleet.Document, limit int) (out []api.SearchResult, more bool, err error) {
+	slices.SortStableFunc(f.found, func(a, b searchMatch) int { return cmp.Compare(a.rank, b.rank) })
+	counts, listed := map[string]int{}, map[string]bool{}
+	kept := f.found[:0]
+	for _, one := range f.found {
+		kind := one.result.Kind
+		if counts[kind]++; counts[kind] > limit {
+			more = true
+			continue
+		}
+		if one.cluster != nil {
+			listed[one.result.ID] = true
+			status, err := f.server.statusOf(f.st, one.cluster, inputName{}, false, nil)
+			if err != nil {
+				return nil, false, err
+			}
+			one.result.Cluster = new(summaryOf(one.cluster, status))
+		}
+		kept = append(kept, one)
+	}
+	failing, moreFailing, err := f.failing(clusters, listed, max(0, limit-counts[string(fleet.KindCluster)]))
+	if err != nil {
+		return nil, false, err
+	}
+	kept = append(failing, kept...) // before others that only mention the text
+	slices.SortStableFunc(kept, func(a, b searchMatch) int { return cmp.Compare(a.rank, b.rank) })
+	out = make([]api.SearchResult, len(kept))
+	for i := range kept {
+		out[i] = kept[i].result
+	}
+	return out, more || moreFailing, nil
+}
+
+// failing finds clusters that fail with the text, up to a limit.
+func (f *search) failing(clusters []*fleet.Document, listed map[string]bool, limit int) (found []searchMatch, more bool, err error) {
+	matches := func(e *clusterstatus.Event) bool { return f.mentions(e.Message, e.Reason, e.Object) != differs }
+	for _, doc := range clusters {
+		if listed[doc.ID] || !f.server.tracker.HasFailure(doc.ID, matches) {
+			continue
+		}
+		if len(found) == limit {
+			return found, true, nil
+		}
+		status, err := f.server.statusOf(f.st, doc, inputName{}, false, nil)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range status.Failures {
+			in := &status.Failures[i]
+			if !matches(in.Failure) {
+				continue
+			}
+			status.Failure, status.FailedList, status.FailedID = in.Failure, in.List, in.ID
+			found = append(found, searchMatch{mentions, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Cluster: new(summaryOf(doc, status))}, doc})
+			break
+		}
+	}
+	return found, false, nil
+}
