@@ -19,7 +19,7 @@ import (
 )
 
 // statusFilters are the flags that select the clusters of a status.
-var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state", "shared-token", "cause"}
+var statusFilters = []string{"selector", "component", "component-version", "oci-tag", "changed-in", "state", "shared-token", "cause", "overrides"}
 
 func (s clusterCommands) statusCommand() *cli.Command {
 	return &cli.Command{
@@ -29,7 +29,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			"for the same reason are one row. CAUSE is the message without names, numbers and digests; --cause ID lists the clusters of a row, " +
 			"and -o wide shows the ids. BEGAN names the revision that changed the input shortly before; it may be a coincidence. " +
 			"docs/status.md explains the states; none of them means healthy.\n\n" +
-			args.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --group cause", "cluster status --state failed --cause 5f1c2ab96f0e", "cluster status --component podinfo --component-version 6.9.0"),
+			args.ExampleText("cluster status demo-cluster-01", "cluster status --state failed,silent", "cluster status --group cause", "cluster status --state failed --cause 5f1c2ab96f0e", "cluster status --component podinfo --component-version 6.9.0", "cluster status --overrides version"),
 		Flags: []cli.Flag{
 			limitFlag(),
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only clusters that match this `SELECTOR`"},
@@ -40,6 +40,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
 			&cli.StringFlag{Name: "group", Usage: "group clusters by `FIELD`: cause, the reason of their failure"},
 			&cli.StringFlag{Name: "cause", Usage: "only clusters that fail for the cause with this `ID`; list the causes with --group cause and the same filters"},
+			&cli.StringFlag{Name: "overrides", Usage: "only clusters whose own document sets another version than their layers or the catalog (version), or has patches (patches): `WHAT`"},
 			&cli.BoolFlag{Name: "shared-token", Usage: "only clusters that polled with a token that is not their own within an hour"},
 		},
 		Action: func(c *cli.Context) error {

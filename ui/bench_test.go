@@ -67,6 +67,9 @@ func BenchmarkPages(b *testing.B) {
 		measure(path, path)
 	}
 	measure("/ui/matrix", "/ui/matrix")
+	for _, typed := range []string{"c", "cluster-99", "timed out", "1.0.0", "first clusters", "nothing like it"} {
+		measure("search/"+typed, "/ui/search/suggest?"+url.Values{"q": {typed}}.Encode())
+	}
 	measure("first-view", "/ui/", "/ui/static/style.css", "/ui/static/page.js", "/ui/static/icon.svg")
 	b.Run("poll-beside-ten", func(b *testing.B) {
 		poll := func() time.Duration {
@@ -121,6 +124,7 @@ func BenchmarkPages(b *testing.B) {
 		env.report(i*40+3, doc, env.now()) // as those that fail
 	}
 	measure("all-failing", "/ui/")
+	measure("all-failing-search", "/ui/search/suggest?q=timed+out")
 	measure("all-failing-clusters", "/ui/clusters?state=failed&offset=9000")
 	n := 0
 	for _, path := range []string{"/ui/", "/ui/matrix"} {

@@ -25,6 +25,7 @@ type clusterRow struct {
 	Failure                *api.Failure
 	Bar                    stateBar // its inputs
 	Confirmed              int      // inputs
+	Compare                string   // address of the comparison with its layers; empty: not offered
 }
 
 // clusterRows returns the rows of clusters, in the given order.
@@ -55,6 +56,7 @@ type clustersView struct {
 	WithoutInput string // address of the list without the filter by input
 	Problem      string // with the filter
 	States       []filterOption
+	Overrides    []filterOption
 	Facets       []facet
 	Hidden       []nameValue // the filters except the selector
 	Columns      []filterOption
@@ -67,7 +69,7 @@ type clustersView struct {
 }
 
 // filter selects clusters; empty fields match all.
-type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, List, Input, SharedToken, Cause, Hide string }
+type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, Overrides, List, Input, SharedToken, Cause, Hide string }
 
 // page returns the address of the list of matching clusters.
 func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
@@ -75,7 +77,7 @@ func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode
 // values returns the query of the address.
 func (f filter) values() url.Values {
 	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause, "hide": f.Hide} {
+	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "overrides": f.Overrides, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause, "hide": f.Hide} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -124,12 +126,15 @@ func makePager(path string, query url.Values, size, offset, shown, all int) page
 
 // showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.
 func showClusters(req *pageRequest) error {
-	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("layer"), req.query("list"), req.query("input"), req.query("shared_token"), req.query("cause"), req.query("hide")}
+	f := filter{req.query("selector"), req.query("environment"), req.query("state"), req.query("component"), req.query("component_version"), req.query("oci_tag"), req.query("layer"), req.query("overrides"), req.query("list"), req.query("input"), req.query("shared_token"), req.query("cause"), req.query("hide")}
 	offset, sort := req.offset(), api.GetStatusParamsSortState
 	ask := api.GetStatusParams{
 		Selector: optional(f.Selector), Environment: optional(f.Environment), State: optional(f.State), Component: optional(f.Component),
 		ComponentVersion: optional(f.Version), OCITag: optional(f.Tag), Layer: optional(f.Layer), List: optional(f.List), Input: optional(f.Input), Cause: optional(f.Cause), Facets: new(true),
 		Sort: &sort, Limit: new(rowsPerPage), Offset: &offset,
+	}
+	if f.Overrides != "" {
+		ask.Overrides = new(api.GetStatusParamsOverrides(f.Overrides))
 	}
 	if f.SharedToken != "" {
 		ask.SharedToken = new(f.SharedToken == "true")
@@ -162,7 +167,12 @@ func showClusters(req *pageRequest) error {
 	}
 	view.States = stateOptions(f, fleet.Counts, fleet.Total)
 	if fleet.Facets != nil {
-		view.Facets = makeFacets(f, *fleet.Facets)
+		view.Facets, view.Overrides = makeFacets(f, *fleet.Facets), overrideOptions(f, *fleet.Facets)
+	}
+	for i := range view.Rows {
+		if f.Overrides != "" {
+			view.Rows[i].Compare = compareLink(view.Rows[i].ID, anyLayer)
+		}
 	}
 	all := f
 	all.Cause = ""

@@ -24,7 +24,7 @@ type comparedSide struct {
 type compareView struct {
 	frame
 	Left, Right comparedSide
-	Layer       string      // against which the left cluster is compared; empty: none
+	Layer       string      // against which the left cluster is compared, or anyLayer; empty: none
 	Layers      []layerLink // of the left cluster
 	Compared    bool
 	Differences []fieldChange
@@ -33,9 +33,12 @@ type compareView struct {
 	Problem     string
 }
 
+// anyLayer stands for all layers of a cluster and the catalog.
+const anyLayer = "*"
+
 type layerLink struct {
-	ID, Link string
-	On       bool
+	Text, Link string
+	On         bool
 }
 
 // showCompare compares what two clusters are served, or one cluster at two revisions, or a cluster with a layer. Without a second side it
@@ -274,11 +277,14 @@ func (req *pageRequest) compareWithLayer(view *compareView) error {
 		return err
 	}
 	view.Compared, view.Left.Title, view.Right.Title = true, "Layer "+view.Layer, view.Left.Cluster
+	if view.Layer == anyLayer {
+		view.Left.Title = "Layers and catalog"
+	}
 	for _, in := range explained.JSON200.Inputs {
 		for _, value := range in.Values {
-			for _, source := range value.InsteadOf {
-				if source.Kind != client.KindLayer || source.ID != view.Layer {
-					continue
+			for i, source := range value.InsteadOf {
+				if view.Layer == anyLayer && (i > 0 || value.SaidBy.Kind != client.KindCluster) || view.Layer != anyLayer && (source.Kind != client.KindLayer || source.ID != view.Layer) {
+					continue // the first one is what the cluster would have without its own value
 				}
 				before, after := valueText(source.Value), valueText(value.Value)
 				if before == after {
@@ -310,8 +316,9 @@ func (req *pageRequest) layersOfCompared(view *compareView) error {
 	if err != nil {
 		return err
 	}
+	view.Layers = append(view.Layers, layerLink{"All layers and the catalog", compareLink(view.Left.Cluster, anyLayer), view.Layer == anyLayer})
 	for _, id := range doc.JSON200.Layers {
-		view.Layers = append(view.Layers, layerLink{id, compareLink(view.Left.Cluster, id), id == view.Layer})
+		view.Layers = append(view.Layers, layerLink{"Layer " + id, compareLink(view.Left.Cluster, id), id == view.Layer})
 	}
 	return nil
 }

@@ -32,13 +32,37 @@ func makeFacets(f filter, counts []api.StatusFacet) (out []facet) {
 			}
 			one.Values = append(one.Values, option)
 		}
-		if c.Name == "component" && f.Input != "" {
+		if c.Name == "component" && f.Input != "" || c.Name == facetOverrides {
 			continue
 		}
 		if c.Name == "component" && one.On != "" { // the numbers of other components are for other states
 			one.Values, one.More = slices.DeleteFunc(one.Values, func(o filterOption) bool { return !o.On }), 0
 		}
 		out = append(out, one)
+	}
+	return out
+}
+
+// facetOverrides is the facet of clusters whose own document overrides something. It is shown beside the states: one click leads to
+// the clusters that differ from their layers.
+const facetOverrides = "overrides"
+
+// overrideLabels are the labels of its values, with their meanings.
+var overrideLabels = map[string]stateInfo{
+	"version": {Label: "Differ from their layers", Meaning: "The cluster's own document sets another version or tag of a component than its layers, or else the catalog."},
+	"patches": {Label: "Own patches", Meaning: "The cluster's own document has patches."},
+}
+
+// overrideOptions returns the values of the facet as filters.
+func overrideOptions(f filter, counts []api.StatusFacet) (out []filterOption) {
+	f.Cause = ""
+	for _, c := range counts {
+		for _, v := range c.Values {
+			if label, ok := overrideLabels[v.Value]; ok && c.Name == facetOverrides {
+				to, on := f.with(c, v)
+				out = append(out, filterOption{State: label.Meaning, Label: label.Label, Link: to.page(), Count: v.Clusters, On: on})
+			}
+		}
 	}
 	return out
 }
@@ -64,6 +88,8 @@ func (f filter) with(c api.StatusFacet, v api.FacetValue) (out filter, on bool) 
 		toggle(&f.Environment, v.Value)
 	case "layer":
 		toggle(&f.Layer, v.Value)
+	case facetOverrides:
+		toggle(&f.Overrides, v.Value)
 	case "component":
 		toggle(&f.Component, v.Value)
 		f.List, f.Input = "", ""

@@ -37,6 +37,27 @@ func TestFacetsLeadToTheirClusters(t *testing.T) {
 	require.Contains(t, env.get("/ui/clusters?environment=dev&state=failed&selector=tier").body, `<input type="hidden" name="environment" value="dev"><input type="hidden" name="state" value="failed">`)
 }
 
+// TestClustersThatDifferFromTheirLayers: two clicks lead from the overview to them, and each to its comparison.
+func TestClustersThatDifferFromTheirLayers(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 60)
+	env.signIn(readToken)
+	page := html.UnescapeString(env.get("/ui/clusters").body)
+	require.Regexp(t, `<a class="pinned" href="/ui/clusters\?overrides=version" title="[^"]+" >Differ from their layers <b>1</b></a>`, page)
+	require.Contains(t, page, ">Own patches <b>1</b></a>")
+	require.NotContains(t, page, "Compare with its layers")
+	page = html.UnescapeString(env.get("/ui/clusters?overrides=version").body)
+	require.Equal(t, 1, strings.Count(page, `<th scope="row">`))
+	require.Contains(t, page, `All <b>1</b></a>`)
+	require.Contains(t, page, `<a class="more" href="/ui/compare?layer=%2A&left=cluster-0001">Compare with its layers</a>`)
+	page = env.get("/ui/compare?left=cluster-0001&layer=%2A").body
+	require.Contains(t, page, "Components › grafana › /component_version")
+	require.Contains(t, page, "<del>&#34;8.1.0&#34;</del>")
+	require.NotContains(t, page, "podinfo ›")
+	require.NotContains(t, page, "hunter2")
+	require.Contains(t, env.get("/ui/clusters?overrides=all").body, `role="alert"`)
+}
+
 // TestColumns: the address has the hidden columns, filters keep them, and unknown names are ignored.
 func TestColumns(t *testing.T) {
 	t.Parallel()

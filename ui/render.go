@@ -94,8 +94,13 @@ var visibleControls = func() *strings.Replacer {
 
 // render writes a complete page, or an error if its template fails.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name string, view any) {
+	p.renderPart(w, r, status, name, "frame.html", view)
+}
+
+// renderPart writes one of the templates of a page.
+func (p *Page) renderPart(w http.ResponseWriter, r *http.Request, status int, name, part string, view any) {
 	var out bytes.Buffer
-	if err := p.pages[name].Execute(&out, view); err != nil {
+	if err := p.pages[name].ExecuteTemplate(&out, part, view); err != nil {
 		p.cfg.Logger.ErrorContext(r.Context(), "a page cannot be rendered", slog.String("page", name), slog.Any("error", err))
 		http.Error(w, "this page cannot be rendered: see the log of the service", http.StatusInternalServerError)
 		return

@@ -74,7 +74,7 @@ func TestFirstPageIsSmall(t *testing.T) {
 	require.Contains(t, page, `class="strip"`)
 	size := compressed(t, page)
 	files := regexp.MustCompile(`"(/ui/static/[^"]+)"`).FindAllStringSubmatch(page, -1)
-	require.Len(t, files, 4)
+	require.Len(t, files, 5)
 	for _, file := range files {
 		size += compressed(t, env.get(file[1]).body)
 	}

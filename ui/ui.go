@@ -114,6 +114,7 @@ func New(cfg Config) (*Page, error) {
 		"/changes":                          showChanges,
 		"/changes/{revision}":               showChange,
 		"/search":                           showSearch,
+		"/search/suggest":                   showSuggestions,
 		"/help":                             showHelp,
 		"/definitions":                      showDefinitions,
 		"/definitions/{list}/{id}":          showDefinition,

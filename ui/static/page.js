@@ -38,6 +38,11 @@ document.addEventListener("click", (e) => {
 const live = () => document.getElementById("live");
 const root = document.documentElement.dataset.root; // /ui/, below the service's base path
 
+// announce makes screen readers speak a sentence.
+function announce(sentence) {
+  document.getElementById("spoken").textContent = sentence;
+}
+
 function showAge() {
   const at = document.getElementById("read-at");
   if (!at) return;
@@ -205,7 +210,7 @@ document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   const typing = e.target.matches("input:not([type=range]), textarea, select");
   if (typing) {
-    if (e.key === "Escape") e.target.blur();
+    if (e.key === "Escape" && !e.defaultPrevented) e.target.blur();
     return;
   }
   const search = document.getElementById("q");
