@@ -91,8 +91,7 @@ func (m causeMember) times() (first, last time.Time) {
 }
 
 // groupCauses groups clusters by the causes of their failures, and by their states other than failed. wanted are the states to
-// include; empty: all. The groups are sorted by the urgency of their state, then by size; the last of the failures is the group of
-// other causes, if there are more than maxShownCauses.
+// include; empty: all. The groups are sorted by the urgency of their state, then by size. See [mergeRareCauses].
 func groupCauses(st *fleet.State, clusters []evaluatedCluster, wanted []clusterstatus.State) []*causeGroup {
 	groups, texts := map[causeKey]*causeGroup{}, causeTexts{}
 	add := func(key causeKey, m causeMember) {
@@ -124,7 +123,7 @@ func groupCauses(st *fleet.State, clusters []evaluatedCluster, wanted []clusters
 			}
 		}
 	}
-	return mergeRareCauses(slices.SortedFunc(maps.Values(groups), compareCauses))
+	return slices.SortedFunc(maps.Values(groups), compareCauses)
 }
 
 func compareCauses(a, b *causeGroup) int {

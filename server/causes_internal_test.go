@@ -25,7 +25,7 @@ func TestCausesBeyondTheLimit(t *testing.T) {
 		})
 	}
 	never := evaluatedCluster{doc: cluster("b"), status: clusterstatus.Status{State: clusterstatus.Never}}
-	groups := groupCauses(nil, []evaluatedCluster{failed, never}, nil)
+	groups := mergeRareCauses(groupCauses(nil, []evaluatedCluster{failed, never}, nil))
 	last := groups[len(groups)-1]
 	require.Equal(t, clusterstatus.Never, last.state)
 	require.Len(t, last.members, 1)

@@ -163,6 +163,9 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	var causes []*causeGroup
 	if p.Group != nil || p.Cause != nil {
 		causes = groupCauses(st, found, wanted)
+		if p.Cause == nil || *p.Cause == otherCauses { // a cause can be known from a list with fewer clusters, where it is not rare
+			causes = mergeRareCauses(causes)
+		}
 	}
 	if p.Cause != nil {
 		found = clustersOfCause(causes, *p.Cause) // each once
