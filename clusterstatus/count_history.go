@@ -71,16 +71,21 @@ func (t *Tracker) Counts(now time.Time) []StateCount {
 	return out
 }
 
-// keepsInterval reports whether an interval is of the last day; clocks may differ by one.
-func keepsInterval(at int64, now time.Time) bool {
+// acceptsInterval reports whether at begins an interval of the last day; clocks may differ by one.
+func acceptsInterval(at int64, now time.Time) bool {
 	const length = int64(CountInterval / time.Second)
-	return at > countInterval(now)-CountHistory*length && at <= countInterval(now)+length && at%length == 0
+	return !outdatedInterval(at, now) && at <= countInterval(now)+length && at%length == 0
+}
+
+// outdatedInterval reports whether an interval began more than a day ago.
+func outdatedInterval(at int64, now time.Time) bool {
+	return at <= countInterval(now)-CountHistory*int64(CountInterval/time.Second)
 }
 
 // add adds a count of the last day, unless there is one of its interval. The caller holds the lock.
 func (h *countHistory) add(c StateCount, now time.Time) bool {
-	maps.DeleteFunc(h.counts, func(at int64, _ StateCount) bool { return !keepsInterval(at, now) })
-	if _, known := h.counts[c.At]; known || !keepsInterval(c.At, now) {
+	maps.DeleteFunc(h.counts, func(at int64, _ StateCount) bool { return outdatedInterval(at, now) })
+	if _, known := h.counts[c.At]; known || !acceptsInterval(c.At, now) {
 		return false
 	}
 	if h.counts == nil {

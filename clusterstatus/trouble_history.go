@@ -98,13 +98,13 @@ func (t *Tracker) RecordTrouble(tr Trouble, now time.Time) {
 
 // begin drops what is older than a day, and reports whether an interval is within the day and not known yet. The caller holds the lock.
 func (h *troubleHistory) begin(at int64, now time.Time) bool {
-	if _, known := h.intervals[at]; known || !keepsInterval(at, now) {
+	if _, known := h.intervals[at]; known || !acceptsInterval(at, now) {
 		return false
 	}
 	if h.intervals == nil {
 		h.intervals, h.clusters = map[int64]troubleInterval{}, map[clusterDigest]clusterTrouble{}
 	}
-	maps.DeleteFunc(h.intervals, func(at int64, _ troubleInterval) bool { return !keepsInterval(at, now) })
+	maps.DeleteFunc(h.intervals, func(at int64, _ troubleInterval) bool { return outdatedInterval(at, now) })
 	var kept dayBits
 	for at := range h.intervals {
 		kept.set(at)
