@@ -185,7 +185,7 @@ func TestScreenshots(t *testing.T) {
 	b.Run(dark)
 	screenshots(t, b, env, "dark-", map[string]string{"overview": "/ui/", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "matrix": "/ui/matrix", "wall": "/ui/matrix?wall=1"})
 	b.Run(light)
-	screenshots(t, b, env, "", map[string]string{"help": "/ui/help", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "definition": "/ui/definitions/namespaces/team-red", "versions": "/ui/components/podinfo", "facets": "/ui/clusters?environment=prod", "strip": "/ui/", "matrix": "/ui/matrix", "matrix-tier": "/ui/matrix?by=tier", "wall": "/ui/matrix?wall=1", "wall-overview": "/ui/?wall=1"})
+	screenshots(t, b, env, "", map[string]string{"help": "/ui/help", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "definition": "/ui/definitions/namespaces/team-red", "versions": "/ui/components/podinfo", "facets": "/ui/clusters?environment=prod", "strip": "/ui/", "strip-cluster": "/ui/clusters/cluster-0003", "strip-component": "/ui/components/grafana", "matrix": "/ui/matrix", "matrix-tier": "/ui/matrix?by=tier", "wall": "/ui/matrix?wall=1", "wall-overview": "/ui/?wall=1"})
 	b.Run(emulation.SetEmulatedMedia().WithMedia("print"))
 	screenshots(t, b, env, "print-", map[string]string{"matrix": "/ui/matrix", "overview": "/ui/"})
 	b.Run(emulation.SetEmulatedMedia().WithMedia(""), dark, phone)

@@ -2,9 +2,11 @@ package ui
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +26,8 @@ type changeRow struct {
 	At                time.Time
 	Count             int
 	UndoneBy          int64  // the revision that reverted it; 0: none
+	Compare           string // compares what the cluster was served before and after it; empty: the list is not of a cluster
+	effect            map[string]api.EndpointEffect
 	Served            string // the inputs and fields that it changed; empty: none, or the list is not of a cluster or a component
 }
 
@@ -42,10 +46,19 @@ func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, n
 		}
 		rows = append(rows, changeRow{
 			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount, UndoneBy: undone[rev.Revision],
-			Served: summarize.Served(rev),
+			Served: summarize.Served(rev), effect: rev.Effect,
 		})
 	}
 	return rows, client.NextPage(header).Get("cursor"), nil
+}
+
+// changesInput reports whether the revision changed an input of the cluster whose history has it.
+func (r changeRow) changesInput(list, id string) bool {
+	effect := r.effect[list]
+	return slices.ContainsFunc(effect.Changed, func(ch api.InputChange) bool { return ch.ID == id }) || slices.ContainsFunc(effect.Added, func(added json.RawMessage) bool {
+		var in struct{ ID string }
+		return json.Unmarshal(added, &in) == nil && in.ID == id
+	})
 }
 
 // revisions reads a page of revisions. For a cluster or component, they include the revisions of other documents that changed its

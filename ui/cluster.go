@@ -24,12 +24,15 @@ type clusterView struct {
 	Due     time.Time // when its next poll is due; zero: unknown
 	Bar     stateBar
 	Lists   []listView
-	Failed  []api.InputStatus
+	Failed  []failedInput
+	Strip   *strip // nil: none
 	Changes []changeRow
+	Recent  int    // changes of the last 24 hours, which are all in Changes unless it is clusterChanges
 	More    string // the rest of the history
 	Older   string // not empty: older changes have not been looked through
 	Protect bool
-	Gone    bool       // decommissioned
+	Gone    bool // decommissioned
+	created time.Time
 	Actions []pageLink // that the token permits
 	Freezes []freezeRow
 	Compare string
@@ -44,6 +47,21 @@ type listView struct {
 	Name, State string
 	Since       *time.Time
 	Inputs      []inputRow
+}
+
+// clusterChanges is the largest number of changes on the page of a cluster.
+const clusterChanges = 50
+
+// maxCausingTime is the longest time from a change to a failure that may be its consequence.
+const maxCausingTime = time.Hour
+
+// failedInput is an input at which the cluster failed, with the change that may be the cause.
+type failedInput struct {
+	api.InputStatus
+	Since   time.Time
+	Cause   *changeRow // the last change of the input before the failure; nil: none within an hour
+	After   string     // time from the change to the failure
+	Similar string     // the address of the clusters that fail for the same reason; empty: unknown
 }
 
 type inputRow struct {
@@ -71,7 +89,7 @@ func showCluster(req *pageRequest) error {
 			view.Labels = append(view.Labels, nameValue{name, strings.Trim(shown, `"`)})
 		}
 		slices.SortFunc(view.Labels, func(a, b nameValue) int { return cmp.Compare(a.Name, b.Name) })
-		view.Layers, view.Protect = doc.JSON200.Layers, doc.JSON200.DeletionProtection
+		view.Layers, view.Protect, view.created = doc.JSON200.Layers, doc.JSON200.DeletionProtection, doc.JSON200.CreatedAt
 	case answered && problem.StatusCode == http.StatusNotFound: // decommissioned: only its reported status remains
 		view.Gone = true
 	default:
@@ -87,7 +105,7 @@ func showCluster(req *pageRequest) error {
 			row.Version = versionText(in.ComponentVersion, in.OCITag)
 			list.Inputs = append(list.Inputs, row)
 			if in.Failure != nil {
-				view.Failed = append(view.Failed, in)
+				view.Failed = append(view.Failed, failedInput{InputStatus: in, Since: in.Failure.At})
 			}
 		}
 		view.Lists = append(view.Lists, list)
@@ -105,12 +123,81 @@ func showCluster(req *pageRequest) error {
 		}
 	}
 	view.More = historyLink("cluster", id)
-	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new("cluster"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+	if err := req.changesOfCluster(&view); err != nil {
 		return err
 	}
 	view.frame = req.frame(id, "clusters")
 	view.Incident = incidentText(&view)
 	return req.show("cluster", view)
+}
+
+// changesOfCluster sets the changes, what each failure began after, and the last day. All changes of the last day are shown, and a few more.
+func (req *pageRequest) changesOfCluster(view *clusterView) (err error) {
+	id := view.Cluster.ID
+	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new(client.KindCluster), ID: &id, Limit: new(clusterChanges)}); err != nil {
+		return err
+	}
+	day := req.page.cfg.Now().Add(-24 * time.Hour)
+	for i := range view.Changes {
+		row := &view.Changes[i]
+		if row.At.After(day) {
+			view.Recent++
+		}
+		if row.effect != nil && row.At.After(view.created) {
+			row.Compare = compareRevisionLink(id, row.Revision)
+		}
+	}
+	if err := req.causesOfFailures(view); err != nil {
+		return err
+	}
+	marks := revisionMarks(view.Changes[:view.Recent])
+	view.Changes = view.Changes[:min(len(view.Changes), max(view.Recent, overviewChanges))]
+	if view.Gone {
+		return nil
+	}
+	src := stripSource{of: api.GetStatusHistoryParams{Cluster: &id}, marks: marks}
+	for _, f := range req.freezes {
+		concerned, err := req.concerns(f, id)
+		if err != nil {
+			return err
+		}
+		if concerned {
+			src.freezes = append(src.freezes, f)
+		}
+	}
+	view.Strip, err = req.makeStrip(src)
+	return err
+}
+
+// causesOfFailures sets the last change before each failure, and the link to the clusters that fail for the same reason.
+func (req *pageRequest) causesOfFailures(view *clusterView) error {
+	if len(view.Failed) == 0 {
+		return nil
+	}
+	group := api.GetStatusParamsGroupCause
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{Selector: new("id=" + view.Cluster.ID), Group: &group})
+	if err != nil {
+		return err
+	}
+	for i := range view.Failed {
+		in := &view.Failed[i]
+		for _, cause := range *status.JSON200.Causes {
+			if cause.List == in.List && cause.Input == in.ID && cause.ID != "" {
+				in.Similar = filter{State: "failed", Cause: cause.ID}.page()
+				if cause.Since != nil {
+					in.Since = *cause.Since
+				}
+			}
+		}
+		for n := range view.Changes {
+			change := &view.Changes[n]
+			if passed := in.Since.Sub(change.At); passed >= 0 && passed <= maxCausingTime && change.changesInput(in.List, in.ID) {
+				in.Cause, in.After = change, duration(passed)
+				break // they are sorted, the newest first
+			}
+		}
+	}
+	return nil
 }
 
 type inputView struct {

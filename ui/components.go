@@ -86,6 +86,7 @@ type componentView struct {
 	Variants  []variantRow
 	Disabled  int
 	New       *versionsView // nil: there are neither policies nor known or held versions
+	Strip     *strip        // nil: none
 	Changes   []changeRow
 	More      string
 	Older     string // not empty: older changes have not been searched
@@ -139,6 +140,9 @@ func showComponent(req *pageRequest) error {
 		return err
 	}
 	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new("platform_component"), ID: &id, Limit: new(overviewChanges)}); err != nil {
+		return err
+	}
+	if view.Strip, err = req.makeStrip(stripSource{of: api.GetStatusHistoryParams{Component: &id}, marks: revisionMarks(view.Changes), freezes: req.freezes}); err != nil {
 		return err
 	}
 	view.Delete = req.deleteLink(client.KindPlatformComponent, id, link("components", id, "delete"))

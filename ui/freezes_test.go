@@ -91,7 +91,9 @@ func TestStopOfEnvironment(t *testing.T) {
 	const create = "/ui/freezes/create-all?environment=prod"
 	require.Contains(t, env.get("/ui/freezes/create-all").body, strings.ReplaceAll(create, "&", "&amp;"))
 	form := url.Values{"plan_hash": {html.UnescapeString(env.planHash(create))}, "reason": {"INC-7"}, "confirm": {"all clusters"}}
-	env.unchanged(func() { require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, create, form).status) })
+	env.unchanged(func() {
+		require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, create, form).status)
+	})
 	form.Set("confirm", "prod")
 	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, create, form).status)
 	page := env.get("/ui/clusters").body

@@ -90,7 +90,12 @@ func showOverview(req *pageRequest) error {
 	if view.Rollouts, view.OtherRollouts, starts, err = req.openRollouts(); err != nil {
 		return err
 	}
-	if view.Strip, err = req.makeStrip(starts); err != nil {
+	revisions, _, err := req.changes(&api.ListRevisionsParams{Limit: new(stripRevisions)})
+	if err != nil {
+		return err
+	}
+	view.Changes = revisions[:min(len(revisions), overviewChanges)]
+	if view.Strip, err = req.makeStrip(stripSource{marks: append(starts, revisionMarks(revisions)...), freezes: req.freezes}); err != nil {
 		return err
 	}
 	if view.Freezes, view.MoreFreezes, err = req.activeFreezes(""); err != nil {
@@ -98,9 +103,6 @@ func showOverview(req *pageRequest) error {
 	}
 	if view.ActiveFreezes = len(view.Freezes) + view.MoreFreezes; req.stop != nil {
 		view.ActiveFreezes++
-	}
-	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Limit: new(overviewChanges)}); err != nil {
-		return err
 	}
 	view.frame = req.frame("Fleet", "overview")
 	return req.show("overview", view)

@@ -133,6 +133,7 @@ type rolloutView struct {
 	Hidden      bool
 	Actions     []rolloutAction
 	Next        *nextStage // nil: none, or not computed for a refresh
+	Strip       *strip     // nil: none
 	Changes     []changeRow
 	HistoryLink string
 }
@@ -207,6 +208,9 @@ func showRollout(req *pageRequest) error {
 		}
 	}
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new(kindRollout), ID: &id, Limit: new(overviewChanges)}); err != nil {
+		return err
+	}
+	if view.Strip, err = req.stripOfRollout(r, view.Changes); err != nil {
 		return err
 	}
 	view.frame = req.frame(id, "rollouts")
@@ -443,11 +447,7 @@ func (req *pageRequest) openRollouts() (attention, others []rolloutRow, starts [
 		}
 	}
 	for _, r := range *list.JSON200 {
-		for _, stage := range r.Stages {
-			if stage.StartedAt != nil {
-				starts = append(starts, stripMark{Kind: "stage", Text: fmt.Sprintf("Rollout %s: stage %s", r.ID, stage.Name), Link: link("rollouts", r.ID), At: *stage.StartedAt})
-			}
-		}
+		starts = append(starts, stageMarks(r)...)
 	}
 	return attention, others, starts, nil
 }

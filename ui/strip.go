@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -18,15 +20,49 @@ const (
 	stripRevisions = 100
 )
 
+// stripStates are the recorded states in the order of the graph, from the base up.
+var stripStates = []stripState{
+	{"failed", func(n *api.HistoricCount) int { return n.Failed }},
+	{"silent", func(n *api.HistoricCount) int { return n.Silent }},
+	{"progressing", func(n *api.HistoricCount) int { return n.Progressing }},
+}
+
+type stripState struct {
+	state string
+	count func(*api.HistoricCount) int
+}
+
+// stripSource selects what a strip shows.
+type stripSource struct {
+	of      api.GetStatusHistoryParams // a component or a cluster; empty: all clusters
+	title   string                     // empty: what the page is about
+	marks   []stripMark
+	freezes []api.Freeze
+}
+
+// states returns the states that are recorded.
+func (src stripSource) states() []stripState {
+	switch {
+	case src.of.Cluster != nil:
+		return stripStates[:2]
+	case src.of.Component != nil:
+		return []stripState{stripStates[0], stripStates[2]}
+	}
+	return stripStates
+}
+
 // strip shows the numbers of clusters by state over the last day, with changes as marks.
 type strip struct {
+	Title      string
 	Begin, End time.Time
 	Max        int
 	Areas      []stripArea
 	Gaps       []stripSpan // without counts
 	Freezes    []stripSpan
 	Marks      []stripMark
-	Counts     string      // for the script: the counts of each interval
+	Columns    []string    // the recorded states
+	States     string      // the same for the script
+	Counts     string      // for the script: the counts of each interval, in the order of the states
 	Hours      []stripHour // the same for the table
 }
 
@@ -49,39 +85,62 @@ type stripMark struct {
 
 // stripHour has the largest counts of an hour.
 type stripHour struct {
-	At                          time.Time
-	Progressing, Failed, Silent int
+	At     time.Time
+	Counts []int // by state
 }
 
-// makeStrip returns the strip of the last day; nil for visitors with limited access, who may not read the counts, and before there are
-// counts. starts are the starts of stages of rollouts.
-func (req *pageRequest) makeStrip(starts []stripMark) (*strip, error) {
-	if req.scoped() {
+// makeStrip returns the strip of the last day; nil for counts that visitors with limited access may not read, and before there are counts.
+// The strip of a part of the fleet has marks without counts, too.
+func (req *pageRequest) makeStrip(src stripSource) (*strip, error) {
+	history, err := req.fleet.GetStatusHistoryWithResponse(req.r.Context(), &src.of)
+	if client.ErrorCode(err) == client.CodeForbidden {
 		return nil, nil
 	}
-	history, err := req.fleet.GetStatusHistoryWithResponse(req.r.Context(), nil)
-	if err != nil || len(history.JSON200.Counts) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	end := req.page.cfg.Now().UTC().Truncate(stripInterval).Add(stripInterval)
-	out := &strip{Begin: end.Add(-stripSlots * stripInterval), End: end}
-	out.setCounts(history.JSON200.Counts)
-	revisions, _, err := req.changes(&api.ListRevisionsParams{Limit: new(stripRevisions)})
-	if err != nil {
-		return nil, err
+	out := &strip{Title: src.title, Begin: end.Add(-stripSlots * stripInterval), End: end}
+	out.setMarks(src.marks)
+	if counts := history.JSON200.Counts; len(counts) == 0 && (len(out.Marks) == 0 || len(src.states()) == len(stripStates)) {
+		return nil, nil
 	}
-	for _, r := range revisions {
-		starts = append(starts, stripMark{Kind: "revision", Text: fmt.Sprintf("Revision %d: %s, by %s", r.Revision, truncate(r.Summary, 120), r.By), Link: link("changes", fmt.Sprint(r.Revision)), At: r.At})
-	}
-	out.setMarks(starts)
-	freezes, err := req.fleet.ListFreezesWithResponse(req.r.Context(), nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range *freezes.JSON200 {
+	out.setCounts(history.JSON200.Counts, src.states())
+	for _, f := range src.freezes {
 		out.addFreeze(f)
 	}
 	return out, nil
+}
+
+// revisionMarks returns the marks of revisions.
+func revisionMarks(rows []changeRow) (out []stripMark) {
+	for _, r := range rows {
+		out = append(out, stripMark{Kind: "revision", Text: fmt.Sprintf("Revision %d: %s, by %s", r.Revision, truncate(r.Summary, 120), r.By), Link: link("changes", fmt.Sprint(r.Revision)), At: r.At})
+	}
+	return out
+}
+
+// stageMarks returns the marks of the starts of a rollout's stages.
+func stageMarks(r api.Rollout) (out []stripMark) {
+	for _, stage := range r.Stages {
+		if stage.StartedAt != nil {
+			out = append(out, stripMark{Kind: "stage", Text: fmt.Sprintf("Rollout %s: stage %s", r.ID, stage.Name), Link: link("rollouts", r.ID), At: *stage.StartedAt})
+		}
+	}
+	return out
+}
+
+// stripOfRollout returns the last day of the component that a rollout changes, or of all clusters if it changes something else.
+func (req *pageRequest) stripOfRollout(r api.Rollout, changes []changeRow) (*strip, error) {
+	src := stripSource{title: "all clusters", marks: append(revisionMarks(changes), stageMarks(r)...), freezes: req.freezes}
+	if len(r.Changes) == 1 && r.Changes[0].Kind == client.KindPlatformComponent {
+		src.of.Component, src.title = &r.Changes[0].ID, r.Changes[0].ID
+	}
+	out, err := req.makeStrip(src)
+	if client.ErrorCode(err) == client.CodeNotFound {
+		return nil, nil // the component was deleted since
+	}
+	return out, err
 }
 
 // slot returns the interval of a time; not ok if it is not in the strip.
@@ -91,14 +150,18 @@ func (s *strip) slot(t time.Time) (x int, ok bool) {
 }
 
 // setCounts sets the graphs, the gaps and the table.
-func (s *strip) setCounts(counts []api.HistoricCount) {
+func (s *strip) setCounts(counts []api.HistoricCount, states []stripState) {
 	slots, most := make([]*api.HistoricCount, stripSlots), 0
 	for i := range counts {
 		n := &counts[i]
 		if x, ok := s.slot(n.At); ok {
 			slots[x] = n
-			s.Max = max(s.Max, n.Progressing, n.Failed, n.Silent)
-			most = max(most, n.Progressing+n.Failed+n.Silent, n.Total/10) // few clusters of many look like few
+			sum := 0
+			for _, state := range states {
+				s.Max = max(s.Max, state.count(n))
+				sum += state.count(n)
+			}
+			most = max(most, sum, n.Total/10) // few clusters of many look like few
 		}
 	}
 	texts := make([]string, stripSlots)
@@ -112,30 +175,33 @@ func (s *strip) setCounts(counts []api.HistoricCount) {
 			}
 			continue
 		}
-		texts[x] = fmt.Sprintf("%d,%d,%d", n.Failed, n.Silent, n.Progressing)
 		at := n.At.UTC().Truncate(time.Hour)
 		if hours[at] == nil {
-			hours[at] = &stripHour{At: at}
+			hours[at] = &stripHour{at, make([]int, len(states))}
 		}
-		h := hours[at]
-		h.Progressing, h.Failed, h.Silent = max(h.Progressing, n.Progressing), max(h.Failed, n.Failed), max(h.Silent, n.Silent)
+		of := make([]string, len(states))
+		for i, state := range states {
+			of[i] = strconv.Itoa(state.count(n))
+			hours[at].Counts[i] = max(hours[at].Counts[i], state.count(n))
+		}
+		texts[x] = strings.Join(of, ",")
 	}
 	s.Counts = strings.Join(texts, ";")
 	for _, h := range hours {
 		s.Hours = append(s.Hours, *h)
 	}
 	slices.SortFunc(s.Hours, func(a, b stripHour) int { return b.At.Compare(a.At) })
-	// The graphs are stacked: each covers the lower part of the one before.
-	for _, area := range []struct {
-		state string
-		count func(*api.HistoricCount) int
-	}{
-		{"progressing", func(n *api.HistoricCount) int { return n.Failed + n.Silent + n.Progressing }},
-		{"silent", func(n *api.HistoricCount) int { return n.Failed + n.Silent }},
-		{"failed", func(n *api.HistoricCount) int { return n.Failed }},
-	} {
-		s.Areas = append(s.Areas, stripArea{area.state, stateLabel(area.state), stripPath(slots, most, area.count)})
+	for i, state := range states {
+		s.Columns = append(s.Columns, stateLabel(state.state))
+		s.Areas = append(s.Areas, stripArea{state.state, stateLabel(state.state), stripPath(slots, most, func(n *api.HistoricCount) (sum int) {
+			for _, below := range states[:i+1] {
+				sum += below.count(n)
+			}
+			return sum
+		})})
 	}
+	s.States = strings.ToLower(strings.Join(s.Columns, ","))
+	slices.Reverse(s.Areas) // each covers the lower part of the one before
 }
 
 // stripPath returns the outline of a graph: a step for each interval with a count.

@@ -134,3 +134,39 @@ func compressed(t *testing.T, text string) int {
 	require.NoError(t, w.Close())
 	return out.Len()
 }
+
+// TestStripOfParts: a cluster, a component and a rollout have the last day with their own changes.
+func TestStripOfParts(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 60)
+	env.signIn(readToken)
+	env.advance(10 * time.Minute)
+	env.confirmAll()
+	env.advance(time.Second)
+	env.fail(env.replica.State().All(fleet.KindCluster)[3], "grafana", 0, env.now())
+	env.api.CountClusters()
+	env.call("POST", "/rollouts", `{"id":"grafana-8.2","operations":[{"op":"patch","kind":"platform_component","id":"grafana","patch":{"component_version":"8.2.0"}}],"stages":[{"name":"dev","selector":"environment=dev"}]}`)
+	env.call("POST", "/rollouts/grafana-8.2/start", "")
+	counts := regexp.MustCompile(`data-states="([^"]*)" data-counts="([^"]*)"`)
+	for page, want := range map[string][]string{
+		"/ui/clusters/cluster-0003": {"failing,silent", "1,0"},
+		"/ui/clusters/cluster-0004": {"failing,silent", "0,0"},
+		"/ui/components/grafana":    {"failing,progressing", "1,0"},
+		"/ui/components/podinfo":    {"failing,progressing", "0,0"},
+		"/ui/rollouts/grafana-8.2":  {"failing,progressing", "1,0"},
+	} {
+		body := env.get(page).body
+		found := counts.FindStringSubmatch(body)
+		require.Len(t, found, 3, page)
+		require.Equal(t, want, []string{found[1], strings.Trim(found[2], ";")}, page)
+		require.Regexp(t, `<rect class="mark (revision|stage)"`, body, page)
+	}
+	require.Contains(t, env.get("/ui/rollouts/grafana-8.2").body, "Rollout grafana-8.2: stage dev")
+	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Revision 3: ", "it changed another cluster")
+	require.Contains(t, env.get("/ui/clusters/cluster-0001").body, "Revision 3: ")
+
+	env.call("POST", "/access", `{"id":"team","subjects":[{"token":"team"}],"may":["read"],"on":{"selector":"tier=gold"}}`)
+	env.signIn(env.issueToken("team", "scoped"))
+	require.Contains(t, env.get("/ui/clusters/cluster-0003").body, `data-states="failing,silent"`, "it is the team's")
+	require.NotContains(t, env.get("/ui/components/grafana").body, `class="strip"`)
+}

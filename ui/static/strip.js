@@ -10,11 +10,11 @@ function showInterval() {
   if (!svg) return;
   const slider = document.querySelector(".strip input"), slots = svg.dataset.counts.split(";"), begin = Date.parse(svg.dataset.begin);
   const slot = stripAt ? Math.min(slots.length - 1, Math.max(0, Math.floor((stripAt - begin) / stripInterval))) : slots.length - 1;
-  const [failed, silent, progressing] = slots[slot].split(",");
+  const states = svg.dataset.states.split(",");
   const at = new Date(begin + slot * stripInterval).toISOString().slice(11, 16) + " UTC";
   const marks = [...svg.querySelectorAll(`.hit[x="${slot}"] ~ title`)].map((title) => title.textContent);
   if (marks.length > 3) marks.splice(3, marks.length, "and " + (marks.length - 3) + " more");
-  const text = at + ": " + [slots[slot] ? `${failed} failing, ${silent} silent, ${progressing} progressing` : "no data", ...marks].join("; ");
+  const text = at + ": " + [slots[slot] ? slots[slot].split(",").map((n, i) => n + " " + states[i]).join(", ") : "no data", ...marks].join("; ");
   slider.value = slot;
   slider.setAttribute("aria-valuetext", text);
   if (!stripAt) return;
