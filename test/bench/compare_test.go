@@ -24,7 +24,7 @@ import (
 )
 
 // bareOf is the environment variable that makes the test binary a bare server: the address of the server whose answers it
-// fetches and then serves, and the number of clusters.
+// fetches and then serves, the number of clusters, and whether it sets all headers of that server.
 const bareOf = "FLUX_RESOURCESET_BENCH_BARE"
 
 func TestMain(m *testing.M) {
@@ -38,11 +38,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serveBare serves polls as cheaply as net/http allows: it compares one token, looks up one body in a map, and sets three headers.
+// serveBare serves polls as cheaply as net/http allows: it compares one token, looks up one body in a map, and sets three headers, or
+// as many as the service.
 func serveBare(of string) error {
 	var base string
 	var clusters int
-	if _, err := fmt.Sscanf(of, "%s %d", &base, &clusters); err != nil {
+	var allHeaders bool
+	if _, err := fmt.Sscanf(of, "%s %d %t", &base, &clusters, &allHeaders); err != nil {
 		return err
 	}
 	zipped, plain := map[string][]byte{}, map[string][]byte{}
@@ -90,6 +92,10 @@ func serveBare(of string) error {
 		}
 		body := bodies[r.URL.Path]
 		h["Content-Type"], h["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(body))}
+		if allHeaders {
+			h["Cache-Control"], h["X-Content-Type-Options"] = []string{"no-store"}, []string{"nosniff"}
+			h["X-Fleet-Revision"], h["Etag"], h["Age"] = []string{"1"}, []string{`"0123456789abcdef01234567"`}, []string{"0"}
+		}
 		_, _ = w.Write(body)
 	})}
 	return server.Serve(ln)
@@ -97,21 +103,21 @@ func serveBare(of string) error {
 
 var bareTransport = &http.Transport{DisableCompression: true}
 
-// startBare starts a bare server with the answers of another one.
-func startBare(b *testing.B, of *process, clusters int) *process {
+// startBare starts a bare server with the answers of another one, and with all of its headers if so wanted.
+func startBare(b *testing.B, of *process, clusters int, allHeaders bool) *process {
 	b.Helper()
 	self, err := os.Executable()
 	require.NoError(b, err)
 	listening := make(chan string, 1)
 	var once sync.Once
-	bare, err := testrig.Run(testrig.Program{Path: self, Env: append(os.Environ(), fmt.Sprintf("%s=%s %d", bareOf, of.base, clusters)), OnLine: func(line []byte) {
+	bare, err := testrig.Run(testrig.Program{Path: self, Env: append(os.Environ(), fmt.Sprintf("%s=%s %d %t", bareOf, of.base, clusters, allHeaders)), OnLine: func(line []byte) {
 		once.Do(func() { listening <- string(bytes.TrimSpace(line)) })
 	}})
 	require.NoError(b, err)
 	b.Cleanup(bare.Kill)
 	select {
 	case addr := <-listening:
-		return &process{b: b, server: &testrig.Server{Process: bare, Base: "http://" + addr}, base: "http://" + addr}
+		return &process{b: b, server: &testrig.Server{Process: bare, Base: "http://" + addr}, base: "http://" + addr, client: newClient()}
 	case <-time.After(5 * time.Minute):
 		b.Fatal("the bare server did not start")
 	case <-b.Context().Done():
@@ -119,9 +125,10 @@ func startBare(b *testing.B, of *process, clusters int) *process {
 	return nil
 }
 
-// BenchmarkCompare measures this checkout against another build of the server, BENCH_BASE (by default itself), and against a bare net/http server with
-// the same answers. The three take turns, so that a drift of the machine affects all. It reports the processor time of each, and
-// ratios as the median of all rounds with the smallest and the largest one; above 1 this checkout needs less.
+// BenchmarkCompare measures this checkout against another build of the server, BENCH_BASE (by default itself), and against two bare net/http servers
+// with the same answers: bare sets three headers, bareH all headers of the service. All take turns, so that a drift of the machine
+// affects all. It reports the processor time of each, and ratios as the median of all rounds with the smallest and the largest one;
+// above 1 this checkout needs less.
 //
 //	make bench-compare BASE=v1.2.3
 func BenchmarkCompare(b *testing.B) {
@@ -145,7 +152,7 @@ func compareFleet(b *testing.B, base, head string, fleet bench.Fleet) {
 	}
 	subjects := []*process{run(base), run(head)}
 	b.Logf("first start: base %v, head %v of processor time", subjects[0].cpu(), subjects[1].cpu())
-	subjects = append(subjects, startBare(b, subjects[1], fleet.Clusters))
+	subjects = append(subjects, startBare(b, subjects[1], fleet.Clusters, false), startBare(b, subjects[1], fleet.Clusters, true))
 	for _, load := range []pollLoad{{"kept-gzip", "gzip", true}, {"new-gzip", "gzip", false}, {"kept-plain", "identity", true}} {
 		b.Run(load.name, func(b *testing.B) {
 			took := make([][]time.Duration, len(subjects))
@@ -157,12 +164,13 @@ func compareFleet(b *testing.B, base, head string, fleet bench.Fleet) {
 					took[i] = append(took[i], load.cost(b, s, fleet.Clusters))
 				}
 			}
-			for i, name := range []string{"base", "head", "bare"} {
+			for i, name := range []string{"base", "head", "bare", "bareH"} {
 				slices.Sort(took[i])
 				b.ReportMetric(float64(took[i][len(took[i])/2].Nanoseconds())/polls/1000, name+"-us")
 			}
 			reportRatio(b, "of-base", took[0], took[1])
 			reportRatio(b, "of-bare", took[2], took[1])
+			reportRatio(b, "of-bareH", took[3], took[1])
 			b.ReportMetric(0, "ns/op")
 		})
 	}

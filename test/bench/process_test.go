@@ -56,9 +56,11 @@ func startProgram(b *testing.B, path string, settings ...string) *process {
 	require.NoError(b, err)
 	b.Cleanup(server.Kill)
 	require.NoError(b, server.Ready(b.Context(), nil))
-	return &process{b, server, server.Base, &http.Client{
-		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
-	}, time.Since(began)}
+	return &process{b, server, server.Base, newClient(), time.Since(began)}
+}
+
+func newClient() *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
 }
 
 type answer struct {
