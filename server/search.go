@@ -136,14 +136,15 @@ func (f *search) documents(admin bool) {
 	for _, kind := range kinds {
 		for _, doc := range f.st.All(kind) {
 			result, r := api.SearchResult{Kind: string(kind), ID: doc.ID}, f.rankOf(strings.ToLower(doc.ID))
-			switch view := doc.View().(type) {
-			case *api.PlatformComponent:
-				result.ComponentVersion, result.OCITag = view.ComponentVersion, view.OCITag
-				r = min(r, f.mentions(view.ComponentVersion, view.OCITag))
-			case *api.Layer:
-				r = min(r, f.mentions(view.Description))
-			case *api.Freeze:
-				r = min(r, f.mentions(view.Reason))
+			switch kind {
+			case fleet.KindComponent:
+				c := doc.Component()
+				result.ComponentVersion, result.OCITag = c.ComponentVersion, c.OCITag
+				r = min(r, f.mentions(c.ComponentVersion, c.OCITag))
+			case fleet.KindLayer:
+				r = min(r, f.mentions(doc.View().(*api.Layer).Description))
+			case fleet.KindFreeze:
+				r = min(r, f.mentions(doc.View().(*api.Freeze).Reason))
 			}
 			f.add(r, result)
 		}

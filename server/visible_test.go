@@ -95,7 +95,7 @@ func specReads(t *testing.T) (paths []string) {
 }
 
 // queries are parameters that reads accept; the contract refuses the others.
-var queries = []string{"", "?view=effective", "?view=clusters", "?view=served", "?deleted=true", "?component=base", "?component=zebra-app", "?changed_in=15", "?changed_in=17", "?revision=15", "?revision=18", "?limit=1", "?limit=1&offset=1", "?selector=team=zebra", "?cluster_dns=zebra-01.example.com", "?environment=qa", "?kind=cluster&id=zebra-01", "?kind=token", "?actor=static-write", "?pointer=/component_version"}
+var queries = []string{"", "?view=effective", "?view=clusters", "?view=served", "?deleted=true", "?component=base", "?component=zebra-app", "?changed_in=15", "?changed_in=17", "?revision=15", "?revision=18", "?limit=1", "?limit=1&offset=1", "?selector=team=zebra", "?cluster_dns=zebra-01.example.com", "?environment=qa", "?kind=cluster&id=zebra-01", "?kind=token", "?actor=static-write", "?pointer=/component_version", "?q=zebra", "?q=e", "?q=1"}
 
 // noted returns everything that a caller learns from an answer.
 func noted(a *answer) string {
