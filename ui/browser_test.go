@@ -243,6 +243,7 @@ func TestAccessibility(t *testing.T) {
 	env := setup(t, 120)
 	env.addVersions()
 	env.api.CountClusters()
+	env.wrapAPI = withWebhooks("")
 	b := signInBrowserAs(t, env, writeToken, true)
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
 	require.NoError(t, err)
@@ -260,11 +261,11 @@ func TestAccessibility(t *testing.T) {
 			rules[rule] = true
 		}
 	}
-	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in", "/ui/components/podinfo", "/ui/rollouts/auto-podinfo"}, allPages...) {
+	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in", "/ui/components/podinfo", "/ui/rollouts/auto-podinfo", "/ui/webhooks"}, allPages...) {
 		look(path)
 	}
 	b.Run(dark) // with other colors
-	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components", "/ui/components/podinfo", "/ui/clusters/cluster-0001/delete", "/ui/clusters?selector=in+in"} {
+	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components", "/ui/components/podinfo", "/ui/clusters/cluster-0001/delete", "/ui/webhooks", "/ui/freezes/create-all", "/ui/clusters?selector=in+in"} {
 		look(path)
 	}
 	t.Logf("axe-core: violations 0, rules passed %d, pages %d", len(rules), pages)

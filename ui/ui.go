@@ -118,6 +118,7 @@ func New(cfg Config) (*Page, error) {
 		"/help":                             showHelp,
 		"/definitions":                      showDefinitions,
 		"/definitions/{list}/{id}":          showDefinition,
+		"/webhooks":                         showWebhooks,
 		"/":                                 func(*pageRequest) error { return errNotFound },
 	} {
 		p.routes.Handle("GET "+prefix+pattern, p.pageHandler(show))
