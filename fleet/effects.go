@@ -51,7 +51,7 @@ const maxPlanBytes = 64 << 20
 
 // difference is the change of one input.
 type difference struct {
-	before, after any // without the cluster block; before is nil for a new input
+	before, after any // the fields that differ, without the cluster block; before is nil for a new input
 	added         json.RawMessage
 	change        api.InputChange
 	text          string            // the change as text; empty: no change
@@ -239,6 +239,7 @@ func (e *effects) difference(was, is *Effective, list *descriptor, before, after
 	key := docKey{list.kind, after.id}
 	own, block := list.splitCluster(before.value)
 	newOwn, newBlock := list.splitCluster(after.value)
+	own, newOwn = changedFields(own, newOwn)
 	shared := before.value == nil || block == newBlock
 	var d *difference
 	if shared {
@@ -268,6 +269,28 @@ func (e *effects) difference(was, is *Effective, list *descriptor, before, after
 		e.computed[key] = append(e.computed[key], computed{was, is, d})
 	}
 	return d, nil
+}
+
+// changedFields returns copies of two versions of an input without the fields that are equal in both. The difference does not depend on
+// them, so clusters with other values of these fields have the same one.
+func changedFields(before, after any) (was, is any) {
+	x, y := reflect.ValueOf(before), reflect.ValueOf(after)
+	if before == nil || x.Type() != y.Type() || x.Kind() != reflect.Struct {
+		return before, after
+	}
+	a, b := reflect.New(x.Type()).Elem(), reflect.New(y.Type()).Elem()
+	a.Set(x)
+	b.Set(y)
+	for i := range a.NumField() {
+		if !a.Field(i).CanSet() { // the input of a resource type
+			return before, after
+		}
+		if reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			a.Field(i).SetZero()
+			b.Field(i).SetZero()
+		}
+	}
+	return a.Interface(), b.Interface()
 }
 
 // uninstalls reports whether Flux removes objects that it installed for an input that stays.

@@ -21,7 +21,7 @@ import (
 func BenchmarkPlan(b *testing.B) {
 	const clusters = 10_000
 	base := loadShared(b, sharedFleet(b, clusters, 0))
-	templated := templatedFleet(b, clusters)
+	templated, patched := templatedFleet(b, clusters), patchedFleet(b, base)
 	cluster := func(i int) string { return fmt.Sprintf(`"cluster_ids":["k%05d"]`, i) }
 	repeated := func(n int, op func(i int) string) string {
 		ops := make([]string, n)
@@ -37,6 +37,7 @@ func BenchmarkPlan(b *testing.B) {
 	}{
 		{"labels", `{"op":"set_labels","all":true,"labels":{"wave":"1"}}`, base, 0},
 		{"catalog", `{"op":"patch","kind":"platform_component","id":"c0","patch":{"component_version":"2.0.0"}}`, base, 1},
+		{"catalog-patched", `{"op":"patch","kind":"platform_component","id":"c1","patch":{"component_version":"2.0.0"}}`, patched, 1},
 		{"tags", `{"op":"set_component","all":true,"component_id":"c3","component_version":"2.0.0"}`, base, 1},
 		{"named", repeated(2000, func(i int) string {
 			return fmt.Sprintf(`{"op":"patch_values",%s,"component_id":"c3","values":{"replicaCount":"%d"}}`, cluster(i), i)
@@ -95,6 +96,19 @@ func BenchmarkPlan(b *testing.B) {
 			}
 		})
 	}
+}
+
+// patchedFleet returns a fleet in which each cluster has another value of its own for a component.
+func patchedFleet(b *testing.B, base *State) *State {
+	b.Helper()
+	tx := base.Begin()
+	for _, d := range base.All(KindCluster) {
+		_, err := tx.PatchValues(d.ID, "c1", fmt.Appendf(nil, `{"name":%q}`, d.ID), PatchOptions{})
+		require.NoError(b, err)
+	}
+	res, err := tx.Finish(Commit{ID: uuid.New(), Revision: base.Revision() + 1, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Actor: "test"})
+	require.NoError(b, err)
+	return res.State
 }
 
 // templatedFleet returns a fleet with a definition of a resource type that has a template. No cluster has it.
