@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -70,5 +71,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 	screenshots(t, b, env, "dark-", pages)
 	b.Run(chromedp.Tasks{light, phone})
 	screenshots(t, b, env, "phone-", pages)
+	b.Run(emulation.SetDeviceMetricsOverride(320, 640, 2, true))
+	screenshots(t, b, env, "narrow-", pages)
 	require.Empty(t, b.Complaints())
 }
