@@ -138,6 +138,6 @@ func TestManyCauses(t *testing.T) {
 	require.Equal(t, fmt.Sprint(different-1), listed.header.Get("X-Total-Count"))
 
 	rare := last["cluster_ids"].([]any)[0].(string)
-	own := w.get("/status?group=cause&selector=id="+rare).want(200).json()["causes"].([]any)[1]
+	own := w.get("/status?group=cause&selector=id=" + rare).want(200).json()["causes"].([]any)[1]
 	require.Equal(t, "1", w.get("/status?state=failed&cause="+at(own, "id").(string)).want(200).header.Get("X-Total-Count"), "known from a shorter list")
 }

@@ -20,6 +20,7 @@ type faultyStore struct {
 	past    func()      // is called before Past answers
 	changes func()      // is called before Changes answers
 	summary func()      // is called before Summaries answers
+	log     func()      // is called before DocumentLog answers
 	confirm func()      // is called before Confirm answers
 }
 
@@ -113,6 +114,12 @@ func (f *faultyStore) Changes(ctx context.Context, rev fleet.Revision, offset, l
 func (f *faultyStore) DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
 	if err := f.reading(); err != nil {
 		return fleet.DocumentLog{}, err
+	}
+	f.mu.Lock()
+	log := f.log
+	f.mu.Unlock()
+	if log != nil {
+		log()
 	}
 	return f.Store.DocumentLog(ctx, q)
 }

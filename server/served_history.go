@@ -32,7 +32,9 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int
 		most = *limit
 	}
 	ctx := requestOf(c).job.Context()
-	page, err := st.ServedHistory(ctx, of, before, most, &history{ctx: ctx, log: s.cfg.History})
+	page, err := s.servedHistories.page(ctx, st, servedPage{of, before, most}, func() (fleet.ServedHistory, error) {
+		return st.ServedHistory(ctx, of, before, most, &history{ctx: ctx, log: s.cfg.History})
+	})
 	if err != nil {
 		return err
 	}
@@ -44,6 +46,49 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int
 		linkBefore(c, page.Next)
 	}
 	return s.recall(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
+}
+
+// servedHistories keeps pages of the served histories of components of the newest State: open views request them every few seconds, and
+// each compares the component's input on all clusters.
+type servedHistories struct {
+	turn  chan struct{} // one is computed at a time
+	of    fleet.Head
+	known map[servedPage]fleet.ServedHistory
+}
+
+type servedPage struct {
+	of     fleet.DocumentName
+	before fleet.Revision
+	limit  int
+}
+
+// maxServedHistories is the number of kept pages, which have at most 4 MiB of differences each, and usually some KiB.
+const maxServedHistories = 8
+
+func makeServedHistories() servedHistories { return servedHistories{turn: make(chan struct{}, 1)} }
+
+// page returns a page of a State, which compute computes if it is not known.
+func (h *servedHistories) page(ctx context.Context, st *fleet.State, key servedPage, compute func() (fleet.ServedHistory, error)) (fleet.ServedHistory, error) {
+	if key.of.Kind != fleet.KindComponent {
+		return compute()
+	}
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return fleet.ServedHistory{}, context.Cause(ctx)
+	}
+	if h.of != st.Head() {
+		h.of, h.known = st.Head(), map[servedPage]fleet.ServedHistory{}
+	}
+	if page, known := h.known[key]; known {
+		return page, nil
+	}
+	page, err := compute()
+	if err == nil && len(h.known) < maxServedHistories {
+		h.known[key] = page
+	}
+	return page, err
 }
 
 // summarized returns the summaries of revisions. It omits revisions that retention has removed meanwhile.

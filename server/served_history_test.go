@@ -3,6 +3,8 @@ package server_test
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,4 +100,27 @@ func TestExplanationAtRevision(t *testing.T) {
 	w.get(fmt.Sprintf("%s?revision=%d", explainAll, w.revision()+1)).problem(404, "not_found")
 	w.create("/clusters", `{"id":"later","cluster_dns":"later.example.com","environment":"dev"}`)
 	w.get(fmt.Sprintf("/clusters/later/explain?revision=%d", catalog)).problem(404, "not_found")
+}
+
+// The history of a component is computed once for each revision and page, also for requests at the same time.
+func TestServedHistoryOfComponentComputedOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var reads atomic.Int32
+	w.faults.set(func(f *faultyStore) { f.log = func() { reads.Add(1) } })
+	const path = "/platform_components/podinfo/history?view=effective"
+	first := w.get(path).want(200).list()
+	once := reads.Load()
+	require.Positive(t, once)
+	var asking sync.WaitGroup
+	for range 5 {
+		asking.Go(func() { w.get(path) })
+	}
+	asking.Wait()
+	require.Equal(t, first, w.get(path).want(200).list())
+	require.Equal(t, once, reads.Load())
+	require.Len(t, w.get(path+"&limit=1").want(200).list(), 1, "another page")
+	require.Greater(t, reads.Load(), once)
+	w.patch("/platform_components/podinfo", `{"component_version":"6.9.9"}`).want(200)
+	require.Len(t, w.get(path).want(200).list(), len(first)+1, "another revision")
 }

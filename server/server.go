@@ -149,6 +149,8 @@ type Server struct {
 	rolloutWaits  rolloutWaits
 	visible       visibleStates
 	searchable    searchableRevisions
+	// servedHistories serves the histories of components.
+	servedHistories servedHistories
 
 	versions        *knownversions.Store
 	pushes          pushLimits
@@ -176,7 +178,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the embedded OpenAPI document: %w", err)
 	}
-	s := &Server{cfg: cfg, masker: cfg.Tokens.Masker(), operations: ops, echo: echo.New()}
+	s := &Server{cfg: cfg, masker: cfg.Tokens.Masker(), operations: ops, echo: echo.New(), servedHistories: makeServedHistories()}
 	authConfig := auth.Config{Tokens: cfg.Tokens, RequireClientCert: cfg.RequireClientCert, Holders: cfg.Replica, Now: cfg.Now}
 	if cfg.TLS != nil {
 		authConfig.Certificates = cfg.TLS
