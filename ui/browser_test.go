@@ -268,6 +268,10 @@ func TestAccessibility(t *testing.T) {
 	for _, path := range []string{"/ui/", "/ui/clusters/cluster-0003", "/ui/changes/3", "/ui/components", "/ui/components/podinfo", "/ui/clusters/cluster-0001/delete", "/ui/webhooks", "/ui/freezes/create-all", "/ui/clusters?selector=in+in"} {
 		look(path)
 	}
+	env.call("POST", "/freezes", `{"id":"all","all":true,"reason":"outage of the registry"}`)
+	look("/ui/")
+	b.Run(light)
+	look("/ui/clusters")
 	t.Logf("axe-core: violations 0, rules passed %d, pages %d", len(rules), pages)
 }
 
