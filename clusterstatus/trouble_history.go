@@ -110,13 +110,13 @@ func (h *troubleHistory) begin(at int64, now time.Time) bool {
 		kept.set(at)
 	}
 	for id, c := range h.clusters {
-		var any byte
+		var marked byte
 		for i := range kept {
 			c.failed[i] &= kept[i]
 			c.silent[i] &= kept[i]
-			any |= c.failed[i] | c.silent[i]
+			marked |= c.failed[i] | c.silent[i]
 		}
-		if h.clusters[id] = c; any == 0 {
+		if h.clusters[id] = c; marked == 0 {
 			delete(h.clusters, id)
 		}
 	}
