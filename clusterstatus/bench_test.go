@@ -24,6 +24,9 @@ func BenchmarkMemory(b *testing.B) {
 	for i := range want[0].Receipts {
 		want[0].Receipts[i][1] = etag[1]
 	}
+	for _, list := range []string{"namespaces", "rolebindings"} {
+		want = append(want, fleet.DesiredInputs{List: list, ETag: etag, Inputs: desiredLists(etag)[0].Inputs})
+	}
 	for c := range clusters {
 		id := fmt.Sprint("cluster-", c)
 		for _, list := range []string{"components", "namespaces", "rolebindings"} {
@@ -43,15 +46,32 @@ func BenchmarkMemory(b *testing.B) {
 			tracker.receive(id, "components", fmt.Sprint("c", i), want[0].Receipts[i], noon)
 		}
 	}
+	var ids [clusters]string
+	for c := range ids {
+		ids[c] = fmt.Sprint("cluster-", c)
+	}
+	query := func(c int) Query {
+		return Query{Cluster: ids[c], DesiredVersion: 1, Now: noon, OfflineAfter: OfflineAfter}
+	}
+	var received runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&received)
+	for c := range clusters {
+		q := query(c)
+		q.Desired = want
+		tracker.Evaluate(q)
+	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for b.Loop() {
 		for c := range clusters {
-			if tracker.stateOf(fmt.Sprint("cluster-", c), noon, want) != Confirmed {
+			if status, ok := tracker.EvaluateClassified(query(c)); !ok || status.State != Confirmed {
 				b.Fatal("not confirmed")
 			}
 		}
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
+	b.ReportMetric(float64(after.HeapAlloc-received.HeapAlloc)/clusters, "B-of-evaluation/cluster")
+	runtime.KeepAlive(ids)
 	runtime.KeepAlive(tracker)
 }

@@ -1,6 +1,9 @@
 package clusterstatus
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -237,4 +240,18 @@ func TestRemovalNeedsPoll(t *testing.T) {
 	require.Equal(t, Progressing, removed("components"))
 	tracker.RecordPoll("x", "components", "2", "", noon)
 	require.Equal(t, Delivered, removed("components"))
+}
+
+func TestSmallest(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		values := make([]uint32, 3+r.IntN(6))
+		for i := range values {
+			values[i] = math.MaxUint32 - r.Uint32N(5)
+		}
+		for i := range 3 {
+			require.Equal(t, slices.Sorted(slices.Values(values))[i], smallest(values, i), values)
+		}
+	}
 }

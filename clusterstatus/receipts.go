@@ -69,7 +69,8 @@ func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt,
 	}
 	key, at := newInputKey(list, input), now.UnixMilli()
 	c.mu.Lock()
-	if c.receipts[key].input != r || !c.polls.serves(list, r) {
+	old := c.receipts[key]
+	if old.input != r || !c.polls.serves(list, r) {
 		c.mu.Unlock()
 		return false
 	}
@@ -78,7 +79,11 @@ func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt,
 		return false
 	}
 	c.seen = max(c.seen, at)
-	changed := c.storeReceipt(key, r, at)
+	c.receipts[key] = receipt{r, at}
+	changed := c.isNews(key, old)
+	if v, _ := c.receiptCounts(key, old, true); changed || v != counts {
+		c.classified = nil
+	}
 	c.mu.Unlock()
 	if changed {
 		t.enqueue(c, kindReceipt, key)
@@ -139,14 +144,16 @@ func (c *cluster) storeReceipt(key inputKey, input fleet.Receipt, at int64) (cha
 		return false
 	}
 	c.receipts[key], c.sendsReceipts, c.classified = receipt{input, at}, true, nil
-	if !known || old.input != input {
+	return !known || old.input != input || c.isNews(key, old)
+}
+
+// isNews reports whether a repetition of a stored receipt has to be written: it counts again, or it ends a failure.
+func (c *cluster) isNews(key inputKey, old receipt) bool {
+	if v := c.invalidations[key]; v.input == old.input && old.at <= v.at {
 		return true
 	}
-	if v := c.invalidations[key]; v.input == input && old.at <= v.at {
-		return true // it counts again
-	}
 	failure := c.events[key]
-	return failure != nil && failure.isFailure() && failure.At.UnixMilli() > old.at // the receipt ends a failure
+	return failure != nil && failure.isFailure() && failure.At.UnixMilli() > old.at
 }
 
 // dropReceipts removes the stored receipts for which drop returns true.

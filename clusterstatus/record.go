@@ -195,17 +195,31 @@ func (g *gaps) learn(interval, gap time.Duration) time.Duration {
 	}
 	g.last[g.n%uint32(len(g.last))] = uint32(min(gap.Milliseconds(), math.MaxUint32))
 	g.n++
-	sorted := g.last
-	known := sorted[:min(int(g.n), len(sorted))]
-	slices.Sort(known)
+	known := g.last[:min(int(g.n), len(g.last))]
 	if len(known) < 3 { // too few to tell a short one
-		return max(interval, time.Duration(known[len(known)-1])*time.Millisecond)
+		return max(interval, time.Duration(slices.Max(known))*time.Millisecond)
 	}
-	estimate := time.Duration(known[len(known)/3]) * time.Millisecond
+	estimate := time.Duration(smallest(known, len(known)/3)) * time.Millisecond
 	if estimate < interval {
 		return estimate
 	}
 	return interval + (estimate-interval)/16
+}
+
+// smallest returns the value that has an index below 3 after sorting. Every poll calls it twice, so it does not sort.
+func smallest(values []uint32, index int) uint32 {
+	first := [3]uint32{math.MaxUint32, math.MaxUint32, math.MaxUint32}
+	for _, v := range values {
+		switch {
+		case v < first[0]:
+			first[0], first[1], first[2] = v, first[0], first[1]
+		case v < first[1]:
+			first[1], first[2] = v, first[1]
+		case v < first[2]:
+			first[2] = v
+		}
+	}
+	return first[index]
 }
 
 // reset removes the observations before a time, at which the cluster was created.
