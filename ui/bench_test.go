@@ -70,7 +70,7 @@ func BenchmarkPages(b *testing.B) {
 	for _, typed := range []string{"c", "cluster-99", "timed out", "1.0.0", "first clusters", "nothing like it"} {
 		measure("search/"+typed, "/ui/search/suggest?"+url.Values{"q": {typed}}.Encode())
 	}
-	measure("first-view", "/ui/", "/ui/static/style.css", "/ui/static/page.js", "/ui/static/icon.svg")
+	measure("first-view", "/ui/", "/ui/static/style.css", "/ui/static/scripts.js", "/ui/static/icon.svg")
 	b.Run("poll-beside-ten", func(b *testing.B) {
 		poll := func() time.Duration {
 			req := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/api/v2/flux/clusters/cluster-0001.k8s.example.com/platform-components", nil)

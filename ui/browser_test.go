@@ -195,7 +195,24 @@ func TestScreenshots(t *testing.T) {
 		"overview": "/ui/", "clusters": "/ui/clusters", "cluster": "/ui/clusters/cluster-0003", "change": "/ui/changes/3", "components": "/ui/components", "component": "/ui/components/grafana", "versions": "/ui/components/podinfo",
 		"revert": "/ui/changes/3/revert", "input": "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "layer": "/ui/layers/gold", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004",
 	})
+	open := func(name string) {
+		for _, summary := range []string{"Environment", "tier", "Columns"} {
+			b.Run(chromedp.Navigate(env.http.URL+"/ui/clusters?environment=prod"), chromedp.WaitReady("main", chromedp.ByQuery), chromedp.Evaluate(`document.querySelector('[data-key="`+summary+`"]').open = true`, nil))
+			var wide bool
+			b.Run(chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wide))
+			require.False(t, wide, "%s %s is wider than the screen", name, summary)
+			b.Screenshot("page-open-" + name + summary + ".png")
+		}
+	}
+	open("phone-")
+	b.Run(emulation.SetDeviceMetricsOverride(1400, 900, 1, false))
+	open("")
+	b.Run(dark)
+	open("dark-")
+	b.Run(light, emulation.SetDeviceMetricsOverride(700, 450, 2, false)) // as at a zoom of 200 %
+	open("zoom-")
 	b.Run(emulation.SetDeviceMetricsOverride(320, 640, 2, true))
+	open("narrow-")
 	screenshots(t, b, env, "narrow-", map[string]string{"cluster": "/ui/clusters/cluster-0003", "versions": "/ui/components/podinfo", "overview": "/ui/", "clusters": "/ui/clusters", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "help": "/ui/help"})
 	require.Empty(t, b.Complaints())
 }

@@ -171,7 +171,8 @@ function connect() {
   if (revisions || !window.EventSource || document.hidden || !live() || Date.now() - refused < reconnectMillis) return;
   revisions = new EventSource(root + "live");
   let waiting = 0;
-  revisions.addEventListener("revision", () => {
+  revisions.addEventListener("revision", (e) => {
+    document.dispatchEvent(new CustomEvent("revision", { detail: JSON.parse(e.data) }));
     clearTimeout(waiting);
     waiting = setTimeout(refresh, 100 + Math.random() * 400); // not all pages at once, and once for several revisions
   });
