@@ -48,6 +48,8 @@ type testEnv struct {
 	client        *http.Client
 	logs          *lockedBuffer
 	text          string
+	broken        string // the component at which failing clusters fail
+	committed     func() time.Time
 
 	mu      sync.Mutex
 	forward time.Duration
@@ -108,10 +110,10 @@ func setupFleet(t testing.TB, text string, steps []step) *testEnv {
 	st, err := sqlite.Open(t.Context(), sqlite.Config{Memory: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = st.Close() })
-	env := &testEnv{logs: &lockedBuffer{}, text: text, endedSessions: st}
+	env := &testEnv{logs: &lockedBuffer{}, text: text, endedSessions: st, broken: "grafana", committed: fleetCreatedAt}
 	env.t, _ = t.(*testing.T)
 	logger := slog.New(slog.NewJSONHandler(env.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	env.replica = store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}, Logger: logger, Now: fleetCreatedAt})
+	env.replica = store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}, Logger: logger, Now: func() time.Time { return env.committed() }})
 	require.NoError(t, env.replica.Load(t.Context()))
 	for _, step := range steps {
 		reason := step.reason
@@ -192,7 +194,7 @@ func fleetCreatedAt() time.Time { return time.Now().Add(-2 * time.Hour) }
 
 // reportAll sends the reports of every cluster; most confirm their desired state.
 func (env *testEnv) reportAll() {
-	now := time.Now()
+	now := env.now()
 	st := env.replica.State()
 	for i, doc := range st.All(fleet.KindCluster) {
 		env.report(i, doc, now)
@@ -268,9 +270,9 @@ func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
 			receipt := list.Receipts[n]
 			n++
 			switch {
-			case failing(i) && id == "grafana":
+			case failing(i) && id == env.broken:
 				env.tracker.RecordEvent(doc.ID, list.List, id, clusterstatus.Event{
-					Input: receipt.String(), Severity: "error", Reason: failures[i/40%3].reason, Object: "HelmRelease/flux-system/platform-grafana", At: at,
+					Input: receipt.String(), Severity: "error", Reason: failures[i/40%3].reason, Object: "HelmRelease/flux-system/platform-" + id, At: at,
 					Message: failures[i/40%3].message + env.text,
 				}, at)
 			default:

@@ -232,7 +232,7 @@ func TestRolloutInBrowser(t *testing.T) {
 	env.createRollout("grafana-8.2")
 	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
 	a.task("start the first stage of a rollout", func() {
-		a.follow(`.lead a[href="/ui/rollouts/grafana-8.2"]`)
+		a.follow(`.rollouts a[href="/ui/rollouts/grafana-8.2"]`)
 		a.follow(`.actions .primary`)
 		require.Contains(t, a.Text("main"), "On 1 cluster: 0 added, 1 changed, 0 removed.")
 		a.Screenshot("page-rollout-start.png")

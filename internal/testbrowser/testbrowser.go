@@ -97,11 +97,13 @@ func (b *Browser) Click(selector string) {
 	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery), chromedp.Click(selector, chromedp.ByQuery))
 }
 
-// Follow clicks the element of a selector and waits for the page that it leads to.
+// Follow clicks the element of a selector and waits for the page that it leads to, for at most a minute.
 func (b *Browser) Follow(selector string) {
 	b.T.Helper()
 	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery))
-	if _, err := chromedp.RunResponse(b.ctx, chromedp.Click(selector, chromedp.ByQuery)); err != nil {
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector, chromedp.ByQuery)); err != nil {
 		b.T.Fatalf("following %s: %v", selector, err)
 	}
 }

@@ -1,0 +1,284 @@
+package ui_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/testbrowser"
+)
+
+// user answers questions by clicking in a browser, and counts the clicks.
+type user struct {
+	*testbrowser.Browser
+
+	env    *testEnv
+	clicks int
+}
+
+// follow clicks a link or a button that leads to another page.
+func (a *user) follow(selector string) {
+	a.T.Helper()
+	a.clicks++
+	a.Follow(selector)
+}
+
+// sees requires that the visible text of an element contains some texts.
+func (a *user) sees(selector string, texts ...string) {
+	a.T.Helper()
+	seen := a.Text(selector)
+	for _, text := range texts {
+		require.Contains(a.T, seen, text)
+	}
+}
+
+// start opens the overview, where each task begins.
+func (a *user) start() {
+	a.T.Helper()
+	a.Run(chromedp.Navigate(a.env.http.URL + "/ui/"))
+	a.clicks = 0
+}
+
+// task starts at the overview and logs the number of clicks.
+func (a *user) task(name string, perform func()) {
+	a.T.Helper()
+	a.start()
+	perform()
+	a.T.Logf("%-45s %d clicks", name, a.clicks)
+}
+
+// question is a question about the fleet. answer finds the answer in the browser, from the overview.
+type question struct {
+	text   string
+	most   int // clicks
+	answer func(a *user)
+}
+
+// fleetQuestions are those that the page answers, in the order of their importance.
+var fleetQuestions = []question{
+	{"Does anything need attention now?", 0, func(a *user) {
+		a.sees("h1", "122 clusters need attention")
+		a.sees(".tiles", "49\nFailing", "39\nSilent", "34\nBehind")
+		a.sees(".causes", "timed out waiting for the condition")
+		a.Screenshot("page-overview.png")
+	}},
+	{"Which clusters are behind, and since when?", 1, func(a *user) {
+		a.follow(".tile.s-behind")
+		a.sees("tbody", "cluster-0009", "20 min ago", "v0.58.1")
+	}},
+	{"Which clusters fail, with which words?", 1, func(a *user) {
+		a.follow(".tile.s-failed")
+		a.sees("tbody", "cluster-0083", "401 Unauthorized")
+		a.Screenshot("page-clusters.png")
+	}},
+	{"What runs where?", 1, func(a *user) {
+		a.follow(`nav a[href="/ui/matrix"]`)
+		a.sees(".matrix", "podinfo", "6.9.1", "% confirmed", "9.0.0", "1 own")
+	}},
+	{"Which clusters have a version?", 2, func(a *user) {
+		a.follow(`nav a[href="/ui/components"]`)
+		a.Screenshot("page-components.png")
+		a.follow(`.cell.pinned[href*="9.0.0"]`)
+		a.sees("tbody", "cluster-0001")
+		a.sees(".chips", "All\n1")
+		a.Screenshot("page-version.png")
+	}},
+	{"What changed, by whom, and why?", 0, func(a *user) {
+		a.sees(".changes", "CHG-7: grafana 9 on trial", "ada", "2 h ago")
+	}},
+	{"What did a change set, and how far has it arrived?", 1, func(a *user) {
+		a.follow(`.changes .what[href="/ui/changes/3"]`)
+		a.sees(".doc", "not set", "9.0.0")
+		a.sees(".spread", "Confirmed\n1")
+		require.NotContains(a.T, a.Text("main"), "hunter2")
+		a.Screenshot("page-change.png")
+	}},
+	{"What would reverting it do?", 2, func(a *user) {
+		a.follow(`.changes .what[href="/ui/changes/3"]`)
+		a.follow(".actions a")
+		a.sees("main", "On 1 cluster", "9.0.0")
+		a.Screenshot("page-revert.png")
+	}},
+	{"What does a cluster receive, and what did it report?", 1, func(a *user) {
+		a.follow("tbody .says a")
+		a.sees(".facts", "Last seen", "the next poll is", "Token")
+		a.sees(".failures", "podinfo\nInstallFailed")
+		a.sees("main", "Desired state", "podinfo\tFailing\t6.9.1", "grafana\tConfirmed\t8.1.0", "Up to date · changed")
+		a.Screenshot("page-cluster.png")
+	}},
+	{"Where does a value of a cluster come from?", 2, func(a *user) {
+		a.follow("tbody .says a")
+		a.follow(`a[href$="/inputs/platform-components/podinfo"]`)
+		a.sees("tbody", "component podinfo")
+		a.Screenshot("page-input.png")
+	}},
+	{"Which versions of a component exist, and who overrides it?", 2, func(a *user) {
+		a.follow(`nav a[href="/ui/components"]`)
+		a.follow(`tbody a[href="/ui/components/grafana"]`)
+		a.sees("main", "9.0.0", "cluster-0001")
+		a.sees(".changes", "CHG-7: grafana 9 on trial")
+		a.Screenshot("page-component.png")
+	}},
+	{"Which stages has a rollout, and what can be done?", 1, func(a *user) {
+		a.follow(`.rollouts a[href="/ui/rollouts/grafana-8.2"]`)
+		a.sees(".stages", "canary", "half", "rest", "started")
+		a.sees(".note", "Waiting: ")
+		a.sees(".actions", "Pause…", "Abort…")
+	}},
+
+	{"Which change broke it?", 1, func(a *user) {
+		a.sees(".causes", " s after revision 4")
+		a.follow(`.causes a[href="/ui/changes/4"]`)
+		a.sees(".doc", "6.9.0", "6.9.1")
+	}},
+	{"Which other failures have the same cause?", 1, func(a *user) {
+		a.follow(".causes th a")
+		a.sees("main", "17 clusters with the same cause of failure", "already exists")
+		a.Screenshot("page-cause.png")
+	}},
+	{"What changed on this cluster since yesterday?", 1, func(a *user) {
+		a.follow("tbody .says a")
+		a.sees("main", "2 in the last 24 hours")
+		a.sees(".changes", "component_version=6.9.1", "2 min ago")
+	}},
+	{"Which clusters differ from their layers?", 2, func(a *user) {
+		a.follow(`nav a[href="/ui/clusters"]`)
+		a.follow(`.chips a[href*="overrides=version"]`)
+		a.sees("tbody", "cluster-0001", "Compare with its layers")
+	}},
+	{"Does the rollout progress, and what does it wait for?", 0, func(a *user) {
+		a.sees(".rollouts", "grafana-8.2", "running", "1/2\u202f000", `a person starts stage "half"`)
+	}},
+	{"Stop everything", 2, func(a *user) {
+		a.follow(".top .stop")
+		a.Run(chromedp.SendKeys("#reason", "INC-7: outage of the registry", chromedp.ByQuery), chromedp.SendKeys("#confirm", "all clusters", chromedp.ByQuery))
+		a.follow(".decide button")
+		a.At("/ui/")
+		a.sees(".stopped", "Stopped: all clusters", "INC-7")
+	}},
+}
+
+// setupIncident returns a fleet in which a new version of podinfo fails on some clusters, and a rollout waits.
+func setupIncident(t *testing.T, clusters int) *testEnv {
+	t.Helper()
+	env := setupWith(t, clusters, "")
+	changed := env.now().Add(time.Minute)
+	env.committed = func() time.Time { return changed }
+	env.edit(updatePodinfo)
+	env.broken = "podinfo"
+	env.advance(3 * time.Minute) // in which each cluster polls twice
+	env.reportAll()
+	env.createRollout("grafana-8.2")
+	env.act("grafana-8.2", "start")
+	env.api.CountClusters()
+	return env
+}
+
+// TestTasks: a person finds the answer to each question within a number of clicks, on a fleet of 2,000 clusters. The page loads nothing
+// from another host, and never sends the token.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	env := setupIncident(t, 2000)
+	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
+	t.Logf("%-60s clicks goal", "question")
+	for _, q := range fleetQuestions {
+		a.start()
+		q.answer(a)
+		t.Logf("%-60s %6d %4d", q.text, a.clicks, q.most)
+		require.LessOrEqual(t, a.clicks, q.most, q.text)
+	}
+	for _, url := range a.Requested() {
+		require.True(t, strings.HasPrefix(url, env.http.URL+"/"), "the page requested %s", url)
+		require.NotContains(t, url, writeToken)
+	}
+	require.Empty(t, a.Complaints())
+}
+
+// keyboard presses keys in a browser, and never the mouse.
+type keyboard struct {
+	*testbrowser.Browser
+
+	keys int
+}
+
+func (k *keyboard) press(keys string) {
+	k.T.Helper()
+	k.keys += len([]rune(keys))
+	k.Run(chromedp.KeyEvent(keys))
+}
+
+// tabTo presses Tab until an element of a selector has the focus, which must be visible.
+func (k *keyboard) tabTo(selector string) {
+	k.T.Helper()
+	for range 60 {
+		var at struct{ Here, Ring bool }
+		k.Run(chromedp.Evaluate(`({here: document.activeElement.matches(`+"`"+selector+"`"+`), ring: getComputedStyle(document.activeElement).outlineStyle !== "none"})`, &at))
+		if at.Here {
+			require.True(k.T, at.Ring, "the focus of %s is not visible", selector)
+			return
+		}
+		k.press(kb.Tab)
+	}
+	k.T.Fatalf("Tab does not reach %s", selector)
+}
+
+// TestTasksByKeyboard answers questions and stops the fleet without a mouse.
+func TestTasksByKeyboard(t *testing.T) {
+	t.Parallel()
+	env := setupIncident(t, 200)
+	k := &keyboard{Browser: signInBrowserAs(t, env, writeToken, true)}
+	task := func(name string, perform func()) {
+		t.Helper()
+		k.keys = 0
+		perform()
+		t.Logf("%-60s %d keys", name, k.keys)
+	}
+	task("Which change broke it?", func() {
+		k.press("go")
+		k.At("/ui/")
+		k.press("j")
+		k.tabTo(`.causes a[href="/ui/changes/4"]`)
+		k.press(kb.Enter)
+		k.At("/ui/changes/4")
+		require.Contains(t, k.Text(".doc"), "6.9.1")
+	})
+	task("Which clusters have a version?", func() {
+		k.press("gm")
+		k.At("/ui/matrix")
+		k.press("j")
+		k.tabTo(`.cell.pinned[href*="9.0.0"]`)
+		k.press(kb.Enter)
+		require.Contains(t, k.Text("tbody"), "cluster-0001")
+	})
+	task("What does a cluster receive, and what did it report?", func() {
+		k.press("/")
+		k.Run(chromedp.Evaluate(`document.activeElement.value = ""`, nil)) // the simulated keyboard types the shortcut, too
+		k.press("cluster-0043" + kb.Enter)
+		k.At("/ui/clusters/cluster-0043")
+		require.Contains(t, k.Text(".failures"), "podinfo")
+	})
+	task("Which clusters differ from their layers?", func() {
+		k.press("gc")
+		k.At("/ui/clusters")
+		k.tabTo(`.chips a[href*="overrides=version"]`)
+		k.press(kb.Enter)
+		k.At("/ui/clusters?overrides=version")
+		require.Contains(t, k.Text("tbody"), "cluster-0001")
+	})
+	task("Stop everything", func() {
+		k.tabTo(".top .stop")
+		k.press(kb.Enter)
+		k.At("/ui/freezes/create-all")
+		k.tabTo("#reason")
+		k.press("INC-7")
+		k.tabTo("#confirm")
+		k.press("all clusters" + kb.Enter)
+		k.At("/ui/")
+		require.Contains(t, k.Text(".stopped"), "INC-7")
+	})
+	require.Empty(t, k.Complaints())
+}
