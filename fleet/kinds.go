@@ -176,20 +176,6 @@ func (ks *kindSet) completeLists(id string, cluster *Effective) error {
 	return nil
 }
 
-// compose returns a document with some content, which shares fields with others unless shared is nil.
-func (ks *kindSet) compose(kind Kind, id string, obj map[string]any, shared *sharedFields) (*Document, error) {
-	ks.byName[kind].normalize(obj)
-	body, err := jsontext.Canonical(obj)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := shared.document(ks, Record{Kind: kind, ID: id, Body: body})
-	if err != nil {
-		return nil, Invalid([]Problem{decodeProblem(err)})
-	}
-	return doc, nil
-}
-
 // rewrite returns a cluster's next document. Fields of its content that are Text are unchanged, and are not decoded again.
 func (ks *kindSet) rewrite(before *Document, obj map[string]any) (*Document, error) {
 	kind := ks.byName[before.Kind]

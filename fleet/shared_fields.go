@@ -90,3 +90,17 @@ func (f *sharedFields) add(fields map[sharedField][]byte, cluster any) {
 		f.from[key] = clusterField{text, cluster}
 	}
 }
+
+// compose returns a document with some content, which shares fields with others unless shared is nil.
+func (ks *kindSet) compose(kind Kind, id string, obj map[string]any, shared *sharedFields) (*Document, error) {
+	ks.byName[kind].normalize(obj)
+	body, err := jsontext.Canonical(obj)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := shared.document(ks, Record{Kind: kind, ID: id, Body: body})
+	if err != nil {
+		return nil, Invalid([]Problem{decodeProblem(err)})
+	}
+	return doc, nil
+}
