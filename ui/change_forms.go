@@ -221,3 +221,35 @@ func (req *pageRequest) revealLink() string {
 	page.RawQuery = query.Encode()
 	return page.RequestURI()
 }
+
+// plan returns the plan of a form.
+func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
+	switch {
+	case p.Freeze != nil:
+		return req.planFreeze(*p.Freeze)
+	case p.Rollout != nil:
+		return req.planRollout(*p.Rollout)
+	}
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: []api.Operation{p.Operation}})
+	if err != nil {
+		return nil, err
+	}
+	return plan.JSON200, nil
+}
+
+// change makes the change of a form with the hash of its plan, and returns the address of the page to show then.
+func (req *pageRequest) change(p changeForm, hash, reason string) (string, error) {
+	if p.Freeze != nil {
+		return prefix + "/", req.changeFreeze(*p.Freeze, hash, reason)
+	}
+	if r := p.Rollout; r != nil {
+		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason}
+		_, err := req.fleet.ChangeRolloutWithResponse(req.r.Context(), r.ID, r.Action, &params)
+		return link("rollouts", r.ID), err
+	}
+	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}, PlanHash: hash, Reason: reason})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision), nil
+}
