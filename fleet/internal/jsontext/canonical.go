@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // Text is an object or a list that is not parsed. Canonical writes it unchanged.
@@ -12,10 +13,20 @@ type Text []byte
 
 // Canonical writes a document in the form that is stored and compared: compact, keys sorted, numbers as they were written.
 func Canonical(v any) (json.RawMessage, error) {
-	var w writer
+	w := writers.Get().(*writer)
 	err := w.value(v)
-	return w.text, err
+	text := bytes.Clone(w.text) // of its exact size, since documents stay in memory
+	if cap(w.text) <= longestKept {
+		w.text, w.keys = w.text[:0], w.keys[:0]
+		writers.Put(w)
+	}
+	return text, err
 }
+
+// longestKept is the size in bytes of the largest buffer that is used again.
+const longestKept = 1 << 16
+
+var writers = sync.Pool{New: func() any { return new(writer) }}
 
 // MayHaveKey reports whether a text written by Canonical may contain a key. If not, the caller need not parse the text. The
 // key must need no escaping. The search omits the key's opening quote, because a search for text that begins with a frequent
