@@ -24,4 +24,5 @@
 //  4. kinds.go: the kinds of documents. overview.go, clusters.go, cluster.go, components.go, layers.go, rollouts.go, definitions.go, changes.go
 //     and search.go: one page each. diff.go and document_groups.go: documents before and after.
 //  5. change_forms.go and plan.go: changes, their plans, and the form that applies them.
+//  6. static: page.js refreshes an open page; strip.js, search.js and news.js are one feature each. All are served as one file.
 package ui
