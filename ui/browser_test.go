@@ -113,11 +113,12 @@ func TestScreenshotsOfExtremeContent(t *testing.T) {
 	words := strings.Repeat("Helm upgrade failed for release observability/grafana with chart grafana@8.1.0: context deadline exceeded; ", 12)
 	env := setupWith(t, 200, words)
 	long := strings.Repeat("very-long-name-", 3) + "at-last"
+	longest := long + "-and-longer" // 63 characters
 	env.edit(func(tx *fleet.Tx) error {
 		if _, err := tx.Create(fleet.KindComponent, fmt.Appendf(nil, `{"id":%q,"component_path":"charts/x","oci_url":"https://charts.example.com","component_version":"1.0.0-%s"}`, long, long)); err != nil {
 			return err
 		}
-		_, err := tx.Create(fleet.KindCluster, fmt.Appendf(nil, `{"id":%q,"cluster_dns":"%s.k8s.example.com","environment":"prod","labels":{"aaa.example.com/%s":"%s"},"platform_components":[{"id":%q},{"id":"grafana"}]}`, long, long, long, long, long))
+		_, err := tx.Create(fleet.KindCluster, fmt.Appendf(nil, `{"id":%q,"cluster_dns":"%s.k8s.example.com","environment":"prod","labels":{"aaa.example.com/%s":"%s"},"platform_components":[{"id":%q},{"id":"grafana"}]}`, longest, longest, longest, longest, long))
 		return err
 	})
 	env.advance(time.Minute)
@@ -125,8 +126,8 @@ func TestScreenshotsOfExtremeContent(t *testing.T) {
 		env.report(i*40+3, doc, env.now()) // an index of failing clusters
 	}
 	everything := map[string]string{
-		"all-failing": "/ui/", "all-failing-clusters": "/ui/clusters?state=failed", "long-cluster": "/ui/clusters/" + long, "long-component": "/ui/components/" + long, "long-components": "/ui/components",
-		"long-input": "/ui/clusters/" + long + "/inputs/platform-components/" + long, "delete": "/ui/clusters/cluster-0003/delete", "protect": "/ui/clusters/cluster-0003/protect",
+		"all-failing": "/ui/", "all-failing-clusters": "/ui/clusters?state=failed", "long-cluster": "/ui/clusters/" + longest, "long-component": "/ui/components/" + long, "long-components": "/ui/components",
+		"long-input": "/ui/clusters/" + longest + "/inputs/platform-components/" + long, "delete": "/ui/clusters/cluster-0003/delete", "protect": "/ui/clusters/cluster-0003/protect",
 		"in-use": "/ui/components/grafana/delete", "no-such": "/ui/clusters/nobody", "no-page": "/ui/nothing", "bad-selector": "/ui/clusters?selector=tier+in+gold)",
 		"no-match": "/ui/clusters?selector=tier%3Dnone", "search": "/ui/search?q=cluster-00", "not-found": "/ui/search?q=nothing-like-it", "sign-in": "/ui/sign-in",
 	}
@@ -154,18 +155,22 @@ func TestAccessibility(t *testing.T) {
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
 	require.NoError(t, err)
 	pages, rules := 0, map[string]bool{}
-	look := func(path string) {
+	scan := func(name string) {
 		t.Helper()
 		var found, passed []string
-		b.Run(chromedp.Navigate(env.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery), chromedp.Evaluate(string(axe), nil),
-			chromedp.Evaluate(`axe.run().then(r => (window.axed = r, r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" "))))`, &found,
-				func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
+		b.Run(chromedp.Evaluate(`axe.run().then(r => (window.axed = r, r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" "))))`, &found,
+			func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			chromedp.Evaluate(`axed.passes.map(p => p.id)`, &passed))
-		require.Empty(t, found, path)
+		require.Empty(t, found, name)
 		pages++
 		for _, rule := range passed {
 			rules[rule] = true
 		}
+	}
+	look := func(path string) {
+		t.Helper()
+		b.Run(chromedp.Navigate(env.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery), chromedp.Evaluate(string(axe), nil))
+		scan(path)
 	}
 	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in", "/ui/components/podinfo", "/ui/rollouts/auto-podinfo", "/ui/webhooks"}, allPages...) {
 		look(path)
@@ -176,8 +181,14 @@ func TestAccessibility(t *testing.T) {
 	}
 	env.call("POST", "/freezes", `{"id":"all","all":true,"reason":"outage of the registry"}`)
 	look("/ui/")
-	b.Run(light)
-	look("/ui/clusters")
+	for _, scheme := range []chromedp.Action{light, dark} {
+		b.Run(scheme)
+		look("/ui/clusters")
+		for _, list := range []string{"Environment", "Columns"} {
+			b.Run(chromedp.Evaluate(fmt.Sprintf(`document.querySelector(".facet[data-key=%s]").open = true`, list), nil))
+			scan("the open list of " + list)
+		}
+	}
 	t.Logf("axe-core: violations 0, rules passed %d, pages %d", len(rules), pages)
 }
 

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -35,9 +34,10 @@ type searchView struct {
 
 // searchResult is a result with the address of its page.
 type searchResult struct {
-	Kind, Text, Detail, Link string
-	States                   []string // of a cluster
-	exact                    bool
+	Kind, Text, Link string
+	Details          []string
+	States           []string // of a cluster
+	exact            bool
 }
 
 // isSelector reports whether a query selects clusters by labels.
@@ -65,22 +65,23 @@ func makeSearchResult(r *api.SearchResult) searchResult {
 	out := searchResult{Kind: kindName(r.Kind), Text: cmp.Or(r.Name, r.ID), exact: r.Exact}
 	switch r.Kind {
 	case kindLabel:
-		out.Detail, out.Link, out.exact = plural(r.Clusters, "cluster"), filter{Selector: r.ID}.page(), false // the document of this name is better
+		out.Details, out.Link, out.exact = []string{plural(r.Clusters, "cluster")}, filter{Selector: r.ID}.page(), false // the document of this name is better
 	case "version":
 		out.Text, out.Link = r.ID+" "+versionText(r.ComponentVersion, r.OCITag), filter{Component: r.ID, Version: r.ComponentVersion, Tag: r.OCITag}.page()
 	case "revision":
 		out.Kind, out.Text, out.Link = kindChange, "Revision "+r.ID, link("changes", r.ID)
 		if rev := r.Revision; rev != nil {
-			out.Detail = strings.Join(slices.DeleteFunc([]string{truncate(rev.Summary, 120), truncate(rev.Reason, 120), cmp.Or(rev.Author, rev.Actor)}, func(text string) bool { return text == "" }), " · ")
+			out.Details = []string{truncate(rev.Summary, 120), truncate(rev.Reason, 120), cmp.Or(rev.Author, rev.Actor)}
 		}
 	default:
-		out.Link, out.Detail = linkTo(r.Kind, r.ID), r.ComponentVersion
+		out.Link, out.Details = linkTo(r.Kind, r.ID), []string{r.ComponentVersion}
 		if c := r.Cluster; c != nil {
 			if out.States = statesOf(c.State, c.States); c.Failure != nil {
-				out.Detail = strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Failure.ID, c.Failure.Reason, truncate(c.Failure.Message, 160)))
+				out.Details = []string{c.Failure.ID, c.Failure.Reason, truncate(c.Failure.Message, 160)}
 			}
 		}
 	}
+	out.Details = slices.DeleteFunc(out.Details, func(text string) bool { return text == "" })
 	return out
 }
 
