@@ -159,7 +159,7 @@ func nextPoll(t, now time.Time) string {
 	case d < 5*time.Second:
 		return "the next poll is due"
 	default:
-		return "the next poll is due in " + d.String()
+		return "the next poll is due in " + duration(d)
 	}
 }
 
