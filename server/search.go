@@ -196,8 +196,12 @@ func (f *search) versions(clusters []*fleet.Document) {
 		}
 	}
 	for _, doc := range f.st.All(fleet.KindLayer) {
-		for _, e := range doc.View().(*api.Layer).PlatformComponents {
+		layer := doc.View().(*api.Layer)
+		for _, e := range layer.PlatformComponents {
 			look(version{e.ID, e.ComponentVersion, e.OCITag})
+		}
+		for id, e := range layer.Overrides {
+			look(version{id, e.ComponentVersion, e.OCITag})
 		}
 	}
 	for _, v := range slices.SortedFunc(maps.Keys(found), func(a, b version) int {

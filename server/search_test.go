@@ -38,6 +38,8 @@ func TestSearch(t *testing.T) {
 	require.Equal(t, "layer gold", w.search("best customers")[0])
 	require.Equal(t, "freeze year-end", w.search("chg-900")[0])
 	require.Equal(t, "version podinfo", w.search("7.7.7")[0])
+	w.patch("/layers/gold", `{"overrides":{"traefik":{"component_version":"35.9.8"}}}`).want(200)
+	require.Equal(t, []string{"version traefik"}, w.search("35.9.8"), "where the component is")
 	require.Equal(t, "revision "+revision, w.search("audit")[0])
 	require.Equal(t, "revision "+revision, w.search("ann@")[0])
 	require.Equal(t, "revision "+revision+"!", w.search(revision)[0])
