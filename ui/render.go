@@ -144,6 +144,8 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, 
 		return
 	case errors.Is(err, errMayNotWrite):
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not do this", err.Error()
+	case errors.Is(err, errNotAdmin):
+		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not read this", err.Error()
 	case errors.Is(err, errBadQuery):
 		status, view.Detail = http.StatusBadRequest, err.Error()
 	case errors.Is(err, errTooManyPages):

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"net/url"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -22,8 +23,13 @@ type webhooksView struct {
 	Failing int
 }
 
+var errNotAdmin = errors.New("only administrators may read webhooks")
+
 // showWebhooks shows the delivery of each webhook. Only administrators may read webhooks.
 func showWebhooks(req *pageRequest) error {
+	if !req.may("admin") { // the API answers a static token with 401, which would end the session
+		return errNotAdmin
+	}
 	list, err := req.fleet.ListWebhooksWithResponse(req.r.Context(), nil)
 	if err != nil {
 		return err
