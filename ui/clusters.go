@@ -100,6 +100,7 @@ type filterOption struct {
 	State, Label, Link string
 	Count              int
 	On                 bool
+	Uncounted          bool // the link leads to another number of clusters
 }
 
 // pager links to the previous and next page of a list.
@@ -194,7 +195,7 @@ func stateOptions(f filter, counts api.StatusCounts, total int) []filterOption {
 	out := []filterOption{{Label: "All", Count: total, Link: link(""), On: on == ""}}
 	for _, s := range states {
 		if n := counts[s.State]; n > 0 || on == s.State {
-			out = append(out, filterOption{s.State, s.Label, link(s.State), n, on == s.State})
+			out = append(out, filterOption{State: s.State, Label: s.Label, Link: link(s.State), Count: n, On: on == s.State})
 		}
 	}
 	return out

@@ -18,12 +18,13 @@ type facet struct {
 
 // makeFacets returns the facets of the clusters that match a filter.
 func makeFacets(f filter, counts []api.StatusFacet) (out []facet) {
-	f.Cause = "" // a cause is of one list of clusters
+	counted := f.keepCause()
 	for _, c := range counts {
+		counted := counted && (c.Name != "component" || f.State == "" && f.Overrides == "") // those are of the selected component only
 		one := facet{Title: facetTitle(c), More: c.OtherValues}
 		for _, v := range c.Values {
 			to, on := f.with(c, v)
-			option := filterOption{Label: v.Value, Link: to.page(), Count: v.Clusters, On: on}
+			option := filterOption{Label: v.Value, Link: to.page(), Count: v.Clusters, On: on, Uncounted: !counted}
 			if c.Name == "version" {
 				option.Label = versionText(v.Value, v.OCITag)
 			}
@@ -43,6 +44,16 @@ func makeFacets(f filter, counts []api.StatusFacet) (out []facet) {
 	return out
 }
 
+// keepCause removes the cause of all rare failures, which stands for other clusters with another filter. It reports whether the filter
+// has no such cause, so that the numbers are those of a list with one more filter.
+func (f *filter) keepCause() bool {
+	if f.Cause != "other" {
+		return true
+	}
+	f.Cause = ""
+	return false
+}
+
 // facetOverrides is the facet of clusters whose own document overrides something. It is shown beside the states: one click leads to
 // the clusters that differ from their layers.
 const facetOverrides = "overrides"
@@ -55,12 +66,12 @@ var overrideLabels = map[string]stateInfo{
 
 // overrideOptions returns the values of the facet as filters.
 func overrideOptions(f filter, counts []api.StatusFacet) (out []filterOption) {
-	f.Cause = ""
+	counted := f.keepCause() && f.Overrides == ""
 	for _, c := range counts {
 		for _, v := range c.Values {
 			if label, ok := overrideLabels[v.Value]; ok && c.Name == facetOverrides {
 				to, on := f.with(c, v)
-				out = append(out, filterOption{State: label.Meaning, Label: label.Label, Link: to.page(), Count: v.Clusters, On: on})
+				out = append(out, filterOption{State: label.Meaning, Label: label.Label, Link: to.page(), Count: v.Clusters, On: on, Uncounted: !counted && !on})
 			}
 		}
 	}
