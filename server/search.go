@@ -45,6 +45,8 @@ type search struct {
 	st     *fleet.State
 	text   string
 	found  []searchMatch
+
+	interrupted func() error // by the client, which aborts a search at the next keystroke, or by the deadline
 }
 
 // searchMatch is a result. Clusters are evaluated when it is known that they are listed.
@@ -63,7 +65,7 @@ func (s *Server) Search(c echo.Context, p api.SearchParams) error {
 	if p.Limit == nil {
 		p.Limit = new(defaultResults)
 	}
-	find := &search{server: s, st: st, text: strings.ToLower(strings.TrimSpace(p.Q))}
+	find := &search{server: s, st: st, text: strings.ToLower(strings.TrimSpace(p.Q)), interrupted: requestOf(c).job.Interrupted}
 	if find.text == "" {
 		return response.WriteJSON(c, http.StatusOK, api.SearchResults{Results: []api.SearchResult{}})
 	}
@@ -335,6 +337,10 @@ func (f *search) results(clusters []*fleet.Document, limit int) (out []api.Searc
 func (f *search) failing(clusters []*fleet.Document, listed map[string]bool, limit int) (found []searchMatch, more bool, err error) {
 	matches := func(e *clusterstatus.Event) bool { return f.mentions(e.Message, e.Reason, e.Object) != differs }
 	for _, doc := range clusters {
+		if err := f.interrupted(); err != nil {
+			return nil, false, err
+		}
+		yieldToPolls()
 		if listed[doc.ID] || !f.server.tracker.HasFailure(doc.ID, matches) {
 			continue
 		}

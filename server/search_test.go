@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 
@@ -67,6 +70,23 @@ func TestSearchFindsOlderRevisionsByNumber(t *testing.T) {
 	}
 	require.Contains(t, w.search("2"), "revision 2!")
 	require.Empty(t, w.search("99999"))
+}
+
+// TestSearchEndsWithItsClient: the texts of failures are not searched for a client that has gone, since each keystroke aborts the search
+// before.
+func TestSearchEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(2, "qa")
+	w.fail("qa-00", "qa-00.example.com", "podinfo", "pod is not ready")
+	require.NotEmpty(t, w.search("not ready"), "the revisions are read")
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	req := httptest.NewRequestWithContext(gone, http.MethodGet, "/search?q=not+ready", nil)
+	req.Header.Set("Authorization", "Bearer "+readToken)
+	rec := httptest.NewRecorder()
+	w.http.Config.Handler.ServeHTTP(rec, req)
+	require.Empty(t, rec.Body.String())
 }
 
 // TestSearchIsLimited: a search finds only what its sender may read.
