@@ -190,7 +190,8 @@ func showChange(req *pageRequest) error {
 		Change: changeRow{Revision: r.Revision, Summary: r.Summary, By: cmp.Or(r.Author, r.Actor), Reason: r.Reason, RequestID: r.RequestID, At: r.At, Count: r.ChangeCount},
 		Actor:  r.Actor, MoreDocuments: r.ChangeCount - len(r.Changes),
 	}
-	if req.mayPlan() {
+	restorable := req.mayPlanRestores()
+	if restorable {
 		view.Revert = fmt.Sprintf("%s/changes/%d/revert", prefix, number)
 	}
 	if r.UndoneBy != nil {
@@ -199,7 +200,7 @@ func showChange(req *pageRequest) error {
 	var documents []documentView
 	for _, ch := range r.Changes {
 		doc := documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID)}
-		if req.mayPlan() {
+		if restorable {
 			doc.Restore = restoreLinks(number, ch.Kind, ch.ID, ch.Action)
 		}
 		fields, err := diff(ch.Before, ch.After, req.reveal())

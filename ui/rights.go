@@ -52,6 +52,13 @@ func (req *pageRequest) mayPlan() bool {
 	return !req.scoped() || slices.ContainsFunc([]string{"plan", "write", "revert", "push_version"}, req.may)
 }
 
+// mayPlanRestores reports whether the visitor may plan reverts and restores, which compare with the whole history.
+func (req *pageRequest) mayPlanRestores() bool {
+	return req.mayPlan() && (!req.scoped() || slices.ContainsFunc(req.identity.Access, func(a api.GrantedAccess) bool {
+		return a.On == nil && slices.Contains(a.May, "read")
+	}))
+}
+
 // mayApply reports whether the visitor has a right to change anything.
 func (req *pageRequest) mayApply() bool {
 	return req.may("write") || req.scoped() && slices.ContainsFunc(changing, req.may)

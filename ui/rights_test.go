@@ -130,3 +130,20 @@ func TestAllRightsSeeTheSamePage(t *testing.T) {
 		require.Equal(t, pages[0], pages[1], path)
 	}
 }
+
+// TestLimitedReadersRevertNothing: a revert needs read without limits, so the page offers none to others.
+func TestLimitedReadersRevertNothing(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 3)
+	env.enableChanges()
+	for name, on := range map[string]string{"limited": `,"on":{"kinds":["layer"]}`, "unlimited": ""} {
+		token := env.issueToken(name, "scoped")
+		env.call(http.MethodPost, "/access", `{"id":"`+name+`","subjects":[{"token":"`+name+`"}],"may":["read","plan","write","revert"]`+on+`}`)
+		env.signIn(token)
+		page := env.get("/ui/changes/1")
+		require.Equal(t, http.StatusOK, page.status)
+		require.Equal(t, on == "", strings.Contains(page.body, "/ui/changes/1/revert"), name)
+		require.Equal(t, on == "", strings.Contains(page.body, "Restore this version"), name)
+		require.Equal(t, on == "", env.get("/ui/changes/1/revert").status == http.StatusOK, name)
+	}
+}
