@@ -35,7 +35,7 @@ type classifiedList struct {
 
 // classify returns the classes of all desired inputs, and keeps them.
 func (c *cluster) classify(q *Query) *classifiedInputs {
-	if old := c.classified; old != nil && q.DesiredVersion != nil && (old.desiredVersion == q.DesiredVersion || old.of(q.Desired)) {
+	if old := c.classified; old != nil && q.DesiredVersion != nil && (old.desiredVersion == q.DesiredVersion || old.describe(q.Desired)) {
 		old.desiredVersion = q.DesiredVersion
 		return old
 	}
@@ -66,8 +66,8 @@ func (c *cluster) classify(q *Query) *classifiedInputs {
 	return all
 }
 
-// of reports whether the classes are certainly of these inputs: answers of the same ETag have the same inputs.
-func (all *classifiedInputs) of(desired []fleet.DesiredInputs) bool {
+// describe reports whether the classes are certainly those of these inputs: answers with the same ETag have the same inputs.
+func (all *classifiedInputs) describe(desired []fleet.DesiredInputs) bool {
 	if len(all.lists) != len(desired) {
 		return false
 	}
@@ -126,6 +126,6 @@ func (l *classifier) isServed(r fleet.Receipt) bool {
 	if p := l.poll(l.desired.List); l.served == nil && p != nil {
 		l.served = p.served.set()
 	}
-	_, is := l.served[r]
-	return is
+	_, served := l.served[r]
+	return served
 }

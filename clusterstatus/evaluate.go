@@ -51,8 +51,8 @@ type Query struct {
 	Names NameCache
 }
 
-// whole reports whether the query is about all inputs of the cluster, without details.
-func (q *Query) whole() bool { return !q.Details && q.IncludeInput == nil }
+// includesAllInputs reports whether the query is about all inputs of the cluster, without details.
+func (q *Query) includesAllInputs() bool { return !q.Details && q.IncludeInput == nil }
 
 // NameCache maps the ids of inputs, which most clusters have in common, to interned handles.
 type NameCache map[string]unique.Handle[string]
@@ -82,7 +82,7 @@ func (t *Tracker) Evaluate(q Query) Status {
 // EvaluateClassified is Evaluate without Desired; not ok if it is needed, because since the last evaluation of the cluster the
 // DesiredVersion or an observation changed, or because the query is not about all inputs.
 func (t *Tracker) EvaluateClassified(q Query) (status Status, ok bool) {
-	if !q.whole() || q.DesiredVersion == nil {
+	if !q.includesAllInputs() || q.DesiredVersion == nil {
 		return status, false
 	}
 	c := t.cluster(q.Cluster)
@@ -112,7 +112,7 @@ func (c *cluster) evaluate(q Query) Status {
 		e.status.SharedTokenAt = time.UnixMilli(c.sharedSeen)
 	}
 	e.status.Offline = q.Now.Sub(e.status.LastSeen) > q.OfflineAfter
-	if q.whole() {
+	if q.includesAllInputs() {
 		e.addClassified(c.classify(&q))
 	} else {
 		for _, desired := range q.Desired {
@@ -271,7 +271,7 @@ func (c *cluster) listStatus(list string, delivered bool, now time.Time) ListSta
 // delivered reports whether the cluster was served the desired answer last.
 func (c *cluster) delivered(desired fleet.DesiredInputs) bool {
 	p := c.poll(desired.List)
-	return p != nil && p.etag != "" && desired.Is(p.etag, p.served.receipts)
+	return p != nil && p.etag != "" && desired.Matches(p.etag, p.served.receipts)
 }
 
 func (c *cluster) objectEvents() []ObjectEvent {

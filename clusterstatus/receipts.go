@@ -80,7 +80,7 @@ func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt,
 	}
 	c.seen = max(c.seen, at)
 	c.receipts[key] = receipt{r, at}
-	changed := c.isNews(key, old)
+	changed := c.needsWrite(key, old)
 	if v, _ := c.receiptCounts(key, old, true); changed || v != counts {
 		c.classified = nil
 	}
@@ -144,11 +144,11 @@ func (c *cluster) storeReceipt(key inputKey, input fleet.Receipt, at int64) (cha
 		return false
 	}
 	c.receipts[key], c.sendsReceipts, c.classified = receipt{input, at}, true, nil
-	return !known || old.input != input || c.isNews(key, old)
+	return !known || old.input != input || c.needsWrite(key, old)
 }
 
-// isNews reports whether a repetition of a stored receipt has to be written: it counts again, or it ends a failure.
-func (c *cluster) isNews(key inputKey, old receipt) bool {
+// needsWrite reports whether a repetition of a stored receipt has to be written: it counts again, or it ends a failure.
+func (c *cluster) needsWrite(key inputKey, old receipt) bool {
 	if v := c.invalidations[key]; v.input == old.input && old.at <= v.at {
 		return true
 	}

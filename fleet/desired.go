@@ -21,9 +21,9 @@ type DesiredInputs struct {
 	encode   func() (*Answer, error)
 }
 
-// Is reports whether the current answer is the one with this ETag and these receipts, which are empty if they are not known. It
+// Matches reports whether the current answer is the one with this ETag and these receipts, which are empty if they are not known. It
 // encodes the current answer if it must.
-func (d DesiredInputs) Is(etag string, receipts []Receipt) bool {
+func (d DesiredInputs) Matches(etag string, receipts []Receipt) bool {
 	switch {
 	case d.ETag != "" || d.encode == nil:
 		return d.ETag == etag

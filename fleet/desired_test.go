@@ -26,9 +26,9 @@ func requireDesired(t require.TestingT, s *State, etags map[string][]Receipt, wh
 				require.Equal(t, want[i].List, got[i].List, what)
 				require.Equal(t, want[i].Receipts, got[i].Receipts, "%s: %s of %s", what, want[i].List, doc.ID)
 				for etag, receipts := range etags {
-					require.Equal(t, etag == want[i].ETag, got[i].Is(etag, receipts), "%s: %s of %s", what, want[i].List, doc.ID)
+					require.Equal(t, etag == want[i].ETag, got[i].Matches(etag, receipts), "%s: %s of %s", what, want[i].List, doc.ID)
 					if etag != want[i].ETag {
-						require.False(t, got[i].Is(etag, nil), "%s: %s of %s", what, want[i].List, doc.ID)
+						require.False(t, got[i].Matches(etag, nil), "%s: %s of %s", what, want[i].List, doc.ID)
 					}
 				}
 			}
@@ -36,7 +36,7 @@ func requireDesired(t require.TestingT, s *State, etags map[string][]Receipt, wh
 		got, err := s.DesiredReceipts(doc)
 		require.NoError(t, err, what)
 		for i := range want {
-			require.True(t, got[i].Is(want[i].ETag, nil), "%s: %s of %s", what, want[i].List, doc.ID)
+			require.True(t, got[i].Matches(want[i].ETag, nil), "%s: %s of %s", what, want[i].List, doc.ID)
 		}
 	}
 	for _, doc := range s.docs[KindCluster] {
@@ -105,14 +105,14 @@ func TestDesiredReceiptsNeedNoAnswer(t *testing.T) {
 	got, err := w.state.DesiredReceipts(doc())
 	require.NoError(t, err)
 	require.Empty(t, got[0].ETag)
-	require.False(t, got[0].Is(before[0].ETag, nil))
-	require.False(t, got[0].Is("another", before[0].Receipts))
-	require.True(t, got[0].Is("another", got[0].Receipts), "as another process encoded it")
+	require.False(t, got[0].Matches(before[0].ETag, nil))
+	require.False(t, got[0].Matches("another", before[0].Receipts))
+	require.True(t, got[0].Matches("another", got[0].Receipts), "as another process encoded it")
 	require.Nil(t, w.state.cachedAnswer(w.state.Effective(doc()), w.state.kinds.descriptor(KindComponent)))
 	for i := range got[0].Receipts {
 		require.Equal(t, i != 3, got[0].Receipts[i] == before[0].Receipts[i])
 	}
 	require.Equal(t, before[1].ETag, got[1].ETag, "another list has not changed")
-	require.False(t, got[0].Is("another", nil), "which encodes the answer")
+	require.False(t, got[0].Matches("another", nil), "which encodes the answer")
 	require.NotNil(t, w.state.cachedAnswer(w.state.Effective(doc()), w.state.kinds.descriptor(KindComponent)))
 }
