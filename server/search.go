@@ -32,11 +32,11 @@ const (
 type rank int
 
 const (
-	equals rank = iota
-	begins
-	contains
-	mentions // another text than the name contains it
-	differs  // no result
+	rankEqual rank = iota
+	rankPrefix
+	rankContains
+	rankText // another text than the name contains it
+	rankNone // no result
 )
 
 // search is one search. text is in lower case.
@@ -56,7 +56,7 @@ type searchMatch struct {
 	cluster *fleet.Document
 }
 
-// Search finds documents and revisions. It reads every cluster, but evaluates only those that it lists, since it runs at every keystroke.
+// Search finds documents and revisions. It reads every cluster, but evaluates only those that it lists, because the page searches at every keystroke.
 func (s *Server) Search(c echo.Context, p api.SearchParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -98,30 +98,30 @@ func (s *Server) mayAdminister(r *request) bool {
 func (f *search) rankOf(name string) rank {
 	switch at := strings.Index(name, f.text); {
 	case at < 0:
-		return differs
+		return rankNone
 	case at > 0:
-		return contains
+		return rankContains
 	case len(name) > len(f.text):
-		return begins
+		return rankPrefix
 	}
-	return equals
+	return rankEqual
 }
 
-// mentions returns the rank of other texts, in any case.
-func (f *search) mentions(texts ...string) rank {
+// rankOfTexts returns the rank of other texts, in any case.
+func (f *search) rankOfTexts(texts ...string) rank {
 	for _, text := range texts {
 		if len(text) >= len(f.text) && strings.Contains(strings.ToLower(text), f.text) {
-			return mentions
+			return rankText
 		}
 	}
-	return differs
+	return rankNone
 }
 
 func (f *search) add(r rank, result api.SearchResult) {
-	if r == differs {
+	if r == rankNone {
 		return
 	}
-	result.Exact = r == equals
+	result.Exact = r == rankEqual
 	f.found = append(f.found, searchMatch{rank: r, result: result})
 }
 
@@ -142,11 +142,11 @@ func (f *search) documents(admin bool) {
 			case fleet.KindComponent:
 				c := doc.Component()
 				result.ComponentVersion, result.OCITag = c.ComponentVersion, c.OCITag
-				r = min(r, f.mentions(c.ComponentVersion, c.OCITag))
+				r = min(r, f.rankOfTexts(c.ComponentVersion, c.OCITag))
 			case fleet.KindLayer:
-				r = min(r, f.mentions(doc.View().(*api.Layer).Description))
+				r = min(r, f.rankOfTexts(doc.View().(*api.Layer).Description))
 			case fleet.KindFreeze:
-				r = min(r, f.mentions(doc.View().(*api.Freeze).Reason))
+				r = min(r, f.rankOfTexts(doc.View().(*api.Freeze).Reason))
 			}
 			f.add(r, result)
 		}
@@ -154,7 +154,7 @@ func (f *search) documents(admin bool) {
 	if !admin {
 		return
 	}
-	for _, doc := range f.st.Tokens(func(name, _ string) bool { return f.rankOf(strings.ToLower(name)) != differs }) {
+	for _, doc := range f.st.Tokens(func(name, _ string) bool { return f.rankOf(strings.ToLower(name)) != rankNone }) {
 		name := doc.View().(*api.Token).Name
 		f.add(f.rankOf(strings.ToLower(name)), api.SearchResult{Kind: string(fleet.KindToken), ID: doc.ID, Name: name})
 	}
@@ -167,8 +167,8 @@ func (f *search) clusters(docs []*fleet.Document) {
 	for _, doc := range docs {
 		c := doc.Cluster()
 		r := min(f.rankOf(doc.ID), f.rankOf(fleet.NormalDNS(c.ClusterDNS)))
-		if r != differs {
-			f.found = append(f.found, searchMatch{r, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Exact: r == equals}, doc})
+		if r != rankNone {
+			f.found = append(f.found, searchMatch{r, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Exact: r == rankEqual}, doc})
 		}
 		for key, value := range c.Labels {
 			labels[label{key, value}]++
@@ -186,24 +186,24 @@ func (f *search) clusters(docs []*fleet.Document) {
 func (f *search) versions(clusters []*fleet.Document) {
 	type version struct{ component, version, tag string }
 	found := map[version]rank{}
-	look := func(v version) {
-		if r := min(f.rankOf(strings.ToLower(v.version)), f.rankOf(strings.ToLower(v.tag))); r != differs && v.version+v.tag != "" {
-			found[v] = max(r, begins) // its name is that of the component
+	addVersion := func(v version) {
+		if r := min(f.rankOf(strings.ToLower(v.version)), f.rankOf(strings.ToLower(v.tag))); r != rankNone && v.version+v.tag != "" {
+			found[v] = max(r, rankPrefix) // its name is that of the component
 		}
 	}
 	for _, doc := range clusters {
 		entries := doc.Cluster().PlatformComponents
 		for i := range entries {
-			look(version{entries[i].ID, entries[i].ComponentVersion, entries[i].OCITag})
+			addVersion(version{entries[i].ID, entries[i].ComponentVersion, entries[i].OCITag})
 		}
 	}
 	for _, doc := range f.st.All(fleet.KindLayer) {
 		layer := doc.View().(*api.Layer)
 		for _, e := range layer.PlatformComponents {
-			look(version{e.ID, e.ComponentVersion, e.OCITag})
+			addVersion(version{e.ID, e.ComponentVersion, e.OCITag})
 		}
 		for id, e := range layer.Overrides {
-			look(version{id, e.ComponentVersion, e.OCITag})
+			addVersion(version{id, e.ComponentVersion, e.OCITag})
 		}
 	}
 	for _, v := range slices.SortedFunc(maps.Keys(found), func(a, b version) int {
@@ -222,9 +222,9 @@ func (f *search) revisions(r *request) error {
 	for i := range newest {
 		one := &newest[i]
 		number := strconv.FormatInt(one.Revision, 10)
-		matched := f.mentions(one.Summary, one.Reason, cmp.Or(one.Author, one.Actor), one.RequestID)
+		matched := f.rankOfTexts(one.Summary, one.Reason, cmp.Or(one.Author, one.Actor), one.RequestID)
 		if number == f.text {
-			matched = equals
+			matched = rankEqual
 		}
 		f.add(matched, api.SearchResult{Kind: resultRevision, ID: number, Revision: one})
 	}
@@ -232,20 +232,20 @@ func (f *search) revisions(r *request) error {
 	if err != nil || number < 1 || len(newest) == 0 || number >= newest[len(newest)-1].Revision {
 		return nil //nolint:nilerr // the text is no number of an older revision
 	}
-	older, err := f.server.searchedRevisions(r.job.Context(), f.st, store.HistoryQuery{Before: fleet.Revision(number) + 1, Limit: 1})
+	older, err := f.server.visibleRevisions(r.job.Context(), f.st, store.HistoryQuery{Before: fleet.Revision(number) + 1, Limit: 1})
 	if err != nil {
 		return err
 	}
 	for i := range older {
 		if older[i].Revision == number {
-			f.add(equals, api.SearchResult{Kind: resultRevision, ID: f.text, Revision: &older[i]})
+			f.add(rankEqual, api.SearchResult{Kind: resultRevision, ID: f.text, Revision: &older[i]})
 		}
 	}
 	return nil
 }
 
-// searchedRevisions returns revisions as a State permits to read them.
-func (s *Server) searchedRevisions(ctx context.Context, st *fleet.State, q store.HistoryQuery) ([]api.RevisionSummary, error) {
+// visibleRevisions returns revisions as a State permits to read them: fewer than requested if that takes too much work.
+func (s *Server) visibleRevisions(ctx context.Context, st *fleet.State, q store.HistoryQuery) ([]api.RevisionSummary, error) {
 	summaries, err := s.cfg.History.Summaries(ctx, q, 1+summaryChanges)
 	if err != nil {
 		return nil, err
@@ -269,9 +269,9 @@ func (s *Server) searchedRevisions(ctx context.Context, st *fleet.State, q store
 	return out, nil
 }
 
-// searchableRevisions keeps the newest revisions as principals may read them, so that only the first keystroke after a commit reads them
+// searchCache keeps the newest revisions as principals may read them, so that only the first keystroke after a commit reads them
 // from the store. The keys are rights to read: see [fleet.Rights.ReadGrants].
-type searchableRevisions struct {
+type searchCache struct {
 	mu    sync.Mutex
 	head  fleet.Head
 	known map[string][]api.RevisionSummary
@@ -279,7 +279,7 @@ type searchableRevisions struct {
 
 // newestRevisions returns the newest revisions. They must not be changed.
 func (s *Server) newestRevisions(r *request) ([]api.RevisionSummary, error) {
-	key, k := "", &s.searchable
+	key, k := "", &s.searchCache
 	if subject := r.principal.Subject; subject != nil {
 		key = r.state.Rights(subject, s.cfg.Now()).ReadGrants()
 	}
@@ -291,7 +291,7 @@ func (s *Server) newestRevisions(r *request) ([]api.RevisionSummary, error) {
 	if known, ok := k.known[key]; ok {
 		return known, nil
 	}
-	revisions, err := s.searchedRevisions(r.job.Context(), r.state, store.HistoryQuery{Before: r.state.Revision() + 1, Limit: maxSearchedRevisions})
+	revisions, err := s.visibleRevisions(r.job.Context(), r.state, store.HistoryQuery{Before: r.state.Revision() + 1, Limit: maxSearchedRevisions})
 	if err == nil {
 		k.known[key] = revisions
 	}
@@ -335,7 +335,7 @@ func (f *search) results(clusters []*fleet.Document, limit int) (out []api.Searc
 
 // failing finds clusters that fail with the text, up to a limit.
 func (f *search) failing(clusters []*fleet.Document, listed map[string]bool, limit int) (found []searchMatch, more bool, err error) {
-	matches := func(e *clusterstatus.Event) bool { return f.mentions(e.Message, e.Reason, e.Object) != differs }
+	matches := func(e *clusterstatus.Event) bool { return f.rankOfTexts(e.Message, e.Reason, e.Object) != rankNone }
 	for _, doc := range clusters {
 		if err := f.interrupted(); err != nil {
 			return nil, false, err
@@ -357,7 +357,7 @@ func (f *search) failing(clusters []*fleet.Document, listed map[string]bool, lim
 				continue
 			}
 			status.Failure, status.FailedList, status.FailedID = in.Failure, in.List, in.ID
-			found = append(found, searchMatch{mentions, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Cluster: new(summaryOf(doc, status))}, doc})
+			found = append(found, searchMatch{rankText, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Cluster: new(summaryOf(doc, status))}, doc})
 			break
 		}
 	}

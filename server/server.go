@@ -148,7 +148,7 @@ type Server struct {
 	rolloutInputs rolloutInputsCache
 	rolloutWaits  rolloutWaits
 	visible       visibleStates
-	searchable    searchableRevisions
+	searchCache   searchCache
 	// servedHistories serves the histories of components.
 	servedHistories servedHistories
 
