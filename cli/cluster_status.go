@@ -40,7 +40,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "state", Usage: "only clusters in these `STATES`, separated by commas"},
 			&cli.StringFlag{Name: "group", Usage: "group clusters by `FIELD`: cause, the reason of their failure"},
 			&cli.StringFlag{Name: "cause", Usage: "only clusters that fail for the cause with this `ID`; list the causes with --group cause and the same filters"},
-			&cli.StringFlag{Name: "overrides", Usage: "only clusters whose own document sets another version than their layers or the catalog (version), or has patches (patches): `WHAT`"},
+			&cli.StringFlag{Name: "overrides", Usage: "only clusters whose own document overrides `FIELD`: version, a version other than that of their layers or the catalog, or patches"},
 			&cli.BoolFlag{Name: "shared-token", Usage: "only clusters that polled with a token that is not their own within an hour"},
 		},
 		Action: func(c *cli.Context) error {
