@@ -85,7 +85,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 				tails[i] = tails[i][1:]
 			}
 		}
-		if entry != nil && !ad.overriddenAbove(list, id, entry, settings) {
+		if entry != nil && !ad.staysInClusters(list, id, entry, settings) {
 			list.moved[id] = true
 		} else {
 			entry = nil
@@ -176,9 +176,10 @@ func (a *descriptor) openList(obj map[string]any) ([]any, error) {
 	return a.entriesIn(obj), nil
 }
 
-// overriddenAbove reports whether a higher layer, which the clusters override now, would override this layer. An entry that
-// is enabled needs no setting, unless another layer sets enabled. settings caches the settings of layers.
-func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[string]any, settings map[*Document]map[string]map[string]bool) bool {
+// staysInClusters reports whether the settings of an entry would have another effect in the layer: a higher layer, which the clusters
+// override now, would override them, or the layer has settings that they are merged with. An entry that is enabled needs no
+// setting, unless another layer sets enabled. settings caches the settings of layers.
+func (ad *adoption) staysInClusters(list *adoptedList, id string, entry map[string]any, settings map[*Document]map[string]map[string]bool) bool {
 	own := list.entrySettings(entry)
 	on, _ := own["enabled"].(bool)
 	switches := !on
@@ -196,7 +197,10 @@ func (ad *adoption) overriddenAbove(list *adoptedList, id string, entry map[stri
 				settings[d] = d.layer().settingNames(list.descriptor)
 			}
 			for leaf := range settings[d][id] {
-				if above && !here && (hasKey(own, leaf) || sharesDigest(own, leaf)) {
+				switch {
+				case above && !here && (hasKey(own, leaf) || sharesDigest(own, leaf)),
+					here && leaf == "images" && hasKey(own, leaf),
+					here && !hasKey(own, leaf) && sharesDigest(own, leaf):
 					return true
 				}
 				switches = switches || leaf == "enabled"
