@@ -68,8 +68,16 @@ func soak(p *process, clusters int, end time.Time, committed *atomic.Int64) []ti
 	var mu sync.Mutex
 	var took []time.Duration
 	var sent sync.WaitGroup
+	slots, missed := make(chan struct{}, maxUnderWay), 0
 	for _, due := range pace(end, time.Millisecond) {
+		select {
+		case slots <- struct{}{}:
+		default:
+			missed++
+			continue
+		}
 		sent.Go(func() {
+			defer func() { <-slots }()
 			atLeast := committed.Load()
 			a := p.send(http.MethodGet, poll(rand.IntN(clusters), lists[0]), "", 0)
 			lasted := time.Since(due)
@@ -82,8 +90,14 @@ func soak(p *process, clusters int, end time.Time, committed *atomic.Int64) []ti
 		})
 	}
 	sent.Wait()
+	if missed > 0 {
+		p.b.Errorf("%d polls were not sent, because %d others had no answer yet: the machine is too busy", missed, maxUnderWay)
+	}
 	return took
 }
+
+// maxUnderWay is the limit of polls without an answer. Without a limit, a pause of a busy machine uses up its open files.
+const maxUnderWay = 1000
 
 // pace yields a number and the time that it is due, at an interval until end. If the receiver is late, the next ones come at once.
 func pace(end time.Time, every time.Duration) func(yield func(int, time.Time) bool) {
