@@ -50,7 +50,7 @@ func TestNewRowsAreMarked(t *testing.T) {
 	require.Empty(t, spoken(), "nothing changed")
 	require.Equal(t, "podinfo 4", marked(), "a refresh keeps the marks")
 
-	b.Run(chromedp.KeyEvent("x"), chromedp.Evaluate(`for (const key of found.keys()) found.set(key, Date.now() - 2 * markMillis); refresh()`, nil, awaited))
+	b.Run(chromedp.KeyEvent("x"), chromedp.Evaluate(`for (const key of firstShown.keys()) firstShown.set(key, Date.now() - 2 * markMillis); refresh()`, nil, awaited))
 	require.Empty(t, marked(), "the reader was active for a minute")
 
 	env.advance(time.Second)

@@ -32,7 +32,7 @@ func violations(t *testing.T, b *testbrowser.Browser) (found []string) {
 // typeSearch replaces the text of the search field, and waits for its results.
 func typeSearch(b *testbrowser.Browser, text string) {
 	b.T.Helper()
-	b.Run(chromedp.Focus("#q", chromedp.ByQuery), chromedp.Evaluate(`field.select()`, nil), chromedp.KeyEvent(text), chromedp.Poll(`!asking && asked === field.value && !document.querySelector(".found").hidden`, nil))
+	b.Run(chromedp.Focus("#q", chromedp.ByQuery), chromedp.Evaluate(`field.select()`, nil), chromedp.KeyEvent(text), chromedp.Poll(`!pendingRequest && searchedText === field.value && !document.querySelector(".found").hidden`, nil))
 }
 
 // TestSearchAsYouType: results appear below the field. Arrows select, Enter opens the selected or the first one, Escape closes.
@@ -97,10 +97,10 @@ func TestSearchAbortsOlderRequests(t *testing.T) {
 		})
 	}
 	b := signInBrowser(t, env)
-	b.Run(chromedp.Focus("#q", chromedp.ByQuery), chromedp.KeyEvent("grafana"), chromedp.Poll(`asking !== null`, nil))
+	b.Run(chromedp.Focus("#q", chromedp.ByQuery), chromedp.KeyEvent("grafana"), chromedp.Poll(`pendingRequest !== null`, nil))
 	typeSearch(b, "podinfo")
 	require.True(t, strings.HasPrefix(b.Text(".found"), "podinfo"))
-	b.Run(chromedp.Poll(`!asking`, nil))
+	b.Run(chromedp.Poll(`!pendingRequest`, nil))
 	require.Eventually(t, func() bool { return canceled.Load() == 1 }, time.Minute, 10*time.Millisecond)
 	require.Empty(t, b.Complaints())
 }

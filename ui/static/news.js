@@ -2,14 +2,14 @@
 "use strict";
 
 const seenViews = 30; // views whose rows are remembered in this browser
-const markMillis = 60000; // a mark stays at least so long, and until the reader was active
-const wallMillis = 600000; // nobody is active at a wall
+const markMillis = 60000; // a mark stays at least this long, and until the reader was active
+const wallMillis = 600000; // a mark on a wall screen, where no reader is active, stays this long
 const view = location.pathname + location.search;
 const rowSelector = ".changes > li, tbody > tr:has(th a)";
 const rowKey = (row) => row.querySelector("th a, .rev")?.getAttribute("href");
 const rowKeys = () => [...document.querySelectorAll(rowSelector)].map(rowKey).filter(Boolean);
 
-function remembered() {
+function loadSeen() {
   try {
     return JSON.parse(localStorage.getItem("seen")) ?? {};
   } catch {
@@ -17,20 +17,20 @@ function remembered() {
   }
 }
 
-let looked = false; // the reader was active since the last row came
-let kept = false; // the shown rows are remembered
-let seen = new Set(remembered()[view] ?? rowKeys());
-const found = new Map(); // when a row that was not seen was first shown
+let wasActive = false; // the reader was active since the last row came
+let rowsSaved = false; // the shown rows are saved
+let seenKeys = new Set(loadSeen()[view] ?? rowKeys());
+const firstShown = new Map(); // when a row that was not seen was first shown
 
 function markRows() {
   const now = Date.now(), wall = document.documentElement.classList.contains("wall");
   for (const row of document.querySelectorAll(rowSelector)) {
     const key = rowKey(row);
-    if (!key || seen.has(key)) continue;
-    if (!found.has(key)) found.set(key, now);
-    const age = now - found.get(key);
-    if (age > markMillis && looked || wall && age > wallMillis) {
-      seen.add(key);
+    if (!key || seenKeys.has(key)) continue;
+    if (!firstShown.has(key)) firstShown.set(key, now);
+    const age = now - firstShown.get(key);
+    if (age > markMillis && wasActive || wall && age > wallMillis) {
+      seenKeys.add(key);
     } else {
       const mark = document.createElement("span");
       mark.className = "new";
@@ -40,11 +40,11 @@ function markRows() {
   }
 }
 
-// remember keeps the shown rows as seen for the next visit of this view.
-function remember() {
-  if (kept) return;
-  looked = kept = true;
-  const keys = rowKeys(), all = remembered();
+// saveSeen keeps the shown rows as seen for the next visit of this view.
+function saveSeen() {
+  if (rowsSaved) return;
+  wasActive = rowsSaved = true;
+  const keys = rowKeys(), all = loadSeen();
   if (!keys.length || JSON.stringify(all[view]) === JSON.stringify(keys)) return;
   delete all[view]; // the last one is the newest
   all[view] = keys;
@@ -53,7 +53,7 @@ function remember() {
     localStorage.setItem("seen", JSON.stringify(all));
   } catch {} // the browser keeps nothing
 }
-for (const activity of ["pointermove", "pointerdown", "keydown", "wheel"]) document.addEventListener(activity, remember, { passive: true });
+for (const activity of ["pointermove", "pointerdown", "keydown", "wheel"]) document.addEventListener(activity, saveSeen, { passive: true });
 
 // summary returns what a screen reader should hear changes of: the number of clusters in states, and the states of a cluster.
 function summary() {
@@ -89,8 +89,8 @@ function announceChanges() {
 }
 
 document.addEventListener("refreshed", () => {
-  kept = false;
-  if (!rowKeys().every((key) => seen.has(key) || found.has(key))) looked = false;
+  rowsSaved = false;
+  if (!rowKeys().every((key) => seenKeys.has(key) || firstShown.has(key))) wasActive = false;
   markRows();
   announceChanges();
 });

@@ -4,17 +4,20 @@
 const searchDelay = 120; // milliseconds after the last key
 const field = document.getElementById("q");
 const popup = document.createElement("div");
-let asked = "", asking = null, delay = 0, opening = false;
+let searchedText = ""; // of the newest request; empty: the list is closed
+let pendingRequest = null; // its AbortController; null: it is answered
+let openWhenShown = false; // Enter was pressed before the results came
+let delay = 0; // timer
 
 const options = () => [...popup.querySelectorAll("[role=option]")];
 const selectedOption = () => popup.querySelector("[aria-selected=true]");
 
 function closeResults() {
   clearTimeout(delay);
-  asking?.abort();
-  asking = null;
-  asked = "";
-  opening = false;
+  pendingRequest?.abort();
+  pendingRequest = null;
+  searchedText = "";
+  openWhenShown = false;
   popup.hidden = true;
   popup.replaceChildren();
   field.setAttribute("aria-expanded", "false");
@@ -25,28 +28,28 @@ function closeResults() {
 async function findResults() {
   clearTimeout(delay);
   const text = field.value.trim();
-  if (text === asked) return;
+  if (text === searchedText) return;
   if (!text) return closeResults();
-  asking?.abort();
-  const request = (asking = new AbortController());
-  asked = text;
+  pendingRequest?.abort();
+  const request = (pendingRequest = new AbortController());
+  searchedText = text;
   try {
     const answer = await fetch(root + "search/suggest?q=" + encodeURIComponent(text), { signal: request.signal, headers: { "X-Refresh": "true" } });
-    if (asking !== request) return;
-    asking = null;
+    if (pendingRequest !== request) return;
+    pendingRequest = null;
     if (!answer.ok) throw new Error(answer.status);
     const results = new DOMParser().parseFromString(await answer.text(), "text/html").body;
-    if (asked !== text) return;
+    if (searchedText !== text) return;
     popup.replaceChildren(...results.childNodes);
     popup.hidden = false;
     field.removeAttribute("aria-activedescendant");
     const n = options().length;
     field.setAttribute("aria-expanded", String(n > 0));
     announce(n ? (n === 1 ? "1 result" : n + " results") + ". Enter opens " + options()[0].querySelector("b, span")?.textContent + "." : "Nothing found.");
-    if (opening) openResult();
+    if (openWhenShown) openResult();
   } catch (problem) {
     if (problem.name === "AbortError") return;
-    const submit = opening;
+    const submit = openWhenShown;
     closeResults();
     if (submit) field.form.submit(); // the page shows the problem
   }
@@ -73,16 +76,16 @@ if (field) {
   field.after(popup);
   for (const [name, value] of Object.entries({ role: "combobox", "aria-expanded": "false", "aria-controls": "found", "aria-autocomplete": "list" })) field.setAttribute(name, value);
   field.addEventListener("input", () => {
-    opening = false;
+    openWhenShown = false;
     clearTimeout(delay);
     delay = setTimeout(findResults, searchDelay);
   });
   field.addEventListener("keydown", (e) => {
     if (e.key === "Enter" && field.value.trim()) {
       e.preventDefault();
-      opening = true;
-      if (field.value.trim() !== asked) findResults();
-      else if (!asking) openResult();
+      openWhenShown = true;
+      if (field.value.trim() !== searchedText) findResults();
+      else if (!pendingRequest) openResult();
     } else if (e.key === "Escape" && !popup.hidden) {
       e.preventDefault(); // the next one leaves the field
       closeResults();
