@@ -89,7 +89,7 @@ func (s *Server) Search(c echo.Context, p api.SearchParams) error {
 // mayAdminister reports whether the sender may read documents of administrators, such as tokens.
 func (s *Server) mayAdminister(r *request) bool {
 	if subject := r.principal.Subject; subject != nil {
-		return slices.Contains(r.state.Rights(subject, s.cfg.Now()).Names(), string(fleet.RightAdmin))
+		return slices.Contains(r.state.Rights(subject, s.cfg.Now()).Names(), fleet.RightAdmin)
 	}
 	return r.principal.Role >= auth.Admin
 }
@@ -138,7 +138,7 @@ func (f *search) documents(admin bool) {
 	for _, kind := range kinds {
 		for _, doc := range f.st.All(kind) {
 			result, r := api.SearchResult{Kind: string(kind), ID: doc.ID}, f.rankOf(strings.ToLower(doc.ID))
-			switch kind {
+			switch kind { //nolint:exhaustive // the other kinds are found by name only
 			case fleet.KindComponent:
 				c := doc.Component()
 				result.ComponentVersion, result.OCITag = c.ComponentVersion, c.OCITag

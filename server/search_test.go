@@ -16,7 +16,7 @@ func (w *world) search(text string, headers ...string) (found []string) {
 	w.t.Helper()
 	for _, one := range at(w.get("/search?"+url.Values{"q": {text}}.Encode(), headers...).want(200).json(), "results").([]any) {
 		result := at(one, "kind").(string) + " " + at(one, "id").(string)
-		if one.(map[string]any)["exact"] == true {
+		if exact, _ := one.(map[string]any)["exact"].(bool); exact {
 			result += "!"
 		}
 		found = append(found, result)
