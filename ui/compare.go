@@ -191,7 +191,7 @@ func (s servedSettings) yaml(reveal bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all["cluster"] = masked(own, reveal)
+		all["cluster"] = maskSecrets(own, reveal)
 	}
 	for _, in := range s.inputs {
 		list, _ := all[in.list].(map[string]any)
@@ -199,7 +199,7 @@ func (s servedSettings) yaml(reveal bool) (string, error) {
 			list = map[string]any{}
 			all[in.list] = list
 		}
-		list[in.id] = masked(in.fields, reveal)
+		list[in.id] = maskSecrets(in.fields, reveal)
 	}
 	return yamlText(all), nil
 }

@@ -38,12 +38,12 @@ type frame struct {
 func (req *pageRequest) frame(title, section string) frame {
 	query := req.r.URL.Query()
 	query.Del("wall")
-	stopForm := ""
+	stop := ""
 	if req.offersStop() {
-		stopForm = stopLink("")
+		stop = stopLink("")
 	}
 	return frame{
-		StopLink: stopForm, Stop: req.stop,
+		StopLink: stop, Stop: req.stop,
 		Wall: req.query("wall"), LeaveWall: strings.TrimSuffix(req.r.URL.Path+"?"+query.Encode(), "?"),
 		Title: title, Section: section, Version: req.page.cfg.Version, Revision: req.transport.revision, Age: req.transport.age,
 		Search: req.query("q"), Path: req.r.URL.RequestURI(), Who: cmp.Or(req.identity.Name, req.identity.Credential),

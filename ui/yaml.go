@@ -24,8 +24,8 @@ func decodeObject(text json.RawMessage) (fields map[string]any, err error) {
 	return fields, decoder.Decode(&fields)
 }
 
-// masked returns a value with its secrets masked, unless reveal is set.
-func masked(value any, reveal bool) any {
+// maskSecrets returns a value with its secrets masked, unless reveal is set.
+func maskSecrets(value any, reveal bool) any {
 	if reveal {
 		return value
 	}
