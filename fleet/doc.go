@@ -39,7 +39,7 @@
 //     answer_size.go check the clusters that a change affects indirectly.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.
-//  10. effects.go and plan.go: the preview of a change.
+//  10. input_list.go, effects.go and plan.go: the preview of a change.
 //  11. explain.go, blame.go and served_history.go: the document and the revision that set a value of an input.
 //  12. tokens.go, token_secret.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but
 //     never part of an answer.
