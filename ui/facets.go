@@ -18,7 +18,7 @@ type facet struct {
 
 // makeFacets returns the facets of the clusters that match a filter.
 func makeFacets(f filter, counts []api.StatusFacet) (out []facet) {
-	counted := f.keepCause()
+	counted := f.dropOtherCauses()
 	for _, c := range counts {
 		counted := counted && (c.Name != "component" || f.State == "" && f.Overrides == "") // those are of the selected component only
 		one := facet{Title: facetTitle(c), More: c.OtherValues}
@@ -44,9 +44,9 @@ func makeFacets(f filter, counts []api.StatusFacet) (out []facet) {
 	return out
 }
 
-// keepCause removes the cause of all rare failures, which stands for other clusters with another filter. It reports whether the filter
+// dropOtherCauses removes the cause of all rare failures, which stands for other clusters with another filter. It reports whether the filter
 // has no such cause, so that the numbers are those of a list with one more filter.
-func (f *filter) keepCause() bool {
+func (f *filter) dropOtherCauses() bool {
 	if f.Cause != "other" {
 		return true
 	}
@@ -66,7 +66,7 @@ var overrideLabels = map[string]stateInfo{
 
 // overrideOptions returns the values of the facet as filters.
 func overrideOptions(f filter, counts []api.StatusFacet) (out []filterOption) {
-	counted := f.keepCause() && f.Overrides == ""
+	counted := f.dropOtherCauses() && f.Overrides == ""
 	for _, c := range counts {
 		for _, v := range c.Values {
 			if label, ok := overrideLabels[v.Value]; ok && c.Name == facetOverrides {

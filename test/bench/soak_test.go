@@ -17,8 +17,9 @@ import (
 )
 
 // BenchmarkSoak: 1,000 polls a second of a process that makes 20 commits a second, and as many of a bare server at the same time, for
-// BENCH_SOAK (30s). Every ten seconds a commit changes the answers to all clusters. A latency counts from the time at which the poll was due, so that a pause of the process delays all polls that
-// were due meanwhile. No poll may fail, or be older than a commit that was answered before it was sent.
+// BENCH_SOAK (30s). Every ten seconds a commit changes the answers to all clusters. A latency counts from the time at which the poll was
+// due, so that a pause of the process delays all polls that were due meanwhile. No poll may fail, or be older than a commit that was
+// answered before it was sent.
 func BenchmarkSoak(b *testing.B) {
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("BENCH_SOAK"), "30s"))
 	require.NoError(b, err)
