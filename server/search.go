@@ -277,25 +277,38 @@ type searchCache struct {
 	known map[string][]api.RevisionSummary
 }
 
-// newestRevisions returns the newest revisions. They must not be changed.
+// newestRevisions returns the newest revisions. They must not be changed. The store is read without the lock, so that a slow read delays
+// no other search.
 func (s *Server) newestRevisions(r *request) ([]api.RevisionSummary, error) {
-	key, k := "", &s.searchCache
+	key, head, k := "", r.state.Head(), &s.searchCache
 	if subject := r.principal.Subject; subject != nil {
 		key = r.state.Rights(subject, s.cfg.Now()).ReadGrants()
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.head != r.state.Head() || len(k.known) >= maxVisibleStates {
-		k.head, k.known = r.state.Head(), map[string][]api.RevisionSummary{}
-	}
-	if known, ok := k.known[key]; ok {
+	if known, ok := k.of(head, key); ok {
 		return known, nil
 	}
 	revisions, err := s.visibleRevisions(r.job.Context(), r.state, store.HistoryQuery{Before: r.state.Revision() + 1, Limit: maxSearchedRevisions})
-	if err == nil {
-		k.known[key] = revisions
+	if err != nil {
+		return nil, err
 	}
-	return revisions, err
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil || k.head != head || len(k.known) >= maxVisibleStates {
+		k.head, k.known = head, map[string][]api.RevisionSummary{}
+	}
+	k.known[key] = revisions
+	return revisions, nil
+}
+
+// of returns the revisions that are known for a head.
+func (k *searchCache) of(head fleet.Head, key string) (known []api.RevisionSummary, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.head != head {
+		return nil, false
+	}
+	known, ok = k.known[key]
+	return known, ok
 }
 
 // results returns the best results of each kind, at most limit, and whether there are more. Clusters that fail with the text are after
