@@ -47,9 +47,9 @@ func (t *Tracker) writeServiceRows(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// resyncServiceRows marks all rows of Config.ServiceRows, and the history of trouble, to be written again.
+// resyncServiceRows marks all rows of Config.ServiceRows, and the details of the counts, to be written again.
 func (t *Tracker) resyncServiceRows() {
-	t.trouble.resync()
+	t.countDetails.resync()
 	if t.cfg.ServiceRows != nil {
 		t.cfg.ServiceRows.Resync()
 	}

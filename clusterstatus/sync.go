@@ -156,9 +156,9 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 			t.counts.markWritten(row.ObservedAt)
 		}
 	}
-	if row, ok := t.trouble.encode(now); ok && err == nil && !t.denied {
+	if row, ok := t.countDetails.encode(now); ok && err == nil && !t.denied {
 		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
-			t.trouble.markWritten(row.ObservedAt)
+			t.countDetails.markWritten(row.ObservedAt)
 		}
 	}
 	if row, ok := t.fleetChanges.encode(); ok && err == nil && !t.denied {
@@ -289,8 +289,8 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 		case r.Cluster == storeID && r.Subject == countsSubject:
 			t.counts.merge(r, now)
 			return
-		case r.Cluster == storeID && r.Subject == troubleSubject:
-			t.trouble.merge(r, now)
+		case r.Cluster == storeID && r.Subject == detailsSubject:
+			t.countDetails.merge(r, now)
 			return
 		case r.Cluster == storeID && r.Subject == clocksSubject:
 			t.clocks.observe(r)

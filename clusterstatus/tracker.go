@@ -52,12 +52,12 @@ type Tracker struct {
 	receiptCount atomic.Int64 // stored receipts of all clusters
 	maxFloor     maxRevision
 
-	dropped  atomic.Int64
-	failures atomic.Int64
-	complete atomic.Bool
-	filters  filters
-	counts   countHistory
-	trouble  troubleHistory
+	dropped      atomic.Int64
+	failures     atomic.Int64
+	complete     atomic.Bool
+	filters      filters
+	counts       countHistory
+	countDetails detailHistory
 
 	fleetChanges fleetChanges
 

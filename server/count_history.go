@@ -20,47 +20,47 @@ func (s *Server) CountClusters() {
 	if st == nil || problem != nil || !s.tracker.Stats().Complete || !s.tracker.CountDue(s.cfg.Now()) {
 		return
 	}
-	trouble := troubleCounter{components: map[string]*clusterstatus.ComponentCount{}}
-	n := (&stateCollector{server: s}).count(func() {}, &trouble)
+	details := detailCounter{components: map[string]*clusterstatus.ComponentCount{}}
+	n := (&stateCollector{server: s}).count(func() {}, &details)
 	now := s.cfg.Now()
 	s.tracker.RecordCount(clusterstatus.StateCount{
 		Total: len(st.All(fleet.KindCluster)), Progressing: n.clusters[clusterstatus.Progressing], Failed: n.clusters[clusterstatus.Failed], Silent: n.clusters[clusterstatus.Silent],
 	}, now)
-	s.tracker.RecordTrouble(trouble.result(), now)
+	s.tracker.RecordCountDetails(details.result(), now)
 }
 
-// troubleCounter counts the clusters that fail or progress by component, and names those that fail or are silent.
-type troubleCounter struct {
+// detailCounter counts the clusters that fail or progress by component, and names those that fail or are silent.
+type detailCounter struct {
 	components     map[string]*clusterstatus.ComponentCount
 	failed, silent []string
-	inputs         []troubleInput // of the cluster that is evaluated, in the order of its components
+	inputs         []detailInput // of the cluster that is evaluated, in the order of its components
 }
 
-type troubleInput struct {
+type detailInput struct {
 	state   clusterstatus.State
 	enabled bool
 }
 
 // input is called with each input of a cluster, before add.
-func (t *troubleCounter) input(list string, enabled bool, state clusterstatus.State) {
+func (t *detailCounter) input(list string, enabled bool, state clusterstatus.State) {
 	if list == fleet.KindComponent.Endpoint() {
-		t.inputs = append(t.inputs, troubleInput{state, enabled})
+		t.inputs = append(t.inputs, detailInput{state, enabled})
 	}
 }
 
 // add adds a cluster whose inputs are known.
-func (t *troubleCounter) add(st *fleet.State, cluster *fleet.Document, known *clusterstatus.Status) {
+func (t *detailCounter) add(st *fleet.State, cluster *fleet.Document, known *clusterstatus.Status) {
 	inputs := t.inputs
 	t.inputs = t.inputs[:0]
 	for _, state := range known.States() {
-		switch state { //nolint:exhaustive // the others are no trouble
+		switch state { //nolint:exhaustive // the others are not counted
 		case clusterstatus.Failed:
 			t.failed = append(t.failed, cluster.ID)
 		case clusterstatus.Silent:
 			t.silent = append(t.silent, cluster.ID)
 		}
 	}
-	if !slices.ContainsFunc(inputs, func(in troubleInput) bool {
+	if !slices.ContainsFunc(inputs, func(in detailInput) bool {
 		return in.state == clusterstatus.Failed || in.state == clusterstatus.Progressing
 	}) {
 		return
@@ -90,8 +90,8 @@ func (t *troubleCounter) add(st *fleet.State, cluster *fleet.Document, known *cl
 	}
 }
 
-func (t *troubleCounter) result() clusterstatus.Trouble {
-	out := clusterstatus.Trouble{Failed: t.failed, Silent: t.silent}
+func (t *detailCounter) result() clusterstatus.CountDetails {
+	out := clusterstatus.CountDetails{Failed: t.failed, Silent: t.silent}
 	for _, of := range t.components {
 		out.Components = append(out.Components, *of)
 	}

@@ -41,8 +41,8 @@ type stateCounts struct {
 	shared           int // clusters that poll with a shared token
 	never            int // clusters without a poll that were created longer than OfflineAfter ago
 	names            clusterstatus.NameCache
-	trouble          *troubleCounter // for the history; nil: it is not wanted
-	unseen           time.Time       // the last poll of the cluster whose last poll is oldest; zero: none has polled
+	details          *detailCounter // for the history; nil: it is not wanted
+	unseen           time.Time      // the last poll of the cluster whose last poll is oldest; zero: none has polled
 }
 
 var (
@@ -136,9 +136,9 @@ func (c *stateCollector) run(release func()) {
 }
 
 // count visits all clusters. It calls release when scrapes need not wait any longer.
-func (c *stateCollector) count(release func(), trouble *troubleCounter) *stateCounts {
+func (c *stateCollector) count(release func(), details *detailCounter) *stateCounts {
 	s := c.server
-	n := &stateCounts{trouble: trouble, at: s.cfg.Now(), clusters: map[clusterstatus.State]int{}, inputs: map[clusterstatus.State]int{}, names: clusterstatus.NameCache{}}
+	n := &stateCounts{details: details, at: s.cfg.Now(), clusters: map[clusterstatus.State]int{}, inputs: map[clusterstatus.State]int{}, names: clusterstatus.NameCache{}}
 	clusters, start := s.cfg.Replica.State().All(fleet.KindCluster), time.Now()
 	for next := 0; ; {
 		if next = n.addBatch(s, clusters, next, start); next == len(clusters) {
@@ -165,8 +165,8 @@ func (n *stateCounts) addBatch(s *Server, clusters []*fleet.Document, from int, 
 
 func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 	q := s.statusQuery(st, cluster, n.names)
-	if n.trouble != nil {
-		q.EachInput = n.trouble.input
+	if n.details != nil {
+		q.EachInput = n.details.input
 	}
 	known, err := s.evaluate(st, cluster, q)
 	if err != nil { // its polls fail; another metric and an alert report that
@@ -176,8 +176,8 @@ func (n *stateCounts) add(s *Server, st *fleet.State, cluster *fleet.Document) {
 	for _, state := range known.States() {
 		n.clusters[state]++
 	}
-	if n.trouble != nil {
-		n.trouble.add(st, cluster, &known)
+	if n.details != nil {
+		n.details.add(st, cluster, &known)
 	}
 	n.silence.Add(&known)
 	for state, inputs := range known.Counts.Each {

@@ -14,15 +14,15 @@ import (
 	"unique"
 )
 
-// troubleSubject is the subject of the one row with the history of components and clusters. It is not read at each sync, but when it was
+// detailsSubject is the subject of the one row with the history of components and clusters. It is not read at each sync, but when it was
 // written since.
-const troubleSubject = "trouble"
+const detailsSubject = "count-details"
 
 // Limits of the history of components and clusters. It takes 2 MiB at most.
 const (
-	maxTroubledComponents = 50     // in one interval: those with the most clusters
-	maxTroubledClusters   = 10_000 // within a day
-	maxTroubleBytes       = 4 << 20
+	maxDetailComponents = 50     // in one interval: those with the most clusters
+	maxDetailClusters   = 10_000 // within a day
+	maxDetailBytes      = 4 << 20
 )
 
 // ComponentCount is the number of clusters that are in some states with regard to one component.
@@ -32,14 +32,14 @@ type ComponentCount struct {
 	Failed      int32  `json:"failed,omitempty"`
 }
 
-// Trouble names what a StateCount counted: the components with clusters that fail or progress, and the clusters that fail or are silent.
-type Trouble struct {
+// CountDetails names what a StateCount counted: the components with clusters that fail or progress, and the clusters that fail or are silent.
+type CountDetails struct {
 	Components     []ComponentCount
 	Failed, Silent []string
 }
 
-// troubleInterval is the part of an interval that is not about clusters.
-type troubleInterval struct {
+// detailInterval is the part of an interval that is not about clusters.
+type detailInterval struct {
 	Components     []ComponentCount `json:"components,omitempty"`      // sorted by id; no other component had such clusters
 	MoreComponents bool             `json:"more_components,omitempty"` // except that others may have had
 	MoreClusters   bool             `json:"more_clusters,omitempty"`   // clusters without a bit may have failed or been silent
@@ -48,15 +48,15 @@ type troubleInterval struct {
 // dayBits has one bit for each interval of a day, by the number of the interval modulo CountHistory.
 type dayBits [CountHistory / 8]byte
 
-// clusterTrouble are the intervals in which a cluster failed, and in which it was silent.
-type clusterTrouble struct{ failed, silent dayBits }
+// clusterIntervals are the intervals in which a cluster failed, and in which it was silent.
+type clusterIntervals struct{ failed, silent dayBits }
 
-// troubleHistory is the history of components and clusters in trouble, for the intervals of the countHistory that have it. A cluster without
-// trouble takes no memory. As with the counts, each process adds its intervals to the row that it read, and the first of an interval stays.
-type troubleHistory struct {
+// detailHistory is the history of components and of clusters that fail or are silent, for the intervals of the countHistory that have it. A cluster without
+// such an interval takes no memory. As with the counts, each process adds its intervals to the row that it read, and the first of an interval stays.
+type detailHistory struct {
 	mu        sync.Mutex
-	intervals map[int64]troubleInterval // by their beginning, in seconds since 1970
-	clusters  map[clusterDigest]clusterTrouble
+	intervals map[int64]detailInterval // by their beginning, in seconds since 1970
+	clusters  map[clusterDigest]clusterIntervals
 	dirty     bool      // the stored row lacks an interval
 	writtenAt time.Time // time of the stored row
 }
@@ -69,42 +69,42 @@ func slotOf(at int64) (index int, bit byte) {
 func (b *dayBits) has(at int64) bool { i, bit := slotOf(at); return b[i]&bit != 0 }
 func (b *dayBits) set(at int64)      { i, bit := slotOf(at); b[i] |= bit }
 
-// RecordTrouble records what the count of the current interval counted, unless the interval is known.
-func (t *Tracker) RecordTrouble(tr Trouble, now time.Time) {
-	h := &t.trouble
+// RecordCountDetails records what the count of the current interval counted, unless the interval is known.
+func (t *Tracker) RecordCountDetails(tr CountDetails, now time.Time) {
+	h := &t.countDetails
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := countInterval(now)
 	if !h.begin(at, now) {
 		return
 	}
-	var of troubleInterval
+	var of detailInterval
 	of.Components = slices.Clone(tr.Components)
-	if of.MoreComponents = len(of.Components) > maxTroubledComponents; of.MoreComponents {
+	if of.MoreComponents = len(of.Components) > maxDetailComponents; of.MoreComponents {
 		slices.SortFunc(of.Components, func(a, b ComponentCount) int {
 			return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Progressing, a.Progressing), cmp.Compare(a.ID, b.ID))
 		})
-		of.Components = slices.Clone(of.Components[:maxTroubledComponents])
+		of.Components = slices.Clone(of.Components[:maxDetailComponents])
 	}
 	slices.SortFunc(of.Components, func(a, b ComponentCount) int { return cmp.Compare(a.ID, b.ID) })
 	for _, id := range tr.Failed {
-		of.MoreClusters = !h.mark(digestOf(id), func(c *clusterTrouble) { c.failed.set(at) }) || of.MoreClusters
+		of.MoreClusters = !h.mark(digestOf(id), func(c *clusterIntervals) { c.failed.set(at) }) || of.MoreClusters
 	}
 	for _, id := range tr.Silent {
-		of.MoreClusters = !h.mark(digestOf(id), func(c *clusterTrouble) { c.silent.set(at) }) || of.MoreClusters
+		of.MoreClusters = !h.mark(digestOf(id), func(c *clusterIntervals) { c.silent.set(at) }) || of.MoreClusters
 	}
 	h.intervals[at], h.dirty = of, true
 }
 
 // begin drops what is older than a day, and reports whether an interval is within the day and not known yet. The caller holds the lock.
-func (h *troubleHistory) begin(at int64, now time.Time) bool {
+func (h *detailHistory) begin(at int64, now time.Time) bool {
 	if _, known := h.intervals[at]; known || !acceptsInterval(at, now) {
 		return false
 	}
 	if h.intervals == nil {
-		h.intervals, h.clusters = map[int64]troubleInterval{}, map[clusterDigest]clusterTrouble{}
+		h.intervals, h.clusters = map[int64]detailInterval{}, map[clusterDigest]clusterIntervals{}
 	}
-	maps.DeleteFunc(h.intervals, func(at int64, _ troubleInterval) bool { return outdatedInterval(at, now) })
+	maps.DeleteFunc(h.intervals, func(at int64, _ detailInterval) bool { return outdatedInterval(at, now) })
 	var kept dayBits
 	for at := range h.intervals {
 		kept.set(at)
@@ -124,9 +124,9 @@ func (h *troubleHistory) begin(at int64, now time.Time) bool {
 }
 
 // mark changes the record of a cluster; not ok if there are too many.
-func (h *troubleHistory) mark(id clusterDigest, change func(*clusterTrouble)) bool {
+func (h *detailHistory) mark(id clusterDigest, change func(*clusterIntervals)) bool {
 	c, known := h.clusters[id]
-	if !known && len(h.clusters) >= maxTroubledClusters {
+	if !known && len(h.clusters) >= maxDetailClusters {
 		return false
 	}
 	change(&c)
@@ -136,7 +136,7 @@ func (h *troubleHistory) mark(id clusterDigest, change func(*clusterTrouble)) bo
 
 // ComponentCounts returns the counts of the last day with regard to a component, the oldest first. Intervals without a record are missing.
 func (t *Tracker) ComponentCounts(id string, now time.Time) []StateCount {
-	return t.troubleCounts(now, func(h *troubleHistory, of troubleInterval, c StateCount) (StateCount, bool) {
+	return t.detailCounts(now, func(h *detailHistory, of detailInterval, c StateCount) (StateCount, bool) {
 		i, listed := slices.BinarySearchFunc(of.Components, id, func(c ComponentCount, id string) int { return cmp.Compare(c.ID, id) })
 		if !listed {
 			return StateCount{At: c.At, Total: c.Total}, !of.MoreComponents
@@ -149,7 +149,7 @@ func (t *Tracker) ComponentCounts(id string, now time.Time) []StateCount {
 // Intervals without a record are missing.
 func (t *Tracker) ClusterCounts(id string, now time.Time) []StateCount {
 	digest := digestOf(id)
-	return t.troubleCounts(now, func(h *troubleHistory, of troubleInterval, c StateCount) (StateCount, bool) {
+	return t.detailCounts(now, func(h *detailHistory, of detailInterval, c StateCount) (StateCount, bool) {
 		known := h.clusters[digest]
 		out := StateCount{At: c.At, Total: 1}
 		if known.failed.has(c.At) {
@@ -162,9 +162,9 @@ func (t *Tracker) ClusterCounts(id string, now time.Time) []StateCount {
 	})
 }
 
-func (t *Tracker) troubleCounts(now time.Time, count func(*troubleHistory, troubleInterval, StateCount) (StateCount, bool)) (out []StateCount) {
+func (t *Tracker) detailCounts(now time.Time, count func(*detailHistory, detailInterval, StateCount) (StateCount, bool)) (out []StateCount) {
 	counts := t.Counts(now)
-	h := &t.trouble
+	h := &t.countDetails
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range counts {
@@ -177,17 +177,17 @@ func (t *Tracker) troubleCounts(now time.Time, count func(*troubleHistory, troub
 	return out
 }
 
-// troubleBody is the JSON body of the row, which is compressed.
-type troubleBody struct {
-	Intervals map[int64]troubleInterval `json:"intervals"`
-	Clusters  []byte                    `json:"clusters"` // of each cluster its digest, and the bits failed and silent
+// detailBody is the JSON body of the row, which is compressed.
+type detailBody struct {
+	Intervals map[int64]detailInterval `json:"intervals"`
+	Clusters  []byte                   `json:"clusters"` // of each cluster its digest, and the bits failed and silent
 }
 
-const clusterTroubleBytes = len(clusterDigest{}) + 2*len(dayBits{})
+const clusterIntervalBytes = len(clusterDigest{}) + 2*len(dayBits{})
 
 // merge adds the intervals of a stored row. A row that cannot be read is replaced.
-func (h *troubleHistory) merge(r Row, now time.Time) {
-	row := decodeTrouble(r.Body)
+func (h *detailHistory) merge(r Row, now time.Time) {
+	row := decodeDetails(r.Body)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, at := range slices.Sorted(maps.Keys(row.Intervals)) {
@@ -198,12 +198,12 @@ func (h *troubleHistory) merge(r Row, now time.Time) {
 		for i := range of.Components {
 			of.Components[i].ID = unique.Make(of.Components[i].ID).Value() // most intervals have the same
 		}
-		for chunk := range slices.Chunk(row.Clusters, clusterTroubleBytes) {
-			id, c := splitTrouble(chunk)
+		for chunk := range slices.Chunk(row.Clusters, clusterIntervalBytes) {
+			id, c := splitClusterIntervals(chunk)
 			if !c.failed.has(at) && !c.silent.has(at) {
 				continue
 			}
-			of.MoreClusters = !h.mark(id, func(mine *clusterTrouble) {
+			of.MoreClusters = !h.mark(id, func(mine *clusterIntervals) {
 				if c.failed.has(at) {
 					mine.failed.set(at)
 				}
@@ -222,38 +222,38 @@ func (h *troubleHistory) merge(r Row, now time.Time) {
 	}
 }
 
-func splitTrouble(chunk []byte) (id clusterDigest, c clusterTrouble) {
+func splitClusterIntervals(chunk []byte) (id clusterDigest, c clusterIntervals) {
 	n := copy(id[:], chunk)
 	n += copy(c.failed[:], chunk[n:])
 	copy(c.silent[:], chunk[n:])
 	return id, c
 }
 
-// decodeTrouble returns the content of a row; empty if it cannot be read, or is larger than any that is written.
-func decodeTrouble(body string) (row troubleBody) {
+// decodeDetails returns the content of a row; empty if it cannot be read, or is larger than any that is written.
+func decodeDetails(body string) (row detailBody) {
 	packed, err := base64.RawStdEncoding.DecodeString(body)
 	if err != nil {
-		return troubleBody{}
+		return detailBody{}
 	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxTroubleBytes))
-	if err != nil || json.Unmarshal(text, &row) != nil || len(row.Clusters)%clusterTroubleBytes != 0 {
-		return troubleBody{}
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxDetailBytes))
+	if err != nil || json.Unmarshal(text, &row) != nil || len(row.Clusters)%clusterIntervalBytes != 0 {
+		return detailBody{}
 	}
-	maps.DeleteFunc(row.Intervals, func(at int64, of troubleInterval) bool {
-		return at%int64(CountInterval.Seconds()) != 0 || len(of.Components) > maxTroubledComponents ||
+	maps.DeleteFunc(row.Intervals, func(at int64, of detailInterval) bool {
+		return at%int64(CountInterval.Seconds()) != 0 || len(of.Components) > maxDetailComponents ||
 			!slices.IsSortedFunc(of.Components, func(a, b ComponentCount) int { return cmp.Compare(a.ID, b.ID) })
 	})
 	return row
 }
 
 // encode returns the row to be stored; not ok when the Store has it already.
-func (h *troubleHistory) encode(now time.Time) (Row, bool) {
+func (h *detailHistory) encode(now time.Time) (Row, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.dirty {
 		return Row{}, false
 	}
-	row := troubleBody{Intervals: h.intervals, Clusters: make([]byte, 0, len(h.clusters)*clusterTroubleBytes)}
+	row := detailBody{Intervals: h.intervals, Clusters: make([]byte, 0, len(h.clusters)*clusterIntervalBytes)}
 	for _, id := range slices.SortedFunc(maps.Keys(h.clusters), func(a, b clusterDigest) int { return bytes.Compare(a[:], b[:]) }) {
 		c := h.clusters[id]
 		row.Clusters = append(append(append(row.Clusters, id[:]...), c.failed[:]...), c.silent[:]...)
@@ -273,17 +273,17 @@ func (h *troubleHistory) encode(now time.Time) (Row, bool) {
 	if now = now.Truncate(time.Microsecond); !now.After(h.writtenAt) {
 		now = h.writtenAt.Add(time.Microsecond) // the Store keeps the row of the later time
 	}
-	return Row{Cluster: storeID, Subject: troubleSubject, Body: base64.RawStdEncoding.EncodeToString(packed.Bytes()), ObservedAt: now}, err == nil
+	return Row{Cluster: storeID, Subject: detailsSubject, Body: base64.RawStdEncoding.EncodeToString(packed.Bytes()), ObservedAt: now}, err == nil
 }
 
-func (h *troubleHistory) markWritten(at time.Time) {
+func (h *detailHistory) markWritten(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dirty, h.writtenAt = false, at
 }
 
 // resync is called when the Store may have lost the row.
-func (h *troubleHistory) resync() {
+func (h *detailHistory) resync() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dirty = len(h.intervals) > 0
