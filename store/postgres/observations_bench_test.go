@@ -112,7 +112,7 @@ func BenchmarkObservations(b *testing.B) {
 		began := time.Now()
 		poll(first, "cluster-7", want, began)
 		send(first, "cluster-7", want, 0, began)
-		for second.Evaluate(clusterstatus.Query{Cluster: "cluster-7", Desired: []fleet.DesiredInputs{want}, Now: began, OfflineAfter: time.Hour}).Counts[clusterstatus.Confirmed] == 0 {
+		for second.Evaluate(clusterstatus.Query{Cluster: "cluster-7", Desired: []fleet.DesiredInputs{want}, Now: began, OfflineAfter: time.Hour}).State != clusterstatus.Confirmed {
 			require.Less(b, time.Since(began), time.Minute)
 			time.Sleep(10 * time.Millisecond)
 		}
