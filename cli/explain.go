@@ -22,7 +22,7 @@ func (s *session) explainCommand() *cli.Command {
 			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without a server"},
 			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches"},
 			&cli.StringFlag{Name: "pointer", Usage: "only values at or below this JSON `POINTER` in an input"},
-			&cli.Int64Flag{Name: "revision", Usage: "explain the inputs served at this `REVISION`, without the revisions that set the values"},
+			&cli.IntFlag{Name: "revision", Usage: "explain the inputs served at this `REVISION`, without the revisions that set the values"},
 		},
 		Action: s.explain,
 	}
@@ -68,7 +68,7 @@ func (s *session) explanation(c *cli.Context, conn client, operands []string, po
 	}
 	var revision *int64
 	if c.IsSet("revision") {
-		revision = new(c.Int64("revision"))
+		revision = new(int64(c.Int("revision")))
 	}
 	if len(operands) == 1 {
 		return conn.ExplainCluster(c.Context, operands[0], &api.ExplainClusterParams{Pointer: at, Revision: revision})
