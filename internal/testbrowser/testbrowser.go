@@ -3,14 +3,17 @@ package testbrowser
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -83,12 +86,23 @@ func (b *Browser) event(ev any) {
 // Run performs actions in the page; a failed action fails the test.
 func (b *Browser) Run(actions ...chromedp.Action) {
 	b.T.Helper()
-	err := chromedp.Run(b.ctx, actions...)
-	if err != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.T.Fatalf("%v\nrequested: %q\ncomplaints: %q", err, b.requested, b.complaints)
+	for _, action := range actions {
+		err := chromedp.Run(b.ctx, action)
+		for deadline := time.Now().Add(time.Minute); isStaleContext(err) && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			err = chromedp.Run(b.ctx, action)
+		}
+		if err != nil {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.T.Fatalf("%v\nrequested: %q\ncomplaints: %q", err, b.requested, b.complaints)
+		}
 	}
+}
+
+// isStaleContext reports whether an action did nothing, because chromedp sent it to the page before, whose successor it does not know yet.
+func isStaleContext(err error) bool {
+	var refused *cdproto.Error
+	return errors.As(err, &refused) && refused.Code == -32000 && strings.HasPrefix(refused.Message, "Cannot find context")
 }
 
 // Click clicks the element of a selector once it is visible.
