@@ -111,7 +111,7 @@ func (b *Browser) Click(selector string) {
 	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery), chromedp.Click(selector, chromedp.ByQuery))
 }
 
-// Follow clicks the element of a selector and waits for the page that it leads to, for at most a minute.
+// Follow clicks the element of a selector and waits for the page that it leads to, for at most a minute, and until its scripts have run.
 func (b *Browser) Follow(selector string) {
 	b.T.Helper()
 	b.Run(chromedp.WaitVisible(selector, chromedp.ByQuery), chromedp.ScrollIntoView(selector, chromedp.ByQuery))
@@ -120,6 +120,7 @@ func (b *Browser) Follow(selector string) {
 	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector, chromedp.ByQuery)); err != nil {
 		b.T.Fatalf("following %s: %v", selector, err)
 	}
+	b.Run(chromedp.Poll(`document.readyState === "complete"`, nil)) // after a redirect, chromedp may not wait for it
 }
 
 // At waits until the page at path, with its query, is loaded.
