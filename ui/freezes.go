@@ -162,6 +162,9 @@ func stopForm(req *pageRequest) (changeForm, error) {
 			form.Command = "frs freeze create " + form.Freeze.ID + " --selector " + form.Freeze.Selector + " --reason REASON"
 		}
 	}
+	if req.query("environment") != "" && form.Choices[0].On { // a link to one environment must not stop all
+		return changeForm{}, errNotFound
+	}
 	form.NoChange = "A freeze with the name " + form.Freeze.ID + " exists already."
 	return form, nil
 }

@@ -32,6 +32,7 @@ func TestFreezesOnPages(t *testing.T) {
 	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Frozen by")
 	require.Contains(t, env.get("/ui/freezes/create-all").body, "frs freeze --all")
 	require.Equal(t, http.StatusNotFound, env.get("/ui/freezes/nothing/end").status)
+	require.Equal(t, http.StatusNotFound, env.get("/ui/freezes/create-all?environment=nowhere").status, "it must not become the form for all clusters")
 }
 
 // TestFreezeForms: the forms create and end the freeze of all clusters, with a reason, and refuse what changed since the form.
