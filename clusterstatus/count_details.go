@@ -51,8 +51,9 @@ type dayBits [CountHistory / 8]byte
 // clusterIntervals are the intervals in which a cluster failed, and in which it was silent.
 type clusterIntervals struct{ failed, silent dayBits }
 
-// detailHistory is the history of components and of clusters that fail or are silent, for the intervals of the countHistory that have it. A cluster without
-// such an interval takes no memory. As with the counts, each process adds its intervals to the row that it read, and the first of an interval stays.
+// detailHistory is the history of components, and of clusters that fail or are silent, for the intervals of the countHistory. A cluster
+// without such an interval takes no memory. As with the counts, each process adds its intervals to the row that it read, and the
+// first of an interval stays.
 type detailHistory struct {
 	mu        sync.Mutex
 	intervals map[int64]detailInterval // by their beginning, in seconds since 1970
@@ -70,7 +71,7 @@ func (b *dayBits) has(at int64) bool { i, bit := slotOf(at); return b[i]&bit != 
 func (b *dayBits) set(at int64)      { i, bit := slotOf(at); b[i] |= bit }
 
 // RecordCountDetails records what the count of the current interval counted, unless the interval is known.
-func (t *Tracker) RecordCountDetails(tr CountDetails, now time.Time) {
+func (t *Tracker) RecordCountDetails(d CountDetails, now time.Time) {
 	h := &t.countDetails
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +80,7 @@ func (t *Tracker) RecordCountDetails(tr CountDetails, now time.Time) {
 		return
 	}
 	var of detailInterval
-	of.Components = slices.Clone(tr.Components)
+	of.Components = slices.Clone(d.Components)
 	if of.MoreComponents = len(of.Components) > maxDetailComponents; of.MoreComponents {
 		slices.SortFunc(of.Components, func(a, b ComponentCount) int {
 			return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Progressing, a.Progressing), cmp.Compare(a.ID, b.ID))
@@ -87,10 +88,10 @@ func (t *Tracker) RecordCountDetails(tr CountDetails, now time.Time) {
 		of.Components = slices.Clone(of.Components[:maxDetailComponents])
 	}
 	slices.SortFunc(of.Components, func(a, b ComponentCount) int { return cmp.Compare(a.ID, b.ID) })
-	for _, id := range tr.Failed {
+	for _, id := range d.Failed {
 		of.MoreClusters = !h.mark(digestOf(id), func(c *clusterIntervals) { c.failed.set(at) }) || of.MoreClusters
 	}
-	for _, id := range tr.Silent {
+	for _, id := range d.Silent {
 		of.MoreClusters = !h.mark(digestOf(id), func(c *clusterIntervals) { c.silent.set(at) }) || of.MoreClusters
 	}
 	h.intervals[at], h.dirty = of, true

@@ -30,7 +30,7 @@ type opener struct {
 	rules    fleet.Rules
 	seedFile string // for an empty store; empty: it is not seeded
 	logger   *slog.Logger
-	// adopt is called with the State after the store was filled, unless it is quarantined.
+	// adopt is called with the State after the store was filled, unless it is quarantined. Required.
 	adopt func(*fleet.State)
 }
 
@@ -133,8 +133,9 @@ func (o *opener) prepare(ctx context.Context) (initialContent, error) {
 	return found, o.cfg.db.migrate(ctx)
 }
 
-// fill fills an empty store, and reports whether it did. If the store is empty because it was lost or because it is the wrong one, the seed is not the desired state
-// of the clusters. So the store is quarantined until an operator accepts it, with SEED_ACCEPT or the command accept.
+// fill fills an empty store, and reports whether it did. If the store is empty because it was lost or because it is the wrong one,
+// the seed is not the desired state of the clusters. So the store is quarantined until an operator accepts it, with SEED_ACCEPT or
+// the command accept.
 func (o *opener) fill(ctx context.Context, st store.Store, found initialContent) (filled bool, err error) {
 	if o.seedFile == "" && len(found.documents) == 0 {
 		return false, nil
