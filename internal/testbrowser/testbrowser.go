@@ -129,7 +129,7 @@ func (b *Browser) At(path string) {
 	var at string
 	for deadline := time.Now().Add(time.Minute); at != path; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.T.Fatalf("at %s, and not at %s", at, path)
+			b.T.Fatalf("at %s, and not at %s\nrequested: %q\ncomplaints: %q", at, path, b.Requested(), b.Complaints())
 		}
 		// The evaluation fails while the page changes.
 		_ = chromedp.Run(b.ctx, chromedp.Evaluate(`document.readyState === "complete" ? location.pathname + location.search : ""`, &at))

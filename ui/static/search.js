@@ -35,11 +35,10 @@ async function findResults() {
   searchedText = text;
   try {
     const answer = await fetch(root + "search/suggest?q=" + encodeURIComponent(text), { signal: request.signal, headers: { "X-Refresh": "true" } });
-    if (pendingRequest !== request) return;
-    pendingRequest = null;
-    if (!answer.ok) throw new Error(answer.status);
+    if (pendingRequest === request && !answer.ok) throw new Error(answer.status);
     const results = new DOMParser().parseFromString(await answer.text(), "text/html").body;
-    if (searchedText !== text) return;
+    if (pendingRequest !== request) return;
+    pendingRequest = null; // not before the whole answer is there: Enter would find no results
     popup.replaceChildren(...results.childNodes);
     popup.hidden = false;
     field.removeAttribute("aria-activedescendant");
@@ -81,12 +80,7 @@ if (field) {
     delay = setTimeout(findResults, searchDelay);
   });
   field.addEventListener("keydown", (e) => {
-    if (e.key === "Enter" && field.value.trim()) {
-      e.preventDefault();
-      openWhenShown = true;
-      if (field.value.trim() !== searchedText) findResults();
-      else if (!pendingRequest) openResult();
-    } else if (e.key === "Escape" && !popup.hidden) {
+    if (e.key === "Escape" && !popup.hidden) {
       e.preventDefault(); // the next one leaves the field
       closeResults();
     } else if (e.key === "ArrowDown" || e.key === "ArrowUp") {
@@ -95,6 +89,13 @@ if (field) {
       const all = [null, ...options()], at = all.indexOf(selectedOption());
       selectResult(all[(at + (e.key === "ArrowDown" ? 1 : all.length - 1)) % all.length]);
     }
+  });
+  field.form.addEventListener("submit", (e) => {
+    if (!field.value.trim()) return;
+    e.preventDefault();
+    openWhenShown = true;
+    if (field.value.trim() !== searchedText) findResults();
+    else if (!pendingRequest) openResult();
   });
   field.addEventListener("blur", closeResults);
   popup.addEventListener("mousedown", (e) => e.preventDefault()); // the field keeps the focus, so the click counts
