@@ -31,7 +31,7 @@ func BenchmarkMemory(b *testing.B) {
 		id := fmt.Sprint("cluster-", c)
 		for _, list := range []string{"components", "namespaces", "rolebindings"} {
 			for _, given := range []string{`"before"`, etag} { // all inputs changed a moment ago
-				tracker.RecordPoll(id, list, given, "flux-operator/v0.58.1", noon)
+				tracker.RecordPoll(Poll{Cluster: id, List: list, ETag: given, Agent: "flux-operator/v0.58.1"}, noon)
 				is := fleet.DesiredInputs{List: list, ETag: given, Inputs: desiredLists(given)[0].Inputs}
 				if list == "components" {
 					is = desiredLists(given, receipts...)[0] // each cluster has its own

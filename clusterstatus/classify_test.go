@@ -86,7 +86,7 @@ func TestClassesAreCurrent(t *testing.T) {
 			now = now.Add(time.Duration(r.IntN(9000)) * time.Millisecond)
 			switch r.IntN(16) {
 			case 0, 1, 2:
-				if tracker.RecordPoll("x", list.List, list.ETag, "flux-operator/v1", now) && r.IntN(9) > 0 {
+				if tracker.RecordPoll(Poll{Cluster: "x", List: list.List, ETag: list.ETag, Agent: "flux-operator/v1"}, now) && r.IntN(9) > 0 {
 					tracker.RecordServed("x", list, now)
 				}
 			case 3, 4, 5:
@@ -97,7 +97,7 @@ func TestClassesAreCurrent(t *testing.T) {
 				of, severity := list.List, []string{"error", "info"}[r.IntN(2)]
 				tracker.RecordEvent("x", of, id, Event{Input: input.String(), Severity: severity, Reason: successReasons[0], At: now.Add(-r.upTo(time.Minute))}, now)
 			case 8:
-				tracker.RecordUncountedPoll("x", list.List, list.ETag, int64(step), now)
+				tracker.RecordPoll(Poll{Cluster: "x", List: list.List, ETag: list.ETag, Revision: int64(step), Shared: true, Uncounted: true}, now)
 			case 9:
 				if r.IntN(20) == 0 {
 					created = now.Add(-r.upTo(time.Minute))

@@ -17,11 +17,13 @@ func TestStates(t *testing.T) {
 	const second = time.Second
 	type step func(b *Tracker, now time.Time)
 	poll := func(etag string) step {
-		return func(b *Tracker, now time.Time) { b.RecordPoll("x", "components", etag, "flux-operator/v1", now) }
+		return func(b *Tracker, now time.Time) {
+			b.RecordPoll(Poll{Cluster: "x", List: "components", ETag: etag, Agent: "flux-operator/v1"}, now)
+		}
 	}
 	give := func(etag string, receipts ...byte) step {
 		return func(b *Tracker, now time.Time) {
-			if b.RecordPoll("x", "components", etag, "flux-operator/v1", now) {
+			if b.RecordPoll(Poll{Cluster: "x", List: "components", ETag: etag, Agent: "flux-operator/v1"}, now) {
 				b.RecordServed("x", desiredLists(etag, receipts...)[0], now)
 			}
 		}
@@ -113,8 +115,8 @@ func TestSilentByOwnInterval(t *testing.T) {
 	tracker, now := NewTracker(Config{}), noon
 	for range 5 {
 		now = now.Add(10 * time.Minute)
-		tracker.RecordPoll("x", "components", "1", "", now)
-		tracker.RecordPoll("x", "namespaces", "1", "", now.Add(time.Second))
+		tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, now)
+		tracker.RecordPoll(Poll{Cluster: "x", List: "namespaces", ETag: "1"}, now.Add(time.Second))
 	}
 	tracker.receive("x", "components", "c0", rcpt(1), now)
 	require.Equal(t, Confirmed, tracker.stateOf("x", now.Add(20*time.Minute), desiredLists("1", 1)))
@@ -143,10 +145,10 @@ func TestShortGapsBetweenPolls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tracker, now := NewTracker(Config{}), noon
-			tracker.RecordPoll("x", "components", "1", "", now)
+			tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, now)
 			for _, gap := range tc.gaps {
 				now = now.Add(gap)
-				tracker.RecordPoll("x", "components", "1", "", now)
+				tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, now)
 			}
 			tracker.receive("x", "components", "c0", rcpt(1), now)
 			require.Equal(t, Progressing, tracker.stateOf("x", now.Add(tc.overdue-time.Second), desiredLists("2", 2)))
@@ -159,7 +161,7 @@ func TestShortGapsBetweenPolls(t *testing.T) {
 func TestNoReceiptConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	tracker := NewTracker(Config{})
-	tracker.RecordPoll("x", "components", "1", "", noon)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, noon)
 	tracker.receive("x", "components", "c0", fleet.Receipt{}, noon)
 	want := desiredLists("1", 1)
 	want[0].Receipts = nil // as for a list that is too long
@@ -176,7 +178,7 @@ func TestSuccessClearsFailure(t *testing.T) {
 		tracker.RecordEvent("x", "components", "c0", Event{Input: rcpt(1).String(), Object: object, Severity: severity, Reason: reason, At: now}, now)
 		return tracker.stateOf("x", now, desiredLists("1", 1))
 	}
-	tracker.RecordPoll("x", "components", "1", "", now)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, now)
 	tracker.receive("x", "components", "other", rcpt(9), now)
 	require.Equal(t, Failed, tell("OCIRepository/flux-system/charts-c0", "error", "OCIArtifactPullFailed"))
 	require.Equal(t, Failed, tell("Kustomization/flux-system/platform-c0", "info", "ReconciliationSucceeded"))
@@ -200,7 +202,7 @@ func TestBehindWhenPollOverdue(t *testing.T) {
 	tracker, now := NewTracker(Config{}), noon
 	poll := func(lists ...string) {
 		for _, list := range lists {
-			tracker.RecordPoll("x", list, "1", "", now)
+			tracker.RecordPoll(Poll{Cluster: "x", List: list, ETag: "1"}, now)
 		}
 	}
 	at := func(d time.Duration) State { return tracker.stateOf("x", now.Add(d), desiredLists("2", 1)) }
@@ -219,7 +221,7 @@ func TestBehindWhenPollOverdue(t *testing.T) {
 	now = now.Add(10 * time.Minute)
 	poll("namespaces")
 	require.Equal(t, Behind, at(time.Second), "other lists are polled, and this one is not")
-	tracker.RecordPoll("x", "components", "3", "", now)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "3"}, now)
 	require.Equal(t, Progressing, at(time.Second), "it was served another list, which changed again")
 }
 
@@ -234,11 +236,11 @@ func TestRemovalNeedsPoll(t *testing.T) {
 			IncludeInput: func(string, string) bool { return false }, IncludeList: func(l string) bool { return l == list },
 		}).State
 	}
-	tracker.RecordPoll("x", "namespaces", "1", "", noon)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "namespaces", ETag: "1"}, noon)
 	require.Equal(t, Behind, removed("components"))
-	tracker.RecordPoll("x", "components", "1", "", noon)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, noon)
 	require.Equal(t, Progressing, removed("components"))
-	tracker.RecordPoll("x", "components", "2", "", noon)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "2"}, noon)
 	require.Equal(t, Delivered, removed("components"))
 }
 

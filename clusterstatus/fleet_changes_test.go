@@ -34,7 +34,7 @@ func (f *failingFleet) sync() { f.tracker.Sync(f.Context(), f.now) }
 
 // serve has a cluster poll a list.
 func (f *failingFleet) serve(i int, etag string, receipts ...byte) {
-	f.tracker.RecordPoll(f.docs[i].ID, "components", etag, "flux", f.now)
+	f.tracker.RecordPoll(Poll{Cluster: f.docs[i].ID, List: "components", ETag: etag, Agent: "flux"}, f.now)
 	f.tracker.RecordServed(f.docs[i].ID, desiredLists(etag, receipts...)[0], f.now)
 }
 

@@ -28,16 +28,6 @@ func (h *maxRevision) raise(revision int64) {
 	}
 }
 
-// RecordRevision records the revision from which a list was first served; call it after a RecordPoll that returned true.
-func (t *Tracker) RecordRevision(id, list string, revision int64) {
-	c := t.cluster(id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.poll(list); p != nil && p.revision == 0 {
-		p.revision = revision
-	}
-}
-
 // ServedNewer reports whether another process has served a list from a newer revision, with another content. A cluster that
 // receives the older list after the newer one removes and installs all differences, so its poll has to fail.
 func (t *Tracker) ServedNewer(id, list string, revision int64, now time.Time) bool {

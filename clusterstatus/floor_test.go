@@ -15,9 +15,7 @@ func TestFloorOfOtherProcess(t *testing.T) {
 	const list = "components"
 	now := noon
 	serve := func(tracker *Tracker, id, etag string, revision int64) {
-		if tracker.RecordPoll(id, list, etag, "flux-operator/v1", now) {
-			tracker.RecordRevision(id, list, revision)
-		}
+		tracker.RecordPoll(Poll{Cluster: id, List: list, ETag: etag, Revision: revision}, now)
 	}
 	exchange := func() {
 		now = now.Add(syncInterval)

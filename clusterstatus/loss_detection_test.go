@@ -29,7 +29,7 @@ func newStoreWithBackup(t *testing.T) *storeWithBackup {
 	t.Helper()
 	store := newFakeStore()
 	p := &storeWithBackup{T: t, store: store, a: NewTracker(Config{Store: store}), b: NewTracker(Config{Store: store}), at: noon}
-	p.a.RecordPoll("x", "components", `"1"`, "flux-operator/v1", p.at)
+	p.a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: `"1"`, Agent: "flux-operator/v1"}, p.at)
 	p.sync(2)
 	p.backUp()
 	p.a.confirm("x", "components", "c0", rcpt(1), p.at)

@@ -80,7 +80,7 @@ func TestRecordReceipt(t *testing.T) {
 			tracker, key := NewTracker(Config{}), newInputKey("components", "c0")
 			for i, list := range c.served {
 				at := noon.Add(time.Duration(i+1-len(c.served)) * time.Minute)
-				tracker.RecordPoll("x", "components", string(list), "", at)
+				tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: string(list)}, at)
 				tracker.RecordServed("x", desiredLists(string(list), list...)[0], at)
 			}
 			tracker.cluster("x").addInvalidation(key, c.invalidation)

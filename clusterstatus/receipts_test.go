@@ -65,7 +65,7 @@ func TestReceiptAfterRestartCounts(t *testing.T) {
 
 	// A list that is too long for a row is recognized by its ETag.
 	list, receipt := longList(1, maxSharedInputs+1)
-	require.True(t, p.a.RecordPoll("long", list.List, list.ETag, "", p.at))
+	require.True(t, p.a.RecordPoll(Poll{Cluster: "long", List: list.List, ETag: list.ETag}, p.at))
 	p.a.RecordServed("long", list, p.at)
 	p.sync()
 	restarted = NewTracker(Config{Store: p.store})
@@ -89,7 +89,7 @@ func TestRemoteRemovalBetweenPolls(t *testing.T) {
 	t.Parallel()
 	tracker := NewTracker(Config{})
 	for _, after := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
-		tracker.RecordPoll("x", "components", "1", "", noon.Add(after))
+		tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, noon.Add(after))
 		tracker.RecordServed("x", desiredLists("1", 1, 3)[0], noon.Add(after))
 	}
 	for i, r := range []byte{1, 3} {
@@ -103,7 +103,7 @@ func TestRemoteRemovalBetweenPolls(t *testing.T) {
 	require.Zero(t, p.removed.blockedUntil(receipt{input: rcpt(3)}), "in both")
 	got := tracker.Evaluate(Query{Cluster: "x", Desired: desiredLists("1", 1, 3), Now: noon.Add(21 * time.Second), OfflineAfter: OfflineAfter})
 	require.Equal(t, map[State]int{Confirmed: 1, Delivered: 1}, maps.Collect(got.Counts.Each))
-	require.True(t, tracker.RecordPoll("x", "components", "1", "", noon.Add(30*time.Second)), "so that this process records again that its list is the current one")
+	require.True(t, tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, noon.Add(30*time.Second)), "so that this process records again that its list is the current one")
 }
 
 // TestReceiptBeforeRemovalLearnedIgnored: the process that served the removal does not sync for longer than settleTime.

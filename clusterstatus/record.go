@@ -138,34 +138,46 @@ func (b *bucket) allow(now time.Time, burst int, every time.Duration) bool {
 	return true
 }
 
-// recordPoll records that the cluster was served an answer. changed: it differs from the last one. known: its inputs are
-// known.
-func (c *cluster) recordPoll(list, etag, agent string, now time.Time) (changed, known bool) {
-	at := now.UnixMilli()
+// recordPoll records a poll at a time in milliseconds. changed: its row has to be written. needServed: see [Tracker.RecordPoll].
+func (c *cluster) recordPoll(of *Poll, at int64) (changed, needServed bool) {
 	c.seen = max(c.seen, at)
-	if c.agent != agent {
-		c.agent = unique.Make(truncate(agent, 256)).Value()
+	if c.agent != of.Agent {
+		c.agent = unique.Make(truncate(of.Agent, 256)).Value()
 	}
-	p := c.poll(list)
+	p := c.poll(of.List)
 	if p == nil {
 		c.classified = nil
-		c.polls = append(c.polls, listPoll{list: list, etag: etag, since: at, last: at})
-		return true, false
+		c.polls = append(c.polls, listPoll{list: of.List, etag: of.ETag, since: at, last: at, revision: of.Revision})
+		return true, true
 	}
 	if p.last > 0 {
 		gap := time.Duration(at-p.last) * time.Millisecond
 		p.interval, c.interval = p.gaps.learn(p.interval, gap), c.gaps.learn(c.interval, gap)
 	}
 	p.last = at
-	if p.etag != etag {
+	if p.etag != of.ETag {
 		c.classified = nil
-		p.revision, p.outdatedSince = 0, 0 // RecordRevision sets the revision
+		p.revision, p.outdatedSince = 0, 0
 		p.previous, p.served = p.lastKnown(), inputSet{}
 	}
-	if changed = p.etag != etag || p.conflict; changed {
-		p.etag, p.since, p.conflict = etag, at, false
+	if changed = p.etag != of.ETag || p.conflict; changed {
+		p.etag, p.since, p.conflict = of.ETag, at, false
 	}
-	return changed, p.served.known
+	needServed = changed || !p.served.known
+	if needServed && p.revision == 0 {
+		p.revision = of.Revision
+	}
+	return changed, needServed
+}
+
+// recordUncountedPoll records the answer to a poll that does not count, and reports whether its row has to be written.
+func (c *cluster) recordUncountedPoll(of *Poll, at int64) (changed bool) {
+	p := c.uncountedPoll(of.List)
+	if changed = p.etag != of.ETag; changed {
+		p.etag, p.since, p.revision = of.ETag, at, of.Revision
+	}
+	p.last = max(p.last, at)
+	return changed
 }
 
 // poll returns the answer that the cluster was last served for a list; nil when there is none.

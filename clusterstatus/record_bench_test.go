@@ -24,7 +24,7 @@ func BenchmarkRecord(b *testing.B) {
 	for c := range clusters {
 		ids[c] = fmt.Sprint("cluster-", c)
 		for _, list.List = range lists {
-			tracker.RecordPoll(ids[c], list.List, list.ETag, "flux-operator/v0.58.1", noon)
+			tracker.RecordPoll(Poll{Cluster: ids[c], List: list.List, ETag: list.ETag, Agent: "flux-operator/v0.58.1"}, noon)
 			tracker.RecordServed(ids[c], list, noon)
 		}
 		for i, id := range names {
@@ -50,8 +50,7 @@ func BenchmarkRecord(b *testing.B) {
 		if tracker.ServedNewer(id, of, 1, now) {
 			return false
 		}
-		tracker.ResetCluster(id, created)
-		return !tracker.RecordPoll(id, of, list.ETag, "flux-operator/v0.58.1", now)
+		return !tracker.RecordPoll(Poll{Cluster: id, Created: created, List: of, ETag: list.ETag, Agent: "flux-operator/v0.58.1"}, now)
 	})
 	measure("receipt", func(n int, id string, now time.Time) bool {
 		return tracker.RecordRepeatedReceipt(id, list.List, names[n%inputs], list.Receipts[n%inputs], now)

@@ -38,7 +38,7 @@ func (s *simulation) any() *Tracker { return s.trackers[s.IntN(len(s.trackers))]
 // poll serves the cluster the desired version by any process.
 func (s *simulation) poll() {
 	tracker, list := s.any(), s.asked(s.want)
-	if tracker.RecordPoll("x", list.List, list.ETag, "flux-operator/v1", s.now) {
+	if tracker.RecordPoll(Poll{Cluster: "x", List: list.List, ETag: list.ETag, Agent: "flux-operator/v1"}, s.now) {
 		tracker.RecordServed("x", list, s.now)
 	}
 	if s.given != s.want {

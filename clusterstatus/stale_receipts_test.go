@@ -45,7 +45,7 @@ func TestRemovedInputsBounded(t *testing.T) {
 	give := func(turn int) func(int) fleet.Receipt {
 		list, receipt := longList(turn, 3000)
 		at = at.Add(time.Second)
-		require.True(t, tracker.RecordPoll("x", list.List, list.ETag, "", at))
+		require.True(t, tracker.RecordPoll(Poll{Cluster: "x", List: list.List, ETag: list.ETag}, at))
 		tracker.RecordServed("x", list, at)
 		return receipt
 	}
@@ -90,7 +90,7 @@ func TestRejectedForSettleTimeOnly(t *testing.T) {
 	trackers := []*Tracker{p.a, p.b}
 	give := func(tracker *Tracker, n byte, receipts ...byte) {
 		p.at = p.at.Add(time.Second)
-		if etag := fmt.Sprint(n); tracker.RecordPoll("x", "components", etag, "", p.at) {
+		if etag := fmt.Sprint(n); tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: etag}, p.at) {
 			tracker.RecordServed("x", desiredLists(etag, receipts...)[0], p.at)
 		}
 		p.sync()
@@ -136,7 +136,7 @@ func TestSyncBetweenPolls(t *testing.T) {
 	p.serve(p.a, "1", 1)
 	p.sync()
 	p.at = p.at.Add(time.Second)
-	require.True(t, p.a.RecordPoll("x", "components", "2", "", p.at))
+	require.True(t, p.a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "2"}, p.at))
 	p.a.resyncAll()
 	p.sync()
 	p.a.RecordServed("x", desiredLists("2", 2)[0], p.at)
@@ -152,8 +152,8 @@ func TestConcurrentPolls(t *testing.T) {
 	t.Parallel()
 	p := newTwoProcesses(t)
 	p.serve(p.a, "1", 1)
-	require.True(t, p.a.RecordPoll("x", "components", "2", "", p.at))
-	require.True(t, p.a.RecordPoll("x", "components", "3", "", p.at))
+	require.True(t, p.a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "2"}, p.at))
+	require.True(t, p.a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "3"}, p.at))
 	p.a.RecordServed("x", desiredLists("3", 3)[0], p.at)
 	p.a.RecordServed("x", desiredLists("2", 2)[0], p.at)
 	require.Positive(t, p.a.receive("x", "components", "c0", rcpt(1), p.at))
@@ -170,7 +170,7 @@ func TestLongListRejectedByAllProcesses(t *testing.T) {
 	second, _ := longList(2, maxSharedInputs+1)
 	for i, list := range []fleet.DesiredInputs{first, second, first} {
 		at := noon.Add(time.Duration(i) * time.Second)
-		require.True(t, tracker.RecordPoll("x", list.List, list.ETag, "", at))
+		require.True(t, tracker.RecordPoll(Poll{Cluster: "x", List: list.List, ETag: list.ETag}, at))
 		tracker.RecordServed("x", list, at)
 	}
 	tracker.Sync(t.Context(), noon.Add(3*time.Second))

@@ -23,7 +23,7 @@ func TestProcessesAgree(t *testing.T) {
 			running.Go(func() { tracker.Run(ctx) })
 		}
 		want := desiredLists(`"2"`, 2)
-		a.RecordPoll("x", "components", `"2"`, "flux-operator/v1", time.Now())
+		a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: `"2"`, Agent: "flux-operator/v1"}, time.Now())
 		a.RecordServed("x", want[0], time.Now())
 		require.Equal(t, receiptRetryAfter, b.receive("x", "components", "c0", rcpt(2), time.Now()), "it does not know yet that the input was served")
 		time.Sleep(2*syncInterval + time.Millisecond)
@@ -69,7 +69,7 @@ func TestProcessesConverge(t *testing.T) {
 		}
 	}
 	exchange()
-	a.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon)
+	a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: `"1"`, Agent: "flux-operator/v1"}, noon)
 	a.receive("x", "components", "c0", rcpt(1), noon)
 	exchange()
 	require.Equal(t, Confirmed, b.stateOf("x", noon, want), "also before the minute in which it is written that it was seen")
@@ -113,7 +113,7 @@ func (p *twoProcesses) sync() {
 // serve is a poll of one process, a second later.
 func (p *twoProcesses) serve(tracker *Tracker, etag string, receipt byte) {
 	p.at = p.at.Add(time.Second)
-	if tracker.RecordPoll("x", "components", etag, "flux-operator/v1", p.at) {
+	if tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: etag, Agent: "flux-operator/v1"}, p.at) {
 		tracker.RecordServed("x", desiredLists(etag, receipt)[0], p.at)
 	}
 }
@@ -229,7 +229,7 @@ func TestRecreatedCluster(t *testing.T) {
 	p.serve(p.a, "1", 1)
 	p.serve(p.a, "2", 2)
 	p.at = p.at.Add(time.Second)
-	p.a.ResetCluster("x", p.at)
+	p.a.cluster("x").reset(p.at.UnixMilli())
 	require.Equal(t, Never, p.a.Evaluate(Query{Cluster: "x", Desired: desiredLists("1", 1), Now: p.at, OfflineAfter: OfflineAfter, Details: true}).Lists[0].State)
 	p.sync()
 	p.serve(p.a, "1", 1)
@@ -301,17 +301,17 @@ func TestOtherClusterWithSameID(t *testing.T) {
 			b.Sync(t.Context(), at)
 		}
 	}
-	a.RecordPoll("x", "components", "1", "flux-operator/v1", at)
+	a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1", Agent: "flux-operator/v1"}, at)
 	a.receive("x", "components", "c0", rcpt(1), at)
 	a.RecordEvent("x", "", "HelmRelease/a/b", Event{Severity: "error", Message: "old", At: at}, at)
 	exchange()
 	at = at.Add(time.Minute)
 	late := NewTracker(Config{Store: store}) // reads the rows when the new cluster exists already
-	late.RecordPoll("x", "components", "1", "flux-operator/v1", noon)
-	late.ResetCluster("x", at)
+	late.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1", Agent: "flux-operator/v1"}, noon)
+	late.cluster("x").reset(at.UnixMilli())
 	late.Sync(t.Context(), at)
 	for _, tracker := range []*Tracker{a, b, late} {
-		tracker.ResetCluster("x", at)
+		tracker.cluster("x").reset(at.UnixMilli())
 		got := tracker.Evaluate(Query{Cluster: "x", Desired: want, Now: at, OfflineAfter: OfflineAfter, Details: true})
 		require.Equal(t, Never, got.State)
 		require.Equal(t, Never, got.Lists[0].State)
@@ -320,7 +320,7 @@ func TestOtherClusterWithSameID(t *testing.T) {
 	}
 	exchange()
 	at = at.Add(time.Second)
-	require.True(t, a.RecordPoll("x", "components", "1", "flux-operator/v1", at), "the same answer is another one for it")
+	require.True(t, a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1", Agent: "flux-operator/v1"}, at), "the same answer is another one for it")
 	exchange()
 	require.Equal(t, Unknown, b.stateOf("x", at, want), "it was given it, and has confirmed nothing")
 	at = at.Add(settleTime)

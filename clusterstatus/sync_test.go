@@ -82,7 +82,7 @@ func TestSeenWrittenByOneProcess(t *testing.T) {
 				for c := range clusters {
 					if now := time.Now(); (now.Unix()+int64(c))%int64(every/time.Second) == 0 {
 						n++
-						trackers[n%processes].RecordPoll(fmt.Sprint("c", c), "components", "1", "flux-operator/v1", now)
+						trackers[n%processes].RecordPoll(Poll{Cluster: fmt.Sprint("c", c), List: "components", ETag: "1", Agent: "flux-operator/v1"}, now)
 					}
 				}
 				for i, tracker := range trackers {

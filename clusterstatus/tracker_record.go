@@ -7,48 +7,42 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// RecordPoll records that a cluster itself polled a list and was served the answer of this ETag. needServed: the caller has to
-// call RecordServed, because the answer differs from the last one or the inputs of the answer are not known.
-func (t *Tracker) RecordPoll(id, list, etag, agent string, now time.Time) (needServed bool) {
-	return t.recordPoll(id, list, etag, agent, now, false)
+// Poll is a poll of one list of a cluster by its Flux, and the answer that it was served.
+type Poll struct {
+	Cluster string // its id
+	// Created is the time at which the cluster was created. Earlier observations are of a deleted cluster of the same id, and are removed.
+	Created    time.Time
+	List, ETag string
+	Agent      string // the User-Agent
+	Revision   int64  // of the State that the answer is from
+	Shared     bool   // the token is not the cluster's own: other clusters may use it too
+	// Uncounted: the poll does not change the state of the cluster. Its answer is recorded only so that the next one, by any process and
+	// for any token, is not older: see [Tracker.ServedNewer].
+	Uncounted bool
 }
 
-// RecordSharedPoll is [Tracker.RecordPoll] for a poll with a token that other clusters may use too.
-func (t *Tracker) RecordSharedPoll(id, list, etag, agent string, now time.Time) (needServed bool) {
-	return t.recordPoll(id, list, etag, agent, now, true)
-}
-
-func (t *Tracker) recordPoll(id, list, etag, agent string, now time.Time, shared bool) (needServed bool) {
-	c := t.cluster(id)
+// RecordPoll records a poll. needServed: the caller has to call RecordServed, because the answer differs from the last one or the
+// inputs of the answer are not known.
+func (t *Tracker) RecordPoll(p Poll, now time.Time) (needServed bool) {
+	c, kind := t.cluster(p.Cluster), kindPoll
 	c.mu.Lock()
-	changed, known := c.recordPoll(list, etag, agent, now)
-	if shared {
+	if !p.Created.IsZero() {
+		c.reset(p.Created.UnixMilli())
+	}
+	if p.Shared {
 		c.sharedSeen = max(c.sharedSeen, now.UnixMilli())
 	}
+	var changed bool
+	if p.Uncounted {
+		kind, changed = kindUncounted, c.recordUncountedPoll(&p, now.UnixMilli())
+	} else {
+		changed, needServed = c.recordPoll(&p, now.UnixMilli())
+	}
 	c.mu.Unlock()
 	if changed {
-		t.enqueue(c, kindPoll, newInputKey(list, ""))
+		t.enqueue(c, kind, newInputKey(p.List, ""))
 	}
-	return changed || !known
-}
-
-// RecordUncountedPoll records a poll with a token that other clusters may use too, if such polls do not count. It does not change
-// the state of the cluster. It records the answer only so that the next answer, by any process and for any token, is not older:
-// see [Tracker.ServedNewer].
-func (t *Tracker) RecordUncountedPoll(id, list, etag string, revision int64, now time.Time) {
-	c, at := t.cluster(id), now.UnixMilli()
-	c.mu.Lock()
-	c.sharedSeen = max(c.sharedSeen, at)
-	p := c.uncountedPoll(list)
-	changed := p.etag != etag
-	if changed {
-		p.etag, p.since, p.revision = etag, at, revision
-	}
-	p.last = max(p.last, at)
-	c.mu.Unlock()
-	if changed {
-		t.enqueue(c, kindUncounted, newInputKey(list, ""))
-	}
+	return needServed
 }
 
 // RecordServed records the inputs of the list that a cluster was served. Receipts of inputs that are no longer in it do not
@@ -63,20 +57,6 @@ func (t *Tracker) RecordServed(id string, desired fleet.DesiredInputs, now time.
 	for _, key := range invalidated {
 		t.enqueue(c, kindInvalidation, key)
 	}
-}
-
-// ResetCluster records the time at which the cluster of an id was created. Earlier observations are of a deleted cluster of
-// the same id, and are removed.
-func (t *Tracker) ResetCluster(id string, at time.Time) {
-	t.mu.RLock()
-	c := t.clusters[id]
-	t.mu.RUnlock()
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	c.reset(at.UnixMilli())
-	c.mu.Unlock()
 }
 
 // RecordEvent records an event of a cluster. It is about an input of a list or, where list is empty, about the object that id

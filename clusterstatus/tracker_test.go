@@ -153,7 +153,7 @@ func TestLostStoreResynced(t *testing.T) {
 			b.Sync(t.Context(), noon)
 		}
 	}
-	a.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon)
+	a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: `"1"`, Agent: "flux-operator/v1"}, noon)
 	a.confirm("x", "components", "c0", rcpt(1), noon)
 	b.RecordEvent("y", "", "HelmRelease/a/b", Event{Severity: "error", Message: "m", At: noon}, noon)
 	exchange()
@@ -203,7 +203,7 @@ func TestStoreFailures(t *testing.T) {
 		store := newFakeStore()
 		tracker, other := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
 		store.fail(err)
-		tracker.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon)
+		tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: `"1"`, Agent: "flux-operator/v1"}, noon)
 		tracker.confirm("x", "components", "c0", rcpt(1), noon)
 		for range 3 {
 			tracker.Sync(t.Context(), noon)
@@ -211,7 +211,7 @@ func TestStoreFailures(t *testing.T) {
 		require.Equal(t, Confirmed, tracker.stateOf("x", noon, desiredLists(`"1"`, 1)), name)
 		require.Positive(t, tracker.Stats().Failures)
 		store.fail(nil)
-		tracker.RecordPoll("x", "components", `"1"`, "flux-operator/v1", noon.Add(seenInterval))
+		tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: `"1"`, Agent: "flux-operator/v1"}, noon.Add(seenInterval))
 		for range 2 {
 			tracker.Sync(t.Context(), noon.Add(seenInterval))
 			other.Sync(t.Context(), noon)
@@ -293,7 +293,7 @@ func TestUnchangedRowsNotWritten(t *testing.T) {
 		now := noon.Add(time.Duration(i) * time.Minute)
 		for n := range 2 * maxBatch {
 			id := fmt.Sprint(n)
-			tracker.RecordPoll(id, "components", `"1"`, "flux-operator/v1", now)
+			tracker.RecordPoll(Poll{Cluster: id, List: "components", ETag: `"1"`, Agent: "flux-operator/v1"}, now)
 			tracker.confirm(id, "components", "c0", rcpt(1), now)
 		}
 		if i == 1 {
@@ -313,7 +313,7 @@ func TestMemoryPerClusterBounded(t *testing.T) {
 	tracker := NewTracker(Config{Store: store})
 	now := noon
 	want := desiredLists(`"1"`, 1, 2)[0]
-	tracker.RecordPoll("liar", want.List, want.ETag, "", now)
+	tracker.RecordPoll(Poll{Cluster: "liar", List: want.List, ETag: want.ETag}, now)
 	tracker.RecordServed("liar", want, now)
 	again := map[time.Duration]int{}
 	for i := range 10_000 {
@@ -347,7 +347,7 @@ func TestStoredReceiptsDropped(t *testing.T) {
 	at := noon
 	give := func(etag string, receipts ...byte) {
 		at = at.Add(time.Minute)
-		tracker.RecordPoll("x", "components", etag, "", at)
+		tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: etag}, at)
 		tracker.RecordServed("x", desiredLists(etag, receipts...)[0], at)
 		for i, r := range receipts {
 			require.Zero(t, tracker.receive("x", "components", fmt.Sprint("c", i), rcpt(r), at))
@@ -362,13 +362,13 @@ func TestStoredReceiptsDropped(t *testing.T) {
 		give(fmt.Sprint(at, "again"), 1)
 	}
 	require.LessOrEqual(t, len(tracker.cluster("x").invalidations), 3)
-	tracker.ResetCluster("x", at.Add(time.Second))
+	tracker.cluster("x").reset(at.Add(time.Second).UnixMilli())
 	require.Zero(t, tracker.receiptCount.Load())
 	give("3", 7)
 	tracker.Forget(func(string) bool { return true })
 	require.Zero(t, tracker.receiptCount.Load())
 	tracker.receiptCount.Store(maxReceipts)
-	tracker.RecordPoll("x", "components", "4", "", at)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "4"}, at)
 	tracker.RecordServed("x", desiredLists("4", 1)[0], at)
 	tracker.receive("x", "components", "c0", rcpt(1), at)
 	require.Equal(t, int64(maxReceipts), tracker.receiptCount.Load())
@@ -393,8 +393,8 @@ func TestDeletedClustersPruned(t *testing.T) {
 	store := newFakeStore()
 	known, ok := []string{"a"}, false
 	tracker := NewTracker(Config{Store: store, PruneStore: true, Clusters: func() ([]string, bool) { return known, ok }})
-	tracker.RecordPoll("a", "components", `"1"`, "", noon)
-	tracker.RecordPoll("b", "components", `"1"`, "", noon)
+	tracker.RecordPoll(Poll{Cluster: "a", List: "components", ETag: `"1"`}, noon)
+	tracker.RecordPoll(Poll{Cluster: "b", List: "components", ETag: `"1"`}, noon)
 	tracker.Sync(t.Context(), noon)
 	require.Len(t, tracker.clusters, 2, "nobody knows yet what there is")
 	ok, known = true, nil
@@ -409,7 +409,7 @@ func TestDeletedClustersPruned(t *testing.T) {
 func TestEventTextSanitized(t *testing.T) {
 	t.Parallel()
 	tracker := NewTracker(Config{})
-	tracker.RecordPoll("x", "components", `"1"`, "", noon)
+	tracker.RecordPoll(Poll{Cluster: "x", List: "components", ETag: `"1"`}, noon)
 	e := Event{Input: rcpt(1).String(), Severity: "error", Message: "<script>\x00\xff" + strings.Repeat("ü", 5000), At: noon.AddDate(1, 0, 0)}
 	require.True(t, tracker.RecordEvent("x", "components", "c0", e, noon))
 	got := tracker.Evaluate(Query{Cluster: "x", Desired: desiredLists(`"1"`, 1), Now: noon, OfflineAfter: OfflineAfter, Details: true}).Inputs[0]

@@ -113,12 +113,21 @@ func NormalDNS(name string) string { return lowerASCII(strings.TrimSuffix(name, 
 // lower-case letters of ASCII, or fold to them: the Kelvin sign U+212A becomes k, and the long s U+017F equals s. A name
 // with one of those is another name, which the rules for names refuse.
 func lowerASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			r += 'a' - 'A'
+	upper := func(c byte) bool { return 'A' <= c && c <= 'Z' }
+	i := 0
+	for i < len(s) && !upper(s[i]) { // every poll
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	lower := []byte(s)
+	for ; i < len(lower); i++ {
+		if upper(lower[i]) {
+			lower[i] += 'a' - 'A'
 		}
-		return r
-	}, s)
+	}
+	return string(lower)
 }
 
 // HasComponent reports whether a cluster of the State has a component, enabled or not.

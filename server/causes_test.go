@@ -113,7 +113,7 @@ func TestManyCauses(t *testing.T) {
 		asked, err := w.replica.State().DesiredInputs(doc)
 		require.NoError(t, err)
 		for _, list := range asked {
-			tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.0", w.clock.Now())
+			tracker.RecordPoll(clusterstatus.Poll{Cluster: doc.ID, List: list.List, ETag: list.ETag, Agent: "flux-operator/v0.58.0"}, w.clock.Now())
 			n := 0
 			for id := range list.Inputs {
 				if list.List == "platform-components" && (id == "podinfo" || id == "traefik") {

@@ -48,7 +48,7 @@ func confirmedFleet(b *testing.B, clusters, components int, table clusterstatus.
 		asked, err := replica.State().DesiredInputs(doc)
 		require.NoError(b, err)
 		for _, list := range asked {
-			if tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", now()) {
+			if tracker.RecordPoll(clusterstatus.Poll{Cluster: doc.ID, List: list.List, ETag: list.ETag, Agent: "flux-operator/v0.58.1"}, now()) {
 				tracker.RecordServed(doc.ID, list, now())
 			}
 			i := 0

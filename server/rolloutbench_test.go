@@ -42,7 +42,7 @@ func BenchmarkRolloutRunner(b *testing.B) {
 		lists, err := st.DesiredInputs(doc)
 		require.NoError(b, err)
 		for _, list := range lists {
-			if tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", time.Now()) {
+			if tracker.RecordPoll(clusterstatus.Poll{Cluster: doc.ID, List: list.List, ETag: list.ETag, Agent: "flux-operator/v0.58.1"}, time.Now()) {
 				tracker.RecordServed(doc.ID, list, time.Now())
 			}
 		}

@@ -54,7 +54,7 @@ func TestStatusOfChangingFleet(t *testing.T) {
 			desired, err := st.DesiredInputs(cluster)
 			require.NoError(t, err)
 			for _, list := range desired {
-				if tracker.RecordPoll(cluster.ID, list.List, list.ETag, "flux-operator/v1", now) {
+				if tracker.RecordPoll(clusterstatus.Poll{Cluster: cluster.ID, List: list.List, ETag: list.ETag, Agent: "flux-operator/v1"}, now) {
 					tracker.RecordServed(cluster.ID, list, now)
 				}
 				i := 0

@@ -261,7 +261,7 @@ func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
 			}
 		}
 		for _, back := range []time.Duration{interval, 0} {
-			if env.tracker.RecordPoll(doc.ID, list.List, list.ETag, "flux-operator/v0.58.1", at.Add(-back)) {
+			if env.tracker.RecordPoll(clusterstatus.Poll{Cluster: doc.ID, List: list.List, ETag: list.ETag, Agent: "flux-operator/v0.58.1"}, at.Add(-back)) {
 				env.tracker.RecordServed(doc.ID, list, at.Add(-back))
 			}
 		}

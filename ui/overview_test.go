@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -72,7 +73,7 @@ func TestSharedTokens(t *testing.T) {
 	})
 	require.NotContains(t, env.get("/ui/").body, "not their own")
 	for _, id := range []string{"cluster-0002", "cluster-0005"} {
-		env.tracker.RecordSharedPoll(id, "namespaces", `"x"`, "flux-operator/v0.58.0", env.now())
+		env.tracker.RecordPoll(clusterstatus.Poll{Cluster: id, List: "namespaces", ETag: `"x"`, Agent: "flux-operator/v0.58.0", Shared: true}, env.now())
 	}
 	require.Contains(t, env.get("/ui/").body, `shared_token=true">2 clusters</a> poll with tokens that are not their own`)
 	require.Equal(t, 2, rowsOf(env.get("/ui/clusters?shared_token=true").body))

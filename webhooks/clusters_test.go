@@ -50,7 +50,7 @@ func (c *clusterEnv) restart(t *testing.T) {
 	c.tracker.Sync(t.Context(), c.clock.Now())
 	for _, id := range c.ids {
 		list := fleet.DesiredInputs{List: "components", ETag: "1", Receipts: []fleet.Receipt{testReceipt}, Inputs: func(yield func(string, bool) bool) { yield("podinfo", true) }}
-		c.tracker.RecordPoll(id, list.List, list.ETag, "flux", c.clock.Now())
+		c.tracker.RecordPoll(clusterstatus.Poll{Cluster: id, List: list.List, ETag: list.ETag, Agent: "flux"}, c.clock.Now())
 		c.tracker.RecordServed(id, list, c.clock.Now())
 	}
 	c.events = &clusterEvents{d: c.d, tracker: c.tracker, cause: func(_ *fleet.Document, _ string, e *clusterstatus.Event) string {

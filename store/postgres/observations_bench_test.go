@@ -50,7 +50,7 @@ func BenchmarkObservations(b *testing.B) {
 		}}
 	}
 	poll := func(book *clusterstatus.Tracker, id string, served fleet.DesiredInputs, now time.Time) {
-		if book.RecordPoll(id, served.List, served.ETag, "flux-operator/v0.58.1", now) {
+		if book.RecordPoll(clusterstatus.Poll{Cluster: id, List: served.List, ETag: served.ETag, Agent: "flux-operator/v0.58.1"}, now) {
 			book.RecordServed(id, served, now)
 		}
 	}

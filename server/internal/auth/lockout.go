@@ -137,15 +137,18 @@ func (f *failureTracker) shouldLog(now time.Time) (suppressed int, ok bool) {
 
 // SourceNetwork is the peer of the connection, because a client can forge the headers of a proxy. For IPv6 it is the /64
 // network, because the holder of one address has 2^64.
-func SourceNetwork(r *http.Request) netip.Prefix { return NetworkOf(r.RemoteAddr) }
-
-// NetworkOf returns the network of an address with a port, as [SourceNetwork] describes it.
-func NetworkOf(address string) netip.Prefix {
-	end, err := netip.ParseAddrPort(address)
+func SourceNetwork(r *http.Request) netip.Prefix {
+	end, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Prefix{}
 	}
-	addr, bits := end.Addr().Unmap().WithZone(""), 32
+	return NetworkOf(end.Addr())
+}
+
+// NetworkOf returns the network of an address, as [SourceNetwork] describes it; the zero value for an invalid one.
+func NetworkOf(addr netip.Addr) netip.Prefix {
+	addr = addr.Unmap().WithZone("")
+	bits := 32
 	if addr.Is6() {
 		bits = 64
 	}

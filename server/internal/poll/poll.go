@@ -66,17 +66,10 @@ func (p *Responder) List(r *http.Request, caller auth.Role, st *fleet.State, clu
 		if p.cfg.Tracker.ServedNewer(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
 			return Answer{}, ErrBehind
 		}
-		p.cfg.Tracker.ResetCluster(cluster.ID, cluster.CreatedAt)
-		if !p.Counts(caller) {
-			p.cfg.Tracker.RecordUncountedPoll(cluster.ID, kind.Endpoint(), answer.ETag, int64(st.Revision()), now)
-			return p.newAnswer(r, answer, st)
-		}
-		record := p.cfg.Tracker.RecordPoll
-		if caller != auth.Poll {
-			record = p.cfg.Tracker.RecordSharedPoll
-		}
-		if record(cluster.ID, kind.Endpoint(), answer.ETag, r.UserAgent(), now) {
-			p.cfg.Tracker.RecordRevision(cluster.ID, kind.Endpoint(), int64(st.Revision()))
+		if p.cfg.Tracker.RecordPoll(clusterstatus.Poll{
+			Cluster: cluster.ID, Created: cluster.CreatedAt, List: kind.Endpoint(), ETag: answer.ETag, Agent: r.UserAgent(), Revision: int64(st.Revision()),
+			Shared: caller != auth.Poll, Uncounted: !p.Counts(caller),
+		}, now) {
 			p.cfg.Tracker.RecordServed(cluster.ID, st.DesiredInputsIn(cluster, kind, answer), now)
 		}
 	}
