@@ -176,43 +176,6 @@ func (ks *kindSet) completeLists(id string, cluster *Effective) error {
 	return nil
 }
 
-// rewrite returns a cluster's next document. Fields of its content that are Text are unchanged, and are not decoded again.
-func (ks *kindSet) rewrite(before *Document, obj map[string]any) (*Document, error) {
-	kind := ks.byName[before.Kind]
-	kind.normalize(obj)
-	var as []string
-	anew := make(map[string]any, len(obj))
-	for field, v := range obj {
-		if _, ok := v.(jsontext.Text); ok {
-			as = append(as, field)
-			continue
-		}
-		text, err := jsontext.Canonical(v)
-		if err != nil {
-			return nil, err
-		}
-		anew[field], obj[field] = jsontext.Text(text), jsontext.Text(text)
-	}
-	rec := Record{Kind: before.Kind, ID: before.ID}
-	var err error
-	if rec.Body, err = jsontext.Canonical(anew); err != nil {
-		return nil, err
-	}
-	value, err := decodeModel(kind, rec)
-	if err != nil {
-		return nil, Invalid([]Problem{decodeProblem(err)})
-	}
-	ks.copyFields(value, before.value, as)
-	if rec.Body, err = jsontext.Canonical(obj); err != nil {
-		return nil, err
-	}
-	doc, err := ks.newDocument(kind, rec, value)
-	if err != nil {
-		return nil, Invalid([]Problem{decodeProblem(err)})
-	}
-	return doc, nil
-}
-
 // fieldCopier returns a kindSet's copyFields for clusters of the model M.
 func fieldCopier[M any]() func(value, from any, fields []string) {
 	index := map[string][]int{}

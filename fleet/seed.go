@@ -159,7 +159,6 @@ func (s Seed) Create(tx *Tx) error { return s.create(tx, nil) }
 func (s Seed) create(tx *Tx, shape Shape) error {
 	return tx.runOperation(api.RevisionOperation{Op: "seed"}, func() error {
 		var misshapen, problems []Problem
-		tx.shared = newSharedFields()
 		for i := range s {
 			d := &s[i]
 			obj, err := d.read(shape)

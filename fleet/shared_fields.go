@@ -47,6 +47,15 @@ func (f *sharedFields) document(ks *kindSet, rec Record) (*Document, error) {
 	if err != nil || !ok {
 		return ks.document(rec)
 	}
+	value, err := f.decode(ks, rec, fields)
+	if err != nil {
+		return nil, err
+	}
+	return ks.newDocument(ks.byName[rec.Kind], rec, value)
+}
+
+// decode returns a cluster's model with some fields of its document, which it may remove from the map.
+func (f *sharedFields) decode(ks *kindSet, of Record, fields map[string]any) (any, error) {
 	shared, added := map[string]any{}, map[sharedField][]byte{}
 	for name, v := range fields {
 		text, ok := v.(jsontext.Text)
@@ -61,12 +70,12 @@ func (f *sharedFields) document(ks *kindSet, rec Record) (*Document, error) {
 			added[key] = text
 		}
 	}
-	kind := ks.byName[rec.Kind]
-	rest := Record{Kind: rec.Kind, ID: rec.ID}
+	rest := Record{Kind: of.Kind, ID: of.ID}
+	var err error
 	if rest.Body, err = jsontext.Canonical(fields); err != nil {
 		return nil, err
 	}
-	value, err := decodeModel(kind, rest)
+	value, err := decodeModel(ks.byName[of.Kind], rest)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +83,41 @@ func (f *sharedFields) document(ks *kindSet, rec Record) (*Document, error) {
 		ks.copyFields(value, cluster, []string{name})
 	}
 	f.add(added, value)
-	return ks.newDocument(kind, rec, value)
+	return value, nil
+}
+
+// rewrite returns a cluster's next document. Fields of its content that are Text are unchanged, and are not decoded again; the others may
+// be shared with other clusters.
+func (ks *kindSet) rewrite(before *Document, obj map[string]any, shared *sharedFields) (*Document, error) {
+	kind := ks.byName[before.Kind]
+	kind.normalize(obj)
+	var unchanged []string
+	changed := make(map[string]any, len(obj))
+	for field, v := range obj {
+		if _, ok := v.(jsontext.Text); ok {
+			unchanged = append(unchanged, field)
+			continue
+		}
+		text, err := jsontext.Canonical(v)
+		if err != nil {
+			return nil, err
+		}
+		changed[field], obj[field] = jsontext.Text(text), jsontext.Text(text)
+	}
+	rec := Record{Kind: before.Kind, ID: before.ID}
+	value, err := shared.decode(ks, rec, changed)
+	if err != nil {
+		return nil, Invalid([]Problem{decodeProblem(err)})
+	}
+	ks.copyFields(value, before.value, unchanged)
+	if rec.Body, err = jsontext.Canonical(obj); err != nil {
+		return nil, err
+	}
+	doc, err := ks.newDocument(kind, rec, value)
+	if err != nil {
+		return nil, Invalid([]Problem{decodeProblem(err)})
+	}
+	return doc, nil
 }
 
 func (f *sharedFields) find(key sharedField) clusterField {

@@ -22,7 +22,7 @@ type Tx struct {
 	scope   *scope        // nil: the principal has no access documents that limit the change
 	force   bool          // overwrite patches that named managers own
 	seed    Seed          // the seed that the documents come from, if any
-	shared  *sharedFields // of the clusters of a seed; nil: others share none
+	shared  *sharedFields // of the clusters that it creates and changes
 	work    work
 	filters ClusterFilters
 	notesMu sync.Mutex
@@ -177,7 +177,7 @@ type requestedHold struct {
 
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx {
-	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &txLayers{}, work: newWork(context.Background())}
+	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &txLayers{}, shared: newSharedFields(), work: newWork(context.Background())}
 	if s.layers != nil {
 		tx.layers.ascending = s.layers.ascending
 	}
