@@ -60,8 +60,12 @@ type State struct {
 
 	references *references // from clusters to definitions
 
-	components catalog
-	clusters   struct { // the result of ClustersAnswer
+	components   catalog
+	liveClusters struct { // what All returns; sorting costs the most of a summary of a large fleet
+		once   sync.Once
+		sorted []*Document
+	}
+	clusters struct { // the result of ClustersAnswer
 		once   sync.Once
 		answer *Answer
 		err    error

@@ -1,9 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -82,7 +82,12 @@ func (s *State) FindIncludingDeleted(cluster string) (*Document, error) {
 
 // All returns the documents of a kind sorted by id, without decommissioned clusters.
 func (s *State) All(kind Kind) []*Document {
-	return s.sorted(kind, func(d *Document) bool { return !d.Deleted() })
+	live := func(d *Document) bool { return !d.Deleted() }
+	if kind != KindCluster {
+		return s.sorted(kind, live)
+	}
+	s.liveClusters.once.Do(func() { s.liveClusters.sorted = s.sorted(kind, live) })
+	return slices.Clone(s.liveClusters.sorted)
 }
 
 // sorted returns some documents of a kind, sorted by id.
@@ -93,7 +98,7 @@ func (s *State) sorted(kind Kind, keep func(*Document) bool) []*Document {
 			out = append(out, doc)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+	slices.SortFunc(out, func(a, b *Document) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -194,12 +199,7 @@ func lowerName(c *api.Cluster) string { return lowerASCII(c.ClusterDNS) }
 
 // sortDocuments sorts documents by kind and id.
 func sortDocuments(docs []*Document) {
-	sort.Slice(docs, func(i, j int) bool {
-		if docs[i].Kind != docs[j].Kind {
-			return docs[i].Kind < docs[j].Kind
-		}
-		return docs[i].ID < docs[j].ID
-	})
+	slices.SortFunc(docs, func(a, b *Document) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), strings.Compare(a.ID, b.ID)) })
 }
 
 // definition returns a definition as a cluster has it: the variant of a rollout that reaches the cluster, or else the stored

@@ -53,6 +53,7 @@ func costs(b *testing.B, clusters int) (all []cost) {
 	pollAll(p, clusters)
 	add("polled-MiB", p.rss())
 	request := func(name, method, path, body string, times int) {
+		p.settle()
 		used := p.cpu()
 		for i := range times {
 			sent := body
@@ -79,6 +80,19 @@ func costs(b *testing.B, clusters int) (all []cost) {
 	request("batch-all", http.MethodPost, "/batch", fmt.Sprintf(`{"operations":[{"op":"set_component","all":true,"component_id":%q,"oci_tag":"v10"}]}`, bench.ComponentID(1)), 1)
 	require.NoError(b, p.server.Stop())
 	return all
+}
+
+// settle waits until the process has done its work in the background, such as writing what polls and changes left to write.
+func (p *process) settle() {
+	const look, idle = time.Second, 60 * time.Millisecond
+	for used := p.cpu(); ; {
+		time.Sleep(look)
+		now := p.cpu()
+		if now-used < idle {
+			return
+		}
+		used = now
+	}
 }
 
 // signIn gets a session of the fleet page, whose cookie the client then sends.
