@@ -48,7 +48,7 @@ func (tx *Tx) applyEdit(before *Document, edit clusterEdit) (*Document, error) {
 	if err != nil || !changed {
 		return before, err
 	}
-	return tx.kinds.rewrite(before, obj, tx.shared)
+	return tx.kinds.compose(before.Kind, before.ID, before, obj, tx.shared)
 }
 
 // SetLabels changes a cluster's labels by an RFC 7396 merge patch.

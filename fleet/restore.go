@@ -107,7 +107,7 @@ func (ks *kindSet) suspended(d *Document) (*Document, error) {
 	policy := unstructured.NestedObject(obj, "version_policy")
 	policy["suspended"] = true
 	obj["version_policy"] = policy
-	return ks.compose(KindComponent, d.ID, obj, nil)
+	return ks.compose(KindComponent, d.ID, nil, obj, nil)
 }
 
 // restored holds documents of one kind to be restored.

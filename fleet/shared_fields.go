@@ -86,40 +86,6 @@ func (f *sharedFields) decode(ks *kindSet, of Record, fields map[string]any) (an
 	return value, nil
 }
 
-// rewrite returns a cluster's next document. Fields of its content that are Text are unchanged, and are not decoded again; the others may
-// be shared with other clusters.
-func (ks *kindSet) rewrite(before *Document, obj map[string]any, shared *sharedFields) (*Document, error) {
-	kind := ks.byName[before.Kind]
-	kind.normalize(obj)
-	var unchanged []string
-	changed := make(map[string]any, len(obj))
-	for field, v := range obj {
-		if _, ok := v.(jsontext.Text); ok {
-			unchanged = append(unchanged, field)
-			continue
-		}
-		text, err := jsontext.Canonical(v)
-		if err != nil {
-			return nil, err
-		}
-		changed[field], obj[field] = jsontext.Text(text), jsontext.Text(text)
-	}
-	rec := Record{Kind: before.Kind, ID: before.ID}
-	value, err := shared.decode(ks, rec, changed)
-	if err != nil {
-		return nil, Invalid([]Problem{decodeProblem(err)})
-	}
-	ks.copyFields(value, before.value, unchanged)
-	if rec.Body, err = jsontext.Canonical(obj); err != nil {
-		return nil, err
-	}
-	doc, err := ks.newDocument(kind, rec, value)
-	if err != nil {
-		return nil, Invalid([]Problem{decodeProblem(err)})
-	}
-	return doc, nil
-}
-
 func (f *sharedFields) find(key sharedField) clusterField {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,16 +100,49 @@ func (f *sharedFields) add(fields map[sharedField][]byte, cluster any) {
 	}
 }
 
-// compose returns a document with some content, which shares fields with others unless shared is nil.
-func (ks *kindSet) compose(kind Kind, id string, obj map[string]any, shared *sharedFields) (*Document, error) {
-	ks.byName[kind].normalize(obj)
-	body, err := jsontext.Canonical(obj)
+// compose returns a document with some content. Of a cluster, fields that are Text are those of the document before, which are not decoded
+// again; the others may be shared with other clusters.
+func (ks *kindSet) compose(kind Kind, id string, before *Document, obj map[string]any, shared *sharedFields) (doc *Document, err error) {
+	rules, rec := ks.byName[kind], Record{Kind: kind, ID: id}
+	rules.normalize(obj)
+	if kind != KindCluster {
+		if rec.Body, err = jsontext.Canonical(obj); err != nil {
+			return nil, err
+		}
+		doc, err = ks.document(rec)
+		return doc, invalidContent(err)
+	}
+	var unchanged []string
+	changed := make(map[string]any, len(obj))
+	for field, v := range obj {
+		if _, ok := v.(jsontext.Text); ok {
+			unchanged = append(unchanged, field)
+			continue
+		}
+		text, err := jsontext.Canonical(v)
+		if err != nil {
+			return nil, err
+		}
+		changed[field], obj[field] = jsontext.Text(text), jsontext.Text(text)
+	}
+	value, err := shared.decode(ks, rec, changed)
 	if err != nil {
+		return nil, invalidContent(err)
+	}
+	if len(unchanged) > 0 {
+		ks.copyFields(value, before.value, unchanged)
+	}
+	if rec.Body, err = jsontext.Canonical(obj); err != nil {
 		return nil, err
 	}
-	doc, err := shared.document(ks, Record{Kind: kind, ID: id, Body: body})
-	if err != nil {
-		return nil, Invalid([]Problem{decodeProblem(err)})
+	doc, err = ks.newDocument(rules, rec, value)
+	return doc, invalidContent(err)
+}
+
+// invalidContent returns the error of a document whose content cannot be decoded.
+func invalidContent(err error) error {
+	if err == nil {
+		return nil
 	}
-	return doc, nil
+	return Invalid([]Problem{decodeProblem(err)})
 }

@@ -183,7 +183,7 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 
 // store makes an object the document's content without changing it.
 func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
-	doc, err := tx.kinds.compose(kind, id, obj, tx.shared)
+	doc, err := tx.kinds.compose(kind, id, nil, obj, tx.shared)
 	if err != nil {
 		return nil, err
 	}
