@@ -133,7 +133,8 @@ func (d definition[D, E, I]) descriptor() *descriptor {
 			return own, block
 		},
 		changedEntries: d.changedEntries,
-		sameSettings:   d.sameSettings,
+		sameEntry:      d.sameEntry,
+		samePatches:    d.samePatches,
 		enabledCount: func(c *Effective) int {
 			n := 0
 			for i := range *d.list(c) {
@@ -293,10 +294,13 @@ func (d definition[D, E, I]) entry(of *Effective, id string) *E {
 	return nil
 }
 
-// sameSettings compares the settings of two clusters for a definition; see descriptor.
-func (d definition[D, E, I]) sameSettings(a, b *Effective, id string) bool {
-	x, y := d.entry(a, id), d.entry(b, id)
-	return reflect.DeepEqual(x, y) && (x == nil || d.overrides == nil || !d.overrides.differ(a.cluster, b.cluster, id))
+// sameEntry and samePatches compare two clusters; see descriptor.
+func (d definition[D, E, I]) sameEntry(a, b *Effective, id string) bool {
+	return reflect.DeepEqual(d.entry(a, id), d.entry(b, id))
+}
+
+func (d definition[D, E, I]) samePatches(a, b *Effective, id string) bool {
+	return a == b || d.overrides == nil || !d.overrides.differ(a.cluster, b.cluster, id)
 }
 
 func (d definition[D, E, I]) isEnabled(entry *E) bool { return d.enabled == nil || d.enabled(entry) }

@@ -211,27 +211,36 @@ func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool
 	if look == nil || before == nil || e.next.kinds.byKind[list.kind] != list {
 		return out, false
 	}
-	stay := 0
+	inputs := 0
 	for id := range list.eachID(a.after) {
 		if !look[id] {
 			continue
 		}
-		stay++
-		all := e.computed[docKey{list.kind, id}]
+		inputs++
+		all, stay := e.computed[docKey{list.kind, id}], e.patchesStay(list, id, a.before, a.after)
 		at := slices.IndexFunc(all, func(c computed) bool {
+			patches := !stay || c.was == nil || !list.samePatches(c.was, c.is, id)              // they matter
 			return c.was != nil && c.was.cluster.Environment == a.before.cluster.Environment && // whether objects are removed may depend on it
-				e.base.sameInput(before, id, c.was, a.before) && e.next.sameInput(list, id, c.is, a.after)
+				e.base.sameInput(before, id, c.was, a.before, patches) && e.next.sameInput(list, id, c.is, a.after, patches)
 		})
 		if at < 0 {
 			return out, false
 		}
 		out.differences = append(out.differences, all[at].difference)
 	}
-	if stay < len(look) || !e.next.resolves(a.after, list) {
+	if inputs < len(look) || !e.next.resolves(a.after, list) {
 		return out, false // inputs are removed, or there is no answer
 	}
 	out.reordered = a.before != a.after && reordered(list.ids(a.before), list.ids(a.after))
 	return out, true
+}
+
+// patchesStay reports whether the patches of an input are the same before and after: those of its definition, and those of a cluster.
+// Clusters whose patches differ, and stay, have the same difference.
+func (e *effects) patchesStay(list *descriptor, id string, before, after *Effective) bool {
+	was, ok := e.base.definition(before, list.kind, id)
+	is, stays := e.next.definition(after, list.kind, id)
+	return ok && stays && !list.invalidates(was, is) && list.samePatches(before, after, id)
 }
 
 // difference compares an input before, with a nil value for a new one, and after. was and is are the cluster before and after.

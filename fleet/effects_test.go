@@ -84,12 +84,13 @@ func TestEffectsAreSharedByEqualClustersOnly(t *testing.T) {
 		"path":        patch(KindComponent, "d", `{"component_path":"p","cluster_env_enabled":true}`),
 		"order": both(patch(KindCluster, "k0-dev-0", `{"platform_components":[{"id":"b"},{"id":"a"}]}`),
 			patch(KindCluster, "k0-dev-1", `{"platform_components":[{"id":"b"},{"id":"a"}]}`)),
-		"type":       patch(KindComponent, "a", `{"oci_url":"https://charts.example.com","type":"helm"}`),
-		"dependency": patch(KindComponent, "b", `{"depends_on":["c"]}`),
-		"release":    patch(KindComponent, "b", `{"release_name":"other"}`),
-		"deletion":   remove(KindComponent, "a", DeleteOptions{Cascade: true}),
-		"tags":       batch(`{"op":"set_component","all":true,"component_id":"a","oci_tag":"v2"}`),
-		"both":       batch(`{"op":"assign_component","all":true,"component_id":"c"},{"op":"patch","kind":"platform_component","id":"c","patch":{"oci_tag":"v3"}}`),
+		"type":                     patch(KindComponent, "a", `{"oci_url":"https://charts.example.com","type":"helm"}`),
+		"dependency":               patch(KindComponent, "b", `{"depends_on":["c"]}`),
+		"release":                  patch(KindComponent, "b", `{"release_name":"other"}`),
+		"deletion":                 remove(KindComponent, "a", DeleteOptions{Cascade: true}),
+		"tags":                     batch(`{"op":"set_component","all":true,"component_id":"a","oci_tag":"v2"}`),
+		"tags, and patches of one": batch(`{"op":"set_component","all":true,"component_id":"b","component_version":"3.0.0"},{"op":"patch_values","cluster_ids":["k0-dev-0"],"component_id":"b","values":{"z":"3"}}`),
+		"both":                     batch(`{"op":"assign_component","all":true,"component_id":"c"},{"op":"patch","kind":"platform_component","id":"c","patch":{"oci_tag":"v3"}}`),
 	} {
 		tx := w.state.Begin()
 		tx.Guard(Guard{Off: true})

@@ -195,8 +195,10 @@ type descriptor struct {
 	splitCluster func(in any) (any, api.FluxCluster)
 	// changedEntries returns the ids of entries that differ, and of those that were added, removed, enabled or disabled.
 	changedEntries func(was, is *Effective) (ids, toggled map[string]bool)
-	// sameSettings: both clusters have equal entries and settings for a definition, or neither has an entry.
-	sameSettings func(a, b *Effective, id string) bool
+	// sameEntry: both clusters have equal entries for a definition, or neither has one.
+	sameEntry func(a, b *Effective, id string) bool
+	// samePatches: both clusters have equal patches for a definition.
+	samePatches func(a, b *Effective, id string) bool
 	// enabledCount returns the number of enabled entries.
 	enabledCount func(of *Effective) int
 	// appendInstallations appends the enabled entries as installations.
