@@ -132,7 +132,7 @@ func (c *Connections) ConnState(conn net.Conn, state http.ConnState) {
 //
 //go:noinline
 func growStack() {
-	var room [3 << 10]byte
+	var room [2560]byte
 	runtime.KeepAlive(&room)
 }
 
