@@ -128,14 +128,15 @@ func (s *State) resolves(e *Effective, list *descriptor) bool {
 	return true
 }
 
-// sameInput reports whether an input is certainly the same on two clusters, apart from the cluster block and, without patches, from what
-// the patches determine: it is built of the same definitions and equal settings. It also returns true if neither cluster has it.
-func (s *State) sameInput(list *descriptor, id string, a, b *Effective, patches bool) bool {
+// sameInput reports whether an input is certainly the same on two clusters, apart from the cluster block: it is built of the same
+// definitions and equal settings. Without comparePatches it ignores the patches of the clusters. It also returns true if neither cluster
+// has the input.
+func (s *State) sameInput(list *descriptor, id string, a, b *Effective, comparePatches bool) bool {
 	if a == b {
 		return true
 	}
 	doc, _ := s.definition(a, list.kind, id)
-	if other, _ := s.definition(b, list.kind, id); other != doc || !list.sameEntry(a, b, id) || patches && !list.samePatches(a, b, id) {
+	if other, _ := s.definition(b, list.kind, id); other != doc || !list.sameEntry(a, b, id) || comparePatches && !list.sameOverrides(a, b, id) {
 		return false
 	}
 	return doc == nil || !slices.ContainsFunc(list.dependsOn(doc), func(dep string) bool {

@@ -31,7 +31,7 @@ func (tx *Tx) tombstone(doc *Document, now time.Time) (*Document, error) {
 	if n := tx.base.docs[KindCluster][doc.ID].incarnation(); n > 0 {
 		kept[incarnationField] = n
 	}
-	return tx.kinds.compose(KindCluster, doc.ID, nil, kept, newSharedFields())
+	return tx.kinds.compose(KindCluster, doc.ID, nil, kept, nil)
 }
 
 // endTombstones removes decommissioned clusters whose DNS name a live cluster gets in this commit.

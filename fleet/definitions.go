@@ -134,7 +134,7 @@ func (d definition[D, E, I]) descriptor() *descriptor {
 		},
 		changedEntries: d.changedEntries,
 		sameEntry:      d.sameEntry,
-		samePatches:    d.samePatches,
+		sameOverrides:  d.sameOverrides,
 		enabledCount: func(c *Effective) int {
 			n := 0
 			for i := range *d.list(c) {
@@ -294,12 +294,12 @@ func (d definition[D, E, I]) entry(of *Effective, id string) *E {
 	return nil
 }
 
-// sameEntry and samePatches compare two clusters; see descriptor.
+// sameEntry and sameOverrides compare two clusters; see descriptor.
 func (d definition[D, E, I]) sameEntry(a, b *Effective, id string) bool {
 	return reflect.DeepEqual(d.entry(a, id), d.entry(b, id))
 }
 
-func (d definition[D, E, I]) samePatches(a, b *Effective, id string) bool {
+func (d definition[D, E, I]) sameOverrides(a, b *Effective, id string) bool {
 	return a == b || d.overrides == nil || !d.overrides.differ(a.cluster, b.cluster, id)
 }
 

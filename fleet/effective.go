@@ -130,7 +130,7 @@ func (s *State) sameAnswers(base *State, was, is *Effective) bool {
 }
 
 // sameContent reports whether two versions of a cluster have the same names, lists and patches because the later version
-// shares them with the earlier one, as [kindSet.rewrite] does for each field that an edit leaves unchanged. It compares
+// shares them with the earlier one, as [kindSet.compose] does for each field that an edit leaves unchanged. It compares
 // addresses: false may also mean that equal content was decoded twice.
 func (ks *kindSet) sameContent(a, b *Effective) bool {
 	if a == b {

@@ -60,7 +60,7 @@ type difference struct {
 
 // computed is a cluster, before and after, for which a difference was computed.
 type computed struct {
-	was, is *Effective // was is nil for a new input
+	was, is *Effective // was is nil if the inputs before are not known
 	*difference
 }
 
@@ -205,7 +205,7 @@ func (e *effects) computedEffect(a affected, list *descriptor, look map[string]b
 }
 
 // knownEffect is computedEffect without building the inputs. It requires that the differences are known from other clusters
-// whose inputs are built of the same documents and settings.
+// whose inputs are built of the same documents and settings; patches may differ if they do not change.
 func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool) (out listEffect, known bool) {
 	before := e.base.kinds.byKind[list.kind]
 	if look == nil || before == nil || e.next.kinds.byKind[list.kind] != list {
@@ -217,11 +217,11 @@ func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool
 			continue
 		}
 		inputs++
-		all, stay := e.computed[docKey{list.kind, id}], e.patchesStay(list, id, a.before, a.after)
+		all, unchanged := e.computed[docKey{list.kind, id}], e.patchesUnchanged(list, id, a.before, a.after)
 		at := slices.IndexFunc(all, func(c computed) bool {
-			patches := !stay || c.was == nil || !list.samePatches(c.was, c.is, id)              // they matter
+			comparePatches := !unchanged || c.was == nil || !list.sameOverrides(c.was, c.is, id)
 			return c.was != nil && c.was.cluster.Environment == a.before.cluster.Environment && // whether objects are removed may depend on it
-				e.base.sameInput(before, id, c.was, a.before, patches) && e.next.sameInput(list, id, c.is, a.after, patches)
+				e.base.sameInput(before, id, c.was, a.before, comparePatches) && e.next.sameInput(list, id, c.is, a.after, comparePatches)
 		})
 		if at < 0 {
 			return out, false
@@ -235,12 +235,16 @@ func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool
 	return out, true
 }
 
-// patchesStay reports whether the patches of an input are the same before and after: those of its definition, and those of a cluster.
-// Clusters whose patches differ, and stay, have the same difference.
-func (e *effects) patchesStay(list *descriptor, id string, before, after *Effective) bool {
+// patchesUnchanged reports whether an input that a cluster had before has the same patches afterwards: those of its definition, and those of
+// the cluster. Clusters with different patches then have the same difference.
+func (e *effects) patchesUnchanged(list *descriptor, id string, before, after *Effective) bool {
 	was, ok := e.base.definition(before, list.kind, id)
 	is, stays := e.next.definition(after, list.kind, id)
-	return ok && stays && !list.invalidates(was, is) && list.samePatches(before, after, id)
+	if !ok || !stays || list.invalidates(was, is) {
+		return false
+	}
+	_, had := list.enabled(before, id) // the difference of a new input has its patches
+	return had && list.sameOverrides(before, after, id)
 }
 
 // difference compares an input before, with a nil value for a new one, and after. was and is are the cluster before and after.

@@ -102,6 +102,27 @@ func TestEffectsAreSharedByEqualClustersOnly(t *testing.T) {
 	}
 }
 
+// TestEffectsOfNewInputsAreNotShared: clusters keep their patches of a component that they lost with a layer. When they get it again, each
+// plan shows the patches of its own clusters.
+func TestEffectsOfNewInputsAreNotShared(t *testing.T) {
+	t.Parallel()
+	docs := []string{
+		string(KindComponent), `{"id":"a","component_path":"p","oci_url":"https://charts.example.com"}`,
+		string(KindLayer), `{"id":"l","priority":1,"selector":"team=a","platform_components":[{"id":"a"}]}`,
+	}
+	for i := range 3 {
+		docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":"k%d","cluster_dns":"k%d.example.com","environment":"dev","labels":{"team":"a"},"patches":{"a":{"x":"%d"}}}`, i, i, i))
+	}
+	w := newWorld(t, docs...)
+	w.must(remove(KindLayer, "l", DeleteOptions{}))
+	tx := w.state.Begin()
+	tx.Guard(Guard{Off: true})
+	require.NoError(t, batch(`{"op":"assign_component","all":true,"component_id":"a"}`)(tx))
+	res, err := tx.Finish(Commit{ID: uuid.New(), At: w.now, Actor: "test"})
+	require.NoError(t, err)
+	requireSharedEffects(t, res, "assign")
+}
+
 // TestEffectsOfUnresolvedClusters: a stored cluster refers to a missing definition, so that its answer is an error. It gets
 // all inputs anew when the definition returns; clusters with the same settings get the changed one.
 func TestEffectsOfUnresolvedClusters(t *testing.T) {

@@ -61,7 +61,7 @@ type State struct {
 	references *references // from clusters to definitions
 
 	components   catalog
-	liveClusters struct { // what All returns; sorting costs the most of a summary of a large fleet
+	liveClusters struct { // sorted by id, for All: sorting is the most expensive part of a summary of the fleet
 		once   sync.Once
 		sorted []*Document
 	}
@@ -197,8 +197,8 @@ type descriptor struct {
 	changedEntries func(was, is *Effective) (ids, toggled map[string]bool)
 	// sameEntry: both clusters have equal entries for a definition, or neither has one.
 	sameEntry func(a, b *Effective, id string) bool
-	// samePatches: both clusters have equal patches for a definition.
-	samePatches func(a, b *Effective, id string) bool
+	// sameOverrides: both clusters have equal patches for a definition.
+	sameOverrides func(a, b *Effective, id string) bool
 	// enabledCount returns the number of enabled entries.
 	enabledCount func(of *Effective) int
 	// appendInstallations appends the enabled entries as installations.

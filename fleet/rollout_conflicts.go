@@ -16,7 +16,7 @@ func (ks *kindSet) variant(ch rolloutChange, now *Document) (*Document, []jsonte
 	if err != nil || len(conflicts) > 0 {
 		return nil, conflicts, err
 	}
-	doc, err := ks.compose(ch.Kind, ch.ID, nil, merged, newSharedFields())
+	doc, err := ks.compose(ch.Kind, ch.ID, nil, merged, nil)
 	return doc, nil, err
 }
 

@@ -9,6 +9,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
+// maxSharedText limits the texts of shared fields in bytes, and with them the clusters that they are from. Beyond it, sharing begins anew.
+const maxSharedText = 16 << 20
+
 // minSharedField is the size in bytes of the encoded fields that clusters share. Smaller ones save less than a lookup costs.
 const minSharedField = 64
 
@@ -19,6 +22,7 @@ type sharedFields struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	from map[sharedField]clusterField
+	size int // of the texts in from
 }
 
 // sharedField identifies a field by its name and the hash of its text.
@@ -54,12 +58,12 @@ func (f *sharedFields) document(ks *kindSet, rec Record) (*Document, error) {
 	return ks.newDocument(ks.byName[rec.Kind], rec, value)
 }
 
-// decode returns a cluster's model with some fields of its document, which it may remove from the map.
+// decode returns the model of a cluster with these fields. It removes shared fields from the map. Without f, no fields are shared.
 func (f *sharedFields) decode(ks *kindSet, of Record, fields map[string]any) (any, error) {
 	shared, added := map[string]any{}, map[sharedField][]byte{}
 	for name, v := range fields {
 		text, ok := v.(jsontext.Text)
-		if !ok || len(text) < minSharedField {
+		if !ok || f == nil || len(text) < minSharedField {
 			continue
 		}
 		key := sharedField{name, maphash.Bytes(f.seed, text)}
@@ -82,7 +86,9 @@ func (f *sharedFields) decode(ks *kindSet, of Record, fields map[string]any) (an
 	for name, cluster := range shared {
 		ks.copyFields(value, cluster, []string{name})
 	}
-	f.add(added, value)
+	if f != nil {
+		f.add(added, value)
+	}
 	return value, nil
 }
 
@@ -96,12 +102,15 @@ func (f *sharedFields) add(fields map[sharedField][]byte, cluster any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, text := range fields {
+		if f.size += len(text); f.size > maxSharedText {
+			f.from, f.size = map[sharedField]clusterField{}, len(text)
+		}
 		f.from[key] = clusterField{text, cluster}
 	}
 }
 
-// compose returns a document with some content. Of a cluster, fields that are Text are those of the document before, which are not decoded
-// again; the others may be shared with other clusters.
+// compose returns a document with this content. In a cluster with a document before, a field that is still Text is unchanged: its value is
+// copied from there. Other fields may be shared with other clusters.
 func (ks *kindSet) compose(kind Kind, id string, before *Document, obj map[string]any, shared *sharedFields) (doc *Document, err error) {
 	rules, rec := ks.byName[kind], Record{Kind: kind, ID: id}
 	rules.normalize(obj)
@@ -115,7 +124,7 @@ func (ks *kindSet) compose(kind Kind, id string, before *Document, obj map[strin
 	var unchanged []string
 	changed := make(map[string]any, len(obj))
 	for field, v := range obj {
-		if _, ok := v.(jsontext.Text); ok {
+		if _, ok := v.(jsontext.Text); ok && before != nil {
 			unchanged = append(unchanged, field)
 			continue
 		}

@@ -100,3 +100,27 @@ func TestSeedSharesFields(t *testing.T) {
 	a, b := result.State.docs[KindCluster]["a"].Cluster(), result.State.docs[KindCluster]["b"].Cluster()
 	require.Same(t, &a.PlatformComponents[0], &b.PlatformComponents[0])
 }
+
+// TestBatchSharesFields: clusters that a batch changes alike share the changed list.
+func TestBatchSharesFields(t *testing.T) {
+	t.Parallel()
+	docs := []string{string(KindComponent), `{"id":"the-ingress-controller-of-the-platform","component_path":"a","oci_url":"https://charts.example.com"}`}
+	for _, id := range []string{"a", "b"} {
+		docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":%q,"cluster_dns":"%s.example.com","environment":"dev","platform_components":[{"id":"the-ingress-controller-of-the-platform"}]}`, id, id))
+	}
+	w := newWorld(t, docs...)
+	w.must(batch(`{"op":"set_component","all":true,"component_id":"the-ingress-controller-of-the-platform","component_version":"2.0.0"}`))
+	a, b := w.state.docs[KindCluster]["a"].Cluster(), w.state.docs[KindCluster]["b"].Cluster()
+	require.Equal(t, "2.0.0", a.PlatformComponents[0].ComponentVersion)
+	require.Same(t, &a.PlatformComponents[0], &b.PlatformComponents[0])
+}
+
+// TestSharedFieldsAreLimited: a batch may write thousands of large versions of one cluster.
+func TestSharedFieldsAreLimited(t *testing.T) {
+	t.Parallel()
+	shared := newSharedFields()
+	for i := range uint64(10) {
+		shared.add(map[sharedField][]byte{{"patches", i}: make([]byte, maxSharedText/2)}, nil)
+		require.LessOrEqual(t, len(shared.from), 2)
+	}
+}

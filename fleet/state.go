@@ -120,7 +120,7 @@ func NormalDNS(name string) string { return lowerASCII(strings.TrimSuffix(name, 
 func lowerASCII(s string) string {
 	upper := func(c byte) bool { return 'A' <= c && c <= 'Z' }
 	i := 0
-	for i < len(s) && !upper(s[i]) { // every poll
+	for i < len(s) && !upper(s[i]) { // most names are in lower case: no copy
 		i++
 	}
 	if i == len(s) {

@@ -181,7 +181,7 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 	return doc, err
 }
 
-// store makes an object the document's content without changing it.
+// store stores an object as the content of a document; it may change the object.
 func (tx *Tx) store(kind Kind, id string, obj map[string]any) (*Document, error) {
 	doc, err := tx.kinds.compose(kind, id, nil, obj, tx.shared)
 	if err != nil {
