@@ -103,7 +103,7 @@ type cluster struct {
 	interval      time.Duration // between two polls of a list; 0: not known yet
 	gaps          gaps
 	polls         listPolls
-	uncounted     listPolls            // used only for floors: see RecordUncountedPoll
+	uncounted     listPolls            // used only for floors: see Poll.Uncounted
 	sharedSeen    int64                // last poll with a token that is not the cluster's own
 	storedShared  int64                // the value of sharedSeen in the Store
 	receipts      map[inputKey]receipt // at most one for each desired input: see RecordReceipt
@@ -139,15 +139,15 @@ func (b *bucket) allow(now time.Time, burst int, every time.Duration) bool {
 }
 
 // recordPoll records a poll at a time in milliseconds. changed: its row has to be written. needServed: see [Tracker.RecordPoll].
-func (c *cluster) recordPoll(of *Poll, at int64) (changed, needServed bool) {
+func (c *cluster) recordPoll(poll *Poll, at int64) (changed, needServed bool) {
 	c.seen = max(c.seen, at)
-	if c.agent != of.Agent {
-		c.agent = unique.Make(truncate(of.Agent, 256)).Value()
+	if c.agent != poll.Agent {
+		c.agent = unique.Make(truncate(poll.Agent, 256)).Value()
 	}
-	p := c.poll(of.List)
+	p := c.poll(poll.List)
 	if p == nil {
 		c.classified = nil
-		c.polls = append(c.polls, listPoll{list: of.List, etag: of.ETag, since: at, last: at, revision: of.Revision})
+		c.polls = append(c.polls, listPoll{list: poll.List, etag: poll.ETag, since: at, last: at, revision: poll.Revision})
 		return true, true
 	}
 	if p.last > 0 {
@@ -155,26 +155,26 @@ func (c *cluster) recordPoll(of *Poll, at int64) (changed, needServed bool) {
 		p.interval, c.interval = p.gaps.learn(p.interval, gap), c.gaps.learn(c.interval, gap)
 	}
 	p.last = at
-	if p.etag != of.ETag {
+	if p.etag != poll.ETag {
 		c.classified = nil
 		p.revision, p.outdatedSince = 0, 0
 		p.previous, p.served = p.lastKnown(), inputSet{}
 	}
-	if changed = p.etag != of.ETag || p.conflict; changed {
-		p.etag, p.since, p.conflict = of.ETag, at, false
+	if changed = p.etag != poll.ETag || p.conflict; changed {
+		p.etag, p.since, p.conflict = poll.ETag, at, false
 	}
 	needServed = changed || !p.served.known
 	if needServed && p.revision == 0 {
-		p.revision = of.Revision
+		p.revision = poll.Revision
 	}
 	return changed, needServed
 }
 
 // recordUncountedPoll records the answer to a poll that does not count, and reports whether its row has to be written.
-func (c *cluster) recordUncountedPoll(of *Poll, at int64) (changed bool) {
-	p := c.uncountedPoll(of.List)
-	if changed = p.etag != of.ETag; changed {
-		p.etag, p.since, p.revision = of.ETag, at, of.Revision
+func (c *cluster) recordUncountedPoll(poll *Poll, at int64) (changed bool) {
+	p := c.uncountedPoll(poll.List)
+	if changed = p.etag != poll.ETag; changed {
+		p.etag, p.since, p.revision = poll.ETag, at, poll.Revision
 	}
 	p.last = max(p.last, at)
 	return changed

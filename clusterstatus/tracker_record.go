@@ -17,7 +17,7 @@ type Poll struct {
 	Revision   int64  // of the State that the answer is from
 	Shared     bool   // the token is not the cluster's own: other clusters may use it too
 	// Uncounted: the poll does not change the state of the cluster. Its answer is recorded only so that the next one, by any process and
-	// for any token, is not older: see [Tracker.ServedNewer].
+	// for any token, is not older: see [Tracker.ServedNewer]. Shared is set too.
 	Uncounted bool
 }
 

@@ -375,6 +375,19 @@ func TestStoredReceiptsDropped(t *testing.T) {
 	require.Empty(t, tracker.cluster("x").receipts, "the limit for all clusters")
 }
 
+// TestPollOfRecreatedCluster: the answer that a deleted cluster of the same id was served does not count.
+func TestPollOfRecreatedCluster(t *testing.T) {
+	t.Parallel()
+	tracker := NewTracker(Config{})
+	list := desiredLists("1", 1)[0]
+	poll := Poll{Cluster: "x", Created: noon, List: list.List, ETag: list.ETag}
+	require.True(t, tracker.RecordPoll(poll, noon))
+	tracker.RecordServed("x", list, noon)
+	require.False(t, tracker.RecordPoll(poll, noon.Add(time.Second)))
+	poll.Created = noon.Add(time.Minute)
+	require.True(t, tracker.RecordPoll(poll, noon.Add(time.Minute)))
+}
+
 func TestRowsOfOtherVersionsIgnored(t *testing.T) {
 	t.Parallel()
 	store := newFakeStore()

@@ -83,11 +83,16 @@ func costs(b *testing.B, clusters int) (all []cost) {
 	return all
 }
 
-// settle waits until the process has done its work in the background, such as writing what polls and changes left to write.
+// settle waits until the process is idle: it writes observations and changes in the background.
 func (p *process) settle() {
-	const look, idle = time.Second, 60 * time.Millisecond
+	p.b.Helper()
+	const interval, idle = time.Second, 60 * time.Millisecond
+	deadline := time.Now().Add(10 * time.Minute)
 	for used := p.cpu(); ; {
-		time.Sleep(look)
+		if time.Now().After(deadline) {
+			p.b.Fatal("the process does not become idle")
+		}
+		time.Sleep(interval)
 		now := p.cpu()
 		if now-used < idle {
 			return

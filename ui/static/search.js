@@ -38,7 +38,7 @@ async function findResults() {
     if (pendingRequest === request && !answer.ok) throw new Error(answer.status);
     const results = new DOMParser().parseFromString(await answer.text(), "text/html").body;
     if (pendingRequest !== request) return;
-    pendingRequest = null; // not before the whole answer is there: Enter would find no results
+    pendingRequest = null; // cleared only after the whole response has arrived: otherwise Enter finds no results
     popup.replaceChildren(...results.childNodes);
     popup.hidden = false;
     field.removeAttribute("aria-activedescendant");
@@ -47,7 +47,7 @@ async function findResults() {
     announce(n ? (n === 1 ? "1 result" : n + " results") + ". Enter opens " + options()[0].querySelector("b, span")?.textContent + "." : "Nothing found.");
     if (openWhenShown) openResult();
   } catch (problem) {
-    if (problem.name === "AbortError") return;
+    if (problem.name === "AbortError" || searchedText !== text) return; // another text was searched meanwhile, or the list was closed
     const submit = openWhenShown;
     closeResults();
     if (submit) field.form.submit(); // the page shows the problem

@@ -71,13 +71,14 @@ func (c *Connections) ConnContext(ctx context.Context, conn net.Conn) context.Co
 func (c *Connections) get(conn net.Conn) *connection {
 	known := c.all[conn]
 	if known == nil {
-		known = &connection{owner: c, conn: conn, address: networkOf(conn)}
+		known = &connection{owner: c, conn: conn, address: peerNetwork(conn)}
 		c.all[conn] = known
 	}
 	return known
 }
 
-func networkOf(conn net.Conn) netip.Prefix {
+// peerNetwork returns the network of the peer; zero unless it has a TCP address.
+func peerNetwork(conn net.Conn) netip.Prefix {
 	if peer, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		return auth.NetworkOf(peer.AddrPort().Addr())
 	}
@@ -127,13 +128,13 @@ func (c *Connections) ConnState(conn net.Conn, state http.ConnState) {
 	_ = surplus.Close() // its own goroutine then reports StateClosed
 }
 
-// growStack makes the runtime grow the stack of this goroutine to the 8 KiB that net/http needs to write an answer. The runtime copies the
-// stack, which is cheaper here, with few frames, than twice within the handler: 4 % of a poll on a new connection.
+// growStack makes the runtime grow the stack of this goroutine to the 8 KiB that net/http needs to write an answer. To grow it here, with
+// few frames, copies less than to grow it twice in the handler: 2 to 3 µs of a poll on a new connection.
 //
 //go:noinline
 func growStack() {
-	var room [2560]byte
-	runtime.KeepAlive(&room)
+	var frame [2560]byte
+	runtime.KeepAlive(&frame)
 }
 
 // track updates the lists for a new state of a connection, and returns a connection to close; nil: none.
