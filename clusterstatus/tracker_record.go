@@ -17,7 +17,7 @@ type Poll struct {
 	Revision   int64  // of the State that the answer is from
 	Shared     bool   // the token is not the cluster's own: other clusters may use it too
 	// Uncounted: the poll does not change the state of the cluster. Its answer is recorded only so that the next one, by any process and
-	// for any token, is not older: see [Tracker.ServedNewer]. Shared is set too.
+	// for any token, is not older: see [Tracker.ServedNewer]. It also counts as Shared.
 	Uncounted bool
 }
 
@@ -29,7 +29,7 @@ func (t *Tracker) RecordPoll(p Poll, now time.Time) (needServed bool) {
 	if !p.Created.IsZero() {
 		c.reset(p.Created.UnixMilli())
 	}
-	if p.Shared {
+	if p.Shared || p.Uncounted {
 		c.sharedSeen = max(c.sharedSeen, now.UnixMilli())
 	}
 	var changed bool

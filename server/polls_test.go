@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
@@ -201,4 +203,23 @@ func TestPollUnresolved(t *testing.T) {
 	require.Equal(t, 2.0, w.metric("flux_resourceset_stored_violations_total"), "the component and the namespace that are gone")
 	w.create("/namespaces", `{"id":"gone"}`)
 	require.Equal(t, []string{"there", "gone"}, w.poll("/api/v2/flux/clusters/sick.example.com/namespaces").want(200).ids())
+}
+
+// TestPollOfRecreatedCluster: the first poll of a cluster removes what is known of a deleted one with its id.
+func TestPollOfRecreatedCluster(t *testing.T) {
+	t.Parallel()
+	tracker := clusterstatus.NewTracker(clusterstatus.Config{})
+	w := setupWith(t, options{configure: func(c *server.Config) { c.ClusterStatus = tracker }})
+	const id = "demo-cluster-01"
+	events := func() []clusterstatus.ObjectEvent {
+		return tracker.Evaluate(clusterstatus.Query{Cluster: id, Now: w.clock.Now(), OfflineAfter: clusterstatus.OfflineAfter, Details: true}).Events
+	}
+	w.poll(demoPolls + "/namespaces").want(200)
+	tracker.RecordEvent(id, "", "HelmRelease/a/b", clusterstatus.Event{Severity: "error", Message: "failed", At: w.clock.Now()}, w.clock.Now())
+	require.Len(t, events(), 1)
+	w.clock.advance(time.Hour)
+	w.do("DELETE", "/clusters/"+id+"?mode=orphan", "").want(200)
+	w.do("POST", "/clusters", `{"id":"demo-cluster-01","cluster_name":"demo-cluster-01","cluster_dns":"other.k8s.example.com","environment":"dev"}`).want(201)
+	w.poll("/api/v2/flux/clusters/other.k8s.example.com/namespaces").want(200)
+	require.Empty(t, events())
 }
