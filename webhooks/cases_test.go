@@ -38,13 +38,25 @@ func TestGone(t *testing.T) {
 		_, err := tx.PatchWebhook("log", map[string]any{"suspended": false})
 		return err
 	})
-	e.update(t, store.Meta{Author: "webhook:log"}, func(tx *fleet.Tx) error {
-		_, err := tx.Create(fleet.KindNamespace, []byte(`{"id":"by-the-receiver","labels":{}}`))
+	last := e.change(t)
+	e.clock.advance(time.Minute)
+	require.Equal(t, []string{"rev_2", "rev_4", "rev_5", revisionID(last)}, r.ids(t, 4), "without revision 3 by the webhook")
+}
+
+// TestClaimedAuthorHidesNothing: the author of a revision is a claim of the client, so a writer who claims to be the webhook cannot keep
+// a change from its receiver. The event has the actor, by which a receiver recognizes its own changes.
+func TestClaimedAuthorHidesNothing(t *testing.T) {
+	t.Parallel()
+	e, r := setup(t), newReceiver(t)
+	e.webhook(t, "log", r.URL, nil)
+	e.update(t, store.Meta{Actor: "token:mallory (t-1)", Author: "webhook:log"}, func(tx *fleet.Tx) error {
+		_, err := tx.Create(fleet.KindNamespace, []byte(`{"id":"hidden","labels":{}}`))
 		return err
 	})
 	last := e.change(t)
-	e.clock.advance(time.Minute)
-	require.Equal(t, []string{"rev_2", "rev_4", "rev_5", revisionID(last)}, r.ids(t, 4), "without revision 3 by the webhook, and 6 for it")
+	got := r.next(t)
+	require.Equal(t, "rev_2", got.id(), "and not %s", revisionID(last))
+	require.Contains(t, string(got.body), `"actor":"token:mallory (t-1)"`)
 }
 
 // TestDeletion: the deletion of a webhook ends a request under way, and another webhook with its id begins anew.
