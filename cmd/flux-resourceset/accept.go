@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
 func acceptCommand() *cli.Command {
@@ -17,7 +18,7 @@ func acceptCommand() *cli.Command {
 		Name: "accept", Usage: "accept a quarantined store: a replaced history, or a seed", OnUsageError: usageError,
 		Description: "A server whose store has another history than the one it serves, such as a restored backup, an emptied database or the " +
 			"wrong one, goes on with what it has, refuses changes and quarantines the store, so that no other server serves it. One that was empty and filled from SEED_FILE is quarantined as well. Logs and /ready name the reason. This shows what the store has, and with --yes " +
-			"notes in its log that servers shall take it, and pauses its running rollouts. Clusters then uninstall what it does not name.",
+			"notes in its log that servers shall take it, and pauses its running rollouts. Clusters then uninstall what it does not name. For a lost SQLite file, --yes creates an empty store; what is left of the file stays, under other names.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "replaces", Usage: "only for servers that serve this `REVISION:COMMIT-ID`, as shown by /ready; default: all servers that keep an earlier history"},
 			&cli.BoolFlag{Name: "yes", Usage: "accept; without this flag the store is only described"},
@@ -39,6 +40,11 @@ func acceptHistory(c *cli.Context) (err error) {
 	}
 	if db.name() == backendMemory {
 		return &configError{[]string{"a memory store has no history that another process could accept"}}
+	}
+	if lite, ok := db.(sqliteDatabase); ok && !lite.exists() {
+		if err := startAnew(c, lite); err != nil || !c.Bool("yes") {
+			return err
+		}
 	}
 	st, err := db.open(c.Context, !c.Bool("yes"))
 	if err != nil {
@@ -75,7 +81,7 @@ func acceptHistory(c *cli.Context) (err error) {
 		fmt.Fprintf(c.App.Writer, "%s is not part of this history\n", c.String("replaces"))
 	}
 	if !c.Bool("yes") {
-		fmt.Fprintln(c.App.Writer, "nothing was accepted: use --yes to have servers replace the history that they serve with this one")
+		fmt.Fprintln(c.App.Writer, nothingAccepted+"with this one")
 		return nil
 	}
 	head, err := store.Accept(c.Context, st, snap.Head, replaces, time.Now(), paused...)
@@ -83,6 +89,35 @@ func acceptHistory(c *cli.Context) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "accepted, as revision %s\n", store.FormatHead(head))
+	return err
+}
+
+const nothingAccepted = "nothing was accepted: use --yes to have servers replace the history that they serve "
+
+// startAnew creates an empty store in place of a lost SQLite file, with --yes. Files that were left of it stay, under other names.
+func startAnew(c *cli.Context, db sqliteDatabase) error {
+	_, err := db.status(c.Context)
+	lost, left := errors.AsType[*sqlite.LostFileError](err)
+	switch {
+	case left && !c.Bool("yes"):
+		fmt.Fprintf(c.App.Writer, "%v\n", err)
+	case left:
+		names, err := lost.SetAside(time.Now())
+		for _, name := range names {
+			fmt.Fprintf(c.App.Writer, "%s was left, and is kept\n", name)
+		}
+		if err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		fmt.Fprintf(c.App.Writer, "%s does not exist\n", db.cfg.Path)
+	}
+	if c.Bool("yes") {
+		return db.migrate(c.Context)
+	}
+	_, err = fmt.Fprintln(c.App.Writer, nothingAccepted+"with an empty store")
 	return err
 }
 

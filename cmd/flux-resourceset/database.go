@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -131,8 +132,11 @@ func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
 	return schemaStatus{s.Current, s.Newest, s.Dirty, s.Revision}, err
 }
 
-// exists reports whether the database file exists.
-func (d sqliteDatabase) exists() bool { return exists(d.cfg.Path) }
+// exists reports whether the database file exists. An empty one is no database yet.
+func (d sqliteDatabase) exists() bool {
+	info, err := os.Stat(d.cfg.Path)
+	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist)
+}
 
 type postgresDatabase struct{ cfg postgres.Config }
 

@@ -29,7 +29,9 @@ type opener struct {
 	cfg      config
 	rules    fleet.Rules
 	seedFile string // for an empty store; empty: it is not seeded
-	logger   *slog.Logger
+	// known is the end of the store's history, if this process has it in STATE_DIR, or says that it cannot be read; empty: there is none.
+	known  string
+	logger *slog.Logger
 	// adopt is called with the State after the store was filled, unless it is quarantined. Required.
 	adopt func(*fleet.State)
 }
@@ -38,10 +40,14 @@ type opener struct {
 // can, for a store in memory or for a seed without a database file.
 func (o *opener) fills() bool {
 	lite, ok := o.cfg.db.(sqliteDatabase)
-	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seedFile != "" && !lite.exists() && exists(o.seedFile)
+	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seedFile != "" && !exists(lite.cfg.Path) && exists(o.seedFile)
 }
 
 func (o *opener) open(ctx context.Context) (store.Store, error) {
+	if lite, ok := o.cfg.db.(sqliteDatabase); ok && o.known != "" && !lite.cfg.Memory && !lite.exists() {
+		return nil, fmt.Errorf("%w: %s does not exist, and STATE_DIR has its history, %s: if the file was moved away, move it back; "+
+			"to start an empty store in its place, run `flux-resourceset accept`", store.ErrUnavailable, lite.cfg.Path, o.known)
+	}
 	if !o.fills() {
 		return o.cfg.db.open(ctx, true)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/knownversions"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/localstate"
 	"github.com/flux-resourceset/flux-resourceset/ui"
 )
 
@@ -68,8 +69,12 @@ func serve(c *cli.Context) error {
 	st := store.NewLazy(opener.open)
 	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
 	opener.adopt = replica.Adopt
-	if replica.Restore(ctx) && replica.State().Revision() > 0 {
+	switch restored := replica.Restore(ctx); {
+	case restored && replica.State().Revision() > 0:
 		opener.seedFile = "" // an empty store would have lost the fleet that this process serves
+		opener.known = "which `accept --replaces` calls " + store.FormatHead(replica.State().Head())
+	case !restored && cfg.stateDir != "" && localstate.Present(cfg.stateDir):
+		opener.known = "which cannot be read"
 	}
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())

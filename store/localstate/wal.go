@@ -54,6 +54,12 @@ var (
 // New returns the files in a directory. It neither reads nor creates them.
 func New(dir string) *WAL { return &WAL{dir: dir} }
 
+// Present reports whether a directory has a snapshot, which may be unreadable.
+func Present(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, snapshotName))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
 // Writable reports whether there are files on disk that records can be added to.
 func (j *WAL) Writable() bool { return j.file != nil }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -58,10 +59,16 @@ func inspect(ctx context.Context, path string) (contents, error) {
 }
 
 // readForeign runs read in one read transaction on a file with unknown content. The error wraps fs.ErrNotExist if there is no
-// such file.
+// such file, and is a *LostFileError if files of it are left.
 func readForeign(ctx context.Context, path string, read func(*sql.Tx) error) error {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(checkLost(path, nil), err)
+	}
 	if err != nil {
+		return err
+	}
+	if err := checkLost(path, info); err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -38,7 +37,7 @@ func Status(ctx context.Context, path string) (store.SchemaStatus, error) {
 // processes may call it at once. It repairs the interrupted migration of a killed process.
 //
 // ErrSchema: the file's schema is newer than this binary's, or a migration left it in an unknown state. ErrUnavailable: another
-// process holds the migration lock or the database for too long.
+// process holds the migration lock or the database for too long. *[LostFileError]: the file is lost, and files of it are left.
 func Migrate(ctx context.Context, path string) error {
 	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
 		if newest := newestVersion(); found.version > newest {
@@ -109,7 +108,7 @@ func withMigrator(ctx context.Context, path string, do func(*migrate.Migrate, co
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if !found.exists {
-		if err := errors.Join(removeLeftovers(path), create(path)); err != nil {
+		if err := create(path); err != nil {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 	}
@@ -177,17 +176,6 @@ func (c contents) adoptable(path string) error {
 		return nil
 	}
 	return fmt.Errorf("%s belongs to another program: it has tables like %q and none of ours", path, c.tables[0])
-}
-
-// removeLeftovers deletes the log of a database that is gone. SQLite would take it for the new file's own
-// (https://www.sqlite.org/howtocorrupt.html, "Unlinking or renaming a database file while in use").
-func removeLeftovers(path string) error {
-	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // newMigrator takes over db and closes it on an error.

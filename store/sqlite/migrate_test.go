@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -253,41 +254,70 @@ func TestMigrateRefusesOtherPrograms(t *testing.T) {
 	require.Equal(t, []string{"invoices"}, found.tables)
 }
 
-// The log of a database that was deleted must not be taken for that of the one created in its place.
-func TestLeftoversOfADeletedDatabase(t *testing.T) {
+// Files of a database that was deleted or moved away may have commits of it: no database is created beside them, and they stay as they
+// are. Once they are set aside, the new database does not use them.
+func TestFilesOfALostDatabase(t *testing.T) {
 	t.Parallel()
-	path := newFile(t)
-	old := openStore(t, Config{Path: path}) // open, so that its log stays
-	before := map[string]os.FileInfo{}
-	for _, suffix := range []string{"-wal", "-shm"} {
-		info, err := os.Stat(path + suffix)
-		require.NoError(t, err)
-		before[suffix] = info
-	}
-	last := fleet.Head{}
-	for i := range 20 { // which are in the log only
-		c := namespace(last, fmt.Sprint(i))
-		require.NoError(t, old.Commit(t.Context(), last, c))
-		last = c.Head()
-	}
-	require.NoError(t, os.Remove(path))
-	out, err := command(t, "migrate", path).CombinedOutput() // another process: locks do not hold against one's own
-	require.NoError(t, err, string(out))
-	s := openStore(t, Config{Path: path})
-	for suffix, info := range before {
-		after, err := os.Stat(path + suffix)
-		require.NoError(t, err)
-		require.False(t, os.SameFile(info, after), suffix)
-	}
-	c := namespace(fleet.Head{}, "a")
-	require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
+	for _, linked := range []bool{false, true} { // SQLite puts its files beside the target of a symbolic link
+		t.Run(fmt.Sprintf("linked %t", linked), func(t *testing.T) {
+			t.Parallel()
+			file := newFile(t)
+			path := file
+			if linked {
+				path = filepath.Join(t.TempDir(), "link.db")
+				require.NoError(t, os.Symlink(file, path))
+			}
+			old := openStore(t, Config{Path: path}) // open, so that its log stays
+			last := fleet.Head{}
+			for i := range 20 { // which are in the log only
+				c := namespace(last, fmt.Sprint(i))
+				require.NoError(t, old.Commit(t.Context(), last, c))
+				last = c.Head()
+			}
+			before, err := os.ReadFile(file + "-wal")
+			require.NoError(t, err)
+			for _, lost := range []func() error{
+				func() error { return os.Remove(file) },
+				func() error { return os.WriteFile(file, nil, 0o600) },
+			} {
+				require.NoError(t, lost())
+				out, err := command(t, "migrate", path).CombinedOutput() // another process: locks do not hold against one's own
+				require.Error(t, err)
+				require.Contains(t, string(out), file+"-wal, which may have commits of it, is still there")
+				_, err = Status(t.Context(), path)
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				_, err = Open(t.Context(), Config{Path: path})
+				require.ErrorIs(t, err, store.ErrUnavailable)
+				after, err := os.ReadFile(file + "-wal")
+				require.NoError(t, err)
+				require.Equal(t, before, after)
+				info, err := os.Stat(file)
+				require.True(t, errors.Is(err, os.ErrNotExist) || info.Size() == 0)
+			}
+			require.NoError(t, os.Remove(file))
+			_, err = Status(t.Context(), path)
+			lost, ok := errors.AsType[*LostFileError](err)
+			require.True(t, ok, err)
+			names, err := lost.SetAside(time.Now())
+			require.NoError(t, err)
+			require.Len(t, names, 2, "the log and its index")
+			out, err := command(t, "migrate", path).CombinedOutput()
+			require.NoError(t, err, string(out))
+			s := openStore(t, Config{Path: path})
+			c := namespace(fleet.Head{}, "a")
+			require.NoError(t, s.Commit(t.Context(), fleet.Head{}, c))
 
-	// The store that had the deleted file open returns one error, and then opens the new file without harming it.
-	_, err = old.Head(t.Context())
-	require.ErrorIs(t, err, store.ErrUnavailable)
-	for _, each := range []*Store{old, s} {
-		head, err := each.Head(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, c.Head(), head)
+			// The store that had the deleted file open returns one error, and then opens the new file without harming it.
+			_, err = old.Head(t.Context())
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			for _, each := range []*Store{old, s} {
+				head, err := each.Head(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, c.Head(), head)
+			}
+			after, err := os.ReadFile(names[0])
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+		})
 	}
 }

@@ -3,12 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/require"
@@ -228,10 +230,15 @@ func TestDeletedFile(t *testing.T) {
 	}
 	require.NoFileExists(t, path, "nobody made an empty one in its place")
 
+	err := Migrate(t.Context(), path)
+	lost, ok := errors.AsType[*LostFileError](err)
+	require.True(t, ok, err)
+	_, err = lost.SetAside(time.Now())
+	require.NoError(t, err)
 	require.NoError(t, Migrate(t.Context(), path))
 	require.NoError(t, ask(t.Context(), reader))
 	require.NoError(t, writer.Commit(t.Context(), fleet.Head{}, namespace(fleet.Head{}, "y")))
-	_, err := reader.Since(t.Context(), old, 10)
+	_, err = reader.Since(t.Context(), old, 10)
 	require.ErrorIs(t, err, store.ErrDiverged)
 }
 
