@@ -137,11 +137,12 @@ func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
 	return tx.store(KindToken, id, obj)
 }
 
-// dropTokens revokes the tokens of orphaned clusters, in the same commit: a later cluster with the same id is another one.
+// dropTokens revokes the tokens of clusters that are orphaned, or were deleted and are created again, in the same commit: a later
+// cluster with the same id is another one. A cluster that a restore or revert brings back is the same one.
 func (tx *Tx) dropTokens(edits []edit) []edit {
 	forgotten := map[string]bool{}
 	for _, e := range edits {
-		if e.kind == KindCluster && e.doc == nil {
+		if e.kind == KindCluster && (e.doc == nil || tx.createsAgain(e)) {
 			forgotten[e.id] = true
 		}
 	}
@@ -154,6 +155,12 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 		}
 	}
 	return edits
+}
+
+// createsAgain reports whether an edit creates a cluster under the id of a deleted one.
+func (tx *Tx) createsAgain(e edit) bool {
+	before := tx.base.docs[KindCluster][e.id]
+	return before != nil && before.Deleted() && !e.doc.Deleted() && tx.recalled[docKey{KindCluster, e.id}] == nil
 }
 
 // Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout or version automation

@@ -53,7 +53,8 @@ func (w *world) withToken(cluster string, n byte) {
 	})
 }
 
-// A token ends with its cluster: not when it is decommissioned, but when the cluster is removed, in any way. Others stay.
+// A token ends with its cluster: not when it is decommissioned, but when the cluster is removed, in any way, or created again. A
+// restore brings back the same cluster. Others stay.
 func TestTokensEndWithTheirCluster(t *testing.T) {
 	t.Parallel()
 	remove := func(opt DeleteOptions) func(*Tx) error {
@@ -62,12 +63,20 @@ func TestTokensEndWithTheirCluster(t *testing.T) {
 	create := func(body string) func(*Tx) error {
 		return func(tx *Tx) error { _, err := tx.Create(KindCluster, []byte(body)); return err }
 	}
+	const again = `{"id":"a","cluster_dns":"a.example.com","environment":"dev"}`
+	restore := func(tx *Tx) error {
+		_, err := tx.restore(KindCluster, "a", []byte(`{"id":"a","cluster_name":"a","cluster_dns":"a.example.com","environment":"dev","platform_components":[],"namespaces":[],"rolebindings":[]}`))
+		return err
+	}
 	for name, tc := range map[string]struct {
 		steps []func(*Tx) error
 		stays bool
 	}{
 		"decommissioned":               {[]func(*Tx) error{remove(DeleteOptions{})}, true},
-		"decommissioned and back":      {[]func(*Tx) error{remove(DeleteOptions{}), create(`{"id":"a","cluster_dns":"a.example.com","environment":"dev"}`)}, true},
+		"created again":                {[]func(*Tx) error{remove(DeleteOptions{}), create(again)}, false},
+		"created again by a batch":     {[]func(*Tx) error{remove(DeleteOptions{}), batch(`{"op":"create","kind":"cluster","document":` + again + `}`)}, false},
+		"restored":                     {[]func(*Tx) error{remove(DeleteOptions{}), restore}, true},
+		"restored, and created again":  {[]func(*Tx) error{remove(DeleteOptions{}), both(restore, remove(DeleteOptions{}), create(again))}, false},
 		"forgotten":                    {[]func(*Tx) error{remove(DeleteOptions{Orphan: true})}, false},
 		"decommissioned and forgotten": {[]func(*Tx) error{remove(DeleteOptions{}), remove(DeleteOptions{Orphan: true})}, false},
 		"its name taken by another":    {[]func(*Tx) error{remove(DeleteOptions{}), create(`{"id":"c","cluster_dns":"a.example.com","environment":"dev"}`)}, false},

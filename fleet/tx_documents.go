@@ -49,6 +49,7 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 				id, existing.Cluster().ClusterDNS, id)
 		}
 	}
+	delete(tx.recalled, docKey{kind, id}) // an earlier operation may have restored and deleted it
 	if dns, _ := obj["cluster_dns"].(string); kind == KindCluster {
 		if n := tx.incarnation(id, dns); n > 0 {
 			obj[incarnationField] = n

@@ -73,6 +73,24 @@ func TestPollTokenOfDeletedCluster(t *testing.T) {
 	w.get(demoPolls+"/namespaces", bearer(token.secret)...).problem(401, "unauthorized")
 }
 
+// A poll token belongs to one creation of its cluster: it reads neither lists nor anything else of a cluster that is created again
+// under the same id and DNS name. Undoing the deletion keeps it.
+func TestPollTokenOfClusterCreatedAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	token := w.issue(pollBody)
+	deletion := w.delete(demoCluster).want(200).header.Get("X-Fleet-Revision")
+	w.do("POST", "/revisions/"+deletion+"/revert", "").want(200)
+	w.get(demoPolls+"/namespaces", bearer(token.secret)...).want(200)
+
+	w.delete(demoCluster).want(200)
+	require.Empty(t, w.get(demoPolls+"/namespaces", bearer(token.secret)...).want(200).ids(), "Flux uninstalls")
+	w.create("/clusters", `{"id":"demo-cluster-01","cluster_dns":"`+demoDNS+`","environment":"prod","platform_components":[{"id":"podinfo"}]}`)
+	w.get(demoPolls+"/platform-components", bearer(token.secret)...).problem(401, "unauthorized")
+	require.Empty(t, w.get("/tokens").ids())
+	w.issue(pollBody)
+}
+
 func TestTokenRotation(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
