@@ -27,15 +27,20 @@ type status struct {
 	Ready    bool              `json:"ready"`
 	Checks   map[string]string `json:"checks"`
 	Revision *int64            `json:"revision"` // null: unknown, because the server is not ready or rejects the token
+	Limits   []api.FleetLimit  `json:"limits"`   // of the whole fleet; null: the server does not show them to this token
 }
+
+// nearLimit is the percentage of a limit from which status shows it without -o wide.
+const nearLimit = 80
 
 // statusCommands show the state of the server and the versions of server and program.
 type statusCommands struct{ *session }
 
 func (s statusCommands) statusCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "status",
-		Usage: "Show the server's version, readiness and revision; fails when it is not ready",
+		Name:        "status",
+		Usage:       "Show the server's version, readiness and revision; fails when it is not ready",
+		Description: "It also shows limits of the whole fleet: with -o wide and json each of them with its use, otherwise those of which 80 % or more are used.",
 		Action: s.connected(func(c *cli.Context, conn client, _ []string) error {
 			st, problem := s.status(c, conn)
 			if st.Version == "" {
@@ -79,7 +84,15 @@ func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 	if n, err := strconv.ParseInt(a.revision, 10, 64); err == nil {
 		st.Revision = &n
 	}
-	return st, nil
+	if st.Mode != "crud" {
+		return st, nil
+	}
+	known, err := receiveAs[api.FleetStatus](conn.GetStatus(c.Context, nil, query(url.Values{"selector": {"id=NONE"}})))
+	if problem, ok := errors.AsType[*apiclient.Error](err); ok && problem.StatusCode == http.StatusForbidden {
+		return st, nil // the token is only for polls
+	}
+	st.Limits = known.Limits
+	return st, err
 }
 
 // notReady returns the failing checks of the server as an error.
@@ -126,7 +139,22 @@ func (s statusCommands) printStatus(c *cli.Context, st status) error {
 			t.Rows = [][]string{{
 				st.URL, st.Version, st.Mode, st.Store, strconv.FormatBool(st.Ready), revision, st.Context, strings.Join(checks, ", "),
 			}}
-			return []render.Table{t}, nil
+			orNone := func(n int) string {
+				if n == 0 {
+					return ""
+				}
+				return strconv.Itoa(n)
+			}
+			limits := render.Table{Header: []string{"LIMIT", "USED", "MAX", "SHARE", "RESERVED"}}
+			for _, l := range st.Limits {
+				if c.String("output") == "wide" || 100*l.Used >= nearLimit*l.Max {
+					limits.Rows = append(limits.Rows, []string{l.Name, strconv.Itoa(l.Used), strconv.Itoa(l.Max), orNone(l.Share), orNone(l.Reserved)})
+				}
+			}
+			if len(limits.Rows) == 0 {
+				return []render.Table{t}, nil
+			}
+			return []render.Table{t, limits}, nil
 		},
 		Names: func() ([]string, error) { return []string{"server/" + st.URL}, nil },
 	})

@@ -15,7 +15,7 @@ import (
 // [Kinds]: restores and reverts leave freezes as they are.
 const KindFreeze Kind = "freeze"
 
-// maxFreezes limits the number of freezes: each is matched with each cluster that a change affects.
+// maxFreezes limits the number of freezes that have not ended: each is matched with each cluster that a change affects.
 const maxFreezes = 100
 
 var freezeKind = kindRules{
@@ -140,8 +140,5 @@ func checkFreeze(c *checker, f *freeze) {
 		c.problem("/until", "must be later than from")
 	case f.Until != nil && !c.next.At().Before(*f.Until):
 		c.warn("freeze %q has ended already, at %s", f.ID, f.Until.UTC().Format(time.RFC3339))
-	}
-	if n := len(c.next.docs[KindFreeze]); n > maxFreezes {
-		c.problem("", "there would be %d freezes; at most %d are possible: delete those that have ended", n, maxFreezes)
 	}
 }

@@ -285,16 +285,6 @@ func (tx *Tx) checkLayerCountEarly() error {
 	return nil
 }
 
-// checkLayerCount runs before other checks, which take longer the more layers there are.
-func (tx *Tx) checkLayerCount() error {
-	n := 0
-	tx.each(KindLayer, func(*Document) { n++ })
-	if n > maxLayers && n > len(tx.base.docs[KindLayer]) {
-		return errorf(CodeLimitExceeded, "there would be %d layers; at most %d are possible", n, maxLayers)
-	}
-	return nil
-}
-
 // checkPriorities refuses layers with the same priority, between which the winner would be undefined.
 func (s *State) checkPriorities(edits []edit) error {
 	if s.layers == nil || !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindLayer && e.doc != nil }) {

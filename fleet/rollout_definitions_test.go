@@ -33,7 +33,7 @@ var readsStored = map[string]string{
 
 	// Checks of stored documents; checkVariants runs them for variants.
 	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
-	"State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkSetTaken": "", "Tx.checkLayerCount": "",
+	"State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkSetTaken": "",
 
 	// Rollouts neither create nor delete documents.
 	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "State.resolves": "asks whether it exists", "warnLayersChanged": "asks whether it exists",

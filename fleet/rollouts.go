@@ -136,16 +136,6 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	n.change.guard, n.change.scope = tx.guard, tx.scope
 	n.change.guard.proposed = true
 	tx.guard = Guard{} // the creation itself removes nothing
-	open := 1
-	if tx.base.rollouts != nil {
-		open += len(tx.base.rollouts.open)
-	}
-	if doc := tx.base.docs[KindRollout][n.ID]; doc != nil && doc.rollout().open() { // it is rewritten
-		open--
-	}
-	if open > maxRollouts {
-		return errorf(CodeLimitExceeded, "there would be %d rollouts that are not completed or aborted; at most %d are possible", open, maxRollouts)
-	}
 	res, err := n.change.Finish(c)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, work: tx.work}
 		return res, tx.guard.check(res)
 	}
-	if err := tx.checkLayerCount(); err != nil {
+	if err := tx.checkFleetLimits(edits, c.At); err != nil {
 		return Result{}, err
 	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
@@ -50,7 +50,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil && (next == nil || len(duplicates) == 0) {
 		return Result{}, err
 	}
-	if err := next.checkPriorities(edits); err != nil {
+	if err := cmp.Or(next.checkPriorities(edits), tx.checkLayerCostInScope(next)); err != nil {
 		return Result{}, err
 	}
 	if err := cmp.Or(next.checkRolloutDocuments(), tx.base.checkRolloutDeletions(edits, c.At)); err != nil {

@@ -257,15 +257,18 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document) error {
 	for _, v := range versions {
 		names = append(names, cmp.Or(v.Image, v.Component)+" "+v.Version)
 	}
-	held, others := tx.base.versionAutomation(m.components[0]), 0
+	held, others, open := tx.base.versionAutomation(m.components[0]), 0, 0
 	if tx.base.rollouts != nil {
 		for _, d := range tx.base.rollouts.open {
-			if d.rollout().Automation != "" && d.ID != id {
+			if d.ID == id {
+				continue
+			}
+			if open++; d.rollout().Automation != "" {
 				others++
 			}
 		}
 	}
-	if others >= maxAutomaticRollouts {
+	if others >= maxAutomaticRollouts || open >= openRolloutLimit.limitedMax() { // a policy may be of an identity with limits
 		return errorf(CodeLimitExceeded, "%d rollouts of version policies are open, which is the most: complete or abort some of them", others)
 	}
 	n := NewRollout{ID: id, Description: truncate("new versions: " + list(names)), Strategy: m.policy.Strategy, RolloutSettings: RolloutSettings{Advance: advanceAutomatic}}

@@ -232,6 +232,7 @@ var (
 	descWaited   = desc("store_connection_wait_seconds_total", "Seconds of waiting for connections to the database.")
 	descPolled   = desc("clusters_polled", "Clusters whose Flux polled within this time.", "within")
 	descTokenAge = desc("token_created_timestamp_seconds", "When the oldest valid secret of a managed token was created.", "token", "role")
+	descLimit    = desc("limit_usage_ratio", "Share of a limit of the whole fleet that is used.", "limit")
 	descLastPoll = desc("cluster_last_poll_timestamp_seconds", "When a cluster's Flux last polled.", "cluster")
 )
 
@@ -239,7 +240,7 @@ var (
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited,
-		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting, descFreezeOverdue,
+		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting, descFreezeOverdue, descLimit,
 	} {
 		ch <- d
 	}
@@ -293,6 +294,9 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(descDocs, float64(resources), string(kindResource))
 	gauge(descDocs, float64(st.Count(fleet.KindToken)), string(fleet.KindToken))
+	for _, l := range st.Limits(s.cfg.Now()) {
+		gauge(descLimit, float64(l.Used)/float64(l.Max), l.Name)
+	}
 	s.collectRollouts(st, gauge)
 	s.collectFreezes(st, gauge)
 	s.collectWebhooks(st, ch, gauge)

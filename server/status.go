@@ -170,7 +170,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		found = clustersOfCause(causes, *p.Cause) // each once
 		causes = slices.DeleteFunc(causes, func(g *causeGroup) bool { return g.state != clusterstatus.Failed || g.id() != *p.Cause })
 	}
-	out.Clusters = []api.ClusterSummary{}
+	out.Clusters, out.Limits = []api.ClusterSummary{}, st.Limits(s.cfg.Now())
 	if value(p.Facets) {
 		out.Facets = new(facetsOf(st, found, value(p.Component)))
 	}

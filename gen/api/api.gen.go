@@ -1357,6 +1357,28 @@ type FieldProblem struct {
 	ID string `json:"id,omitempty"`
 }
 
+// FleetLimit defines model for FleetLimit.
+type FleetLimit struct {
+	// Name Example: layers
+	Name string `json:"name"`
+
+	// Used Example: 12
+	Used int `json:"used"`
+
+	// Max Example: 200
+	Max int `json:"max"`
+
+	// Share How much the documents within one access document with limits may use, if it selects them.
+	//
+	// Example: 50
+	Share int `json:"share,omitempty"`
+
+	// Reserved How much only identities without limits may use.
+	//
+	// Example: 40
+	Reserved int `json:"reserved,omitempty"`
+}
+
 // FleetStatus defines model for FleetStatus.
 type FleetStatus struct {
 	// Complete false: this process has not yet read the observations of the others.
@@ -1395,6 +1417,9 @@ type FleetStatus struct {
 
 	// Facets With `facets`: the counts of all clusters that match the filters, before paging.
 	Facets *[]StatusFacet `json:"facets,omitempty"`
+
+	// Limits The limits of the whole fleet, and how much of each is used, whatever the filters. A principal whose right to read has limits receives the use by the documents that it may read.
+	Limits []FleetLimit `json:"limits,omitempty"`
 }
 
 // FluxCluster defines model for FluxCluster.
