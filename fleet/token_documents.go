@@ -71,11 +71,18 @@ func (h *Holder) Until() (time.Time, bool) { return h.until, !h.until.IsZero() }
 // Holder returns the holder of the secret with this digest, whether it has expired or not; nil if there is none.
 func (s *State) Holder(secret Digest) *Holder { return s.holders[secret] }
 
-// indexTokens builds the index behind Holder.
+// HasWriters reports whether there is a managed token that may change the fleet, valid or expired.
+func (s *State) HasWriters() bool { return s.writers }
+
+// HasTokens reports whether there is a managed token, valid or expired.
+func (s *State) HasTokens() bool { return len(s.docs[KindToken]) > 0 }
+
+// indexTokens builds the index behind Holder and HasWriters.
 func (s *State) indexTokens() {
-	s.holders = make(map[Digest]*Holder, len(s.docs[KindToken]))
+	s.holders, s.writers = make(map[Digest]*Holder, len(s.docs[KindToken])), false
 	for id, doc := range s.docs[KindToken] {
 		maps.Copy(s.holders, doc.token().holders(id))
+		s.writers = s.writers || doc.token().Role != RolePoll && doc.token().Role != RoleRead
 	}
 }
 

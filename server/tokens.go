@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
@@ -66,6 +68,18 @@ func (s *Server) RotateToken(c echo.Context, id string, p api.RotateTokenParams)
 
 func (s *Server) RevokeToken(c echo.Context, id string, p api.RevokeTokenParams) error {
 	return s.deleteDocument(c, fleet.KindToken, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, fleet.DeleteOptions{})
+}
+
+// CreateToken creates a managed token through a replica of a process that does not serve, and returns its secret. The caller sets
+// neither ID nor Secret.
+func CreateToken(ctx context.Context, replica *store.Replica, token fleet.NewToken, meta store.Meta) (secret string, warnings []string, err error) {
+	secret = newSecret()
+	token.ID, token.Secret = newTokenID(), sha256.Sum256([]byte(secret))
+	res, err := replica.Update(ctx, meta, func(tx *fleet.Tx) error {
+		_, err := tx.CreateToken(token, time.Now().UTC().Truncate(time.Microsecond))
+		return err
+	})
+	return secret, res.Warnings, err
 }
 
 // issue is a token whose secret is about to be issued.

@@ -30,7 +30,6 @@ type config struct {
 	mode                    string
 	db                      database
 	tokens                  server.Tokens
-	fallback                bool // the write token is the read token
 	seedFile                string
 	seedAccept              bool // the seed is served without acceptance
 	openapiFile             string
@@ -85,9 +84,9 @@ func flags() []cli.Flag {
 		text("api-mode", "API_MODE", server.ModeReadOnly, "`MODE`: read-only (Flux polls only) or crud (everything)"),
 		text("store-backend", "STORE_BACKEND", "", "`BACKEND`: sqlite, postgres or memory; taken from the database URL when not set"),
 		text("database-url", "DATABASE_URL", defaultDatabaseURL, "`URL` of the store: sqlite://relative/path, sqlite:///absolute/path, sqlite::memory: or postgres://user@host/database"),
-		secret("auth-token", "AUTH_TOKEN", "bearer `TOKEN` for reads (required)"),
+		secret("auth-token", "AUTH_TOKEN", "bearer `TOKEN` for reads; optional if the store has managed tokens, or with OIDC_ISSUERS"),
 		secret("auth-token-previous", "AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for reads while it is rotated"),
-		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; the read token when not set"),
+		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; when not set, the read token, unless a managed token or an issuer may write"),
 		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
 		text("allow-short-tokens", "ALLOW_SHORT_TOKENS", "false", "true or false: whether these tokens may have less than 16 characters, for demos"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
@@ -147,7 +146,7 @@ func readConfig(c *cli.Context) (config, error) {
 
 	problems = append(problems, envTypos(c, os.Environ())...)
 	if c.NArg() > 0 {
-		problem("%q is not a command; use serve, migrate, import, copy or accept", c.Args().First())
+		problem("%q is not a command; use serve, migrate, import, copy, accept or token", c.Args().First())
 	}
 	switch strings.ToLower(c.String("api-mode")) {
 	case "read-only", "readonly", "read_only":
@@ -225,6 +224,7 @@ func readConfig(c *cli.Context) (config, error) {
 	for _, wrong := range wrongIssuers {
 		problem("OIDC_ISSUERS: %s", wrong)
 	}
+	cfg.tokens.ReadWrites = cfg.tokens.Write == "" && len(cfg.issuers) == 0
 	if cfg.requireCert && cfg.tls.ClientCA == "" {
 		problem("REQUIRE_CLIENT_CERT needs TLS_CLIENT_CA_FILE: the CAs whose certificates are good")
 	}
@@ -254,9 +254,6 @@ func (cfg *config) readTokens(c *cli.Context) (problems []string) {
 	if err != nil {
 		problem("ALLOW_SHORT_TOKENS is %q: it must be true or false", c.String("allow-short-tokens"))
 	}
-	if cfg.tokens.Read == "" {
-		problem("AUTH_TOKEN is required: the bearer token that clusters send")
-	}
 	for name, token := range map[string]string{
 		"AUTH_TOKEN": cfg.tokens.Read, "CRUD_AUTH_TOKEN": cfg.tokens.Write,
 		"AUTH_TOKEN_PREVIOUS": cfg.tokens.ReadPrevious, "CRUD_AUTH_TOKEN_PREVIOUS": cfg.tokens.WritePrevious,
@@ -267,9 +264,6 @@ func (cfg *config) readTokens(c *cli.Context) (problems []string) {
 		if token != "" && len(token) < minToken && !short {
 			problem("%s has less than %d characters: take a random one, such as the output of openssl rand -hex 32 (ALLOW_SHORT_TOKENS=true, for demos)", name, minToken)
 		}
-	}
-	if cfg.tokens.Write == "" {
-		cfg.tokens.Write, cfg.fallback = cfg.tokens.Read, true
 	}
 	return problems
 }

@@ -3,7 +3,7 @@
 // This package reads the environment, connects the other packages, and sets the exit code; the rules are in fleet, the HTTP
 // API is in server. Reading order: main.go (commands), config.go (settings), serve.go (the server), open.go (how a store is
 // created, seeded and opened), database.go (backends). The other files each hold one command: accept, backup, copy, import
-// (with reference*.go), migrate, validate, verify.
+// (with reference*.go), migrate, token, validate, verify.
 package main
 
 import (
@@ -91,6 +91,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 			restoreCommand(),
 			verifyCommand(),
 			acceptCommand(),
+			tokenCommand(),
 			validateCommand(),
 		},
 	}

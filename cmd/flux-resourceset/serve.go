@@ -39,9 +39,6 @@ func serve(c *cli.Context) error {
 	defer stop()
 	logger := newLogger(c.App.ErrWriter, cfg)
 	limitMemory(ctx, logger, memlimit.FromCgroup)
-	if cfg.fallback && cfg.mode == server.ModeCRUD {
-		logger.WarnContext(ctx, "CRUD_AUTH_TOKEN is not set: the read token can write as well")
-	}
 	if cfg.stateDir != "" && cfg.serveStale && cfg.hasPeers() {
 		logger.WarnContext(ctx, "SERVE_STALE_AFTER_RESTART is set: this must be the only process that answers polls, since clusters that reach another one too would uninstall what lies between two answers")
 	}
@@ -77,6 +74,9 @@ func serve(c *cli.Context) error {
 		opener.known = "which cannot be read"
 	}
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
+		return errors.Join(err, st.Close())
+	}
+	if err := checkCredentials(ctx, cfg, replica.State(), logger); err != nil {
 		return errors.Join(err, st.Close())
 	}
 	var known *knownversions.Store // read-only processes need none
@@ -263,6 +263,9 @@ func listen(ctx context.Context, cfg config, srv *server.Server, handler http.Ha
 	}
 	defer stopMetrics()
 	go enforceStartTimeout(ctx, replica, cfg.startTimeout, giveUp)
+	if replica.State() == nil {
+		go awaitCredentials(ctx, cfg, replica, logger, giveUp)
+	}
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {

@@ -71,6 +71,7 @@ func TestRefusals(t *testing.T) {
 		{service, "demo", "readonly.autoscaling.enabled=true", "autoscaling needs store.backend postgres"},
 		{service, "demo", "store.postgres.existingSecret=x", "store.backend is sqlite"},
 		{service, "", "", "auth.existingSecret (or auth.readToken) is required"},
+		{service, "sqlite", "auth.staticTokens=false", "auth.staticTokens is false, so auth.readToken and auth.writeToken must be empty"},
 		{service, "", "auth.readToken=short", "auth.readToken has less than 16 characters"},
 		{service, "demo", "store.backend=postgres", "store.postgres.existingSecret (or store.postgres.url) is required"},
 		{service, "demo", "tls.clientCASecret=x", "client certificates need HTTPS"},
@@ -237,6 +238,22 @@ func TestRequirements(t *testing.T) {
 			if got := strings.Count(rendered(t, service, "postgres", setting), `{name: `+env+`, value: "true"}`); got != want {
 				t.Errorf("%q: %s in %d deployments, not %d", setting, env, got, want)
 			}
+		}
+	}
+}
+
+// Without static tokens no pod has one, no Secret holds one, and nothing refers to a Secret that must exist.
+func TestWithoutStaticTokens(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"", "store.backend=postgres,store.postgres.existingSecret=database"} {
+		out := rendered(t, service, "tokenless", strings.Split(setting, ",")...)
+		for _, absent := range []string{"AUTH_TOKEN", "kind: Secret\n", "/flux-resourceset-cli, status"} {
+			if strings.Contains(out, absent) {
+				t.Errorf("%q: it has %s", setting, absent)
+			}
+		}
+		if required := strings.Count(out, "name: flux-api-tokens"); required != strings.Count(out, "optional: true}") {
+			t.Errorf("%q: %d references to the Secret, of which not all are optional", setting, required)
 		}
 	}
 }

@@ -135,19 +135,23 @@ spec:
       {{- include "api.databaseSecret" . | trim | nindent 6 }}
   {{- end }}
 {{- $secret := include "api.tokenSecret" .root }}
+{{- if $v.auth.staticTokens }}
 - name: AUTH_TOKEN
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.readTokenKey }}}
 - name: AUTH_TOKEN_PREVIOUS
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.readTokenPreviousKey }}, optional: true}
+{{- end }}
 {{- if eq .mode "crud" }}
+{{- if $v.auth.staticTokens }}
 - name: CRUD_AUTH_TOKEN
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenKey }}, optional: true}
 - name: CRUD_AUTH_TOKEN_PREVIOUS
   valueFrom:
     secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenPreviousKey }}, optional: true}
+{{- end }}
 - {name: UI, value: {{ ternary "on" "off" $v.page.enabled | quote }}}
 - {name: UI_CHANGES, value: {{ $v.page.changes | quote }}}
 - name: SESSION_KEY

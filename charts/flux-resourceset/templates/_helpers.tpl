@@ -59,7 +59,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .Values.lastGood.enabled $several (eq (include "api.serveStale" .) "true") }}{{ $problems = append $problems "lastGood.serveStaleAfterRestart needs crud.replicas and readonly.replicas to be 1 together, and no autoscaling: clusters that reach two pods would uninstall what lies between their answers" }}{{ end }}
 {{- if and $pg.read.url $pg.read.existingSecret }}{{ $problems = append $problems "store.postgres.read.url and store.postgres.read.existingSecret exclude each other" }}{{ end }}
 {{- end }}
-{{- if not (or .Values.auth.existingSecret .Values.auth.readToken) }}{{ $problems = append $problems "auth.existingSecret (or auth.readToken) is required: the token that clusters send" }}{{ end }}
+{{- if not .Values.auth.staticTokens }}
+{{- if or .Values.auth.readToken .Values.auth.writeToken }}{{ $problems = append $problems "auth.staticTokens is false, so auth.readToken and auth.writeToken must be empty" }}{{ end }}
+{{- else if not (or .Values.auth.existingSecret .Values.auth.readToken) }}{{ $problems = append $problems "auth.existingSecret (or auth.readToken) is required: the token that clusters send" }}{{ end }}
 {{- if and .Values.auth.existingSecret (or .Values.auth.readToken .Values.auth.writeToken) }}{{ $problems = append $problems "auth.existingSecret excludes auth.readToken and auth.writeToken" }}{{ end }}
 {{- if not .Values.auth.allowShortTokens }}
 {{- range $name := list "readToken" "writeToken" }}
@@ -125,7 +127,7 @@ backup:
   s3: {bucket: "", prefix: "", region: "", endpoint: "", addressing: auto, timeout: 15m, existingSecret: "", caSecret: ""}
   serviceAccount: {create: false, name: "", annotations: {}}
 tmp: {sizeLimit: 2Gi}
-auth: {sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, webhookKeyKey: webhook-key, oidcIssuers: []}
+auth: {staticTokens: true, sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, webhookKeyKey: webhook-key, oidcIssuers: []}
 config: {otlpEndpoint: "", basePath: "", watchStreams: 256, publicURL: "", webhookAllowHTTP: false, webhookAllowPrivate: false, versionScan: false, versionScanAllowHTTP: false, versionScanAllowPrivate: false, registryAuthFile: "", registryCAFile: ""}
 page: {enabled: true, changes: false}
 nameOverride: ""

@@ -31,12 +31,17 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Tokens are the static bearer tokens. Read must not be empty. Previous ones are accepted too, so that clients can move to the
-// new ones; empty ones are not used.
+// Tokens are the static bearer tokens. Previous ones are accepted too, so that clients can move to the new ones; empty ones are not
+// used.
 type Tokens struct {
 	Read, ReadPrevious   string
 	Write, WritePrevious string
+	// ReadWrites: Read may also do what Write may, as long as the store has no managed token that may change the fleet.
+	ReadWrites bool
 }
+
+// Any reports whether there is a static token.
+func (t Tokens) Any() bool { return t.Read+t.ReadPrevious+t.Write+t.WritePrevious != "" }
 
 // Masker returns a Masker that knows the tokens.
 func (t Tokens) Masker() *redact.Masker {
@@ -300,7 +305,7 @@ func unauthorized(access Access, why error) error {
 		detail = external.reason
 		challenge += `, error="invalid_token"`
 	case errors.Is(why, errReadToken):
-		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples"
+		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, or a managed token; \"make run\" shows the former in its examples"
 	case errors.Is(why, errUnknown):
 		detail = "the bearer token is unknown: it is wrong, was revoked, or belongs to another server"
 		challenge += `, error="invalid_token"`
@@ -325,11 +330,20 @@ type credential struct {
 	Principal
 }
 
+// writer is the sender of the static write token.
+var writer = static(Admin, actorWrite, StaticWrite)
+
+func static(r Role, actor string, method Method) Principal {
+	return Principal{Role: r, Method: method, Actor: actor, static: true}
+}
+
+// readWrites reports whether the read token may do what the write token may.
+func (a *Authenticator) readWrites(st *fleet.State) bool {
+	return a.cfg.Tokens.ReadWrites && st != nil && !st.HasWriters()
+}
+
 // credentials returns the tokens that are set. The write token is last, so it counts where both are equal.
 func (t Tokens) credentials() []credential {
-	static := func(r Role, actor string, method Method) Principal {
-		return Principal{Role: r, Method: method, Actor: actor, static: true}
-	}
 	var out []credential
 	for _, known := range []struct {
 		token  string
@@ -338,7 +352,7 @@ func (t Tokens) credentials() []credential {
 		{t.ReadPrevious, static(Read, actorRead, StaticReadPrevious)},
 		{t.Read, static(Read, actorRead, StaticRead)},
 		{t.WritePrevious, static(Admin, actorWrite, StaticWritePrevious)},
-		{t.Write, static(Admin, actorWrite, StaticWrite)},
+		{t.Write, writer},
 	} {
 		if known.token != "" {
 			out = append(out, credential{sha256.Sum256([]byte(known.token)), known.holder})
@@ -356,6 +370,9 @@ func (a *Authenticator) identifyToken(token string, st *fleet.State) (caller Pri
 		if subtle.ConstantTimeCompare(sum[:], a.credentials[i].sum[:]) == 1 {
 			caller = a.credentials[i].Principal
 		}
+	}
+	if caller.Method == StaticRead && caller.Role != None && a.readWrites(st) {
+		return writer, nil
 	}
 	if caller.Role != None {
 		return caller, nil
@@ -380,6 +397,9 @@ func (a *Authenticator) identifyToken(token string, st *fleet.State) (caller Pri
 // neither revoked nor has expired.
 func (a *Authenticator) MayStill(actor string, needs Role, st *fleet.State) bool {
 	if slices.ContainsFunc(a.credentials, func(c credential) bool { return c.Actor == actor && c.Role >= needs }) {
+		return true
+	}
+	if actor == actorWrite && a.readWrites(st) {
 		return true
 	}
 	return tokenRoles[st.ActorRole(actor, a.cfg.Now())] >= needs
