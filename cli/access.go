@@ -55,7 +55,7 @@ func scopeText(on *api.AccessScope) string {
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"kinds", on.Kinds}, {"components", on.Components}, {"layers", on.Layers}} {
+	}{{"kinds", on.Kinds}, {"components", on.Components}, {"layers", on.Layers}, {"labels", on.Labels}} {
 		if len(list.values) > 0 {
 			parts = append(parts, list.name+" "+strings.Join(list.values, ","))
 		}
@@ -96,6 +96,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND`, such as cluster"},
 			&cli.StringSliceFlag{Name: "component", Usage: "of components, only this `ID`, with * at its end for any text"},
 			&cli.StringSliceFlag{Name: "layer", Usage: "of layers, only this `ID`, with * at its end for any text"},
+			&cli.StringSliceFlag{Name: "label", Usage: "of clusters, changes may write this label `KEY`, with * at its end for any text; environment for that field"},
 			&cli.StringFlag{Name: "description", Usage: "a note for readers"},
 		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
@@ -155,7 +156,7 @@ func accessBody(c *cli.Context, id string) (map[string]any, error) {
 	if c.IsSet("selector") {
 		on["selector"] = c.String("selector")
 	}
-	for flag, field := range map[string]string{"kind": "kinds", "component": "components", "layer": "layers"} {
+	for flag, field := range map[string]string{"kind": "kinds", "component": "components", "layer": "layers", "label": "labels"} {
 		if c.IsSet(flag) {
 			on[field] = c.StringSlice(flag)
 		}

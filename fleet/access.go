@@ -345,11 +345,27 @@ func checkAccessScope(c *checker, a *access) {
 			c.problem(list.at, "kinds must contain %s", list.kind)
 		}
 	}
+	checkLabelKeys(c, on)
 	if on.Selector != "" && strings.TrimSpace(on.Selector) == "" {
 		c.problem("/on/selector", "must not be empty; without limits, omit it")
 	}
 	if a.may(RightAdmin) {
 		c.problem("/on", "the right admin cannot be limited: its holder could grant itself every right")
+	}
+}
+
+// checkLabelKeys checks the label keys of the limits of an access document.
+func checkLabelKeys(c *checker, on *api.AccessScope) {
+	for i, pattern := range on.Labels {
+		at := fmt.Sprintf("/on/labels/%d", i)
+		c.required(at, pattern)
+		checkPattern(c, at, pattern)
+		if strings.TrimSuffix(pattern, "*") == "id" {
+			c.problem(at, "the id of a cluster cannot be changed")
+		}
+	}
+	if len(on.Labels) > 0 && (on.Selector == "" && len(on.Kinds) == 0 || len(on.Kinds) > 0 && !slices.Contains(on.Kinds, string(KindCluster))) {
+		c.problem("/on/labels", "the limits must permit changes of the kind %s: add it to kinds", KindCluster)
 	}
 }
 

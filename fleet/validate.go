@@ -31,7 +31,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := tx.checkDocumentsInScope(edits); err != nil {
+	if err := cmp.Or(tx.checkDocumentsInScope(edits), tx.checkLabelsInScope(edits, c.At)); err != nil {
 		return Result{}, err
 	}
 	if len(changes) == 0 {

@@ -28,11 +28,13 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 		return err
 	}
 	if limited := requestOf(c).limited; limited != nil {
-		hash := plan.PlanHash // a commit compares it with the effect on the whole fleet
+		hash := plan.PlanHash
 		if plan, err = limited.Plan(); err != nil {
 			return err
 		}
-		plan.PlanHash = hash
+		if plan.PlanHash != hash { // a commit with it would do more than the plan shows
+			return errHiddenEffects
+		}
 	}
 	plan.Results = results
 	response.AddWarnings(c, plan.Warnings)

@@ -38,8 +38,15 @@ func (l *limitedChange) begin(base *fleet.State, rights fleet.Rights) error {
 	if l.visible, err = l.server.visible.get(base, rights).Detached(); err != nil {
 		return err
 	}
-	_, err = l.edited()
-	return err
+	tx, err := l.edited()
+	if err != nil || !tx.IsPlanned() {
+		return err
+	}
+	_, err = l.finish(tx)
+	if stale, ok := errors.AsType[*fleet.Error](err); ok && stale.Code == fleet.CodeStale {
+		return err // the hash is not of a plan of the visible documents
+	}
+	return nil
 }
 
 // applies reports whether the principal may read only a part of the fleet.
@@ -49,6 +56,8 @@ func (l *limitedChange) applies() bool { return l.base != nil && !l.rights.Every
 func (l *limitedChange) edited() (*fleet.Tx, error) {
 	tx := l.visible.Begin()
 	tx.LimitTo(l.rights, l.meta.DryRun)
+	// Not the filters: they are selectors of others, and a plan that they change is refused.
+	tx.ClusterFilters(fleet.ClusterFilters{Unknown: l.server.tracker.Filters().Unknown})
 	return tx, l.edit(tx)
 }
 
@@ -81,7 +90,18 @@ func (l *limitedChange) repeat() (fleet.Result, error) {
 	if err != nil {
 		return fleet.Result{}, err
 	}
+	return l.finish(tx)
+}
+
+// finish returns the result of a Tx of the visible documents, which is never committed.
+func (l *limitedChange) finish(tx *fleet.Tx) (fleet.Result, error) {
 	return tx.Finish(fleet.Commit{ID: uuid.New(), At: l.server.commitTime(), Actor: l.meta.Actor, Author: l.meta.Author, Reason: l.meta.Reason, RequestID: l.meta.RequestID})
+}
+
+// errHiddenEffects is the answer to a change whose effect on the whole fleet is not the effect on the visible documents.
+var errHiddenEffects = &fleet.Error{
+	Code:   fleet.CodeOutOfScope,
+	Detail: "the change has effects that you may not read: ask a principal that may read everything to make it",
 }
 
 // hidden returns the error for a change that only documents outside the limits refuse: it has their kinds and numbers.

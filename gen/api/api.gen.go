@@ -219,6 +219,11 @@ type AccessScope struct {
 	//
 	// Example: ["web-*"]
 	Layers []string `json:"layers,omitempty"`
+
+	// Labels Label keys of clusters that changes may write; `*` at the end stands for any text. `environment` stands for that field.
+	//
+	// Example: ["web/*"]
+	Labels []string `json:"labels,omitempty"`
 }
 
 // AccessSubject Identities: a managed token of role `scoped`, or those of an issuer that have one of the groups and all of the claims.
