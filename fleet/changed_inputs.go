@@ -21,11 +21,11 @@ type ChangedInput struct {
 // out. changes are those of the revision; later holds each document that a later revision changed, up to this State, as it
 // was at the revision. The error is the cause of ctx's end, or a document that cannot be read.
 func (s *State) InputsChangedBy(ctx context.Context, changes []Change, later Documents) (map[string][]ChangedInput, error) {
-	return s.inputsChangedBy(ctx, changes, later, func(string) bool { return false })
+	return s.inputsChangedBy(newWork(ctx), changes, later, func(string) bool { return false })
 }
 
 // inputsChangedBy is InputsChangedBy without the clusters for which known returns true.
-func (s *State) inputsChangedBy(ctx context.Context, changes []Change, later Documents, known func(id string) bool) (map[string][]ChangedInput, error) {
+func (s *State) inputsChangedBy(work work, changes []Change, later Documents, known func(id string) bool) (map[string][]ChangedInput, error) {
 	at, _, err := s.withBodies(later)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *State) inputsChangedBy(ctx context.Context, changes []Change, later Doc
 	if err != nil {
 		return nil, err
 	}
-	r := Result{Commit: Commit{Changes: changes}, State: at, base: before, layerChanges: at.servedChanges(before, edits), work: newWork(ctx)}
+	r := Result{Commit: Commit{Changes: changes}, State: at, base: before, layerChanges: at.servedChanges(before, edits), work: work}
 	affectedNames, err := r.affected(true)
 	if err != nil {
 		return nil, err

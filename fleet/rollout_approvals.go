@@ -1,14 +1,13 @@
 package fleet
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
-
-// RolloutApprove is the action that approves a stage.
-const RolloutApprove = "approve"
 
 // awaitsApproval reports whether a stage requires an approval that it does not have. Neither a person nor the runner may
 // start such a stage, or skip it: its clusters would get the change in a later stage, without approval.
@@ -16,54 +15,118 @@ func (r *rollout) awaitsApproval(stage int) bool {
 	return stage < len(r.Stages) && r.Stages[stage].Approval && r.Stages[stage].Approved == nil
 }
 
-// approve records the approval of a stage: the given one, or the next one if it is empty. A stage that was approved already
-// and one that has started are CodeConflict.
-func (r *rollout) approve(stage string, by *stageApproval) error {
-	at := r.Started
+// approve records the approval of a stage, with its effect: the given one, or the next one if it is empty. A stage that was approved
+// already and one that has started are CodeConflict.
+func (r *rollout) approve(stage string, by *stageApproval, inputs *RolloutInputs) (at int, err error) {
+	at = r.Started
 	if stage != "" {
 		for at = 0; at < len(r.Stages) && r.Stages[at].Name != stage; at++ {
 		}
 	}
 	switch {
 	case at >= len(r.Stages) && stage != "":
-		return errorf(CodeNotFound, "rollout %q has no stage %q", r.ID, stage)
+		return at, errorf(CodeNotFound, "rollout %q has no stage %q", r.ID, stage)
 	case at >= len(r.Stages):
-		return errorf(CodeConflict, "rollout %q has no further stage", r.ID)
+		return at, errorf(CodeConflict, "rollout %q has no further stage", r.ID)
 	case at < r.Started:
-		return errorf(CodeConflict, "stage %q of rollout %q has started", r.Stages[at].Name, r.ID)
+		return at, errorf(CodeConflict, "stage %q of rollout %q has started", r.Stages[at].Name, r.ID)
 	case !r.Stages[at].Approval:
-		return errorf(CodeConflict, "stage %q of rollout %q requires no approval", r.Stages[at].Name, r.ID)
-	case r.Stages[at].Approved != nil:
-		return errorf(CodeConflict, "stage %q of rollout %q is approved already, by %s", r.Stages[at].Name, r.ID, r.Stages[at].Approved.By)
+		return at, errorf(CodeConflict, "stage %q of rollout %q requires no approval", r.Stages[at].Name, r.ID)
+	}
+	by.Effect = inputs.StageEffect(at)
+	if now := r.Stages[at].Approved; now != nil && now.Effect == by.Effect {
+		return at, errorf(CodeConflict, "stage %q of rollout %q is approved already, by %s", r.Stages[at].Name, r.ID, now.By)
 	}
 	r.Stages[at].Approved = by
+	return at, nil
+}
+
+// approvalEnded reports whether the stage has an approval of another effect than the current one.
+func (s *rolloutStage) approvalEnded(effect string) bool {
+	return s.Approval && s.Approved != nil && s.Approved.Effect != effect
+}
+
+// ended returns why the approval does not count any more.
+func (a *stageApproval) ended() string {
+	return fmt.Sprintf("the approval of %s has ended, since the clusters of the stage or what its start changes on them is not what was approved", a.By)
+}
+
+// StageNeedsApproval reports whether a stage has not started and requires an approval, which it may have.
+func StageNeedsApproval(d *Document, stage int) bool {
+	return stage >= d.rollout().Started && d.rollout().Stages[stage].Approval
+}
+
+// ApprovalEnded returns why the approval of a stage that has not started does not count any more; empty: it counts, or there is none.
+func ApprovalEnded(d *Document, stage int, effect string) string {
+	if s := &d.rollout().Stages[stage]; StageNeedsApproval(d, stage) && s.approvalEnded(effect) {
+		return s.Approved.ended()
+	}
+	return ""
+}
+
+// approvalEnded reports whether the approval of a stage has ended in the State before this Tx.
+func (tx *Tx) approvalEnded(d *Document, stage int) (bool, error) {
+	r := d.rollout()
+	if stage >= len(r.Stages) || !r.Stages[stage].Approval || r.Stages[stage].Approved == nil {
+		return false, nil
+	}
+	inputs, err := tx.base.Whole().rolloutInputs(tx.work, d, nil)
+	return err == nil && r.Stages[stage].approvalEnded(inputs.StageEffect(stage)), err
+}
+
+// checkApproval refuses to start or skip a stage whose approval has ended. planned: it removes the approval instead.
+func (tx *Tx) checkApproval(r *rollout, d *Document, planned bool) error {
+	ended, err := tx.approvalEnded(d, r.Started)
+	if err != nil || !ended {
+		return err
+	}
+	s := &r.Stages[r.Started]
+	if !planned {
+		return errorf(CodeConflict, "rollout %q waits for the approval of its stage %q: %s", r.ID, s.Name, s.Approved.ended())
+	}
+	s.Approved = nil
 	return nil
 }
 
 // checkSecondPerson refuses an approval by the author of the rollout or of the last change of its stages. An author that is
 // unknown, of a rollout that an earlier version created, may approve nothing: neither could be compared.
-func (r *rollout) checkSecondPerson(actor string) error {
+func (r *rollout) checkSecondPerson(identity *Subject, actor string) error {
 	switch {
 	case r.Author == "":
 		return errorf(CodeConflict, "rollout %q was created by a version that did not record its author, and REQUIRE_SECOND_PERSON is set: abort it and create it again", r.ID)
-	case samePerson(actor, r.Author):
-		return errorf(CodeConflict, "rollout %q was created by %s: another person must approve its stages", r.ID, actor)
-	case samePerson(actor, r.ChangedBy):
-		return errorf(CodeConflict, "the stages of rollout %q were last changed by %s: another person must approve them", r.ID, actor)
+	case samePerson(identity, actor, r.AuthorID, r.Author):
+		return errorf(CodeConflict, "rollout %q was created by %s: another person must approve its stages", r.ID, r.Author)
+	case samePerson(identity, actor, r.ChangedByID, r.ChangedBy):
+		return errorf(CodeConflict, "the stages of rollout %q were last changed by %s: another person must approve them", r.ID, r.ChangedBy)
 	}
 	return nil
 }
 
-// samePerson reports whether two actors count as one person: the same actor, or tokens with the same name. A token that is issued
-// again has another id.
-func samePerson(a, b string) bool {
-	name := func(actor string) string {
-		if strings.HasPrefix(actor, tokenActor) {
-			actor, _, _ = strings.Cut(actor, " (")
-		}
-		return actor
+// personOf returns what identifies the person behind a commit: of an issuer the issuer and the subject, without the name, which the
+// person may choose; of a managed token its name, since a token that is issued again has another id; else the actor. Empty: it is not
+// known.
+func personOf(identity *Subject, actor string) string {
+	switch {
+	case identity != nil:
+		return fmt.Sprintf("oidc %q %q", identity.Issuer, identity.Sub)
+	case strings.HasPrefix(actor, oidcActor):
+		return ""
+	case strings.HasPrefix(actor, tokenActor):
+		actor, _, _ = strings.Cut(actor, " (")
 	}
-	return name(a) == name(b)
+	return actor
+}
+
+// oidcActor is the prefix of actors of issuers.
+const oidcActor = "oidc:"
+
+// samePerson reports whether the sender of a commit is a person that a rollout names. Without the id of that person, of a rollout of an
+// earlier version, the end of its actor decides, which is also that of some other persons.
+func samePerson(identity *Subject, actor, id, named string) bool {
+	if id == "" && identity != nil {
+		return strings.HasPrefix(named, oidcActor+identity.Issuer+":") && strings.HasSuffix(named, "("+identity.Sub+")")
+	}
+	return personOf(identity, actor) == cmp.Or(id, personOf(nil, named))
 }
 
 // withoutPendingApprovals returns a rollout without the approvals of stages that have not started. A restore must not bring back
@@ -85,10 +148,16 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 		if !r.open() {
 			return errorf(CodeConflict, "rollout %q is %s", r.ID, r.State)
 		}
-		if err := r.approve(stage, by); err != nil {
+		inputs, err := tx.base.Whole().rolloutInputs(tx.work, doc, nil)
+		if err != nil {
 			return err
 		}
-		if err := r.checkSecondPerson(by.By); tx.base.rules.SecondPerson && err != nil {
+		at, err := r.approve(stage, by, inputs)
+		if err != nil {
+			return err
+		}
+		tx.noteEffect(&r, inputs, at)
+		if err := r.checkSecondPerson(tx.scope.identity(), by.By); tx.base.rules.SecondPerson && err != nil {
 			return err
 		}
 		next, err := tx.kinds.newRecord(KindRollout, doc.ID, &r)
@@ -99,4 +168,18 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 	}
 	tx.beforeFinish = func(c Commit) error { return approve(&stageApproval{By: c.Actor, At: c.At}) }
 	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID})
+}
+
+// noteEffect names the clusters of the stage that an approval is for, as far as they are visible to the principal.
+func (tx *Tx) noteEffect(r *rollout, inputs *RolloutInputs, stage int) {
+	var size int
+	var changed []string
+	for _, d := range tx.base.All(KindCluster) {
+		if r.stageOf(d.Cluster()) == stage {
+			if size++; len(inputs.ByCluster[d.ID]) > 0 {
+				changed = append(changed, d.ID)
+			}
+		}
+	}
+	tx.note("stage %q has %s, and its start changes %d: %s", r.Stages[stage].Name, plural(size, "cluster"), len(changed), list(changed))
 }

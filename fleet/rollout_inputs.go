@@ -3,7 +3,10 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -23,6 +26,10 @@ type RolloutInputs struct {
 // RolloutInputs returns the inputs that an open rollout changes. known, if not nil, are those of the same rollout in an earlier
 // State: they save the comparison of clusters that have not changed since.
 func (s *State) RolloutInputs(ctx context.Context, d *Document, known *RolloutInputs) (*RolloutInputs, error) {
+	return s.rolloutInputs(newWork(ctx), d, known)
+}
+
+func (s *State) rolloutInputs(work work, d *Document, known *RolloutInputs) (*RolloutInputs, error) {
 	without, with := *d.rollout(), *d.rollout()
 	without.State, without.Started = rolloutProposed, 0
 	with.State, with.Started, with.Stages = rolloutRunning, len(with.Stages), append([]rolloutStage(nil), with.Stages...)
@@ -42,7 +49,7 @@ func (s *State) RolloutInputs(ctx context.Context, d *Document, known *RolloutIn
 		made.Set(KindSnapshot, id, nil)
 	}
 	unchanged := known.unchanged(s, d)
-	inputs, err := s.inputsChangedBy(ctx, []Change{{Kind: KindRollout, ID: d.ID, Before: bodies[0], After: bodies[1]}}, made, unchanged)
+	inputs, err := s.inputsChangedBy(work, []Change{{Kind: KindRollout, ID: d.ID, Before: bodies[0], After: bodies[1]}}, made, unchanged)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +61,21 @@ func (s *State) RolloutInputs(ctx context.Context, d *Document, known *RolloutIn
 		}
 	}
 	return &RolloutInputs{inputs, s, d}, nil
+}
+
+// StageEffect identifies the clusters of a stage, and the inputs that its start changes on them, as a hash.
+func (in *RolloutInputs) StageEffect(stage int) string {
+	sum := sha256.New()
+	for _, d := range in.state.All(KindCluster) {
+		if in.rollout.rollout().stageOf(d.Cluster()) != stage {
+			continue
+		}
+		_, _ = fmt.Fprintf(sum, "%q\n", d.ID)
+		for _, ch := range in.ByCluster[d.ID] {
+			_, _ = fmt.Fprintf(sum, " %q %q %s\n", ch.List, ch.ID, ch.Receipt)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // unchanged returns a function that reports whether the inputs of a cluster are still the same. They depend on its document, on the

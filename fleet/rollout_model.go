@@ -23,6 +23,9 @@ type rollout struct {
 	// Author is the actor that created it, ChangedBy the one that last skipped a stage, which moves its clusters to others.
 	Author    string `json:"author,omitempty"`
 	ChangedBy string `json:"changed_by,omitempty"`
+	// AuthorID and ChangedByID identify them: see personOf. Rollouts of earlier versions have none.
+	AuthorID    string `json:"author_id,omitempty"`
+	ChangedByID string `json:"changed_by_id,omitempty"`
 	RolloutSettings
 	// PausedBecause is the reason why the runner paused it.
 	PausedBecause string `json:"paused_because,omitempty"`
@@ -96,6 +99,8 @@ type rolloutStage struct {
 type stageApproval struct {
 	By string    `json:"by"` // the actor of the commit
 	At time.Time `json:"at"` // its time
+	// Effect identifies what it approves: see [RolloutInputs.StageEffect]. Approvals of earlier versions have none, and do not count.
+	Effect string `json:"effect,omitempty"`
 }
 
 // rolloutChange is one document before and after the change, as when the rollout was created.

@@ -16,6 +16,8 @@ type StageCounts struct {
 	Frozen                                                         int // the change reaches them when their freeze ends
 	// Failure names one of the failed clusters, with the cause that it reported; empty: none.
 	Failure string
+	// Effect is the [RolloutInputs.StageEffect] of a stage with an approval.
+	Effect string
 }
 
 // reached returns the number of affected clusters that are served the change.
@@ -31,7 +33,7 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 		return RolloutStep{}
 	}
 	if r.State == rolloutProposed || r.Advance != advanceAutomatic {
-		if r.awaitsApproval(r.Started) {
+		if r.waitsForApproval(counts) {
 			return r.approvalWait(r.Started)
 		}
 		step := RolloutStep{Reason: "start", Message: "a person completes the rollout"}
@@ -51,10 +53,15 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 	if r.Started == len(r.Stages) {
 		return RolloutStep{Action: RolloutComplete}
 	}
-	if r.awaitsApproval(r.Started) {
+	if r.waitsForApproval(counts) {
 		return r.approvalWait(r.Started)
 	}
 	return r.waitForWindow(RolloutStep{Action: RolloutStart, Stage: r.Stages[r.Started].Name}, now)
+}
+
+// waitsForApproval reports whether the next stage awaits an approval, or has one that has ended.
+func (r *rollout) waitsForApproval(counts []StageCounts) bool {
+	return r.awaitsApproval(r.Started) || r.Started < len(r.Stages) && r.Stages[r.Started].approvalEnded(counts[r.Started].Effect)
 }
 
 // failure returns the reaction to the failed clusters of a started stage, also of one that has passed before.

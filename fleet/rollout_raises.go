@@ -77,7 +77,7 @@ func (tx *Tx) stampRollout(r *rollout, action string, c Commit) error {
 	case RolloutRaise:
 		r.Stages[r.Started-1].RaisedAt = at
 	case RolloutSkip: // its clusters move to other stages
-		r.ChangedBy = c.Actor
+		r.ChangedBy, r.ChangedByID = c.Actor, personOf(tx.scope.identity(), c.Actor)
 	}
 	if slices.Contains([]string{RolloutStart, RolloutSkip, RolloutResume}, action) && c.Actor != RolloutRunner && c.Actor != VersionAutomation {
 		r.Principal, r.Identity = c.Actor, tx.scope.identity()

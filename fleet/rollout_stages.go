@@ -51,6 +51,7 @@ const (
 	RolloutBack     = "back"
 	RolloutAbort    = "abort"
 	RolloutComplete = "complete"
+	RolloutApprove  = "approve" // a stage may start
 )
 
 // RolloutRunner is the actor of the commits by which rollouts advance automatically.
@@ -195,12 +196,12 @@ func (d *Document) checkDeletable() error {
 // earlier has the same hash.
 func (r *rollout) withoutCommit() (json.RawMessage, error) {
 	out := *r
-	out.Principal, out.Identity, out.ChangedBy, out.Stages = "", nil, "", slices.Clone(r.Stages)
+	out.Principal, out.Identity, out.ChangedBy, out.ChangedByID, out.Stages = "", nil, "", "", slices.Clone(r.Stages)
 	for i := range out.Stages {
 		s := &out.Stages[i]
 		s.StartedAt, s.RaisedAt = nil, nil
 		if s.Approved != nil {
-			s.Approved = &stageApproval{}
+			s.Approved = &stageApproval{Effect: s.Approved.Effect}
 		}
 	}
 	return jsontext.Canonical(&out)

@@ -33,8 +33,12 @@ func (s RolloutStep) Waiting() *api.RolloutWaiting {
 
 // approvalWait returns the wait for the approval of a stage.
 func (r *rollout) approvalWait(stage int) RolloutStep {
-	name := r.Stages[stage].Name
-	return RolloutStep{Reason: "approval", Stage: name, Message: fmt.Sprintf("stage %q needs an approval", name)}
+	s := &r.Stages[stage]
+	step := RolloutStep{Reason: "approval", Stage: s.Name, Message: fmt.Sprintf("stage %q needs an approval", s.Name)}
+	if s.Approved != nil {
+		step.Message += ": " + s.Approved.ended()
+	}
+	return step
 }
 
 // waitForWindow returns a step, or the wait for the next window.
@@ -58,7 +62,7 @@ func (r Result) stageWaits() (out []RolloutStep) {
 		if at < 0 || is.Stages[at].Skipped || at < was.Started && is.Stages[at].Raises == was.Stages[at].Raises {
 			continue
 		}
-		if was.awaitsApproval(at) {
+		if is.awaitsApproval(at) { // also if the approval has ended: see checkApproval
 			out = append(out, was.approvalWait(at))
 		}
 		if was.Advance == advanceAutomatic {

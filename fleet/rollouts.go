@@ -145,6 +145,7 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if n.automatic != nil { // as if the author of the policies had created it, who may not approve it alone
 		r.Author, r.Principal, r.Identity = n.automatic.principal, n.automatic.principal, n.automatic.identity
 	}
+	r.AuthorID = personOf(r.Identity, r.Author)
 	if n.change.guard.PlanHash != "" {
 		r.ConfirmedRemovals, r.Confirmed = res.removals.count, res.removals.digests()
 	}
@@ -276,6 +277,11 @@ func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, 
 	if action == RolloutApprove {
 		tx.approveStage(doc, stage)
 		return doc, nil
+	}
+	if action == RolloutStart || action == RolloutSkip {
+		if err := tx.checkApproval(&r, doc, planned); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.checkAction(action, stage, planned); err != nil {
 		return nil, err

@@ -330,6 +330,9 @@ func (tx *Tx) startMove(d *Document, now time.Time) (bool, error) {
 	if r.awaitsApproval(r.Started) || r.Started > 0 {
 		return false, nil
 	}
+	if ended, err := tx.approvalEnded(d, r.Started); ended || err != nil {
+		return false, err
+	}
 	step := RolloutStep{Action: RolloutStart, Stage: r.Stages[0].Name}
 	waits, err := tx.base.waitForFreezes(tx.work, d.ID, step, now)
 	if err != nil || waits.Reason != "" {

@@ -39,3 +39,26 @@ func TestPlanOfWaitingStage(t *testing.T) {
 	require.Equal(t, "running", started.json()["state"])
 	require.Empty(t, w.post("/plan", `{"rollout":"podinfo-6.9.9","action":"pause"}`).want(200).json()["waiting"])
 }
+
+// TestApprovalEnds: a cluster that the author labels into an approved stage ends the approval. The rollout shows that it waits for
+// another one, and why.
+func TestApprovalEnds(t *testing.T) {
+	t.Parallel()
+	w := rolloutWorld(t)
+	const path = "/rollouts/podinfo-6.9.9"
+	w.post("/rollouts", strings.Replace(bumpRollout, `"cluster_ids":["wave-1"]`, `"selector":"wave=one","approval":true`, 1)).want(201)
+	w.do("PATCH", "/clusters/wave-1", `{"labels":{"wave":"one"}}`).want(200)
+	stage := func() any { return at(w.get(path).want(200).json(), "stages", 0) }
+	w.do("POST", path+"/approve", "").want(200)
+	require.Contains(t, stage(), "approved_by")
+	w.do("PATCH", "/clusters/wave-2", `{"labels":{"wave":"one"}}`).want(200)
+	w.do("POST", path+"/start", "").problem(409, "conflict")
+	require.NotContains(t, stage(), "approved_by")
+	require.Contains(t, at(stage(), "approval_ended"), "the approval of static-write has ended")
+	waiting := at(w.get(path).want(200).json(), "waiting")
+	require.Equal(t, "approval", at(waiting, "reason"))
+	require.Contains(t, at(waiting, "message"), "has ended")
+	require.Equal(t, "approval", at(w.post("/plan", `{"rollout":"podinfo-6.9.9"}`).want(200).json(), "waiting", 0, "reason"))
+	w.do("POST", path+"/approve", "").want(200)
+	w.do("POST", path+"/start", "").want(200)
+}

@@ -141,12 +141,12 @@ func (s *Server) rolloutStep(ctx context.Context, st *fleet.State, id string) (f
 	if !fleet.Advances(d) {
 		return fleet.RolloutStep{}, nil
 	}
-	progress, err := s.rolloutProgress(ctx, st, d)
+	_, counts, err := s.rolloutProgress(ctx, st, d)
 	if err != nil {
 		return fleet.RolloutStep{}, err
 	}
 	now := s.cfg.Now()
-	step, err := st.WaitForFreezes(ctx, id, fleet.NextStep(d, stageCounts(progress), now), now)
+	step, err := st.WaitForFreezes(ctx, id, fleet.NextStep(d, counts, now), now)
 	if err != nil {
 		return fleet.RolloutStep{}, err
 	}

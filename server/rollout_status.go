@@ -24,13 +24,13 @@ type rolloutInputsCache struct {
 	previous map[string]*fleet.RolloutInputs // of an earlier State
 }
 
-func (c *rolloutInputsCache) get(ctx context.Context, st *fleet.State, d *fleet.Document) (map[string][]fleet.ChangedInput, error) {
+func (c *rolloutInputsCache) get(ctx context.Context, st *fleet.State, d *fleet.Document) (*fleet.RolloutInputs, error) {
 	c.mu.Lock()
 	earlier := c.previous[d.ID]
 	if known := c.known[d.ID]; known != nil {
 		if earlier = known; c.of == st {
 			c.mu.Unlock()
-			return known.ByCluster, nil
+			return known, nil
 		}
 	}
 	c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *rolloutInputsCache) get(ctx context.Context, st *fleet.State, d *fleet.
 		c.of, c.previous, c.known = st, c.known, map[string]*fleet.RolloutInputs{}
 	}
 	c.known[d.ID] = inputs
-	return inputs.ByCluster, nil
+	return inputs, nil
 }
 
 // clear drops all inputs, since they keep whole States in memory.
@@ -54,16 +54,31 @@ func (c *rolloutInputsCache) clear() {
 	c.of, c.known, c.previous = nil, nil, nil
 }
 
-// rolloutProgress returns the progress of each stage of an open rollout; nil for others.
-func (s *Server) rolloutProgress(ctx context.Context, st *fleet.State, d *fleet.Document) ([]api.RolloutProgress, error) {
+// rolloutProgress returns the progress of each stage of an open rollout, and the counts for the decision; nil for others.
+func (s *Server) rolloutProgress(ctx context.Context, st *fleet.State, d *fleet.Document) ([]api.RolloutProgress, []fleet.StageCounts, error) {
 	n, open := fleet.RolloutStages(d)
 	if !open {
-		return nil, nil
+		return nil, nil, nil
 	}
 	inputs, err := s.rolloutInputs.get(ctx, st.Whole(), d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	progress, err := s.stageProgress(ctx, st, d, n, inputs.ByCluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	counts := stageCounts(progress)
+	for i := range counts {
+		if fleet.StageNeedsApproval(d, i) {
+			counts[i].Effect = inputs.StageEffect(i)
+		}
+	}
+	return progress, counts, nil
+}
+
+// stageProgress returns the progress of n stages by the inputs that the rollout changes on each cluster.
+func (s *Server) stageProgress(ctx context.Context, st *fleet.State, d *fleet.Document, n int, inputs map[string][]fleet.ChangedInput) ([]api.RolloutProgress, error) {
 	out := make([]api.RolloutProgress, n)
 	names := clusterstatus.NameCache{}
 	for _, cluster := range st.All(fleet.KindCluster) {
@@ -153,14 +168,14 @@ func stageCounts(progress []api.RolloutProgress) []fleet.StageCounts {
 // rolloutView returns a rollout with its computed status; short: without the ids of clusters.
 func (s *Server) rolloutView(ctx context.Context, st *fleet.State, d *fleet.Document, short bool) (any, error) {
 	view, ok := st.RolloutView(d).(*api.Rollout)
-	progress, err := s.rolloutProgress(ctx, st, d)
+	progress, counts, err := s.rolloutProgress(ctx, st, d)
 	if err != nil || !ok || progress == nil {
 		return view, err
 	}
 	now := s.cfg.Now()
 	var step fleet.RolloutStep
 	if !st.ReachesOthers(d) { // otherwise it also depends on clusters that are not visible
-		if step, err = st.Whole().WaitForFreezes(ctx, d.ID, fleet.NextStep(d, stageCounts(progress), now), now); err != nil {
+		if step, err = st.Whole().WaitForFreezes(ctx, d.ID, fleet.NextStep(d, counts, now), now); err != nil {
 			return view, err
 		}
 	}
@@ -173,7 +188,13 @@ func (s *Server) rolloutView(ctx context.Context, st *fleet.State, d *fleet.Docu
 		if short {
 			progress[i].ClusterIds, progress[i].Failures = nil, nil
 		}
-		view.Stages[i].Progress = &progress[i]
+		stage := &view.Stages[i]
+		stage.Progress = &progress[i]
+		if ended := fleet.ApprovalEnded(d, i, counts[i].Effect); ended != "" {
+			if stage.ApprovedBy, stage.ApprovedAt = "", nil; !st.ReachesOthers(d) { // it names the approver
+				stage.ApprovalEnded = ended
+			}
+		}
 	}
 	return view, nil
 }

@@ -4442,7 +4442,7 @@ type RolloutStage struct {
 	// Gate Overrides single fields of the gate of the rollout.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
-	// Approval The stage can neither start nor be skipped until it is approved. Rolling it back ends the approval.
+	// Approval The stage can neither start nor be skipped until it is approved. Rolling it back ends the approval, as does a change of the stage's clusters, or of what its start changes on them.
 	//
 	// Example: true
 	Approval bool `json:"approval,omitempty"`
@@ -4515,6 +4515,11 @@ type RolloutStageStatus struct {
 
 	// ApprovedAt Example: 2026-01-02T03:04:05.678901Z
 	ApprovedAt *time.Time `json:"approved_at,omitempty"`
+
+	// ApprovalEnded Why the last approval of the stage does not count any more: its clusters, or what its start changes on them, is not what was approved.
+	//
+	// Example: the approval of token:ann has ended
+	ApprovalEnded string `json:"approval_ended,omitempty"`
 }
 
 // RolloutVersion A version that the rollout of a version policy brings.

@@ -1575,7 +1575,8 @@ type ClientInterface interface {
 	// ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
 	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
+	// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
 	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 	// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
@@ -5035,7 +5036,8 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 // ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
 // `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
+// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
 // out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 // the change of the documents; all stages must have started, so no answer changes. An action that the state does not
@@ -23204,7 +23206,8 @@ type ClientWithResponsesInterface interface {
 	// ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
 	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
+	// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
 	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 	// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
@@ -30835,7 +30838,8 @@ func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID,
 // ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
 // `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start. `pause`: no stage can start until `resume`. `skip`: leaves
+// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
+// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
 // out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 // the change of the documents; all stages must have started, so no answer changes. An action that the state does not

@@ -99,13 +99,14 @@ func trusted(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && loopback
 }
 
-// accepts reports whether a token for these audiences is for this service. If a token for several audiences names the client
-// that requested it (azp), this must be the client of this service. Otherwise any application of the provider could use the token.
-func (is *Issuer) accepts(audiences []string, authorizedParty string) bool {
-	if slices.ContainsFunc(is.Audiences, func(a string) bool { return slices.Contains(audiences, a) }) {
-		return true
-	}
-	return is.ClientID != "" && slices.Contains(audiences, is.ClientID) && (authorizedParty == "" || authorizedParty == is.ClientID)
+// accepts reports whether a token for these audiences is for this service.
+func (is *Issuer) accepts(audiences []string) bool {
+	return slices.ContainsFunc(audiences, is.isAudience)
+}
+
+// isAudience reports whether a value names this service: as a client or as an audience of workloads.
+func (is *Issuer) isAudience(value string) bool {
+	return value != "" && value == is.ClientID || slices.Contains(is.Audiences, value)
 }
 
 // endpoint joins the URL of an issuer with the path of its discovery document.

@@ -308,8 +308,12 @@ func (c claims) scalars() map[string]string {
 // identify checks the claims of a token with a valid signature.
 func (s *source) identify(c claims, now time.Time) (*Identity, error) {
 	audience, ok := c.list("aud")
-	if !ok || !s.accepts(audience, c.text("azp")) {
+	if !ok || !s.accepts(audience) {
 		return nil, refuse("it is for another service: its audience (aud) is %.200q", strings.Join(audience, ", "))
+	}
+	// Otherwise any application of the provider could use a token that it received.
+	if party, present := c["azp"]; present && !s.isAudience(c.text("azp")) {
+		return nil, refuse("it was issued to another client: its authorized party (azp) is %.200q", fmt.Sprint(party))
 	}
 	expires, ok := c.time("exp")
 	if !ok {
