@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
@@ -19,7 +21,8 @@ func (s exporter) exportCommand() *cli.Command {
 		Name:      "export",
 		Usage:     "Print the documents of the fleet, or of some kinds, in the form that apply reads",
 		ArgsUsage: "[KIND|KIND/NAME]...",
-		Description: "Applied at once, the output changes nothing; applied later, it restores every field that it contains. It is YAML without -o.\n\n" +
+		Description: "Applied at once, the output changes nothing; applied later, it restores every field that it contains. It is YAML without -o.\n" +
+			"A token that may read only a part of the fleet exports this part; the output then contains the limits, and --prune refuses it.\n\n" +
 			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
 		Action: func(c *cli.Context) error {
 			if _, err := fileKinds().Select(c.Args().Slice(), nil); err != nil {
@@ -49,6 +52,9 @@ func (s exporter) export(c *cli.Context, conn client) error {
 		return err
 	}
 	out := manifests.Export{Typed: len(types) > 0, Layered: layered}
+	if out.Limits, err = s.readLimits(c, conn); err != nil {
+		return err
+	}
 	for _, of := range selected {
 		if kind := of.Kind.Kind; c.NArg() == 0 && (kind == resourceTypes.kind && !out.Typed || kind == layers.kind && !layered) {
 			continue // a server without the route has none
@@ -61,21 +67,49 @@ func (s exporter) export(c *cli.Context, conn client) error {
 			return err
 		}
 	}
+	if out.Limits != nil {
+		s.note("The export may lack documents: your access documents permit to read only a part of the fleet. The output contains their limits, and --prune refuses it.")
+	}
 	if c.IsSet("split") {
 		return s.split(c, &out)
 	}
+	format := c.String("output")
 	document := render.Output{
-		Document: out.Document(),
+		Document: out.Document(format != "" && format != "yaml"),
+		Comment:  out.Comment(),
 		Names:    func() ([]string, error) { return out.Names(), nil },
 		Ends:     true,
 	}
-	switch format := c.String("output"); format {
+	switch format {
 	case "":
 		return s.printAs(c, "yaml", document)
 	case "table", "wide":
 		return args.Errorf("documents are not exported as a %s; -o is yaml, json or name", format)
 	}
 	return s.print(c, document)
+}
+
+// readLimits returns the access documents that limit what the identity may read, as JSON; nil: it may read everything.
+func (s exporter) readLimits(c *cli.Context, conn client) (json.RawMessage, error) {
+	who, err := authCommands{s.session}.identity(c.Context, conn, forReads)
+	if err != nil || who.Role != "scoped" {
+		return nil, err
+	}
+	type limit struct {
+		ID string           `json:"id"`
+		On *api.AccessScope `json:"on"`
+	}
+	var limits []limit
+	for _, a := range who.Access {
+		if !slices.Contains(a.May, "read") {
+			continue
+		}
+		if a.On == nil {
+			return nil, nil
+		}
+		limits = append(limits, limit{a.ID, a.On})
+	}
+	return json.Marshal(limits)
 }
 
 // split writes documents into files that apply can read.

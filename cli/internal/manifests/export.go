@@ -72,6 +72,8 @@ func (kinds Kinds) Select(operands, types []string) ([]Selected, error) {
 type Export struct {
 	// Typed and Layered: the fleet has resource types and layers. An older server rejects their fields.
 	Typed, Layered bool
+	// Limits are those of the identity that exports, as JSON: documents may be missing. Nil: it may read everything.
+	Limits json.RawMessage
 
 	files []file
 	lists []string // in the order of Add
@@ -103,6 +105,20 @@ func (e *Export) Add(k Kind, docs []json.RawMessage) error {
 	return nil
 }
 
+// An export by an identity with limits contains them, in a comment or in a member of a JSON document.
+const (
+	limitsComment = "limited-export:"
+	limitsMember  = "limited_export"
+)
+
+// Comment returns the lines of comments of each exported file.
+func (e *Export) Comment() string {
+	if e.Limits == nil {
+		return ""
+	}
+	return "# It may lack documents, because the identity that exported it may read only a part of the fleet. --prune refuses it.\n# " + limitsComment + " " + string(e.Limits) + "\n"
+}
+
 // Names returns the documents as KIND/NAME.
 func (e *Export) Names() []string {
 	var names []string
@@ -112,9 +128,12 @@ func (e *Export) Names() []string {
 	return names
 }
 
-// Document returns all documents in lists, in the layout of a seed file.
-func (e *Export) Document() json.RawMessage {
+// Document returns all documents in lists, in the layout of a seed file. JSON has no comments, so withLimits adds a member for them.
+func (e *Export) Document(withLimits bool) json.RawMessage {
 	var out object
+	if withLimits && e.Limits != nil {
+		out.add(limitsMember, string(e.Limits))
+	}
 	for _, list := range e.lists {
 		var docs []string
 		for _, f := range e.files {
@@ -138,7 +157,7 @@ func (e *Export) WriteFiles(dir string) (int, error) {
 		return 0, fmt.Errorf("%s is not empty: nothing was written, because apply would also read the files in it", dir)
 	}
 	for _, f := range e.files {
-		if err := f.write(dir); err != nil {
+		if err := f.write(dir, e.Comment()); err != nil {
 			return 0, err
 		}
 	}
@@ -158,14 +177,14 @@ func (f file) path() (string, error) {
 	return "", fmt.Errorf("%s/%s cannot be the name of a file", f.kind.Name, f.id)
 }
 
-func (f file) write(dir string) error {
+func (f file) write(dir, comment string) error {
 	path, err := f.path()
 	if err != nil {
 		return err
 	}
 	document := json.RawMessage(`{"kind":` + strconv.Quote(f.kind.Name) + "," + string(bytes.TrimPrefix(bytes.TrimSpace(f.document), []byte("{"))))
 	var text bytes.Buffer
-	if err := (render.Output{Document: document, Ends: true}).Write(&text, render.Style{Format: "yaml"}); err != nil {
+	if err := (render.Output{Document: document, Ends: true, Comment: comment}).Write(&text, render.Style{Format: "yaml"}); err != nil {
 		return err
 	}
 	path = filepath.Join(dir, path)

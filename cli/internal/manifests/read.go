@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,6 +23,8 @@ type Document struct {
 	ID     string
 	Fields map[string]json.RawMessage
 	Source string // the file, with the position if it has several documents
+	// Limited: the file contains an export by an identity with limits, so other documents may be missing.
+	Limited bool
 }
 
 // Name returns the name of the document as KIND/NAME.
@@ -125,8 +128,9 @@ func (kinds Kinds) Read(data []byte, source string) ([]Document, error) {
 		return nil, fmt.Errorf("%s is neither JSON nor YAML: %w", source, err)
 	}
 	var (
-		docs []Document
-		errs []error
+		docs    []Document
+		errs    []error
+		limited = limitsLine.Match(data)
 	)
 	for i, part := range parts {
 		at := source
@@ -139,8 +143,14 @@ func (kinds Kinds) Read(data []byte, source string) ([]Document, error) {
 			errs = append(errs, err)
 		}
 	}
+	for i := range docs { // also those that were added to the file
+		docs[i].Limited = docs[i].Limited || limited
+	}
 	return docs, errors.Join(errs...)
 }
+
+// limitsLine matches the comment of an export by an identity with limits, also within the file.
+var limitsLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*` + limitsComment)
 
 // fromValue reads one value: a document with a kind, or lists of documents in the layout of a seed file.
 func (kinds Kinds) fromValue(value json.RawMessage, source string) ([]Document, error) {
@@ -161,6 +171,8 @@ func (kinds Kinds) fromValue(value json.RawMessage, source string) ([]Document, 
 		docs []Document
 		errs []error
 	)
+	_, limited := fields[limitsMember]
+	delete(fields, limitsMember)
 	for _, name := range kinds.Lists() {
 		raw, ok := fields[name]
 		delete(fields, name)
@@ -178,6 +190,7 @@ func (kinds Kinds) fromValue(value json.RawMessage, source string) ([]Document, 
 				errs = append(errs, err)
 				continue
 			}
+			d.Limited = limited
 			docs = append(docs, d)
 		}
 	}

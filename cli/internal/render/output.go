@@ -28,6 +28,8 @@ type Output struct {
 	Names func() ([]string, error)
 	// Ends: the document is written to a file; YAML gets an end marker.
 	Ends bool
+	// Comment has lines of comments that follow the header of a document that Ends; empty: none.
+	Comment string
 }
 
 // Table is rows of cells under a header.
@@ -93,7 +95,7 @@ func (out Output) Write(w io.Writer, as Style) error {
 			return err
 		}
 		if out.Ends {
-			text = []byte(ExportHeader + "\n" + string(text) + EndMarker + "\n")
+			text = []byte(ExportHeader + "\n" + out.Comment + string(text) + EndMarker + "\n")
 		}
 		b.Write(text)
 	case format == "name":
