@@ -3,11 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -43,8 +42,12 @@ const (
 	backendPostgres = "postgres"
 )
 
-// parseDatabase reads a database URL.
+// parseDatabase reads a database URL. Its errors show nothing that can be a part of a password, whatever the text is.
 func parseDatabase(raw string) (database, error) {
+	if strings.TrimSpace(raw) != raw || strings.ContainsFunc(raw, unicode.IsControl) {
+		return nil, errors.New("it begins or ends with a space, or has a newline or another control character: a Secret made of the output of echo ends with a newline, use printf or --from-literal; " +
+			"a space that belongs to a path is %20")
+	}
 	scheme, _, _ := strings.Cut(raw, ":")
 	switch strings.ToLower(scheme) {
 	case "sqlite":
@@ -60,16 +63,7 @@ func parseDatabase(raw string) (database, error) {
 		}
 		return postgresDatabase{cfg}, nil
 	}
-	return nil, fmt.Errorf("%q is not the URL of a store, which starts with sqlite: or postgres://", redact(raw))
-}
-
-// redact reduces a URL to the parts without secrets: a password can be in the user info or in a parameter.
-func redact(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "a URL that cannot be read"
-	}
-	return (&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}).String()
+	return nil, errors.New("it is not the URL of a store, which starts with sqlite: or postgres://")
 }
 
 type sqliteDatabase struct{ cfg sqlite.Config }
@@ -140,8 +134,14 @@ func (d sqliteDatabase) exists() bool {
 
 type postgresDatabase struct{ cfg postgres.Config }
 
-func (d postgresDatabase) name() string  { return backendPostgres }
-func (d postgresDatabase) where() string { return redact(d.cfg.URL) }
+func (d postgresDatabase) name() string { return backendPostgres }
+
+// where is the part of the URL without user, password and parameters.
+func (d postgresDatabase) where() string {
+	_, rest, _ := strings.Cut(d.cfg.URL, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	return "postgres://" + rest[strings.LastIndex(rest, "@")+1:]
+}
 
 func (d postgresDatabase) observations() (clusterstatus.Store, error) {
 	o, err := postgres.NewObservations(d.cfg)

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -74,7 +73,7 @@ const (
 	leastConns = 2
 )
 
-// ParseURL parses a DATABASE_URL of this backend and reports its mistakes. Errors do not show the password.
+// ParseURL parses a DATABASE_URL of this backend and reports its mistakes. Errors show nothing that can be a part of a password.
 func ParseURL(databaseURL string) (Config, error) {
 	cfg := Config{URL: databaseURL}
 	_, err := cfg.pool()
@@ -83,13 +82,13 @@ func ParseURL(databaseURL string) (Config, error) {
 
 // pool is the configuration of the connections.
 func (cfg Config) pool() (*pgxpool.Config, error) {
-	scheme, _, _ := strings.Cut(cfg.URL, "://")
-	if s := strings.ToLower(scheme); s != "postgres" && s != "postgresql" {
-		return nil, errors.New(`a Postgres URL starts with "postgres://"`)
-	}
-	p, err := pgxpool.ParseConfig(cfg.URL)
-	if err != nil {
+	if err := checkURL(cfg.URL); err != nil {
 		return nil, err
+	}
+	scheme, rest, _ := strings.Cut(cfg.URL, "://")
+	p, err := pgxpool.ParseConfig(strings.ToLower(scheme) + "://" + rest) // the driver takes another spelling for a list of keywords
+	if err != nil {
+		return nil, parameterError(err)
 	}
 	if !strings.Contains(cfg.URL, "pool_max_conns=") {
 		p.MaxConns = maxConns
