@@ -91,7 +91,7 @@ func (s exporter) export(c *cli.Context, conn client) error {
 
 // readLimits returns the access documents that limit what the identity may read, as JSON; nil: it may read everything.
 func (s exporter) readLimits(c *cli.Context, conn client) (json.RawMessage, error) {
-	who, err := authCommands{s.session}.identity(c.Context, conn, forReads)
+	who, err := authCommands(s).identity(c.Context, conn, forReads)
 	if err != nil || who.Role != "scoped" {
 		return nil, err
 	}
