@@ -38,7 +38,7 @@ func TestTeamsDoNotUseUpTheLimits(t *testing.T) {
 		}
 		w.create("/clusters", cluster(name, ""))
 		w.create("/access", fmt.Sprintf(`{"id":%q,"subjects":[{"token":%q}],"may":["read"]}`, name+"-reads", name))
-		w.create("/access", fmt.Sprintf(`{"id":%q,"subjects":[{"token":%q}],"may":["read","write"],"on":{"selector":"team=%s","kinds":["cluster","layer","freeze","rollout","namespace"]}}`, name, name, name))
+		w.create("/access", fmt.Sprintf(`{"id":%q,"subjects":[{"token":%q}],"may":["read","write"],"on":{"selector":"team=%s","labels":["kk*","never"],"kinds":["cluster","layer","freeze","rollout","namespace"]}}`, name, name, name))
 		count := func(what string, atMost int, attempt func(i int) *answer) {
 			t.Helper()
 			refused, n := w.usedUp(atMost, attempt)

@@ -23,7 +23,8 @@ const namespace = "flux_resourceset"
 // metrics are the metrics of a Server, in a registry of its own.
 type metrics struct {
 	registry   *prometheus.Registry
-	clusters   *prometheus.Registry // metrics with labels that name clusters
+	clusters   *prometheus.Registry // metrics with labels that name clusters or other documents
+	anonymous  *prometheus.Registry // in place of it: the metrics of documents, without their names
 	requests   *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	unresolved prometheus.Counter
@@ -55,7 +56,7 @@ type series struct {
 
 func newMetrics(s *Server) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(), clusters: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), clusters: prometheus.NewRegistry(), anonymous: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "http_requests_total",
 			Help: "Requests by route template, method and status.",
@@ -128,7 +129,8 @@ func newMetrics(s *Server) *metrics {
 		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "goversion": runtime.Version(), "mode": s.cfg.Mode, "store": s.cfg.StoreName},
 	})
 	info.Set(1)
-	m.clusters.MustRegister(&pollCollector{s})
+	m.clusters.MustRegister(&pollCollector{s}, &documentCollector{server: s, named: true})
+	m.anonymous.MustRegister(&documentCollector{server: s})
 	m.registry.MustRegister(info, m.commits, m.work, m.requests, m.durations, m.unresolved, m.panics, m.stored, m.turnedAway, m.authFailures, &fleetCollector{server: s}, &stateCollector{server: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -240,7 +242,7 @@ var (
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited,
-		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting, descFreezeOverdue, descLimit,
+		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting, descLimit, descWebhookDeliveries,
 	} {
 		ch <- d
 	}
@@ -298,9 +300,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descLimit, float64(l.Used)/float64(l.Max), l.Name)
 	}
 	s.collectRollouts(st, gauge)
-	s.collectFreezes(st, gauge)
-	s.collectWebhooks(st, ch, gauge)
-	s.collectVersions(st, gauge)
+	s.countDeliveries(ch)
 	var polled [len(pollAges)]int
 	now := s.cfg.Now()
 	s.eachSeen(st, func(_ string, at time.Time) {

@@ -84,9 +84,9 @@ func (s *Server) GetVersion(c echo.Context) error {
 	return response.WriteJSON(c, http.StatusOK, api.Version{Version: s.cfg.Version, GoVersion: runtime.Version(), Mode: s.cfg.Mode, Store: s.cfg.StoreName})
 }
 
-// GetMetrics answers Prometheus. Only principals that may list clusters get the metrics that name them.
+// GetMetrics answers Prometheus. Only principals that may list clusters get the metrics that name them or other documents.
 func (s *Server) GetMetrics(c echo.Context) error {
-	metrics := prometheus.Gatherers{s.metrics.registry}
+	documents := s.metrics.anonymous
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 		st, _, err := s.cfg.Replica.StateForReads()
 		if err != nil {
@@ -100,12 +100,12 @@ func (s *Server) GetMetrics(c echo.Context) error {
 			s.metrics.identified[caller.Method].Inc()
 		}
 		if err == nil && caller.Role >= auth.Read {
-			metrics = append(metrics, s.metrics.clusters)
+			documents = s.metrics.clusters
 		}
 	}
 	// The collected metrics are released before the answer is sent, because a client may be slow to receive it.
 	answer := responseRecorder{header: c.Response().Header()}
-	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(&answer, c.Request())
+	promhttp.HandlerFor(prometheus.Gatherers{s.metrics.registry, documents}, promhttp.HandlerOpts{}).ServeHTTP(&answer, c.Request())
 	c.Response().WriteHeader(max(answer.status, http.StatusOK))
 	_, err := c.Response().Write(answer.body.Bytes())
 	return err

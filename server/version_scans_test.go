@@ -107,7 +107,7 @@ func TestScans(t *testing.T) {
 			metrics += answer.Body.String()
 		}
 		require.True(t, strings.Contains(metrics, `flux_resourceset_version_scan_errors_total{host="charts.example.com"} 1`))
-		require.True(t, strings.Contains(metrics, `flux_resourceset_component_versions_behind{component="podinfo"} 1`))
+		require.True(t, strings.Contains(metrics, `flux_resourceset_component_versions_behind{component=""} 1`))
 		w.clock.advance(64 * time.Minute)
 		require.Equal(t, 1, scan())
 		w.clock.advance(64 * time.Minute)

@@ -61,6 +61,9 @@ func TestWebhooks(t *testing.T) {
 		d := w.get("/webhooks/log").json()["delivery"].(map[string]any)
 		return d["lag"] == 0.0 && d["last_status"] == 200.0
 	}, 30*time.Second, 5*time.Millisecond)
+	anonymous := string(w.get("/metrics", "Authorization", "").want(200).body)
+	require.Contains(t, anonymous, `flux_resourceset_webhook_lag_revisions{webhook=""} 0`)
+	require.NotContains(t, anonymous, `"log"`)
 	require.Contains(t, string(w.get("/metrics").want(200).body), `flux_resourceset_webhook_lag_revisions{webhook="log"} 0`)
 
 	secret := w.get("/webhooks/log/secret", "Authorization", "Bearer "+writeToken).want(200)
