@@ -1,9 +1,11 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -118,7 +120,27 @@ func (a *Authenticator) openSession(token string) (Principal, error) {
 }
 
 func externalActor(s *fleet.Subject) string {
-	return fmt.Sprintf("oidc:%s:%s (%s)", s.Issuer, s.User, s.Sub)
+	return fmt.Sprintf("oidc:%s:%s (%s)", s.Issuer, actorPart(s.User), actorPart(s.Sub))
+}
+
+// maxActorPart is the longest part of an actor in bytes; the rest of a longer one is replaced by a hash.
+const maxActorPart = 256
+
+// actorPart returns a part of an actor that cannot be mistaken for another part, or for another text that looks the same: all but
+// visible ASCII is percent-encoded, and so are parentheses and the percent sign itself.
+func actorPart(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c > '~' || c == '(' || c == ')' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	if b.Len() > maxActorPart {
+		return fmt.Sprintf("%s…%x", b.String()[:maxActorPart-32], sha256.Sum256([]byte(text)))
+	}
+	return b.String()
 }
 
 // externalRefusal translates an error of [oidc.Verifier.Verify].

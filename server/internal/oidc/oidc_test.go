@@ -178,6 +178,8 @@ func TestRefuse(t *testing.T) {
 		"expired":                         {token(testissuer.Claims{"exp": start.Add(-5 * time.Minute).Unix()}), "it expired 5m0s ago"},
 		"expired long ago":                {token(testissuer.Claims{"exp": -1e300}), "expired"},
 		"a clock 5 minutes ahead":         {token(testissuer.Claims{"nbf": start.Add(5 * time.Minute).Unix()}), "in 5m0s by the clock of this server (nbf)"},
+		"nbf as text":                     {token(testissuer.Claims{"nbf": "9999999999"}), "nbf is not a number"},
+		"nbf as an object":                {token(testissuer.Claims{"nbf": testissuer.Claims{}}), "nbf is not a number"},
 		"issued in 5 minutes":             {token(testissuer.Claims{"iat": start.Add(5 * time.Minute).Unix()}), "in 5m0s by the clock of this server (iat)"},
 		"no subject":                      {token(testissuer.Claims{"sub": nil}), "subject (sub)"},
 		"a long subject":                  {token(testissuer.Claims{"sub": strings.Repeat("x", 600)}), "subject (sub)"},

@@ -324,6 +324,9 @@ func (s *source) identify(c claims, now time.Time) (*Identity, error) {
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		from, present := c.time(name)
+		if name == "nbf" && !present && c[name] != nil {
+			return nil, refuse("its claim nbf is not a number of seconds")
+		}
 		if early := from.Sub(now); present && early > clockSkew {
 			return nil, refuse("it becomes valid in %s by the clock of this server (%s): the clocks of the issuer and of this server differ", early.Round(time.Second), name)
 		}
