@@ -92,7 +92,7 @@ func (p *Page) saveSession(w http.ResponseWriter, r *http.Request, s session) er
 // setCookie sets a cookie, or deletes it if age is negative.
 func (p *Page) setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: cmp.Or(p.cfg.BasePath, "/"), MaxAge: int(age.Seconds()), Secure: name != plainCookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: name, Value: value, Path: cmp.Or(p.cfg.BasePath, "/"), MaxAge: int(age.Seconds()), Secure: !strings.HasPrefix(name, plainCookie), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
 

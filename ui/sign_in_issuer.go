@@ -66,7 +66,7 @@ func (p *Page) startIssuerSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 	// The issuer sends the browser back from its own site, so the cookie cannot be SameSite=Strict.
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: cmp.Or(p.cfg.BasePath, "/"), MaxAge: int(signInMax.Seconds()), Secure: name != plainCookie+"-issuer", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: name, Value: value, Path: cmp.Or(p.cfg.BasePath, "/"), MaxAge: int(signInMax.Seconds()), Secure: !strings.HasPrefix(name, plainCookie), HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 	http.Redirect(w, r, address, http.StatusSeeOther)
 }
