@@ -178,6 +178,7 @@ type chainCheck struct {
 	first     Link // stored link at oldest
 	last      Link
 	at        time.Time // of the last commit
+	stored    []byte    // stored hash of the last commit
 	unhashed  int       // commits without a stored hash
 	folded    digest    // over the remains of the commits before oldest
 	documents map[documentName]documentSum
@@ -209,6 +210,7 @@ func (k *chainCheck) add(e *Entry) error {
 	if e.Revision < k.oldest {
 		return k.apply(e.Commit)
 	}
+	k.stored = e.Link.Hash
 	if k.last.Hash == nil {
 		k.first = e.Link
 	}
@@ -288,6 +290,9 @@ func (k *chainCheck) finish(snap Snapshot) error {
 	if known != len(k.documents) {
 		return fmt.Errorf("%w: %d documents that result from the log are missing", ErrCorrupt, len(k.documents)-known)
 	}
+	if k.oldest < 0 || k.oldest > max(snap.Head.Revision, 1) {
+		return fmt.Errorf("%w: the log ends with revision %d, but is said to be complete from %d on", ErrCorrupt, snap.Head.Revision, k.oldest)
+	}
 	if k.oldest <= 1 {
 		return nil
 	}
@@ -311,7 +316,21 @@ func FormatHash(sum []byte) string {
 	return "sha256:" + hex.EncodeToString(sum)
 }
 
-var _ Chained = (*Lazy)(nil)
+var (
+	_ Chained   = (*Lazy)(nil)
+	_ Canonical = (*Lazy)(nil)
+)
+
+// CheckCanonical implements Canonical.
+func (l *Lazy) CheckCanonical(ctx context.Context) error {
+	_, err := with(ctx, l, func(s Store) (struct{}, error) {
+		if c, ok := s.(Canonical); ok {
+			return struct{}{}, c.CheckCanonical(ctx)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
 
 // chained calls f with the opened store, which must be Chained.
 func chained[T any](ctx context.Context, l *Lazy, f func(Chained) (T, error)) (T, error) {

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -35,6 +37,8 @@ type Quarantine struct {
 	Inputs   int `json:"inputs,omitempty"`
 	// Installs maps cluster ids to the number of their installed inputs, for as many clusters as MaxQuarantineSize permits.
 	Installs map[string]int `json:"installs,omitempty"`
+	// Altered: the stored text is not one that Encode returned.
+	Altered bool `json:"-"`
 }
 
 // MaxQuarantineSize limits the bytes of a quarantine in a store: processes read it ten times a second.
@@ -62,10 +66,16 @@ func Installs(s *fleet.State) map[string]int {
 	return all
 }
 
-// Encode returns the stored form of the quarantine.
+// Encode returns the stored form of the quarantine: JSON that ends with a checksum of the rest.
 func (h Quarantine) Encode() (string, error) {
 	text, err := json.Marshal(h)
-	return string(text), err
+	return withChecksum(string(text)), err
+}
+
+const checksumField = `,"checksum":"`
+
+func withChecksum(text string) string {
+	return fmt.Sprintf(`%s%s%x"}`, strings.TrimSuffix(text, "}"), checksumField, sha256.Sum256([]byte(text)))
 }
 
 // DecodeQuarantine parses the output of Encode; nil for an empty text. An unreadable text is a quarantine as well: only a
@@ -76,7 +86,11 @@ func DecodeQuarantine(text string) *Quarantine {
 	}
 	var h Quarantine
 	if err := json.Unmarshal([]byte(text), &h); err != nil {
-		return &Quarantine{Reason: text[:min(len(text), 100)]}
+		return &Quarantine{Reason: text[:min(len(text), 100)], Altered: true}
+	}
+	// A version without checksums stored exactly the JSON.
+	if plain, err := json.Marshal(h); err != nil || string(plain) != text {
+		h.Altered = text != withChecksum(string(plain))
 	}
 	return &h
 }

@@ -42,14 +42,21 @@ func verify(ctx context.Context, s Store, progress func(at, of fleet.Revision)) 
 		return Verified{}, nil, err
 	}
 	check := newChainCheck(snap.Oldest)
-	for _, err := range checkedLog(ctx, s, snap, check, func(at fleet.Revision) {
+	var names nameCheck
+	for e, err := range checkedLog(ctx, s, snap, check, func(at fleet.Revision) {
 		if progress != nil {
 			progress(at, snap.Head.Revision)
 		}
 	}) {
+		if err == nil {
+			err = names.add(ctx, s, e.Commit, snap)
+		}
 		if err != nil {
 			return Verified{}, nil, err
 		}
+	}
+	if err := checkRest(ctx, s, snap, check); err != nil {
+		return Verified{}, nil, err
 	}
 	found := Verified{Head: snap.Head, Hash: check.last.Hash, Oldest: snap.Oldest, Unhashed: check.unhashed, Documents: len(snap.Records)}
 	if snap.Oldest > 1 {
@@ -57,6 +64,84 @@ func verify(ctx context.Context, s Store, progress func(at, of fleet.Revision)) 
 		found.Covered = bytes.Equal(found.Folded, snap.Checkpoint)
 	}
 	return found, check, nil
+}
+
+// nameCheck compares the stored actions and numbers of changes with the documents. They follow from the documents, so no hash covers
+// them, but lists of changes show them.
+type nameCheck struct{ batch []fleet.Commit }
+
+// add adds a commit, and compares when there are enough, or it is the last one.
+func (k *nameCheck) add(ctx context.Context, s Store, c fleet.Commit, snap Snapshot) error {
+	if c.Revision == 0 || c.Revision < snap.Oldest {
+		return nil
+	}
+	most := 1
+	k.batch = append(k.batch, c)
+	for _, c := range k.batch {
+		most = max(most, len(c.Changes))
+	}
+	if len(k.batch) < copyBatch && most < 1_000 && c.Revision < snap.Head.Revision {
+		return nil
+	}
+	batch := k.batch
+	k.batch = nil
+	q := HistoryQuery{Limit: len(batch)}
+	for _, c := range batch {
+		q.Among = append(q.Among, c.Revision)
+	}
+	summaries, err := s.Summaries(ctx, q, most)
+	if err != nil {
+		return err
+	}
+	found := map[fleet.Revision]Summary{}
+	for _, sum := range summaries {
+		found[sum.Revision] = sum
+	}
+	for _, c := range batch {
+		names, ok := found[c.Revision]
+		if !ok {
+			return fmt.Errorf("%w: the log was shortened meanwhile", ErrCompacted)
+		}
+		same := names.Count == len(c.Changes) && len(names.First) == len(c.Changes)
+		for i := 0; same && i < len(c.Changes); i++ {
+			same = names.First[i] == ChangedName{c.Changes[i].Kind, c.Changes[i].ID, c.Changes[i].Action()}
+		}
+		if !same {
+			return fmt.Errorf("%w: the stored actions of revision %d are not those of its changes: history was altered", ErrCorrupt, c.Revision)
+		}
+	}
+	return nil
+}
+
+// Canonical is a Store that can compare the stored form of ids with the one that it writes. Reading tolerates others.
+type Canonical interface {
+	// CheckCanonical returns ErrCorrupt if an id is stored in another form.
+	CheckCanonical(ctx context.Context) error
+}
+
+// checkRest verifies what the hash chain does not cover: the head's hash, its quarantine, and the form of ids.
+func checkRest(ctx context.Context, s Store, snap Snapshot, check *chainCheck) error {
+	if c, ok := s.(Chained); ok {
+		head, err := c.ChainHead(ctx)
+		if err != nil {
+			return err
+		}
+		if head.Head == snap.Head && check.stored != nil && !bytes.Equal(head.Hash, check.stored) {
+			return fmt.Errorf("%w: the hash of the head is not that of revision %d: history was altered", ErrCorrupt, snap.Head.Revision)
+		}
+	}
+	_, err := s.Head(ctx)
+	if q, ok := errors.AsType[*QuarantinedError](err); ok {
+		if q.Quarantine.Altered {
+			return fmt.Errorf("%w: the quarantine of the store was altered", ErrCorrupt)
+		}
+	} else if err != nil {
+		return err
+	}
+	if c, ok := s.(Canonical); ok {
+		return c.CheckCanonical(ctx)
+	}
+	return nil
 }
 
 // Audit completes the hash chain of a store and verifies its history: all of it at the start and once a day, new commits every

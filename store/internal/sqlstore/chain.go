@@ -22,6 +22,21 @@ func (s *Store) Links(ctx context.Context, after fleet.Revision, limit int) ([]s
 	})
 }
 
+// CheckCanonical implements [store.Canonical]: ids of commits are in lower case.
+func (s *Store) CheckCanonical(ctx context.Context) error {
+	_, err := read(ctx, s.db.Read, "checking the ids of commits", func(ctx context.Context, tx Tx, _ HeadRow) (struct{}, error) {
+		var altered int64
+		err := QueryOne(ctx, tx, []any{&altered}, `SELECT (SELECT count(*) FROM commits WHERE CAST(id AS text) <> lower(CAST(id AS text)))
+			+ (SELECT count(*) FROM documents WHERE CAST(commit_id AS text) <> lower(CAST(commit_id AS text)))
+			+ (SELECT count(*) FROM head WHERE CAST(commit_id AS text) <> lower(CAST(commit_id AS text)))`)
+		if err == nil && altered > 0 {
+			err = fmt.Errorf("%w: %d ids of commits are not in lower case: history was altered", store.ErrCorrupt, altered)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
 // links returns the links of the commits after a revision.
 func links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit int) ([]store.Link, error) {
 	scan := func(rows Rows, l *store.Link) error {
