@@ -22,26 +22,35 @@ func TestMemoryOfStalledConnections(t *testing.T) { //nolint:paralleltest // mem
 	for name, c := range map[string]struct {
 		most    int64
 		request func(c http2Client, stream uint32)
+		silent  bool // the client reads nothing
 	}{
 		"large answers": {192 << 10, func(c http2Client, stream uint32) {
 			c.request(stream, true, [][2]string{{":method", "GET"}, {":path", "/openapi.json"}})
-		}},
+		}, false},
 		"large headers": {384 << 10, func(c http2Client, stream uint32) {
 			c.request(stream, true, [][2]string{{":method", "GET"}, {":path", "/clusters"}, {"x-padding", strings.Repeat("x", 12<<10)}})
-		}},
+		}, false},
 		"bodies that are not read": {256 << 10, func(c http2Client, stream uint32) {
 			c.request(stream, false, [][2]string{{":method", "POST"}, {":path", "/batch"}, {"content-type", "application/json"}, {"content-length", "1000000"}})
 			require.NoError(c.t, c.framer.WriteData(stream, false, make([]byte, 7<<10)))
-		}},
+		}, false},
+		"all streams with the largest headers": {384 << 10, func(c http2Client, stream uint32) {
+			c.request(stream, true, [][2]string{{":method", "GET"}, {":path", "/openapi.json"}, {"x-padding", strings.Repeat("x", 15<<10)}})
+		}, false},
+		"all streams with the largest headers, nothing read": {384 << 10, func(c http2Client, stream uint32) {
+			c.request(stream, true, [][2]string{{":method", "GET"}, {":path", "/clusters"}, {"x-padding", strings.Repeat("x", 15<<10)}})
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const connections, streams = 48, 8
+			const connections, streams = 48, 8 // as many streams as the server admits
 			open := func() {
 				client := tw.http2Client(t)
 				for n := range uint32(streams) {
 					c.request(client, 2*n+1)
 				}
-				client.answered(streams)
+				if !c.silent {
+					client.answered(streams)
+				}
 			}
 			open() // global state of the first connection is not counted
 			before := memoryInUse()

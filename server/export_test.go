@@ -18,7 +18,7 @@ func (s *Server) Routes() []*echo.Route { return s.echo.Routes() }
 
 // NewConnections is the ConnState of a server with a limit.
 func NewConnections(total, unproven, each int) (changed func(net.Conn, http.ConnState), prove func(net.Conn)) {
-	c := admission.NewConnections(admission.ConnectionLimits{Total: total, Unauthenticated: unproven, UnauthenticatedPerAddress: each})
+	c := admission.NewConnections(admission.ConnectionLimits{Total: total, Unauthenticated: unproven, UnauthenticatedPerAddress: each, SilentPerAddress: total})
 	return c.ConnState, func(conn net.Conn) { admission.MarkAuthenticated(c.ConnContext(context.Background(), conn)) }
 }
 

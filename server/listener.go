@@ -25,7 +25,7 @@ const (
 
 // Limits of a connection of HTTP/2, because its client determines the memory for each.
 const (
-	maxStreams    = 32       // concurrent requests; Flux Operator makes one
+	maxStreams    = 8        // concurrent requests; Flux Operator makes one. Each holds up to 32 KiB of headers
 	receiveBuffer = 64 << 10 // bytes of received bodies that no handler has read
 	headerTable   = 4 << 10
 )

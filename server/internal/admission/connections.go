@@ -25,6 +25,9 @@ const (
 	// credential is authenticated by its first request, within milliseconds.
 	maxUnauthenticated           = 1024
 	maxUnauthenticatedPerAddress = 256
+	// maxSilentPerAddress is the limit of connections of one address that have sent no request yet. It is larger, because many
+	// clusters behind one address may connect at once, and a connection takes little memory until its first request.
+	maxSilentPerAddress = 512
 )
 
 // Connections tracks the connections of one server.
@@ -35,13 +38,14 @@ type Connections struct {
 	idle            list.List // of *connection: new and idle ones, the longest idle in front
 	unauthenticated list.List // of *connection, the oldest in front
 	perAddress      map[netip.Prefix]*list.List
+	silent          map[netip.Prefix]*list.List // those that have sent no request yet, the oldest in front
 }
 
 // ConnectionLimits are numbers of connections.
-type ConnectionLimits struct{ Total, Unauthenticated, UnauthenticatedPerAddress int }
+type ConnectionLimits struct{ Total, Unauthenticated, UnauthenticatedPerAddress, SilentPerAddress int }
 
 // DefaultConnectionLimits are the limits of a server.
-var DefaultConnectionLimits = ConnectionLimits{maxConnections, maxUnauthenticated, maxUnauthenticatedPerAddress}
+var DefaultConnectionLimits = ConnectionLimits{maxConnections, maxUnauthenticated, maxUnauthenticatedPerAddress, maxSilentPerAddress}
 
 // connection is one tracked connection, with its elements in the lists.
 type connection struct {
@@ -52,11 +56,12 @@ type connection struct {
 	idle            *list.Element // nil: a request is in progress
 	unauthenticated *list.Element // nil: it has sent no request, or a valid credential
 	perAddress      *list.Element // like unauthenticated, in the list of its address
+	silent          *list.Element // nil: it has sent a request
 }
 
 // NewConnections returns the tracking of one server's connections.
 func NewConnections(most ConnectionLimits) *Connections {
-	return &Connections{limits: most, all: map[net.Conn]*connection{}, perAddress: map[netip.Prefix]*list.List{}}
+	return &Connections{limits: most, all: map[net.Conn]*connection{}, perAddress: map[netip.Prefix]*list.List{}, silent: map[netip.Prefix]*list.List{}}
 }
 
 type connectionKey struct{}
@@ -105,12 +110,34 @@ func (c *Connections) removeUnauthenticated(conn *connection) {
 		return
 	}
 	c.unauthenticated.Remove(conn.unauthenticated)
-	own := c.perAddress[conn.address]
-	own.Remove(conn.perAddress)
-	if own.Len() == 0 {
-		delete(c.perAddress, conn.address)
-	}
+	removeOf(c.perAddress, conn.address, conn.perAddress)
 	conn.unauthenticated, conn.perAddress = nil, nil
+}
+
+// pushOf adds a connection to the list of its address.
+func pushOf(lists map[netip.Prefix]*list.List, conn *connection) (*list.Element, *list.List) {
+	own := lists[conn.address]
+	if own == nil {
+		own = &list.List{}
+		lists[conn.address] = own
+	}
+	return own.PushBack(conn), own
+}
+
+// removeOf removes an element from the list of an address.
+func removeOf(lists map[netip.Prefix]*list.List, address netip.Prefix, e *list.Element) {
+	own := lists[address]
+	if own.Remove(e); own.Len() == 0 {
+		delete(lists, address)
+	}
+}
+
+// removeSilent removes a connection from the list of those that have sent no request.
+func (c *Connections) removeSilent(conn *connection) {
+	if conn.silent != nil {
+		removeOf(c.silent, conn.address, conn.silent)
+		conn.silent = nil
+	}
 }
 
 // ConnState is the http.Server's ConnState.
@@ -146,10 +173,18 @@ func (c *Connections) track(conn net.Conn, state http.ConnState) net.Conn {
 		c.idle.Remove(known.idle)
 		known.idle = nil
 	}
+	if state != http.StateNew {
+		c.removeSilent(known)
+	}
 	switch state {
 	case http.StateNew:
 		known.idle = c.idle.PushBack(known)
-		if len(c.all) > c.limits.Total {
+		var own *list.List
+		known.silent, own = pushOf(c.silent, known)
+		switch {
+		case own.Len() > c.limits.SilentPerAddress:
+			return c.evict(own.Front())
+		case len(c.all) > c.limits.Total:
 			return c.evict(c.idle.Front())
 		}
 	case http.StateIdle:
@@ -168,12 +203,9 @@ func (c *Connections) activate(conn *connection) net.Conn {
 	if conn.authenticated.Load() || conn.unauthenticated != nil {
 		return nil
 	}
-	own := c.perAddress[conn.address]
-	if own == nil {
-		own = &list.List{}
-		c.perAddress[conn.address] = own
-	}
-	conn.unauthenticated, conn.perAddress = c.unauthenticated.PushBack(conn), own.PushBack(conn)
+	var own *list.List
+	conn.perAddress, own = pushOf(c.perAddress, conn)
+	conn.unauthenticated = c.unauthenticated.PushBack(conn)
 	switch {
 	case own.Len() > c.limits.UnauthenticatedPerAddress:
 		return c.evict(own.Front())
@@ -191,6 +223,7 @@ func (c *Connections) evict(first *list.Element) net.Conn {
 		conn.idle = nil
 	}
 	c.removeUnauthenticated(conn)
+	c.removeSilent(conn)
 	conn.authenticated.Store(true) // so that it is not listed again
 	return conn.conn
 }
