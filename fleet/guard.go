@@ -5,9 +5,6 @@ import "slices"
 // Guard sets the guard that Finish applies.
 func (tx *Tx) Guard(g Guard) { tx.guard = g }
 
-// IsPlanned reports whether the change must equal a reviewed plan.
-func (tx *Tx) IsPlanned() bool { return tx.guard.PlanHash != "" }
-
 // check applies the guard to the result of a Tx.
 func (g Guard) check(r Result) error {
 	if err := r.removals.checkProtection(); err != nil {

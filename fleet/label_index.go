@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selected returns the live clusters that a selector matches, sorted.
+// selected returns the live clusters that a selector matches, sorted: only those that the principal may read.
 func (tx *Tx) selected(sel Selector) []string {
 	var ids []string
 	add := func(d *Document) {
-		if d != nil && !d.Deleted() && sel.Matches(d.Cluster()) {
+		if d != nil && !d.Deleted() && sel.Matches(d.Cluster()) && tx.mayReadCluster(d) {
 			ids = append(ids, d.ID)
 		}
 	}

@@ -34,9 +34,8 @@ type VersionPin struct {
 
 // EvaluateVersions evaluates the policies of a component: it decides which version each of them would move to, and why it is no
 // other. It depends on its arguments only, and is the only function that decides that; [Tx.MoveVersions] uses it too. The component
-// must exist.
+// must exist. A State with only visible documents is evaluated as if the others did not exist, except for the holds.
 func EvaluateVersions(st *State, component string, known []KnownVersion, now time.Time) VersionReport {
-	st = st.Whole()
 	out := VersionReport{Component: component}
 	doc := st.componentDocument(component)
 	if doc == nil {
@@ -44,7 +43,7 @@ func EvaluateVersions(st *State, component string, known []KnownVersion, now tim
 		return out
 	}
 	p := doc.Component()
-	held := st.versionAutomation(component)
+	held := st.Whole().versionAutomation(component)
 	out.Holds = slices.Clone(held.Holds)
 	target, problem := st.versionTarget(p)
 	out.Problem = problem

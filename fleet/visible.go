@@ -71,6 +71,10 @@ func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 		return err
 	}
 	for of := range reached {
+		if !before.readsSelected(tx.base.docs[of.kind][of.id]) || !before.readsSelected(res.State.docs[of.kind][of.id]) {
+			outside = append(outside, Problem{Kind: of.kind, ID: of.id, Detail: "its selector does not contain the limits of an access document of yours that permits to read clusters"})
+			continue
+		}
 		for _, s := range []*State{before, after} {
 			if s.visible.whole.docs[of.kind][of.id] != nil && (s.docs[of.kind][of.id] == nil || s.visible.partial[of]) {
 				outside = append(outside, Problem{Kind: of.kind, ID: of.id, Detail: "no access document of yours permits to read it"})
@@ -83,6 +87,33 @@ func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 	}
 	slices.SortFunc(outside, func(a, b Problem) int { return strings.Compare(string(a.Kind)+a.ID, string(b.Kind)+b.ID) })
 	return outOfScope(outside)
+}
+
+// readsSelected reports whether all clusters that a layer or a freeze may ever select are visible. Otherwise the answers to a change of it
+// would tell which clusters its selector matches. Other documents have no selector, or answers that do not depend on it.
+func (s *State) readsSelected(d *Document) bool {
+	var selector Selector
+	switch {
+	case d != nil && d.Kind == KindLayer:
+		selector = d.layer().selector // of all clusters: empty
+	case d != nil && d.Kind == KindFreeze:
+		selector = d.freeze().selector
+	default:
+		return true
+	}
+	return slices.ContainsFunc(s.visible.grants, func(a *access) bool {
+		return a.On == nil || a.coversKind(KindCluster) && (a.On.Selector == "" || selector.selector != nil && selector.within(a.selector))
+	})
+}
+
+// mayReadCluster reports whether the principal may read a cluster. Selectors of operations select no others.
+func (tx *Tx) mayReadCluster(d *Document) bool {
+	if tx.ReadsEverything() || !tx.scope.rights.Include(RightRead) {
+		return true
+	}
+	return slices.ContainsFunc(tx.scope.rights.grants, func(a *access) bool {
+		return a.may(RightRead) && a.coversKind(KindCluster) && (a.On.Selector == "" || a.selector.Matches(d.Cluster()))
+	})
 }
 
 // reached returns the documents that a commit changes, and the clusters whose answers it changes, now or later.
@@ -358,7 +389,7 @@ func (s *State) showsOperation(op api.RevisionOperation, changed []api.ChangeRef
 	if op.Selector != "" {
 		selector, err := ParseSelector(op.Selector)
 		return err == nil && slices.ContainsFunc(s.visible.grants, func(a *access) bool {
-			return a.coversKind(KindCluster) && (a.On.Selector == "" || selector.within(a.selector))
+			return a.coversKind(KindCluster) && (a.On.Selector == "" || selector.selector != nil && selector.within(a.selector))
 		})
 	}
 	return op.Unchanged == 0 || op.ID != "" && op.Clusters == len(op.ClusterIds) && op.LayerCount == len(op.Layers)

@@ -23,16 +23,20 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if err != nil {
 		return err
 	}
+	limited := requestOf(c).limited
+	if limited != nil {
+		res = limited.shown
+	}
 	plan, err := res.Plan()
 	if err != nil {
 		return err
 	}
-	if limited := requestOf(c).limited; limited != nil {
-		hash := plan.PlanHash
-		if plan, err = limited.Plan(); err != nil {
+	if limited != nil {
+		whole, err := limited.whole.Plan()
+		if err != nil {
 			return err
 		}
-		if plan.PlanHash != hash { // a commit with it would do more than the plan shows
+		if plan.PlanHash != whole.PlanHash { // a commit with it would do more than the plan shows
 			return errHiddenEffects
 		}
 	}

@@ -29,8 +29,8 @@ type request struct {
 	watch     bool // it waits for revisions, for minutes
 	body      openapi.Body
 	job       *admission.Job
-	// limited is the result of the same change of only the visible documents, if a plan must be made from it; nil: it must not.
-	limited *fleet.Result
+	// limited is the change of a principal that may read only a part of the fleet; nil: it may read everything.
+	limited *limitedChange
 	id      string // see requestID; empty: none yet
 	// preauth is the limit that counts this request; nil: none does.
 	preauth *admission.PreauthLimit
@@ -77,8 +77,9 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	r := requestOf(c)
 	meta.Actor = r.principal.Actor
 	var refusal *auth.RefusedError
-	limited := limitedChange{server: s, request: r, meta: meta, edit: edit}
+	limited, permitted := limitedChange{server: s, request: r, meta: meta, edit: edit}, false
 	judged := func(tx *fleet.Tx) error {
+		permitted = false
 		var caller auth.Principal
 		if caller, refusal = s.authorize(r, tx.Base()); refusal != nil {
 			return refusal
@@ -90,6 +91,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 			}
 			tx.LimitTo(rights, meta.DryRun)
 		}
+		permitted = true
 		tx.ClusterFilters(s.tracker.Filters())
 		return edit(tx)
 	}
@@ -113,5 +115,5 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	if refusal != nil && errors.Is(err, refusal) { // otherwise the store failed
 		return res, s.reportRefusal(c, refusal)
 	}
-	return limited.result(res, err)
+	return limited.result(res, err, permitted)
 }

@@ -200,8 +200,10 @@ func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.Com
 	known := s.knownVersions(st)(doc.ID)
 	report := fleet.EvaluateVersions(st, doc.ID, known, s.cfg.Now())
 	out := api.ComponentVersions{ID: doc.ID, Sources: []api.VersionSource{}, Holds: []api.VersionHold{}, Pins: []api.VersionPin{}, Problem: s.masker.Tokens(report.Problem)}
-	if out.Problem == "" {
-		out.Problem = s.masker.Tokens(s.versionRefusals.get(fleet.VersionMoveOf(doc.Component())))
+	if refusal := s.versionRefusals.get(fleet.VersionMoveOf(doc.Component())); out.Problem == "" && refusal != "" {
+		if out.Problem = s.masker.Tokens(refusal); st != st.Whole() { // it may name other documents
+			out.Problem = "the last move was refused: ask a principal that may read everything for the reason"
+		}
 	}
 	if st.Has(fleet.KindRollout, report.Rollout) {
 		out.Rollout = report.Rollout

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -246,6 +247,34 @@ func TestVersionAutomationIsLimited(t *testing.T) {
 	w.create("/access", accessFor("one", `["write"]`, `{"components":["podinfo"]}`))
 	w.runVersions(s)
 	require.Equal(t, "6.9.0", w.get("/platform_components/podinfo").want(200).json()["component_version"])
+}
+
+// TestVersionRefusalsAreLimited: the refusal of a group names its components, which a limited reader may not read. The layer of a policy
+// is for it one that does not exist.
+func TestVersionRefusalsAreLimited(t *testing.T) {
+	t.Parallel()
+	w, s := versionWorld(t)
+	w.http = httptest.NewServer(s) // this process knows the refusal
+	t.Cleanup(w.http.Close)
+	w.create("/layers", `{"id":"hidden-layer","priority":10,"selector":"team=secret","platform_components":[{"id":"podinfo","component_version":"6.1.0"}]}`)
+	w.create("/platform_components", `{"id":"hidden-component","component_path":"x","oci_url":"https://charts.example.com","component_version":"6.8.0","version_policy":{"range":">=6","action":"apply","group":"shared"}}`)
+	w.policy(`{"range":">=6","action":"propose","group":"shared"}`)
+	for _, path := range []string{versionsPath, "/platform_components/hidden-component/versions"} {
+		w.post(path, `{"version":"6.9.0"}`).want(202)
+	}
+	w.runVersions(s)
+	require.Contains(t, string(w.get(versionsPath).want(200).body), "hidden-component")
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("reads", `["read"]`, `{"components":["podinfo"]}`))
+	limited := w.get(versionsPath, as...).want(200)
+	require.NotContains(t, string(limited.body), "hidden")
+	require.Contains(t, limited.json()["problem"], "the last move was refused")
+
+	w.policy(`{"range":">=6","layer":"hidden-layer"}`)
+	require.Equal(t, "6.1.0", at(w.get(versionsPath).want(200).json(), "sources", 0, "stored"))
+	layer := w.get(versionsPath, as...).want(200).json()
+	require.NotContains(t, fmt.Sprint(layer), "6.1.0")
+	require.Contains(t, layer["problem"], "there is no layer")
 }
 
 // TestVersionPinsAreLimited: a limited reader sees no pins of documents that it may not read.

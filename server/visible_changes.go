@@ -14,8 +14,8 @@ import (
 )
 
 // limitedChange is a change by a principal whose right to read has limits. It must be possible on the visible documents alone, so an
-// operation on another document has the answer of one on a missing document. The whole fleet decides about the effect. Its errors,
-// warnings and plans may name anything in it, so those in answers are of the same change of only the visible documents.
+// operation on another document, and a reference to one, has the answer of one on a missing document. The whole fleet decides about the
+// effect. Its errors, warnings and plans may name anything in it, so those in answers are of the change of only the visible documents.
 type limitedChange struct {
 	server  *Server
 	request *request
@@ -24,78 +24,49 @@ type limitedChange struct {
 	// base is the State of the last attempt, with the rights in it; nil: the principal has no access documents.
 	base   *fleet.State
 	rights fleet.Rights
-	// visible is a State with only the visible documents of base.
-	visible *fleet.State
+	// Results of the change of the visible documents, and of the whole fleet.
+	shown, whole fleet.Result
 }
 
-// begin takes the State of an attempt, and runs the change on its visible documents.
+// begin takes the State of an attempt, and makes the change on its visible documents. What these refuse is refused without a look at
+// the other documents.
 func (l *limitedChange) begin(base *fleet.State, rights fleet.Rights) error {
-	l.base, l.rights, l.visible = base, rights, nil
+	l.base, l.rights = base, rights
 	if !l.applies() {
 		return nil
 	}
-	var err error
-	if l.visible, err = l.server.visible.get(base, rights).Detached(); err != nil {
+	visible, err := l.server.visible.get(base, rights).Detached()
+	if err != nil {
 		return err
 	}
-	tx, err := l.edited()
-	if err != nil || !tx.IsPlanned() {
+	tx := visible.Begin()
+	tx.LimitTo(rights, l.meta.DryRun)
+	// Not the filters: they are selectors of others, and a plan that they change is refused.
+	tx.ClusterFilters(fleet.ClusterFilters{Unknown: l.server.tracker.Filters().Unknown})
+	if err := l.edit(tx); err != nil {
 		return err
 	}
-	_, err = l.finish(tx)
-	if stale, ok := errors.AsType[*fleet.Error](err); ok && stale.Code == fleet.CodeStale {
-		return err // the hash is not of a plan of the visible documents
-	}
-	return nil
+	l.shown, err = tx.Finish(fleet.Commit{ID: uuid.New(), At: l.server.commitTime(), Actor: l.meta.Actor, Author: l.meta.Author, Reason: l.meta.Reason, RequestID: l.meta.RequestID})
+	return err
 }
 
 // applies reports whether the principal may read only a part of the fleet.
 func (l *limitedChange) applies() bool { return l.base != nil && !l.rights.Everywhere(fleet.RightRead) }
 
-// edited returns a Tx of the visible documents after the change.
-func (l *limitedChange) edited() (*fleet.Tx, error) {
-	tx := l.visible.Begin()
-	tx.LimitTo(l.rights, l.meta.DryRun)
-	// Not the filters: they are selectors of others, and a plan that they change is refused.
-	tx.ClusterFilters(fleet.ClusterFilters{Unknown: l.server.tracker.Filters().Unknown})
-	return tx, l.edit(tx)
-}
-
-// result returns the result of the change as the principal may see it.
-func (l *limitedChange) result(res fleet.Result, err error) (fleet.Result, error) {
-	refused, ofFleet := errors.AsType[*fleet.Error](err)
-	if l.visible == nil || err != nil && !ofFleet || err == nil && !l.meta.DryRun && len(res.Warnings) == 0 {
+// result returns the result of the change as the principal may see it. judged: the visible documents permit it.
+func (l *limitedChange) result(res fleet.Result, err error, judged bool) (fleet.Result, error) {
+	if !judged || !l.applies() {
 		return res, err
 	}
-	shown, again := l.repeat()
-	if visible, ok := errors.AsType[*fleet.Error](again); ok && err != nil {
-		return res, visible
-	}
-	switch {
-	case err != nil:
-		return res, l.hidden(refused)
-	case again != nil && l.meta.DryRun:
-		return res, l.hidden(&fleet.Error{Code: fleet.CodeOutOfScope})
-	case again != nil:
-		res.Warnings = []string{"there are warnings about documents that you may not read"}
-	default:
-		res.Warnings, l.request.limited = shown.Warnings, &shown
-	}
-	return res, nil
-}
-
-// repeat computes the change of the visible documents, without committing it.
-func (l *limitedChange) repeat() (fleet.Result, error) {
-	tx, err := l.edited()
 	if err != nil {
-		return fleet.Result{}, err
+		if refused, ok := errors.AsType[*fleet.Error](err); ok {
+			return res, l.hidden(refused)
+		}
+		return res, err
 	}
-	return l.finish(tx)
-}
-
-// finish returns the result of a Tx of the visible documents, which is never committed.
-func (l *limitedChange) finish(tx *fleet.Tx) (fleet.Result, error) {
-	return tx.Finish(fleet.Commit{ID: uuid.New(), At: l.server.commitTime(), Actor: l.meta.Actor, Author: l.meta.Author, Reason: l.meta.Reason, RequestID: l.meta.RequestID})
+	l.whole, l.request.limited = res, l
+	res.State, res.Warnings = res.State.VisibleTo(l.rights), l.shown.Warnings
+	return res, nil
 }
 
 // errHiddenEffects is the answer to a change whose effect on the whole fleet is not the effect on the visible documents.

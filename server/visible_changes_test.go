@@ -49,7 +49,7 @@ func TestTeamChangesItsDocuments(t *testing.T) {
 		for _, dryRun := range []string{"", "?dry_run=true"} {
 			got := w.do("PATCH", "/layers/all"+dryRun, `{"patches":{"base":{"x":"1"}}}`, patch...)
 			got.problem(403, "out_of_scope")
-			require.Contains(t, string(got.body), "cluster: 1")
+			require.Contains(t, string(got.body), "its selector does not contain the limits")
 			require.NotContains(t, noted(got), "zebra")
 		}
 		// The cluster would be invisible afterwards.
