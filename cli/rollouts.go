@@ -74,8 +74,15 @@ var rollouts = documentKind{
 		if len(waits.Rows) > 0 {
 			tables = append(tables, waits)
 		}
+		var notes [][]string
 		if d.Automation != "" {
-			tables = append(tables, render.Table{Header: []string{"NOTE"}, Rows: [][]string{{"proposed by " + summarize.ProposedBy(d.Automation)}}})
+			notes = append(notes, []string{"proposed by " + summarize.ProposedBy(d.Automation)})
+		}
+		if d.GatesTrustSharedToken {
+			notes = append(notes, []string{"gates count reports with the shared read token (GATES_TRUST_SHARED_TOKEN)"})
+		}
+		if len(notes) > 0 {
+			tables = append(tables, render.Table{Header: []string{"NOTE"}, Rows: notes})
 		}
 		return tables, nil
 	},

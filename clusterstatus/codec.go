@@ -22,6 +22,9 @@ const (
 	kindUncounted    = "uncounted" // an answer to a poll with a shared token, if such polls do not count
 )
 
+// sharedPrefix begins the subjects of reports with the shared token, which earlier versions ignore.
+const sharedPrefix = kindShared + "/"
+
 // subject identifies an observation of a cluster.
 type subject struct {
 	kind string
@@ -148,7 +151,12 @@ func (c *cluster) encodeRow(s subject) (Row, bool) {
 		body, observedAt = e, e.At.UnixMilli()
 	}
 	text, err := json.Marshal(body)
-	return Row{Cluster: c.id, Subject: s.String(), Body: string(text), ObservedAt: time.UnixMilli(observedAt)}, err == nil
+	id, shared := clusterOf(c.id)
+	subject := s.String()
+	if shared {
+		subject = sharedPrefix + subject
+	}
+	return Row{Cluster: id, Subject: subject, Body: string(text), ObservedAt: time.UnixMilli(observedAt)}, err == nil
 }
 
 // maxSharedInputs is the limit of the served and of the removed inputs of one list in a row. Larger sets are written as

@@ -41,6 +41,8 @@ type Query struct {
 	// OfflineAfter is the time without a poll after which the states of a cluster are Unknown.
 	OfflineAfter time.Duration
 	Details      bool
+	// OwnCredential: only reports with the cluster's own token or certificate count, not those with a shared token.
+	OwnCredential bool
 	// IncludeInput restricts the evaluation to the inputs for which it returns true; nil: all.
 	IncludeInput func(list, id string) bool
 	// IncludeList, with IncludeInput, selects lists whose own state counts, for inputs that were removed from them.
@@ -72,11 +74,9 @@ func (n NameCache) of(id string) unique.Handle[string] {
 
 // Evaluate returns the status of a cluster.
 func (t *Tracker) Evaluate(q Query) Status {
-	c := t.cluster(q.Cluster)
-	c.mu.Lock()
+	c, sharedAt := t.lock(&q)
 	defer c.mu.Unlock()
-	c.reset(q.CreatedAt.UnixMilli())
-	return c.evaluate(q)
+	return c.evaluate(q, sharedAt)
 }
 
 // EvaluateClassified is Evaluate without Desired; not ok if it is needed, because since the last evaluation of the cluster the
@@ -85,14 +85,12 @@ func (t *Tracker) EvaluateClassified(q Query) (status Status, ok bool) {
 	if !q.includesAllInputs() || q.DesiredVersion == nil {
 		return status, false
 	}
-	c := t.cluster(q.Cluster)
-	c.mu.Lock()
+	c, sharedAt := t.lock(&q)
 	defer c.mu.Unlock()
-	c.reset(q.CreatedAt.UnixMilli())
 	if c.classified == nil || c.classified.desiredVersion != q.DesiredVersion {
 		return status, false
 	}
-	return c.evaluate(q), true
+	return c.evaluate(q, sharedAt), true
 }
 
 // evaluation holds the query about one cluster and the result so far.
@@ -103,13 +101,13 @@ type evaluation struct {
 	inputs int
 }
 
-func (c *cluster) evaluate(q Query) Status {
+func (c *cluster) evaluate(q Query, sharedAt int64) Status {
 	e := evaluation{cluster: c, Query: q, status: Status{Agent: c.agent, Interval: c.interval, State: Confirmed}}
 	if c.seen > 0 {
 		e.status.LastSeen = time.UnixMilli(c.seen)
 	}
-	if c.sharedSeen > 0 {
-		e.status.SharedTokenAt = time.UnixMilli(c.sharedSeen)
+	if sharedAt > 0 {
+		e.status.SharedTokenAt = time.UnixMilli(sharedAt)
 	}
 	e.status.Offline = q.Now.Sub(e.status.LastSeen) > q.OfflineAfter
 	if q.includesAllInputs() {

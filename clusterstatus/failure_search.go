@@ -3,9 +3,10 @@ package clusterstatus
 // HasFailure reports whether a cluster sent an event of a failure that matches, also of one that is over or about an earlier input. It
 // is much cheaper than an evaluation, so a search need not evaluate every cluster.
 func (t *Tracker) HasFailure(cluster string, matches func(*Event) bool) bool {
-	t.mu.RLock()
-	c := t.clusters[cluster]
-	t.mu.RUnlock()
+	return t.lookup(cluster).hasFailure(matches) || t.lookup(WithSharedToken(cluster)).hasFailure(matches)
+}
+
+func (c *cluster) hasFailure(matches func(*Event) bool) bool {
 	if c == nil {
 		return false
 	}

@@ -200,18 +200,11 @@ type inputFailure struct {
 
 // failure returns the first failure of a cluster, and whether the cluster fails. was: it did at the last announcement.
 func (t *Tracker) failure(doc *fleet.Document, now time.Time, was bool) (first inputFailure, fails bool) {
-	t.mu.RLock()
-	c := t.clusters[doc.ID]
-	t.mu.RUnlock()
-	if c == nil {
+	if t.lookup(doc.ID) == nil && t.lookup(WithSharedToken(doc.ID)) == nil {
 		return first, false
 	}
-	c.mu.Lock()
+	c, _ := t.lock(&Query{Cluster: doc.ID, CreatedAt: doc.CreatedAt, Now: now, OfflineAfter: OfflineAfter})
 	defer c.mu.Unlock()
-	if len(c.events) == 0 {
-		return first, false
-	}
-	c.reset(doc.CreatedAt.UnixMilli())
 	for key, e := range c.events {
 		current, replaced := c.failsAt(key, e, now)
 		if !current && (!replaced || !was) {

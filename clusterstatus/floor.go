@@ -34,9 +34,10 @@ func (t *Tracker) ServedNewer(id, list string, revision int64, now time.Time) bo
 	if revision >= t.maxFloor.revision.Load() {
 		return false
 	}
-	t.mu.RLock()
-	c := t.clusters[id]
-	t.mu.RUnlock()
+	return t.lookup(id).servedNewer(list, revision, now) || t.lookup(WithSharedToken(id)).servedNewer(list, revision, now)
+}
+
+func (c *cluster) servedNewer(list string, revision int64, now time.Time) bool {
 	if c == nil {
 		return false
 	}

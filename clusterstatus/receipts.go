@@ -61,9 +61,7 @@ const maxReceipts = 5_000_000
 // RecordRepeatedReceipt records a receipt that was recorded before and still counts, as nearly all do, and returns true. If it
 // returns false it recorded nothing, and the caller calls RecordReceipt, which needs the desired inputs.
 func (t *Tracker) RecordRepeatedReceipt(id, list, input string, r fleet.Receipt, now time.Time) bool {
-	t.mu.RLock()
-	c := t.clusters[id]
-	t.mu.RUnlock()
+	c := t.lookup(id)
 	if c == nil {
 		return false
 	}

@@ -22,8 +22,8 @@ const (
 
 	eventBurst = 60
 	eventEvery = time.Second
-	// maxRows is the limit of rows of one cluster in the Store.
-	maxRows = 2128
+	// maxRows is the limit of rows of one cluster in the Store, with its reports with the shared token.
+	maxRows = 2 * 2128
 )
 
 // Event is an event of Flux on a cluster.

@@ -307,11 +307,15 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 			t.lossDetector.observe(&found, r)
 			return
 		}
-		s, ok := parseSubject(r.Subject)
+		text, name := r.Subject, r.Cluster
+		if rest, shared := strings.CutPrefix(text, sharedPrefix); shared {
+			text, name = rest, WithSharedToken(name)
+		}
+		s, ok := parseSubject(text)
 		if !ok {
 			return
 		}
-		c := t.cluster(r.Cluster)
+		c := t.cluster(name)
 		c.mu.Lock()
 		outdated := c.merge(s, r, now)
 		if s.kind == kindPoll || s.kind == kindUncounted {

@@ -42,7 +42,7 @@ type Tracker struct {
 	cfg Config
 
 	mu       sync.RWMutex
-	clusters map[string]*cluster
+	clusters map[string]*cluster // by the id, or the name of its shared reports
 
 	queue      sync.Mutex
 	pending    map[pendingRow]struct{}
@@ -91,6 +91,13 @@ func NewTracker(cfg Config) *Tracker {
 	return b
 }
 
+// lookup returns the observations of a cluster; nil: there are none.
+func (t *Tracker) lookup(id string) *cluster {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.clusters[id]
+}
+
 // cluster returns the observations of a cluster, and creates them on first use.
 func (t *Tracker) cluster(id string) *cluster {
 	t.mu.RLock()
@@ -127,12 +134,16 @@ func (t *Tracker) enqueue(c *cluster, kind string, key inputKey) {
 
 // EachSeen visits the clusters that polled any process, with the time of their last poll.
 func (t *Tracker) EachSeen(visit func(id string, at time.Time)) {
+	last := map[string]int64{}
 	for _, c := range t.allClusters() {
 		c.mu.Lock()
-		seen := c.seen
+		id, _ := clusterOf(c.id)
+		last[id] = max(last[id], c.seen)
 		c.mu.Unlock()
+	}
+	for id, seen := range last {
 		if seen > 0 {
-			visit(c.id, time.UnixMilli(seen))
+			visit(id, time.UnixMilli(seen))
 		}
 	}
 }
@@ -186,12 +197,12 @@ func (t *Tracker) prune(ctx context.Context, now time.Time) error {
 func (t *Tracker) Forget(gone func(id string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, c := range t.clusters {
-		if gone(id) {
+	for name, c := range t.clusters {
+		if id, _ := clusterOf(name); gone(id) {
 			c.mu.Lock()
 			c.dropReceipts(func(inputKey, receipt) bool { return true })
 			c.mu.Unlock()
-			delete(t.clusters, id)
+			delete(t.clusters, name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Poll struct {
 	List, ETag string
 	Agent      string // the User-Agent
 	Revision   int64  // of the State that the answer is from
-	Shared     bool   // the token is not the cluster's own: other clusters may use it too
+	Shared     bool   // the token is not the cluster's own: it is recorded as [WithSharedToken] says
 	// Uncounted: the poll does not change the state of the cluster. Its answer is recorded only so that the next one, by any process and
 	// for any token, is not older: see [Tracker.ServedNewer]. It also counts as Shared.
 	Uncounted bool
@@ -24,12 +24,16 @@ type Poll struct {
 // RecordPoll records a poll. needServed: the caller has to call RecordServed, because the answer differs from the last one or the
 // inputs of the answer are not known.
 func (t *Tracker) RecordPoll(p Poll, now time.Time) (needServed bool) {
-	c, kind := t.cluster(p.Cluster), kindPoll
+	name, kind := p.Cluster, kindPoll
+	if p.Shared && !p.Uncounted {
+		name = WithSharedToken(name)
+	}
+	c := t.cluster(name)
 	c.mu.Lock()
 	if !p.Created.IsZero() {
 		c.reset(p.Created.UnixMilli())
 	}
-	if p.Shared || p.Uncounted {
+	if p.Uncounted {
 		c.sharedSeen = max(c.sharedSeen, now.UnixMilli())
 	}
 	var changed bool

@@ -16,6 +16,8 @@ type StageCounts struct {
 	Frozen                                                         int // the change reaches them when their freeze ends
 	// Failure names one of the failed clusters, with the cause that it reported; empty: none.
 	Failure string
+	// Shared are those of Pending, Behind and Unknown that report with the shared token, which does not count.
+	Shared int
 	// Effect is the [RolloutInputs.StageEffect] of a stage with an approval.
 	Effect string
 }
@@ -95,8 +97,12 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 	if c.Frozen > 0 {
 		return RolloutStep{Reason: "freeze", Stage: s.Name, Message: fmt.Sprintf("stage %q: freezes of mode snapshot keep the change from %s", s.Name, plural(c.Frozen, "cluster"))}
 	}
+	uncounted := ""
+	if c.Shared > 0 {
+		uncounted = fmt.Sprintf("; not counted, because of the shared token: %s; give each cluster its own token, or set GATES_TRUST_SHARED_TOKEN=true", plural(c.Shared, "cluster"))
+	}
 	pause := func(format string, args ...any) RolloutStep {
-		return RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: "+format, append([]any{s.Name}, args...)...)}
+		return RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: "+format, append([]any{s.Name}, args...)...) + uncounted}
 	}
 	byTime, online, since := g.confirmed == 0, c.reached()-c.Offline, s.since()
 	switch {
@@ -114,7 +120,7 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 		if !now.Before(deadline) {
 			return pause("%d of %d clusters have confirmed within %s, and %d must", c.Confirmed, online, g.deadline, need)
 		}
-		return RolloutStep{Reason: "confirmations", Stage: s.Name, Until: deadline, Message: fmt.Sprintf("stage %q: %d of %d clusters have confirmed, and %d must", s.Name, c.Confirmed, online, need)}
+		return RolloutStep{Reason: "confirmations", Stage: s.Name, Until: deadline, Message: fmt.Sprintf("stage %q: %d of %d clusters have confirmed, and %d must", s.Name, c.Confirmed, online, need) + uncounted}
 	}
 	raise := s.Reached != ""
 	if soaked := since.Add(g.soak); now.Before(soaked) && (!raise || byTime) {

@@ -2,9 +2,7 @@ package server_test
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +14,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
-// sharedTokens returns every credential that may poll for any cluster.
-func (w *world) sharedTokens() []string {
+// managedTokens returns a token of each role that may poll for any cluster.
+func (w *world) managedTokens() (all []string) {
 	w.t.Helper()
-	all := []string{readToken, readPrevious, writeToken, writePrevious}
 	for _, role := range []string{"read", "write", "admin"} {
 		all = append(all, w.issue(fmt.Sprintf(`{"name":"shared-%s","role":%q,"expires_at":"2099-01-02T03:04:05Z"}`, role, role)).secret)
 	}
@@ -68,55 +65,104 @@ func (w *world) observed(server *server.Server) map[string]any {
 	return out
 }
 
-// TestSharedTokenDoesNotCount is the attack with a shared token: it polls, confirms and fails for clusters of others. With
-// RequireClusterToken this changes no status, no metric, no stage of a rollout, and no data that wait reads; without it, the
-// first forged receipt completes the stage.
+// withoutTimes removes what depends on the time of a poll with a token that is not the cluster's own.
+func withoutTimes(observed map[string]any) map[string]any {
+	delete(observed, "polled")
+	return observed
+}
+
+// TestSharedTokenDoesNotCount is the attack with a token that is not the cluster's own: it polls, confirms and fails for clusters of
+// others. No managed token and not the write token change anything, with any setting. The read token changes the status of clusters
+// that have not polled with their own credential, with RequireClusterToken nothing, and only with GatesTrustSharedToken the rollout.
 func TestSharedTokenDoesNotCount(t *testing.T) {
 	t.Parallel()
-	for _, required := range []bool{true, false} {
-		t.Run(fmt.Sprint(required), func(t *testing.T) {
+	for name, setting := range map[string]struct{ require, trust bool }{"default": {}, "required": {require: true}, "trusted": {trust: true}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, runners := autoRollout(t, 1, "", func(c *server.Config) { c.RequireClusterToken = required })
-			own := map[string]string{}
-			for _, id := range []string{"demo-cluster-01", "wave-1", "wave-2"} {
-				own[id] = w.issue(fmt.Sprintf(`{"name":"own-%s","role":"poll","cluster_id":%q}`, id, id)).secret
-			}
-			confirm := func(id, dns string) {
-				base, flux := "/api/v2/flux/clusters/"+dns, []string{"Authorization", "Bearer " + own[id], "User-Agent", "flux-operator/v0.58.0"}
+			w, runners := autoRollout(t, 1, `,"on_failure":"back"`, func(c *server.Config) {
+				c.RequireClusterToken, c.GatesTrustSharedToken = setting.require, setting.trust
+			})
+			dns := map[string]string{"demo-cluster-01": demoDNS, "wave-1": "wave-1.example.com", "wave-2": "wave-2.example.com"}
+			confirm := func(id, token string) {
+				base, flux := "/api/v2/flux/clusters/"+dns[id], []string{"Authorization", "Bearer " + token, "User-Agent", "flux-operator/v0.58.0"}
 				for _, in := range at(w.get(base+"/platform-components", flux...).want(200).json(), "inputs").([]any) {
 					w.get(fmt.Sprintf("%s/receipts/platform-components/%s?input=%s", base, at(in, "id"), at(in, "receipt")), flux...).want(200)
 				}
 			}
-			confirmAll := func() {
-				confirm("wave-1", "wave-1.example.com")
-				confirm("wave-2", "wave-2.example.com")
-				confirm("demo-cluster-01", demoDNS)
+			w.clock.advance(time.Second)
+			own := map[string]string{}
+			for id := range dns {
+				own[id] = w.issue(fmt.Sprintf(`{"name":"own-%s","role":"poll","cluster_id":%q}`, id, id)).secret
+				confirm(id, own[id])
 			}
-			confirmAll()
 			w.do("POST", autoPath+"/start", "").want(200)
 			before := w.observed(runners[0])
 			require.EqualValues(t, 0, at(before["rollout"], "stages", 0, "progress", "confirmed"))
-
-			for _, token := range w.sharedTokens() {
-				for _, dns := range []string{"wave-1.example.com", "wave-2.example.com", demoDNS} {
-					w.impersonate(token, dns)
+			for _, token := range append(w.managedTokens(), writeToken, writePrevious) {
+				for _, name := range dns {
+					w.impersonate(token, name)
 				}
 			}
-			after := w.observed(runners[0])
-			if !required {
-				require.NotEqual(t, before["rollout"], after["rollout"], "any token counts")
-				return
-			}
-			for _, what := range slices.Sorted(maps.Keys(before)) {
-				require.Equal(t, before[what], after[what], what)
-			}
-			require.Contains(t, w.status("wave-1"), "shared_token_at")
+			require.Equal(t, before, w.observed(runners[0]))
+			require.NotEqual(t, "2026-01-02T03:04:06.678Z", at(w.status("wave-2"), "shared_token_at"), "only of the polls before")
 
-			confirmAll()
-			require.Equal(t, []any{"wave-1"}, at(w.get(autoPath).want(200).json(), "stages", 0, "progress", "cluster_ids", "confirmed"))
-			require.Equal(t, "confirmed", w.input("wave-1", "platform-components", "podinfo")["state"])
+			for _, token := range []string{readToken, readPrevious} {
+				for _, name := range dns {
+					w.impersonate(token, name)
+				}
+			}
+			require.Equal(t, withoutTimes(before), withoutTimes(w.observed(runners[0])), "each cluster polls with its own token")
+
+			// The clusters lose their tokens, for longer than OFFLINE_AFTER: the static token reports for them.
+			w.clock.advance(61 * time.Minute)
+			for _, name := range dns {
+				w.impersonate(readToken, name)
+			}
+			progress := at(w.get(autoPath).want(200).json(), "stages", 0, "progress")
+			if !setting.trust {
+				require.EqualValues(t, 1, at(progress, "unknown"), "the gate waits for it")
+				require.Equal(t, []any{"wave-1"}, at(progress, "cluster_ids", "shared_token"))
+				runners[0].AdvanceRollouts(t.Context())
+				got := w.get(autoPath).want(200).json()
+				require.Equal(t, "paused", got["state"])
+				require.Contains(t, got["paused_because"], "not counted, because of the shared token: 1 cluster")
+				require.NotContains(t, got, "gates_trust_shared_token")
+			} else {
+				require.EqualValues(t, 1, at(progress, "confirmed"))
+				require.Equal(t, true, at(w.get(autoPath).json(), "gates_trust_shared_token"))
+			}
+			state := "confirmed"
+			if setting.require {
+				state = "unknown"
+			}
+			require.Equal(t, state, w.input("wave-1", "platform-components", "podinfo")["state"])
 		})
 	}
+}
+
+// TestForgedFailure: an error event with the shared token does not make the runner take a stage back, and does not replace the report
+// of the cluster itself.
+func TestForgedFailure(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, `,"on_failure":"back"`, func(c *server.Config) { c.GatesTrustSharedToken = false })
+	token := w.issue(`{"name":"own","role":"poll","cluster_id":"wave-1"}`).secret
+	w.do("POST", autoPath+"/start", "").want(200)
+	const polls = "/api/v2/flux/clusters/wave-1.example.com"
+	input := at(w.get(polls+"/platform-components", "Authorization", "Bearer "+token).want(200).json(), "inputs", 0, "receipt").(string)
+	failure := event(`{"component":"podinfo","input":"`+input+`"}`, "forged")
+	for _, forger := range append(w.managedTokens(), readToken, writeToken) {
+		w.tell(forger, polls+"/events", failure).want(202)
+	}
+	runners[0].AdvanceRollouts(t.Context())
+	require.Equal(t, "running", w.get(autoPath).want(200).json()["state"])
+	w.tell(token, polls+"/events", failure).want(202)
+	for _, forger := range append([]string{readToken}, writeToken) { // a success with another token does not end the failure
+		w.tell(forger, polls+"/events", strings.NewReplacer(`"severity":"error"`, `"severity":"info"`, "UpgradeFailed", "UpgradeSucceeded").Replace(failure)).want(202)
+	}
+	runners[0].AdvanceRollouts(t.Context())
+	got := w.get(autoPath).want(200).json()
+	require.Equal(t, "paused", got["state"])
+	require.EqualValues(t, 0, got["started"])
 }
 
 // TestSharedTokenOfNewCluster: a cluster that polls with a shared token only is served like others, and has the state never.

@@ -52,10 +52,11 @@ func (s *Server) SendEvent(c echo.Context, dns string) error {
 		*text = s.masker.All(*text)
 	}
 	r := requestOf(c)
-	if poll.IsPerson(r.Request()) || !s.polls.Counts(r.principal.Role) {
+	reporter, counts := s.polls.Reporter(&r.principal, cluster.ID)
+	if poll.IsPerson(r.Request()) || !counts {
 		return c.NoContent(http.StatusAccepted) // a test by a person is no event of the cluster
 	}
-	if !s.tracker.RecordEvent(cluster.ID, list, id, event, now) {
+	if !s.tracker.RecordEvent(reporter, list, id, event, now) {
 		return &httperror.Error{
 			Status: http.StatusTooManyRequests, Code: "too_many_requests",
 			Detail: "too many events of this cluster: the event was not recorded; send it again later", Headers: map[string]string{"Retry-After": "1"},

@@ -47,7 +47,7 @@ func TestEventsInStatus(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	token := w.issue(pollBody).secret
-	receipt := at(w.poll(demoPolls+"/platform-components").json(), "inputs", 2, "receipt").(string)
+	receipt := at(w.get(demoPolls+"/platform-components", "Authorization", "Bearer "+token).json(), "inputs", 2, "receipt").(string)
 	// Kubernetes writes a time that is not set as null.
 	w.tell(token, demoEvents, strings.Replace(event(`{}`, "undated"), `"2026-01-02T03:04:05Z"`, "null", 1)).want(202)
 	for _, metadata := range []string{`{"component":"podinfo","input":"` + receipt + `","revision":"6.9.0"}`, `{"event.toolkit.fluxcd.io/component":"podinfo","event.toolkit.fluxcd.io/input":"` + receipt + `"}`} {
@@ -63,7 +63,7 @@ func TestEventsInStatus(t *testing.T) {
 		require.Equal(t, in["failure"], at(w.get("/status").want(200).json(), "clusters", 0, "failure"))
 		w.clock.advance(time.Minute)
 	}
-	w.poll(demoReceipts + "platform-components/podinfo?input=" + receipt).want(200)
+	w.get(demoReceipts+"platform-components/podinfo?input="+receipt, "Authorization", "Bearer "+token).want(200)
 	require.Equal(t, "confirmed", w.input("demo-cluster-01", "platform-components", "podinfo")["state"])
 
 	// About no input: the object's last words.

@@ -47,7 +47,7 @@ func (s *Server) poll(c echo.Context, kind fleet.Kind, dns string, p readParams)
 		return err
 	}
 	r := requestOf(c)
-	out, err := s.polls.List(r.Request(), r.principal.Role, st, cluster, kind)
+	out, err := s.polls.List(r.Request(), &r.principal, st, cluster, kind)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *Server) PollClusters(c echo.Context, p api.PollClustersParams) error {
 	if p.Environment != nil || p.Selector != nil {
 		filter = &poll.Filter{Environment: value(p.Environment), Selector: value(p.Selector)}
 	}
-	out, err := s.polls.Clusters(r.Request(), r.principal.Role, st, answer, filter)
+	out, err := s.polls.Clusters(r.Request(), &r.principal, st, answer, filter)
 	if err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func TestPollOfRecreatedCluster(t *testing.T) {
 		return tracker.Evaluate(clusterstatus.Query{Cluster: id, Now: w.clock.Now(), OfflineAfter: clusterstatus.OfflineAfter, Details: true}).Events
 	}
 	w.poll(demoPolls + "/namespaces").want(200)
-	tracker.RecordEvent(id, "", "HelmRelease/a/b", clusterstatus.Event{Severity: "error", Message: "failed", At: w.clock.Now()}, w.clock.Now())
+	tracker.RecordEvent(clusterstatus.WithSharedToken(id), "", "HelmRelease/a/b", clusterstatus.Event{Severity: "error", Message: "failed", At: w.clock.Now()}, w.clock.Now())
 	require.Len(t, events(), 1)
 	w.clock.advance(time.Hour)
 	w.do("DELETE", "/clusters/"+id+"?mode=orphan", "").want(200)

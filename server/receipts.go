@@ -21,7 +21,7 @@ func (s *Server) PollReceipt(c echo.Context, dns, list, id string, p api.PollRec
 	if err != nil {
 		return err
 	}
-	out, err := s.polls.Receipt(r.Request(), r.principal.Role, st, cluster, sent)
+	out, err := s.polls.Receipt(r.Request(), &r.principal, st, cluster, sent)
 	if err != nil {
 		return err
 	}

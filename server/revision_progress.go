@@ -119,8 +119,8 @@ func ofComponent(inputs []fleet.ChangedInput, component string) []fleet.ChangedI
 type inputName struct{ list, id string }
 
 // progressOf evaluates a cluster by the inputs that a revision changed and that no later one did. Without any, the cluster is
-// superseded.
-func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names clusterstatus.NameCache) (clusterstatus.Status, error) {
+// superseded. forGate: only with reports that count for the gates of rollouts.
+func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names clusterstatus.NameCache, forGate bool) (clusterstatus.Status, error) {
 	asked, err := st.DesiredReceipts(cluster)
 	if err != nil {
 		return clusterstatus.Status{}, err
@@ -151,6 +151,7 @@ func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []
 	}
 	q := s.statusQuery(st, cluster, names)
 	q.Desired = asked
+	q.OwnCredential = q.OwnCredential || forGate && !s.cfg.GatesTrustSharedToken
 	q.IncludeInput = func(list, id string) bool { return current[inputName{list, id}] }
 	q.IncludeList = func(list string) bool { return removedFrom[list] }
 	known := s.tracker.Evaluate(q)

@@ -22,12 +22,12 @@ import (
 
 const autoPath = "/rollouts/auto"
 
-// autoRollout creates and starts a rollout that advances automatically, and returns n processes that run it.
+// autoRollout creates and starts a rollout that advances automatically, and returns n processes that run it. The shared token counts.
 func autoRollout(t *testing.T, n int, settings string, configure ...func(*server.Config)) (*world, []*server.Server) {
 	t.Helper()
 	var cfg server.Config
 	w := setupWith(t, options{configure: func(c *server.Config) {
-		c.ClusterStatus = clusterstatus.NewTracker(clusterstatus.Config{})
+		c.ClusterStatus, c.GatesTrustSharedToken = clusterstatus.NewTracker(clusterstatus.Config{}), true
 		for _, set := range configure {
 			set(c)
 		}

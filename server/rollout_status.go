@@ -105,18 +105,20 @@ func (s *Server) stageProgress(ctx context.Context, st *fleet.State, d *fleet.Do
 			continue
 		}
 		yieldToPolls()
-		known, err := s.progressOf(st, cluster, changed, names)
+		known, err := s.progressOf(st, cluster, changed, names, true)
 		if err != nil {
 			return nil, err
 		}
-		addProgress(p, cluster.ID, &known)
+		shared := !s.cfg.GatesTrustSharedToken && s.cfg.Now().Sub(known.SharedTokenAt) <= s.cfg.OfflineAfter
+		addProgress(p, cluster.ID, &known, shared)
 	}
 	return out, nil
 }
 
 // addProgress counts a cluster that is served the change. A cluster that missed polls is behind until it is offline, even if
-// it had confirmed its inputs before.
-func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status) {
+// it had confirmed its inputs before. shared: it polls with the shared token, which does not count here. So it is unknown and not
+// offline, since the gate would not wait for it.
+func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status, shared bool) {
 	inputs := 0
 	for _, n := range known.Counts.Each {
 		inputs += n
@@ -130,17 +132,21 @@ func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status)
 			failure.Message = summarize.Message(failure.Message, summaryMessage)
 			p.Failures = append(p.Failures, api.RolloutFailure{ClusterID: id, Failure: failure})
 		}
-	case known.Offline:
+	case known.Offline && !shared:
 		count, name = &p.Offline, "offline"
 	case known.State == clusterstatus.Confirmed, known.State == clusterstatus.Delivered && inputs == 0: // only removals, of lists that were polled since
 		count, name = &p.Confirmed, "confirmed"
-	case known.State == clusterstatus.Unknown:
+	case known.State == clusterstatus.Unknown, known.Offline:
 		count, name = &p.Unknown, "unknown"
 	case known.State == clusterstatus.Behind, known.State == clusterstatus.Silent:
 		count, name = &p.Behind, "behind"
 	}
 	*count++
 	addID(p, name, id)
+	if shared && count != &p.Confirmed && count != &p.Failed {
+		p.SharedToken++
+		addID(p, "shared_token", id)
+	}
 }
 
 // addID adds a cluster to the listed ids of a count, up to the limit.
@@ -157,7 +163,7 @@ func addID(p *api.RolloutProgress, name, id string) {
 func stageCounts(progress []api.RolloutProgress) []fleet.StageCounts {
 	out := make([]fleet.StageCounts, len(progress))
 	for i, p := range progress {
-		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline, Frozen: p.Frozen}
+		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline, Frozen: p.Frozen, Shared: p.SharedToken}
 		if len(p.Failures) > 0 {
 			out[i].Failure = p.Failures[0].ClusterID + ": " + summarize.OneLine(p.Failures[0].Failure.Message, summaryMessage)
 		}
@@ -179,7 +185,7 @@ func (s *Server) rolloutView(ctx context.Context, st *fleet.State, d *fleet.Docu
 			return view, err
 		}
 	}
-	view.Complete = s.tracker.Stats().Complete
+	view.Complete, view.GatesTrustSharedToken = s.tracker.Stats().Complete, s.cfg.GatesTrustSharedToken
 	view.Waiting = step.Waiting()
 	if wait := s.statusWait(); wait != "" && fleet.Advances(d) {
 		view.Waiting = &api.RolloutWaiting{Reason: "observations", Message: wait}

@@ -88,6 +88,8 @@ type Config struct {
 	// RequireClusterToken: polls, receipts and events count for the status of a cluster only with the cluster's own token or
 	// certificate. Requests with another token get the same answers.
 	RequireClusterToken bool
+	// GatesTrustSharedToken: reports with the static read token count for the gates of rollouts too.
+	GatesTrustSharedToken bool
 	// SessionKeys are the secrets for session tokens of people: the first encrypts, all decrypt. Empty: a random key.
 	SessionKeys []string
 	// Version and StoreName are shown at /version.

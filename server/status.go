@@ -40,6 +40,7 @@ func (s *Server) statusOf(st *fleet.State, cluster *fleet.Document, only inputNa
 func (s *Server) statusQuery(st *fleet.State, cluster *fleet.Document, names clusterstatus.NameCache) clusterstatus.Query {
 	return clusterstatus.Query{
 		Cluster: cluster.ID, CreatedAt: cluster.CreatedAt, DesiredVersion: st.ID(), Now: s.cfg.Now(), OfflineAfter: s.cfg.OfflineAfter, Names: names,
+		OwnCredential: s.cfg.RequireClusterToken,
 	}
 }
 
@@ -245,7 +246,7 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 		yieldToPolls()
 		var status clusterstatus.Status
 		if p.ChangedIn != nil {
-			status, err = s.progressOf(st, doc, changed, names)
+			status, err = s.progressOf(st, doc, changed, names, false)
 		} else {
 			status, err = s.statusOf(st, doc, only, false, names)
 		}

@@ -43,6 +43,7 @@ type config struct {
 	maxRemovals             int
 	watchStreams            int
 	clusterToken            bool          // only a cluster's own token or certificate counts for its status
+	gatesTrustShared        bool          // the read token counts for the gates of rollouts
 	secondPerson            bool          // approves the stages of a rollout
 	stateMaxAge             time.Duration // of the fleet in STATE_DIR at a start; 0: unlimited
 	serveStale              bool          // stateMaxAge may be longer than maxStaleness
@@ -109,7 +110,8 @@ func flags() []cli.Flag {
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
 		text("watch-streams", "WATCH_STREAMS", strconv.Itoa(server.DefaultWatchStreams), "how `MANY` watches of revisions may be open at a time; each takes up to 40 KiB"),
 		text("require-second-person", "REQUIRE_SECOND_PERSON", "false", "true or false: whether a stage of a rollout must be approved by another actor than the one that created the rollout, or last changed its stages"),
-		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate; others are answered alike"),
+		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate, not with AUTH_TOKEN; others are answered alike"),
+		text("gates-trust-shared-token", "GATES_TRUST_SHARED_TOKEN", "false", "true or false: whether polls, receipts and events with AUTH_TOKEN count for the gates of automatic rollouts too; each of its holders can then move rollouts"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
 		text("allow-lookalike-env", "ALLOW_LOOKALIKE_ENV", "false", "true: variables that are nearly called like a setting are let be, and not refused"),
 		text("tls-cert-file", "TLS_CERT_FILE", "", "PEM `FILE` with the server's certificate chain; reloaded when it changes"),
@@ -188,6 +190,12 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.clusterToken, err = strconv.ParseBool(c.String("require-cluster-token")); err != nil {
 		problem("REQUIRE_CLUSTER_TOKEN is %q: it must be true or false", c.String("require-cluster-token"))
+	}
+	if cfg.gatesTrustShared, err = strconv.ParseBool(c.String("gates-trust-shared-token")); err != nil {
+		problem("GATES_TRUST_SHARED_TOKEN is %q: it must be true or false", c.String("gates-trust-shared-token"))
+	}
+	if cfg.gatesTrustShared && cfg.clusterToken {
+		problem("GATES_TRUST_SHARED_TOKEN and REQUIRE_CLUSTER_TOKEN exclude each other: with the latter, AUTH_TOKEN counts for nothing")
 	}
 	if cfg.retention, err = parseRetention(c.String("history-retention")); err != nil {
 		problem("HISTORY_RETENTION is %q: it must be a time of at least an hour, such as 90d or 2160h", c.String("history-retention"))

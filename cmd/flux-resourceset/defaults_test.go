@@ -85,7 +85,7 @@ func TestChartDefaults(t *testing.T) {
 	same := map[string]string{
 		"ENVIRONMENTS": "config.environments", "PROTECTED_ENVIRONMENTS": "config.protectedEnvironments", "MAX_REMOVALS": "config.maxRemovals", "MAX_STALENESS": "config.maxStaleness",
 		"HISTORY_RETENTION": "config.historyRetention", "WATCH_STREAMS": "config.watchStreams", "SEED_ACCEPT": "seed.accept", "STATE_MAX_AGE": "lastGood.maxAge", "REQUIRE_CLIENT_CERT": "tls.requireClientCert", "UI_CHANGES": "page.changes",
-		"OTEL_EXPORTER_OTLP_ENDPOINT": "config.otlpEndpoint", "BASE_PATH": "config.basePath", "REQUIRE_SECOND_PERSON": "config.requireSecondPerson", "OIDC_ISSUERS": "auth.oidcIssuers", "REQUIRE_CLUSTER_TOKEN": "config.requireClusterToken",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "config.otlpEndpoint", "BASE_PATH": "config.basePath", "REQUIRE_SECOND_PERSON": "config.requireSecondPerson", "OIDC_ISSUERS": "auth.oidcIssuers", "GATES_TRUST_SHARED_TOKEN": "config.gatesTrustSharedToken",
 		"PUBLIC_URL": "config.publicURL", "WEBHOOK_ALLOW_HTTP": "config.webhookAllowHTTP", "WEBHOOK_ALLOW_PRIVATE": "config.webhookAllowPrivate",
 		"VERSION_SCAN": "config.versionScan", "VERSION_SCAN_ALLOW_HTTP": "config.versionScanAllowHTTP", "VERSION_SCAN_ALLOW_PRIVATE": "config.versionScanAllowPrivate",
 		"REGISTRY_AUTH_FILE": "config.registryAuthFile", "REGISTRY_CA_FILE": "config.registryCAFile",
@@ -99,7 +99,7 @@ func TestChartDefaults(t *testing.T) {
 
 	// Settings that the chart sets, and settings that it leaves to the program. A new setting must be added to one list.
 	others := []string{
-		"API_MODE", "STORE_BACKEND", "DATABASE_URL", "AUTH_TOKEN", "AUTH_TOKEN_PREVIOUS", "CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_PREVIOUS", "SEED_FILE",
+		"API_MODE", "REQUIRE_CLUSTER_TOKEN", "STORE_BACKEND", "DATABASE_URL", "AUTH_TOKEN", "AUTH_TOKEN_PREVIOUS", "CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_PREVIOUS", "SEED_FILE",
 		"OPENAPI_FILE", "OFFLINE_AFTER", "START_TIMEOUT", "STATE_DIR", "LISTEN_ADDR", "METRICS_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ALLOW_LOOKALIKE_ENV", "ALLOW_SHORT_TOKENS", "TLS_CERT_FILE",
 		"TLS_KEY_FILE", "TLS_CLIENT_CA_FILE", "UI", "SESSION_KEY", "SESSION_KEY_PREVIOUS", "SERVE_STALE_AFTER_RESTART", "WEBHOOK_KEY", "WEBHOOK_PROXY", "VERSION_SCAN_PROXY",
 	}

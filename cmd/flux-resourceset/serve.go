@@ -106,7 +106,7 @@ func serve(c *cli.Context) error {
 		Webhooks:      events,
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
-		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken,
+		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken, GatesTrustSharedToken: cfg.gatesTrustShared,
 		WatchStreams: cfg.watchStreams, Versions: known, VersionScanner: newVersionScanner(cfg, logger),
 		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
 	})

@@ -702,7 +702,7 @@ type ClusterStatus struct {
 	// Example: ["silent","failed"]
 	States []string `json:"states,omitempty"`
 
-	// SharedTokenAt When its Flux last polled with a token that is not the cluster's own; absent: never. With `REQUIRE_CLUSTER_TOKEN=true` such polls do not count for its status. Written every 15 minutes.
+	// SharedTokenAt When its Flux last polled with the static `AUTH_TOKEN`, which several clusters may have; absent: never. With `REQUIRE_CLUSTER_TOKEN=true` such polls do not count for its status. Written every 15 minutes.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
@@ -747,7 +747,7 @@ type ClusterSummary struct {
 	// Example: ["silent","failed"]
 	States []string `json:"states,omitempty"`
 
-	// SharedTokenAt When its Flux last polled with a token that is not the cluster's own; absent: never.
+	// SharedTokenAt When its Flux last polled with the static `AUTH_TOKEN`, which several clusters may have; absent: never.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	SharedTokenAt *time.Time `json:"shared_token_at,omitempty"`
@@ -4285,6 +4285,11 @@ type Rollout struct {
 
 	// Versions With `automation`: the versions that it brings, of components that you may read.
 	Versions []RolloutVersion `json:"versions,omitempty"`
+
+	// GatesTrustSharedToken `GATES_TRUST_SHARED_TOKEN=true`: reports with the static `AUTH_TOKEN` count for gates too, so each holder of that token can move the rollout. Only of open rollouts.
+	//
+	// Example: false
+	GatesTrustSharedToken bool `json:"gates_trust_shared_token,omitempty"`
 }
 
 // RolloutCreate A change that reaches clusters stage by stage.
@@ -4402,6 +4407,11 @@ type RolloutProgress struct {
 	//
 	// Example: 0
 	Frozen int `json:"frozen,omitempty"`
+
+	// SharedToken Those of `pending`, `behind` and `unknown` that poll with the static `AUTH_TOKEN`: their reports do not count for the gate, unless `GATES_TRUST_SHARED_TOKEN=true`. It waits for them, so give each cluster its own token.
+	//
+	// Example: 0
+	SharedToken int `json:"shared_token,omitempty"`
 }
 
 // RolloutStage A stage: `cluster_ids`, `selector` or `all` selects its clusters, without those of earlier stages.

@@ -225,8 +225,9 @@ type ClientInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -239,8 +240,9 @@ type ClientInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -268,8 +270,8 @@ type ClientInterface interface {
 	// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 	// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 	// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-	// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
-	// a token that is not the cluster's own, are answered and not recorded.
+	// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
+	// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
 	//
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 	PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2146,8 +2148,9 @@ func (c *Client) PollClusters(ctx context.Context, params *PollClustersParams, r
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2170,8 +2173,9 @@ func (c *Client) SendEventWithBody(ctx context.Context, clusterDNS ClusterDNSPat
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2229,8 +2233,8 @@ func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterD
 // the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 // of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 // input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
-// a token that is not the cluster's own, are answered and not recorded.
+// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
+// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
 //
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 func (c *Client) PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -21714,8 +21718,9 @@ type ClientWithResponsesInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21728,8 +21733,9 @@ type ClientWithResponsesInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-	// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21761,8 +21767,8 @@ type ClientWithResponsesInterface interface {
 	// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 	// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 	// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-	// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
-	// a token that is not the cluster's own, are answered and not recorded.
+	// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
+	// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -28422,8 +28428,9 @@ func (c *ClientWithResponses) PollClustersWithResponse(ctx context.Context, para
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28442,8 +28449,9 @@ func (c *ClientWithResponses) SendEventWithBodyWithResponse(ctx context.Context,
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. With
-// `REQUIRE_CLUSTER_TOKEN=true` events with a token that is not the cluster's own are accepted and not recorded.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
+// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28493,8 +28501,8 @@ func (c *ClientWithResponses) PollPlatformComponentsWithResponse(ctx context.Con
 // the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 // of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 // input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-// sent again later. Receipts sent by people (the command line, a browser), and with `REQUIRE_CLUSTER_TOKEN=true` those with
-// a token that is not the cluster's own, are answered and not recorded.
+// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
+// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -70,6 +70,7 @@ func TestRefusals(t *testing.T) {
 		{service, "demo", "crud.replicas=2", "a SQLite file has one writer"},
 		{service, "demo", "readonly.autoscaling.enabled=true", "autoscaling needs store.backend postgres"},
 		{service, "demo", "store.postgres.existingSecret=x", "store.backend is sqlite"},
+		{service, "demo", "config.requireClusterToken=true,config.gatesTrustSharedToken=true", "config.requireClusterToken and config.gatesTrustSharedToken exclude each other"},
 		{service, "", "", "auth.existingSecret (or auth.readToken) is required"},
 		{service, "sqlite", "auth.staticTokens=false", "auth.staticTokens is false, so auth.readToken and auth.writeToken must be empty"},
 		{service, "", "auth.readToken=short", "auth.readToken has less than 16 characters"},
@@ -233,11 +234,32 @@ func TestNetworkPolicyAllowsTheCollector(t *testing.T) {
 // The rules for approvals and for tokens of clusters apply in all pods, and only if they are set.
 func TestRequirements(t *testing.T) {
 	t.Parallel()
-	for value, env := range map[string]string{"config.requireSecondPerson": "REQUIRE_SECOND_PERSON", "config.requireClusterToken": "REQUIRE_CLUSTER_TOKEN"} {
+	for value, env := range map[string]string{"config.requireSecondPerson": "REQUIRE_SECOND_PERSON", "config.gatesTrustSharedToken": "GATES_TRUST_SHARED_TOKEN"} {
 		for setting, want := range map[string]int{"": 0, value + "=true": 2} {
 			if got := strings.Count(rendered(t, service, "postgres", setting), `{name: `+env+`, value: "true"}`); got != want {
 				t.Errorf("%q: %s in %d deployments, not %d", setting, env, got, want)
 			}
+		}
+	}
+}
+
+// Only the own tokens of clusters count in a new installation. An upgrade keeps what its pods have, and what is set.
+func TestRequireClusterToken(t *testing.T) {
+	t.Parallel()
+	const env = `{name: REQUIRE_CLUSTER_TOKEN, value: "true"}`
+	for setting, want := range map[string]int{"": 2, "config.requireClusterToken=false": 0, "config.gatesTrustSharedToken=true": 0} {
+		if got := strings.Count(rendered(t, service, "postgres", setting), env); got != want {
+			t.Errorf("%q: %s in %d deployments, not %d", setting, env, got, want)
+		}
+	}
+	for _, reuse := range []bool{false, true} {
+		files, err := upgraded(t, service, "before-receipts", "postgres", reuse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(slices.Collect(maps.Values(files)), "")
+		if strings.Contains(all, env) || !strings.Contains(all, "an upgrade does not change it") {
+			t.Errorf("reuse %t: an upgrade sets %s, or does not warn", reuse, env)
 		}
 	}
 }

@@ -211,6 +211,9 @@ spec:
 {{- if $v.config.requireClusterToken }}
 - {name: REQUIRE_CLUSTER_TOKEN, value: "true"}
 {{- end }}
+{{- if $v.config.gatesTrustSharedToken }}
+- {name: GATES_TRUST_SHARED_TOKEN, value: "true"}
+{{- end }}
 {{- if $v.config.maxStaleness }}
 - {name: MAX_STALENESS, value: {{ $v.config.maxStaleness | quote }}}
 {{- end }}

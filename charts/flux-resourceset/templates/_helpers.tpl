@@ -62,6 +62,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if not .Values.auth.staticTokens }}
 {{- if or .Values.auth.readToken .Values.auth.writeToken }}{{ $problems = append $problems "auth.staticTokens is false, so auth.readToken and auth.writeToken must be empty" }}{{ end }}
 {{- else if not (or .Values.auth.existingSecret .Values.auth.readToken) }}{{ $problems = append $problems "auth.existingSecret (or auth.readToken) is required: the token that clusters send" }}{{ end }}
+{{- if and .Values.config.requireClusterToken .Values.config.gatesTrustSharedToken }}{{ $problems = append $problems "config.requireClusterToken and config.gatesTrustSharedToken exclude each other" }}{{ end }}
 {{- if and .Values.auth.existingSecret (or .Values.auth.readToken .Values.auth.writeToken) }}{{ $problems = append $problems "auth.existingSecret excludes auth.readToken and auth.writeToken" }}{{ end }}
 {{- if not .Values.auth.allowShortTokens }}
 {{- range $name := list "readToken" "writeToken" }}
@@ -128,13 +129,23 @@ backup:
   serviceAccount: {create: false, name: "", annotations: {}}
 tmp: {sizeLimit: 2Gi}
 auth: {staticTokens: true, sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, webhookKeyKey: webhook-key, oidcIssuers: []}
-config: {otlpEndpoint: "", basePath: "", watchStreams: 256, publicURL: "", webhookAllowHTTP: false, webhookAllowPrivate: false, versionScan: false, versionScanAllowHTTP: false, versionScanAllowPrivate: false, registryAuthFile: "", registryCAFile: ""}
+config: {gatesTrustSharedToken: false, otlpEndpoint: "", basePath: "", watchStreams: 256, publicURL: "", webhookAllowHTTP: false, webhookAllowPrivate: false, versionScan: false, versionScanAllowHTTP: false, versionScanAllowPrivate: false, registryAuthFile: "", registryCAFile: ""}
 page: {enabled: true, changes: false}
 nameOverride: ""
 fullnameOverride: ""
 extraObjects: []
 `)) }}
 {{- with .Values.fullnameOverride }}{{ $_ := set $.Values "name" . }}{{ end }}
+{{- if not (kindIs "bool" .Values.config.requireClusterToken) }}{{ $_ := set .Values.config "requireClusterToken" (eq (include "api.requireClusterToken" .) "true") }}{{ end }}
+{{- end }}
+
+{{/* The default of config.requireClusterToken: true for a new installation. An upgrade keeps what the pods of mode crud have, and false
+where lookup finds nothing: otherwise the status of clusters with the read token would become unknown. */}}
+{{- define "api.requireClusterToken" -}}
+{{- if .Values.config.gatesTrustSharedToken }}false
+{{- else if .Release.IsInstall }}true
+{{- else }}{{ contains "REQUIRE_CLUSTER_TOKEN" (toJson (lookup "apps/v1" "Deployment" .Release.Namespace (printf "%s-crud" .Values.name))) }}
+{{- end }}
 {{- end }}
 
 {{/* The port of an http:// or https:// URL, that of the scheme where the URL has none. */}}

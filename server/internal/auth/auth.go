@@ -106,6 +106,29 @@ type Principal struct {
 	Identity *oidc.Identity // of an ID token
 	signedIn time.Time      // of a person at an issuer; zero: of another credential
 	static   bool           // it has a static token
+	shared   bool           // which is the read token
+}
+
+// Speaker is what the reports about a cluster of a principal are worth: its polls, receipts and events.
+type Speaker uint8
+
+// Speakers.
+const (
+	Nobody        Speaker = iota // they are answered, and recorded nowhere
+	SharedToken                  // the static read token, which any cluster may have
+	OwnCredential                // the cluster's own token or certificate
+)
+
+// Speaker returns for whom the principal speaks. A managed token of another role than poll, the static write token and people never
+// speak for a cluster.
+func (p *Principal) Speaker() Speaker {
+	switch {
+	case p.Role == Poll:
+		return OwnCredential
+	case p.shared:
+		return SharedToken
+	}
+	return Nobody
 }
 
 // MayPoll reports whether the principal may poll for the cluster with a DNS name, as the request spells it. cluster is nil
@@ -355,6 +378,7 @@ func (t Tokens) credentials() []credential {
 		{t.Write, writer},
 	} {
 		if known.token != "" {
+			known.holder.shared = known.token == t.Read || known.token == t.ReadPrevious
 			out = append(out, credential{sha256.Sum256([]byte(known.token)), known.holder})
 		}
 	}
@@ -372,7 +396,8 @@ func (a *Authenticator) identifyToken(token string, st *fleet.State) (caller Pri
 		}
 	}
 	if caller.Method == StaticRead && caller.Role != None && a.readWrites(st) {
-		return writer, nil
+		caller = writer
+		caller.shared = true
 	}
 	if caller.Role != None {
 		return caller, nil

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 )
 
@@ -12,14 +13,21 @@ const fluxAgent = "flux-operator/"
 
 // fluxPoll reports whether the Flux of a cluster polls: the request has a token or certificate of that cluster, or the
 // User-Agent of Flux Operator. Polls by people do not count, because they prove nothing about the cluster.
-func fluxPoll(r *http.Request, caller auth.Role) bool {
-	return r.Method == http.MethodGet && (caller == auth.Poll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !IsPerson(r)
+func fluxPoll(r *http.Request, caller *auth.Principal) bool {
+	return r.Method == http.MethodGet && (caller.Role == auth.Poll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !IsPerson(r)
 }
 
-// Counts reports whether requests of Flux with a role count for the status of the cluster. With RequireClusterToken, only requests
-// with the cluster's own token or certificate count: several clusters may share any other token.
-func (p *Responder) Counts(caller auth.Role) bool {
-	return caller == auth.Poll || !p.cfg.RequireClusterToken
+// Reporter returns the name under which the tracker records what a principal reports about a cluster. Not ok: its reports do not count
+// for the status of the cluster. With RequireClusterToken, those with the shared token do not either.
+func (p *Responder) Reporter(caller *auth.Principal, cluster string) (name string, ok bool) {
+	switch caller.Speaker() {
+	case auth.OwnCredential:
+		return cluster, true
+	case auth.SharedToken:
+		return clusterstatus.WithSharedToken(cluster), !p.cfg.RequireClusterToken
+	case auth.Nobody:
+	}
+	return "", false
 }
 
 // IsPerson reports whether the User-Agent is that of our programs or of a browser.

@@ -62,10 +62,10 @@ func (p *Responder) Fast(r *http.Request) (out FastAnswer, ok bool) {
 		return out, false
 	}
 	if isList {
-		out.Answer, err = p.List(r, caller.Role, st, cluster, kind)
+		out.Answer, err = p.List(r, &caller, st, cluster, kind)
 		out.Kind = kind
 	} else {
-		out.Answer, err = p.Receipt(r, caller.Role, st, cluster, sent)
+		out.Answer, err = p.Receipt(r, &caller, st, cluster, sent)
 	}
 	out.Age, out.Method = age, caller.Method
 	return out, err == nil

@@ -32,7 +32,7 @@ type Config struct {
 	}
 	Auth    *auth.Authenticator
 	Tracker *clusterstatus.Tracker
-	// RequireClusterToken: see [Responder.Counts].
+	// RequireClusterToken: see [Responder.Reporter].
 	RequireClusterToken bool
 	Now                 func() time.Time
 }
@@ -56,7 +56,7 @@ func Cluster(st *fleet.State, dns string) (*fleet.Document, error) {
 var ErrBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
 
 // List returns the answer to an authorized poll.
-func (p *Responder) List(r *http.Request, caller auth.Role, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (Answer, error) {
+func (p *Responder) List(r *http.Request, caller *auth.Principal, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (Answer, error) {
 	answer, err := st.Answer(cluster, kind)
 	if err != nil {
 		return Answer{}, err
@@ -66,11 +66,13 @@ func (p *Responder) List(r *http.Request, caller auth.Role, st *fleet.State, clu
 		if p.cfg.Tracker.ServedNewer(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
 			return Answer{}, ErrBehind
 		}
-		if p.cfg.Tracker.RecordPoll(clusterstatus.Poll{
+		speaker := caller.Speaker()
+		reporter, counts := p.Reporter(caller, cluster.ID)
+		if speaker != auth.Nobody && p.cfg.Tracker.RecordPoll(clusterstatus.Poll{
 			Cluster: cluster.ID, Created: cluster.CreatedAt, List: kind.Endpoint(), ETag: answer.ETag, Agent: r.UserAgent(), Revision: int64(st.Revision()),
-			Shared: caller != auth.Poll, Uncounted: !p.Counts(caller),
+			Shared: speaker == auth.SharedToken, Uncounted: !counts,
 		}, now) {
-			p.cfg.Tracker.RecordServed(cluster.ID, st.DesiredInputsIn(cluster, kind, answer), now)
+			p.cfg.Tracker.RecordServed(reporter, st.DesiredInputsIn(cluster, kind, answer), now)
 		}
 	}
 	return p.newAnswer(r, answer, st)
@@ -78,7 +80,7 @@ func (p *Responder) List(r *http.Request, caller auth.Role, st *fleet.State, clu
 
 // Clusters returns the answer to a poll of the list of clusters. It records the filter of a cluster's own poll; nil: there is
 // none.
-func (p *Responder) Clusters(r *http.Request, caller auth.Role, st *fleet.State, answer *fleet.Answer, filter *Filter) (Answer, error) {
+func (p *Responder) Clusters(r *http.Request, caller *auth.Principal, st *fleet.State, answer *fleet.Answer, filter *Filter) (Answer, error) {
 	if filter != nil && fluxPoll(r, caller) {
 		p.cfg.Tracker.RecordFilter(filter.Environment, filter.Selector, p.cfg.Now())
 	}

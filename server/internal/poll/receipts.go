@@ -51,23 +51,23 @@ func ParseReceipt(st *fleet.State, list, id, input string) (r ReceiptRequest, er
 }
 
 // Receipt returns the answer to an authorized receipt.
-func (p *Responder) Receipt(r *http.Request, caller auth.Role, st *fleet.State, cluster *fleet.Document, sent ReceiptRequest) (Answer, error) {
+func (p *Responder) Receipt(r *http.Request, caller *auth.Principal, st *fleet.State, cluster *fleet.Document, sent ReceiptRequest) (Answer, error) {
 	answer, err := fleet.EmptyAnswer()
 	if err != nil {
 		return Answer{}, err
 	}
-	if fluxPoll(r, caller) && p.Counts(caller) {
-		if err := p.recordReceipt(st, cluster, sent); err != nil {
+	if reporter, counts := p.Reporter(caller, cluster.ID); counts && fluxPoll(r, caller) {
+		if err := p.recordReceipt(st, cluster, reporter, sent); err != nil {
 			return Answer{}, err
 		}
 	}
 	return p.newAnswer(r, answer, st)
 }
 
-// recordReceipt records a receipt of a cluster's own Flux. An error makes the cluster send it again.
-func (p *Responder) recordReceipt(st *fleet.State, cluster *fleet.Document, sent ReceiptRequest) error {
+// recordReceipt records a receipt of a cluster's own Flux under the name of a reporter. An error makes the cluster send it again.
+func (p *Responder) recordReceipt(st *fleet.State, cluster *fleet.Document, reporter string, sent ReceiptRequest) error {
 	now := p.cfg.Now()
-	if p.cfg.Tracker.RecordRepeatedReceipt(cluster.ID, sent.list, sent.id, sent.input, now) {
+	if p.cfg.Tracker.RecordRepeatedReceipt(reporter, sent.list, sent.id, sent.input, now) {
 		return nil
 	}
 	kind, _ := st.PolledAt(sent.list) // ParseReceipt has found it
@@ -75,7 +75,7 @@ func (p *Responder) recordReceipt(st *fleet.State, cluster *fleet.Document, sent
 	if err != nil {
 		return err
 	}
-	if again := p.cfg.Tracker.RecordReceipt(cluster.ID, st.DesiredInputsIn(cluster, kind, desired), sent.id, sent.input, now); again > 0 {
+	if again := p.cfg.Tracker.RecordReceipt(reporter, st.DesiredInputsIn(cluster, kind, desired), sent.id, sent.input, now); again > 0 {
 		return errEarlyReceipt(again)
 	}
 	return nil

@@ -156,7 +156,7 @@ func (w *Env) startFleet(ctx context.Context, kind string) error {
 	}
 	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: map[string]string{
 		"API_MODE": "crud", "DATABASE_URL": database, "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"), "SEED_ACCEPT": "true",
-		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken, "ALLOW_SHORT_TOKENS": "true", "MAX_REMOVALS": "1000", // the tests share it, and an hour
+		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken, "ALLOW_SHORT_TOKENS": "true", "GATES_TRUST_SHARED_TOKEN": "true", "MAX_REMOVALS": "1000", // the tests share it, and an hour
 		"REQUIRE_SECOND_PERSON": "true",
 	}})
 	if err != nil {
