@@ -90,7 +90,7 @@ func (s authCommands) identity(ctx context.Context, conn client, use string) (ap
 }
 
 var callerView = render.View{
-	Header: []string{"ACTOR", "FOR", "ROLE", "CLUSTERS", "EXPIRES", "MAY", "SERVER", "CREDENTIAL"}, Narrow: 6,
+	Header: []string{"ACTOR", "FOR", "ROLE", "CLUSTERS", "EXPIRES", "MAY", "LIMITS", "SERVER", "CREDENTIAL"}, Narrow: 7,
 	Row: render.RowOf(func(who caller) []string {
 		clusters := "all"
 		switch {
@@ -100,7 +100,7 @@ var callerView = render.View{
 			clusters = strings.Join(who.ClusterDNS, ", ")
 		}
 		return []string{
-			who.Actor, strings.Join(who.For, ", "), who.Role, clusters, render.TimeOr(who.ExpiresAt, "never"), strings.Join(who.May, ", "), who.Mode, who.Credential,
+			who.Actor, strings.Join(who.For, ", "), who.Role, clusters, render.TimeOr(who.ExpiresAt, "never"), strings.Join(who.May, ", "), limitList(who.Access), who.Mode, who.Credential,
 		}
 	}),
 }

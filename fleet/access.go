@@ -253,6 +253,7 @@ func checkAccess(c *checker, a *access) {
 	if a.On != nil {
 		checkAccessScope(c, a)
 	}
+	warnOfRights(c, a)
 	if a.unknown {
 		c.problem("", "it has a field that this version does not know")
 	}
@@ -261,6 +262,20 @@ func checkAccess(c *checker, a *access) {
 	}
 	if n := len(c.next.docs[KindAccess]); n > maxAccess {
 		c.problem("", "there would be %d access documents; at most %d are possible", n, maxAccess)
+	}
+}
+
+// warnOfRights warns about rights that have no effect with the limits.
+func warnOfRights(c *checker, a *access) {
+	covers := func(kinds ...Kind) bool { return a.On == nil || slices.ContainsFunc(kinds, a.coversKind) }
+	if a.may(RightPushVersion) && !slices.ContainsFunc([]Kind{KindComponent, KindCluster, KindLayer}, a.coversVersionsOf) {
+		c.warn("the right %s has no effect: kinds contains none of %s, %s and %s", RightPushVersion, KindComponent, KindCluster, KindLayer)
+	}
+	if a.may(RightApprove) && (!covers(KindRollout) || a.On != nil && len(a.On.Kinds) == 1) {
+		c.warn("the right %s has no effect: kinds must contain %s, and the kinds of the documents that rollouts change", RightApprove, KindRollout)
+	}
+	if a.may(RightOverrideFreeze) && !a.permitsChanges() {
+		c.warn("the right %s has no effect: the same access document must grant a right to change something", RightOverrideFreeze)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -139,7 +140,7 @@ func (c scopeCheck) permits(g grant, e edit) bool {
 		if !approves {
 			return false
 		}
-	case g.may(RightWrite), c.revert && g.may(RightRevert), g.may(RightPushVersion) && c.changesVersionsOnly(before, after):
+	case g.may(RightWrite), c.revert && g.may(RightRevert), g.may(RightPushVersion) && g.permitsVersions(before, after):
 	default:
 		return false
 	}
@@ -167,22 +168,70 @@ func approvesStage(before, after *Document) bool {
 	return false
 }
 
-// changesVersionsOnly reports whether a change affects only versions of components, directly or through a rollout.
-func (c scopeCheck) changesVersionsOnly(before, after *Document) bool {
+// permitsVersions reports whether a change affects only versions of components, directly or through a rollout, in documents of kinds
+// that the right to push versions includes.
+func (g grant) permitsVersions(before, after *Document) bool {
 	for _, doc := range []*Document{before, after} {
 		if doc == nil || doc.Kind != KindRollout {
 			continue
 		}
 		for _, ch := range doc.rollout().Changes {
-			if ch.Kind != KindComponent || !differOnlyIn(ch.Before, ch.After, versionFields) {
+			if !g.coversVersionsOf(ch.Kind) || !differOnlyInVersions(ch.Kind, ch.Before, ch.After) {
 				return false
 			}
 		}
 	}
-	if kind := existingVersion(before, after).Kind; kind != KindComponent {
+	if kind := existingVersion(before, after).Kind; !g.coversVersionsOf(kind) {
 		return kind == KindRollout
 	}
-	return before != nil && after != nil && differOnlyIn(before.Body, after.Body, versionFields)
+	return before != nil && after != nil && differOnlyInVersions(after.Kind, before.Body, after.Body)
+}
+
+// coversVersionsOf reports whether the right to push versions includes documents of a kind. Clusters and layers have to be named.
+func (a *access) coversVersionsOf(kind Kind) bool {
+	if kind == KindComponent {
+		return a.On == nil || a.coversKind(kind)
+	}
+	return (kind == KindCluster || kind == KindLayer) && a.On != nil && slices.Contains(a.On.Kinds, string(kind))
+}
+
+// differOnlyInVersions reports whether two texts of a document differ only in the versions of a component, or of the existing entries of a
+// cluster or a layer.
+func differOnlyInVersions(kind Kind, before, after json.RawMessage) bool {
+	if kind == KindComponent {
+		return differOnlyIn(before, after, versionFields)
+	}
+	was, errWas := withoutVersions(before)
+	is, errIs := withoutVersions(after)
+	return errWas == nil && errIs == nil && bytes.Equal(was, is)
+}
+
+// withoutVersions returns the text of a cluster or a layer without the versions of its entries.
+func withoutVersions(body json.RawMessage) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	var list []map[string]json.RawMessage
+	var overrides map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, err
+	}
+	for name, entries := range map[string]any{"platform_components": &list, "overrides": &overrides} {
+		if fields[name] == nil {
+			continue
+		}
+		if err := json.Unmarshal(fields[name], entries); err != nil {
+			return nil, err
+		}
+		for _, entry := range slices.Concat(list, slices.Collect(maps.Values(overrides))) {
+			for _, field := range versionFields {
+				delete(entry, field)
+			}
+		}
+		var err error
+		if fields[name], err = json.Marshal(entries); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(fields)
 }
 
 // existingVersion returns the version before or after a change that exists.
