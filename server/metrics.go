@@ -220,6 +220,7 @@ var (
 	descClusters = desc("clusters", "Clusters by state.", "state")
 	descDocs     = desc("documents", "Documents by kind.", "kind")
 	descRefused  = desc("store_content_refused", "1 while the store's content is not served because its history was replaced and no operator has accepted it.")
+	descPassive  = desc("passive", "1 while this process does nothing by itself: its store is a copy that no operator has accepted, or PASSIVE is true.")
 	descFromDisk = desc("fleet_from_disk", "1 while the served fleet was read from disk and the store has not confirmed it since the start.")
 	descReloads  = desc("store_reloads_total", "Times a replaced history was accepted.")
 	descStale    = desc("store_stale_commits_total", "Commits that were retried because another process committed first.")
@@ -241,7 +242,7 @@ var (
 // Describe implements prometheus.Collector.
 func (f *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRevision, descContact, descAge, descClusters, descDocs, descRefused, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited,
+		descRevision, descContact, descAge, descClusters, descDocs, descRefused, descPassive, descFromDisk, descReloads, descStale, descSize, descPolled, descConns, descWaits, descWaited,
 		descIntact, descVerified, descHash, descAltered, descLooked, descRolloutStage, descRolloutWaiting, descLimit, descWebhookDeliveries,
 	} {
 		ch <- d
@@ -258,6 +259,7 @@ func (f *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descReloads, prometheus.CounterValue, float64(status.Reloads))
 	ch <- prometheus.MustNewConstMetric(descStale, prometheus.CounterValue, float64(status.Stale))
 	gauge(descRefused, flag(status.QuarantineReason != ""))
+	gauge(descPassive, flag(status.PassiveReason != ""))
 	gauge(descFromDisk, flag(status.FromDisk))
 	if !status.LastContact.IsZero() {
 		gauge(descContact, float64(status.LastContact.UnixMilli())/1000)

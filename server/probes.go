@@ -69,6 +69,9 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	case status.FromDisk:
 		out.Checks["state"] = "ok, from disk: the store has not confirmed it since the start"
 	}
+	if status.PassiveReason != "" {
+		out.Checks["automation"] = "passive: " + status.PassiveReason
+	}
 	stuck, blocked := s.queues.Stuck()
 	if stuck != "" {
 		out.Checks["queues"] = stuck

@@ -33,10 +33,12 @@ func (s *Server) RunRollouts(ctx context.Context) {
 	}
 }
 
-// statusWait returns the reason for which rollouts must wait, because the status of clusters is not reliable now; empty: they need
-// not wait.
+// statusWait returns the reason for which rollouts must wait, because this process is passive, or the status of clusters is not
+// reliable now; empty: they need not wait.
 func (s *Server) statusWait() string {
 	switch stats := s.tracker.Stats(); {
+	case !s.cfg.Replica.MayAct():
+		return "this process is passive: its store is a copy that no operator has accepted, PASSIVE is true, or the store has not answered yet"
 	case !stats.Complete:
 		return "the status of all clusters is not known yet"
 	case stats.ClocksDiffer:

@@ -86,7 +86,7 @@ func (s *Server) ScanVersions(ctx context.Context) { s.scan(ctx, s.dueScans()) }
 // dueScans returns the sources that are due, and marks them as running.
 func (s *Server) dueScans() []*policySource {
 	st, _, problem := s.cfg.Replica.StateForReads()
-	if s.cfg.VersionScanner == nil || st == nil || problem != nil || !s.tracker.Stats().Complete {
+	if s.cfg.VersionScanner == nil || st == nil || problem != nil || !s.tracker.Stats().Complete || !s.cfg.Replica.MayAct() {
 		return nil
 	}
 	now, due := s.cfg.Now(), []*policySource{}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
@@ -31,6 +32,8 @@ type Progress struct {
 // A copy that fails, or is killed, leaves to empty and can be started again. After writing, Copy reads and compares both
 // stores: if they differ it returns ErrCorrupt, and to must not be used.
 //
+// The copy is marked with QuarantineCopied, so that it does not act beside the original.
+//
 // A shortened log is copied as it is, with the remains of older revisions. Copy returns ErrNotEmpty if to has ever held a
 // commit, ErrCompacted if the log of from is shortened meanwhile, and the errors of both stores.
 func Copy(ctx context.Context, from Store, to Importer, progress func(Progress)) error {
@@ -41,6 +44,7 @@ func Copy(ctx context.Context, from Store, to Importer, progress func(Progress))
 	if err != nil {
 		return fmt.Errorf("reading the documents to copy: %w", err)
 	}
+	snap.Quarantine = &Quarantine{Reason: QuarantineCopied, At: time.Now().UTC().Truncate(time.Second)}
 	note := func(verifying bool) func(fleet.Revision) {
 		return func(at fleet.Revision) {
 			progress(Progress{Verifying: verifying, Revision: at, Of: snap.Head.Revision})

@@ -23,6 +23,8 @@ const (
 	QuarantineReplaced = "replaced"
 	// QuarantineSeeded: the store was empty and was filled from a file that may differ from the state of the clusters.
 	QuarantineSeeded = "seeded"
+	// QuarantineCopied: the store is a copy. It is served and changed, but processes do nothing by themselves: see [Replica.MayAct].
+	QuarantineCopied = "copied"
 )
 
 // Quarantine is kept in a store beside its head, for all processes that use it: see [Store.Quarantine].
@@ -95,6 +97,9 @@ func DecodeQuarantine(text string) *Quarantine {
 	return &h
 }
 
+// Copied reports whether the store is only a copy that no operator has accepted.
+func (h *Quarantine) Copied() bool { return h != nil && h.Reason == QuarantineCopied }
+
 // AppliesTo reports whether the quarantine applies to a store with this head. QuarantineSeeded does not apply to a store that
 // is still empty.
 func (h *Quarantine) AppliesTo(head fleet.Head) bool {
@@ -123,6 +128,9 @@ func (h Quarantine) Message(head fleet.Head) string {
 	switch h.Reason {
 	case QuarantineSeeded:
 		return fmt.Sprintf("the store was empty and was filled from SEED_FILE at %s, which need not be what clusters run: nothing of it is served to them until an operator runs `flux-resourceset accept`", h.At.Format(time.RFC3339))
+	case QuarantineCopied:
+		return fmt.Sprintf("the store is a copy, made by restore, copy or backup at %s, and another one may act: it is served and can be changed, but delivers no webhooks, runs no rollouts, "+
+			"moves and scans no versions and ends no freezes until an operator runs `flux-resourceset accept`", h.At.Format(time.RFC3339))
 	case QuarantineReplaced:
 		return fmt.Sprintf("the store has another history, which ends with %s, and %s is served until an operator runs `flux-resourceset accept`", FormatHead(head), h.Served)
 	}
@@ -141,9 +149,10 @@ func (e *QuarantinedError) Error() string { return e.Quarantine.Message(e.Head) 
 // Unwrap returns ErrQuarantined.
 func (e *QuarantinedError) Unwrap() error { return ErrQuarantined }
 
-// IsAcceptance reports whether a commit ends a quarantine. Such a commit changes nothing but rollouts.
+// IsAcceptance reports whether a commit ends a quarantine. Such a commit changes nothing but what [fleet.PauseAutomation] does: rollouts,
+// and the version policies of components.
 func IsAcceptance(c fleet.Commit) bool {
-	return c.Actor == actorAccept && !slices.ContainsFunc(c.Changes, func(ch fleet.Change) bool { return ch.Kind != fleet.KindRollout })
+	return c.Actor == actorAccept && !slices.ContainsFunc(c.Changes, func(ch fleet.Change) bool { return ch.Kind != fleet.KindRollout && ch.Kind != fleet.KindComponent })
 }
 
 // Removals describes, ordered by id, each cluster that would install fewer inputs after the acceptance, or is unknown

@@ -50,6 +50,8 @@ type Config struct {
 	// StateDir is a directory where every State is kept before it is published, for the next process: see [Replica.Restore].
 	// One Replica at a time uses it; a second one writes no files there. Empty: States are not kept.
 	StateDir string
+	// Passive: this process does nothing by itself: see [Replica.MayAct].
+	Passive bool
 	// StateMaxAge is how long after the store last confirmed a State from StateDir reads are answered from it, until the
 	// store is asked: see [Replica.StateForPolls]. 0: for ever. Up to MaxStaleness the age must be certain, so that a restart does
 	// not extend it; a longer one means that no other process answers clusters, and the clock on the wall is enough.
@@ -100,8 +102,9 @@ type Replica struct {
 	later      atomic.Pointer[laterTokens]
 	own        ownCommits
 
-	publishing sync.Mutex // one State at a time is published, after it was added to the journal
-	disk       disk       // guarded by publishing
+	publishing sync.Mutex  // one State at a time is published, after it was added to the journal
+	disk       disk        // guarded by publishing
+	acts       atomic.Bool // the store answered, and is no copy that nobody accepted
 
 	mu         sync.Mutex
 	status     Status

@@ -84,11 +84,16 @@ func (r *Replica) refresh(ctx context.Context) error {
 	}
 	asked := r.cfg.Elapsed()
 	head, err := ask(ctx, r.cfg.QueryTimeout, r.cfg.Store.Head)
-	if quarantined := asQuarantined(err); quarantined != nil {
+	quarantined := asQuarantined(err)
+	switch {
+	case quarantined != nil && quarantined.Quarantine.Copied():
+		r.noteCopied(ctx, &quarantined.Quarantine)
+	case quarantined != nil:
 		return r.applyQuarantine(ctx, quarantined, asked)
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	default:
+		r.noteCopied(ctx, nil)
 	}
 	if err := r.followTo(ctx, head); err != nil {
 		return err
@@ -200,5 +205,9 @@ func (r *Replica) loadState(ctx context.Context) (*fleet.State, *Quarantine, err
 		return nil, nil, err
 	}
 	st, err := fleet.NewState(r.cfg.Rules, snap.Head, snap.At, snap.Records)
+	r.noteCopied(ctx, snap.Quarantine)
+	if snap.Quarantine.Copied() {
+		return st, nil, err
+	}
 	return st, snap.Quarantine, err
 }

@@ -185,6 +185,27 @@ func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 	return nil
 }
 
+// MayAct reports whether this process may do what nobody requests: deliver webhooks, run rollouts, move and scan versions, and end
+// freezes. It may not with Config.Passive, in a copy that no operator has accepted, and before the store has answered.
+func (r *Replica) MayAct() bool { return r.acts.Load() && !r.cfg.Passive }
+
+// noteCopied records whether the store, which has answered, is a copy that nobody accepted.
+func (r *Replica) noteCopied(ctx context.Context, q *Quarantine) {
+	why := ""
+	if q.Copied() {
+		why = q.Message(fleet.Head{})
+	}
+	r.acts.Store(why == "")
+	changed := false
+	r.setStatus(func(s *Status) { changed, s.PassiveReason = s.PassiveReason != why, why })
+	switch {
+	case changed && why != "":
+		r.cfg.Logger.WarnContext(ctx, "this process is passive", slog.String("why", why))
+	case changed:
+		r.cfg.Logger.InfoContext(ctx, "an operator accepted the copy: this process acts")
+	}
+}
+
 // setQuarantineReason records why the store's content is not served, and reports whether it was served until now.
 func (r *Replica) setQuarantineReason(why string) (first bool) {
 	r.mu.Lock()

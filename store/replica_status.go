@@ -27,6 +27,8 @@ type Status struct {
 	QuarantineReason string
 	// Age of that State, and the most that reads are answered at: see [Replica.StateForPolls]. MaxAge 0: any.
 	Age, MaxAge time.Duration
+	// PassiveReason explains why this process does nothing by itself: see [Replica.MayAct]. Empty: it may, or that is not known yet.
+	PassiveReason string
 	// Cold: that State was read from StateDir, and the store has not confirmed it or one that follows it since.
 	Cold bool
 	// ConfirmedAt is when the store last confirmed the State that was found in StateDir, by the clock on the wall at the
@@ -55,6 +57,9 @@ func (r *Replica) Status() Status {
 	r.mu.Lock()
 	s := r.status
 	r.mu.Unlock()
+	if r.cfg.Passive {
+		s.PassiveReason = "PASSIVE is true: this process delivers no webhooks, runs no rollouts, moves and scans no versions and ends no freezes"
+	}
 	v := r.current.Load()
 	if state, age, err := r.read(v); state != nil {
 		s.Loaded, s.Head, s.Age, s.MaxAge, s.Cold = true, state.Head(), age, r.cfg.MaxStaleness, v.cold.Load()

@@ -54,7 +54,7 @@ func (c *clusterEvents) run(ctx context.Context) {
 // step looks for a change if a webhook selects its events, and makes the requests that are due.
 func (c *clusterEvents) step(ctx context.Context) {
 	st := c.d.cfg.Replica.State()
-	if st == nil || c.d.Problem() != "" || c.d.cfg.Replica.Status().QuarantineReason != "" {
+	if st == nil || c.d.Problem() != "" || c.d.cfg.Replica.Status().QuarantineReason != "" || !c.d.cfg.Replica.MayAct() {
 		return
 	}
 	hooks := map[string]*fleet.Webhook{}

@@ -137,7 +137,7 @@ func (w *worker) begin(ctx context.Context, hook *fleet.Webhook, st *fleet.State
 func (w *worker) step(ctx context.Context) time.Duration {
 	for ctx.Err() == nil && w.removed.Err() == nil {
 		hook, st := w.webhook.Load(), w.d.cfg.Replica.State()
-		if st == nil || hook.Suspended || !hook.Known() || w.d.cfg.Replica.Status().QuarantineReason != "" {
+		if st == nil || hook.Suspended || !hook.Known() || w.d.cfg.Replica.Status().QuarantineReason != "" || !w.d.cfg.Replica.MayAct() {
 			return w.d.idle
 		}
 		c, skipTo, ok := w.begin(ctx, hook, st)

@@ -142,6 +142,10 @@ func describeQuarantine(w io.Writer, snap store.Snapshot) error {
 	if hold == nil {
 		return nil
 	}
+	if hold.Copied() {
+		_, err := fmt.Fprintln(w, hold.Message(snap.Head))
+		return err
+	}
 	fmt.Fprintf(w, "quarantined since %s: %s\n", hold.At.Format(time.RFC3339), hold.Message(snap.Head))
 	next, err := fleet.NewState(fleet.Rules{}, snap.Head, snap.At, snap.Records)
 	if err != nil {

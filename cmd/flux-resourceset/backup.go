@@ -340,7 +340,14 @@ func restore(c *cli.Context) (err error) {
 	}
 	fmt.Fprintf(c.App.Writer, "%s has revision %s: %d clusters, %d documents; answers sha256:%x; file sha256:%x\n",
 		db.where(), store.FormatHead(was.Head()), was.Clusters(), documents, digest, sum)
-	return nil
+	return printPassive(c.App.Writer)
+}
+
+// printPassive tells how a copied store begins to act.
+func printPassive(w io.Writer) error {
+	_, err := fmt.Fprintln(w, "the store is passive: it is served, but delivers no webhooks, runs no rollouts, moves and scans no versions and ends no freezes "+
+		"until it is accepted as the one that acts: stop the other one, then run `flux-resourceset accept --yes`")
+	return err
 }
 
 // unpackBackup copies a backup to a temporary file and migrates that to the newest schema. SQLite writes next to a

@@ -31,6 +31,7 @@ type config struct {
 	db                      database
 	tokens                  server.Tokens
 	seedFile                string
+	passive                 bool // the process does nothing by itself
 	seedAccept              bool // the seed is served without acceptance
 	openapiFile             string
 	listen                  string
@@ -92,6 +93,7 @@ func flags() []cli.Flag {
 		text("allow-short-tokens", "ALLOW_SHORT_TOKENS", "false", "true or false: whether these tokens may have less than 16 characters, for demos"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
 		text("seed-accept", "SEED_ACCEPT", "false", "true or false: whether what came from SEED_FILE is served to clusters at once, and not quarantined until flux-resourceset accept"),
+		text("passive", "PASSIVE", "false", "true or false: whether this process does nothing by itself: no webhooks, rollouts, moves and scans of versions, ends of freezes; for a copy of a database beside the original"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, for this process alone, so that it answers polls after a restart while the store is away"),
@@ -220,6 +222,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.seedFile != "" && !cfg.seedAccept && db != nil && db.name() == backendMemory {
 		problem("SEED_FILE with a memory store needs SEED_ACCEPT=true: no other process could accept what it brings")
+	}
+	if cfg.passive, err = strconv.ParseBool(c.String("passive")); err != nil {
+		problem("PASSIVE is %q: it must be true or false", c.String("passive"))
 	}
 	if cfg.requireCert, err = strconv.ParseBool(c.String("require-client-cert")); err != nil {
 		problem("REQUIRE_CLIENT_CERT is %q: it must be true or false", c.String("require-client-cert"))

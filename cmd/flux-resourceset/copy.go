@@ -58,8 +58,8 @@ func copyStore(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "copied %d revisions from %s to %s; both are the same\n", last.Of, from.where(), to.where())
-	return err
+	fmt.Fprintf(c.App.Writer, "copied %d revisions from %s to %s; both are the same\n", last.Of, from.where(), to.where())
+	return printPassive(c.App.Writer)
 }
 
 // copyInto copies a store into an empty one and closes the target, so that a file is complete.

@@ -64,7 +64,7 @@ func serve(c *cli.Context) error {
 	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson}
 	opener := &opener{cfg: cfg, rules: rules, seedFile: cfg.seedFile, logger: logger}
 	st := store.NewLazy(opener.open)
-	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
+	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, Passive: cfg.passive, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
 	opener.adopt = replica.Adopt
 	switch restored := replica.Restore(ctx); {
 	case restored && replica.State().Revision() > 0:

@@ -3580,7 +3580,7 @@ type Readiness struct {
 	// Example: ok
 	Status string `json:"status"`
 
-	// Checks Each check: `ok`, or why not. `queues` is there only while jobs of a queue, such as plans, go on after they were canceled.
+	// Checks Each check: `ok`, or why not. `queues` is there only while jobs of a queue, such as plans, go on after they were canceled, `automation` only while the process does nothing by itself, because its store is a copy that nobody accepted or `PASSIVE` is true.
 	//
 	// Example: {"state":"ok","store":"ok"}
 	Checks map[string]string `json:"checks"`

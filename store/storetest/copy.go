@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,7 +57,7 @@ func testCopy(t *testing.T, b *bench) {
 	var last store.Progress
 	require.NoError(t, store.Copy(b.ctx(), b.Store, target.Store.(store.Importer), func(p store.Progress) { last = p }))
 	require.Equal(t, store.Progress{Verifying: true, Revision: b.head.Revision, Of: b.head.Revision}, last)
-	require.Equal(t, b.load(), target.load())
+	require.Equal(t, b.content(), target.content())
 	require.Equal(t, b.since(fleet.Head{}, 1000), target.since(fleet.Head{}, 1000))
 	q := store.HistoryQuery{Kind: fleet.KindNamespace, ID: "8", Limit: 10}
 	require.Equal(t, b.history(q), target.history(q))
@@ -66,9 +67,44 @@ func testCopy(t *testing.T, b *bench) {
 	target.commit(update(fleet.KindNamespace, "8", body(`{"n":3}`), body(`{}`)), remove(fleet.KindCluster, "0", body(`{ "n" : 1 }`)))
 	third := b.importer()
 	require.NoError(t, third.imports(target))
-	require.Equal(t, target.load(), third.load())
+	require.Equal(t, target.content(), third.content())
 
 	target.unchanged(func() { require.ErrorIs(t, target.imports(b), store.ErrNotEmpty) })
+	testCopied(t, target)
+}
+
+// testCopied: a copy has a mark that every reader sees, and that changes do not end, until the acceptance.
+func testCopied(t *testing.T, b *bench) {
+	t.Helper()
+	for range 2 {
+		head, err := b.Store.Head(b.ctx())
+		var marked *store.QuarantinedError
+		require.ErrorAs(t, err, &marked)
+		require.True(t, marked.Quarantine.Copied())
+		require.Equal(t, b.head, head)
+		require.True(t, b.load().Quarantine.Copied())
+		require.NoError(t, b.Store.Probe(b.ctx()))
+		head, err = b.Store.Barrier(b.ctx())
+		require.NoError(t, err)
+		require.Equal(t, b.head, head)
+		b.commit()
+	}
+	accepted, err := store.Accept(b.ctx(), b.Store, b.head, fleet.Head{}, time.Now())
+	require.NoError(t, err)
+	head, err := b.Store.Head(b.ctx())
+	require.NoError(t, err)
+	require.Equal(t, accepted, head)
+	require.Nil(t, b.load().Quarantine)
+}
+
+// content is load without the mark of a copy.
+func (b *bench) content() store.Snapshot {
+	b.t.Helper()
+	snap := b.load()
+	if snap.Quarantine.Copied() {
+		snap.Quarantine = nil
+	}
+	return snap
 }
 
 func testCopyNothing(t *testing.T, b *bench) {
@@ -77,7 +113,7 @@ func testCopyNothing(t *testing.T, b *bench) {
 	require.Equal(t, store.Snapshot{}, target.load())
 	target.commit(create(fleet.KindNamespace, "a", body(`{}`)))
 	require.NoError(t, b.imports(target), "a store that got nothing is still empty")
-	require.Equal(t, target.load(), b.load())
+	require.Equal(t, target.content(), b.content())
 }
 
 // testImportRefused: an invalid import leaves the store empty.
@@ -107,7 +143,7 @@ func testImportRefused(t *testing.T, b *bench) {
 	require.Equal(t, store.Snapshot{}, target.load())
 	require.Empty(t, target.history(store.HistoryQuery{Limit: 1}))
 	require.NoError(t, to.Import(b.ctx(), snap, commits(log...)), "no lock is left behind")
-	require.Equal(t, snap, target.load())
+	require.Equal(t, snap, target.content())
 }
 
 func commits(log ...fleet.Commit) iter.Seq2[store.Entry, error] { return failing(log, nil) }
@@ -143,7 +179,7 @@ func testCopyShortened(t *testing.T, b *bench) {
 		require.NoError(t, target.imports(from))
 		target.head = from.head
 		l.check(target, first)
-		require.Equal(t, from.load(), target.load())
+		require.Equal(t, from.content(), target.content())
 		_, err = target.Store.Since(b.ctx(), fleet.Head{}, 10)
 		require.ErrorIs(t, err, store.ErrCompacted)
 		from, s = target, target.Store.(store.Compactor)
@@ -151,5 +187,5 @@ func testCopyShortened(t *testing.T, b *bench) {
 	from.commit(create(fleet.KindNamespace, "more", body(`{}`)))
 	third := b.importer()
 	require.NoError(t, third.imports(from))
-	require.Equal(t, from.load(), third.load())
+	require.Equal(t, from.content(), third.content())
 }

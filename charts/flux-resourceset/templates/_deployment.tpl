@@ -220,6 +220,9 @@ spec:
 {{- if $v.config.historyRetention }}
 - {name: HISTORY_RETENTION, value: {{ $v.config.historyRetention | quote }}}
 {{- end }}
+{{- if $v.config.passive }}
+- {name: PASSIVE, value: "true"}
+{{- end }}
 {{- if ne (int $v.config.watchStreams) 256 }}
 - {name: WATCH_STREAMS, value: {{ $v.config.watchStreams | quote }}}
 {{- end }}

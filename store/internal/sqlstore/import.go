@@ -26,8 +26,15 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 		if snap.Head == (fleet.Head{}) {
 			return nil
 		}
+		hold := ""
+		if snap.Quarantine != nil {
+			var err error
+			if hold, err = snap.Quarantine.Encode(); err != nil {
+				return err
+			}
+		}
 		moved, err := tx.Exec(ctx, moveHead+s.db.AndVersion, int64(snap.Head.Revision), snap.Head.ID.String(), snap.At.UnixMicro(), int64(len(snap.Records)),
-			int64(0), fleet.Head{}.ID.String(), now.version, "", "", nil)
+			int64(0), fleet.Head{}.ID.String(), now.version, "", hold, nil)
 		if err == nil && moved != 1 {
 			err = store.ErrStale
 		}

@@ -280,6 +280,14 @@ func (h HeadRow) QuarantineAfter(c fleet.Commit) (string, error) {
 	if store.IsAcceptance(c) {
 		return "", nil
 	}
-	_, err := h.Free()
+	_, err := h.unlessCopied()
 	return h.Quarantine, err
+}
+
+// unlessCopied is Free for changes, which are possible in a copy.
+func (h HeadRow) unlessCopied() (fleet.Head, error) {
+	if store.DecodeQuarantine(h.Quarantine).Copied() {
+		return h.Head, nil
+	}
+	return h.Free()
 }

@@ -64,7 +64,7 @@ func (s *Store) Barrier(ctx context.Context) (fleet.Head, error) {
 	if err != nil {
 		return fleet.Head{}, err
 	}
-	return h.Free()
+	return h.unlessCopied()
 }
 
 // Load implements [store.Store].
