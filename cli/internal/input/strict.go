@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -85,10 +86,11 @@ func Stream(data []byte) ([]json.RawMessage, error) {
 	}
 	parts = nil
 	for _, part := range yamlDocuments(data) {
-		if err := checkEndOfInput(part); err != nil {
+		text, err := onlyDocument(part)
+		if err != nil {
 			return nil, err
 		}
-		converted, err := yaml.YAMLToJSONStrict([]byte(part))
+		converted, err := yaml.YAMLToJSONStrict(text)
 		if err != nil {
 			return nil, err
 		}
@@ -99,20 +101,38 @@ func Stream(data []byte) ([]json.RawMessage, error) {
 	return parts, nil
 }
 
-// checkEndOfInput checks that the text is one YAML document: the conversion reads only the first, without an error.
-func checkEndOfInput(part string) error {
+// onlyDocument returns a text that must be one YAML document, for a conversion that reads only the first, without an error, and that
+// takes the keys on, y and 010 for booleans and a number: these are quoted.
+func onlyDocument(part string) ([]byte, error) {
 	dec := goyaml.NewDecoder(strings.NewReader(part))
-	var node goyaml.Node
+	var node, rest goyaml.Node
 	err := dec.Decode(&node)
 	if err == nil {
-		if err = dec.Decode(&node); err == nil {
+		if err = dec.Decode(&rest); err == nil {
 			err = errors.New("there is text after the end of the document")
 		}
 	}
-	if errors.Is(err, io.EOF) {
-		return nil
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
 	}
-	return err
+	if quoteKeys(&node) {
+		return goyaml.Marshal(&node)
+	}
+	return []byte(part), nil
+}
+
+// notText matches keys that YAML 1.1 does not read as text.
+var notText = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|[-+.]?[0-9][-+0-9a-fox_.:]*)$`)
+
+// quoteKeys quotes such keys below a node, and reports whether there are any.
+func quoteKeys(node *goyaml.Node) (quoted bool) {
+	for i, child := range node.Content {
+		if node.Kind == goyaml.MappingNode && i%2 == 0 && child.Kind == goyaml.ScalarNode && child.Style == 0 && notText.MatchString(child.Value) {
+			child.Tag, child.Style, quoted = "!!str", goyaml.DoubleQuotedStyle, true
+		}
+		quoted = quoteKeys(child) || quoted
+	}
+	return quoted
 }
 
 // oneValue returns the value of a file that must contain one.

@@ -77,3 +77,22 @@ func TestYAMLDocuments(t *testing.T) {
 		t.Errorf("a large document became %d", len(got))
 	}
 }
+
+// TestKeysAreText: keys are read as written, not as booleans or numbers as YAML 1.1 has them.
+func TestKeysAreText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"on: {y: 1, n: 2, 010: x}\n":                          `{"on":{"010":"x","n":2,"y":1}}`,
+		"a: &a {yes: 1}\nb:\n  <<: *a\n  off: on\n":           `{"a":{"yes":1},"b":{"off":true,"yes":1}}`,
+		"\"on\": 1\n'no': 2\n1e3: 3\n0x10: 4\n":               `{"0x10":4,"1e3":3,"no":2,"on":1}`,
+		"list:\n- on: 1\n  text: |\n    on: 2\n  big: 1.10\n": `{"list":[{"big":1.1,"on":1,"text":"on: 2\n"}]}`,
+	} {
+		got, err := Stream([]byte(text))
+		if err != nil || len(got) != 1 || string(got[0]) != want {
+			t.Errorf("%q: %s %v, want %s", text, got, err, want)
+		}
+	}
+	if _, err := Stream([]byte("on: 1\non: 2\n")); err == nil {
+		t.Error("a duplicate key is read")
+	}
+}
