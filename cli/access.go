@@ -25,7 +25,7 @@ var accessDocuments = documentKind{
 			return []string{d.ID, strings.Join(subjects, "; "), strings.Join(d.May, ","), scopeText(d.On), render.TimeOr(d.ExpiresAt, "never"), d.Description}
 		}),
 	},
-	api: calls{path: "/access", revisions: "access"},
+	list: "access", api: calls{path: "/access", merges: true, revisions: "access"},
 }
 
 // subjectText describes a subject in one line.
@@ -70,7 +70,7 @@ func (s tokenCommands) accessCommand() *cli.Command {
 	return &cli.Command{
 		Name: "access", Usage: "Rights of tokens and identities on parts of the fleet",
 		Subcommands: []*cli.Command{
-			s.createAccessCommand(), v.listCommand(), get, v.historyCommand(),
+			s.createAccessCommand(), v.listCommand(), get, v.historyCommand(), v.editCommand(),
 			rolloutCommands(s).deleteUnservedCommand(accessDocuments, "Withdraw the rights of an access document"),
 		},
 	}

@@ -24,6 +24,7 @@ type calls struct {
 	assignment string // of assignments below a cluster's path, such as /namespaces; empty: the kind is not assigned
 	settings   bool   // an assignment has settings, which are its body
 	merges     bool   // update merges, because a PUT would replace a spec in which fields that are not given have to stay
+	puts       bool   // the API has no PATCH; an edit replaces the fields that it changes
 	revisions  string // the kind by which /revisions has the history; empty: the document has a path for it
 }
 
@@ -55,6 +56,9 @@ func (k calls) update(ctx context.Context, c client, id string, body any, edits 
 }
 
 func (k calls) patch(ctx context.Context, c client, id string, body any, edits ...edit) (*http.Response, error) {
+	if k.puts {
+		return k.update(ctx, c, id, body, edits...)
+	}
 	return send(ctx, c, http.MethodPatch, k.document(id), body, edits)
 }
 

@@ -61,7 +61,7 @@ func TestCallsInSpec(t *testing.T) {
 		results(k.get(ctx, c, "a/b"))
 		results(k.history(ctx, c, "a/b"))
 		results(k.create(ctx, c, []byte("{}")))
-		results(k.update(ctx, c, "a/b", []byte("{}")))
+		results(k.update(ctx, c, "a/b", []byte("{}"))) // or PATCH
 		results(k.patch(ctx, c, "a/b", []byte("{}")))
 		results(k.delete(ctx, c, "a/b"))
 		if n.assignable != nil {

@@ -213,7 +213,7 @@ func (s *completer) contextNames() []string {
 
 // idsOfKindName returns the ids of the documents of a kind, by the kind's name.
 func (s *completer) idsOfKindName(name string) []string {
-	for _, n := range append(documentKinds(), rollouts, strategies, freezes, accessDocuments, webhookDocuments) {
+	for _, n := range append(documentKinds(), rollouts) {
 		if n.name == name {
 			return s.idsOf(n)
 		}

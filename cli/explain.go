@@ -6,6 +6,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -14,9 +15,9 @@ func (s *session) explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
 		Usage:     "Show where each value of a cluster's inputs comes from, and what it overrides",
-		ArgsUsage: "CLUSTER [NAME]",
+		ArgsUsage: "CLUSTER [NAME]|KIND.FIELD",
 		Description: "NAME is a component, or an entry of --list. -o wide adds the place in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
-			args.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain --fields cluster.patches"),
+			args.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain access.on.labels", "explain --fields strategy"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: " + args.ListOf(inputTypeNames()) + ", or a resource type; without NAME all", Value: components.inputs.name},
 			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without a server"},
@@ -33,6 +34,11 @@ func (s *session) explain(c *cli.Context) error {
 		return s.explainFields(c, c.String("fields"))
 	}
 	operands := c.Args().Slice()
+	if kind, _, isField := strings.Cut(c.Args().First(), "."); isField && len(operands) == 1 {
+		if _, known := findKind(kind); known || manifests.IsResource(kind) {
+			return s.explainFields(c, operands[0])
+		}
+	}
 	if len(operands) < 1 || len(operands) > 2 {
 		return args.Errorf("%s takes CLUSTER, and optionally NAME", c.Command.HelpName)
 	}

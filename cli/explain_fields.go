@@ -18,6 +18,7 @@ import (
 // fieldSchema is the part of an OpenAPI schema that explain --fields shows.
 type fieldSchema struct {
 	Ref         string                  `json:"$ref,omitempty"`
+	AllOf       []*fieldSchema          `json:"allOf,omitempty"` // one reference, which has properties beside it
 	Type        string                  `json:"type,omitempty"`
 	Format      string                  `json:"format,omitempty"`
 	Description string                  `json:"description,omitempty"`
@@ -46,6 +47,9 @@ func readFieldSchemas() (fieldSchemas, error) {
 // resolve follows references. Properties beside the reference override those of the schema.
 func (all fieldSchemas) resolve(s *fieldSchema) fieldSchema {
 	out := *s
+	if len(out.AllOf) == 1 {
+		out.Ref, out.AllOf = out.AllOf[0].Ref, nil
+	}
 	for out.Ref != "" {
 		target := all[strings.TrimPrefix(out.Ref, "#/components/schemas/")]
 		if target == nil {
@@ -88,7 +92,7 @@ func (all fieldSchemas) object(s fieldSchema) fieldSchema {
 
 // explainFields prints the schema at PATH: a kind and its fields, separated by dots.
 func (s *session) explainFields(c *cli.Context, path string) error {
-	if c.Args().Present() {
+	if c.IsSet("fields") && c.Args().Present() {
 		return args.Errorf("--fields takes no CLUSTER: it explains fields of a kind, such as cluster.patches")
 	}
 	names := strings.Split(path, ".")

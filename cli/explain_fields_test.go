@@ -26,7 +26,7 @@ func TestExplainFields(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"pod":                "\"pod\" is not a kind; it is one of cluster, layer",
+		"pod":                "\"pod\" is not a kind; it is one of access, cluster, freeze, layer",
 		"cluster.color":      "cluster has no field \"color\"; it has cluster_dns",
 		"cluster.id.further": "cluster.id has no field \"further\"; it has none",
 	} {

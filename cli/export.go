@@ -2,11 +2,15 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
@@ -55,17 +59,36 @@ func (s exporter) export(c *cli.Context, conn client) error {
 	if out.Limits, err = s.readLimits(c, conn); err != nil {
 		return err
 	}
+	var missing []string
+	if c.NArg() == 0 {
+		if missing, err = s.unexportable(c, conn); err != nil {
+			return err
+		}
+	}
 	for _, of := range selected {
 		if kind := of.Kind.Kind; c.NArg() == 0 && (kind == resourceTypes.kind && !out.Typed || kind == layers.kind && !layered) {
 			continue // a server without the route has none
 		}
 		docs, err := s.exported(c, conn, descriptorOf(of.Kind), of.IDs)
-		if err != nil {
+		if n := descriptorOf(of.Kind); c.NArg() == 0 && slices.ContainsFunc(administrative(), func(a documentKind) bool { return a.kind == n.kind }) {
+			if slices.Contains([]string{"forbidden", "unauthorized"}, apiclient.ErrorCode(err)) {
+				missing = append(missing, n.plural+", which the token may not read")
+			} else if err != nil && !lacksRoute(c.Context, conn, err) {
+				return err
+			}
+			if len(docs) == 0 {
+				continue
+			}
+		} else if err != nil {
 			return err
 		}
+		missing = append(missing, notExported(of.Kind, docs)...)
 		if err := out.Add(of.Kind, docs); err != nil {
 			return err
 		}
+	}
+	for _, what := range missing {
+		s.note("Not in the export: %s.", what)
 	}
 	if out.Limits != nil {
 		s.note("The export may lack documents: your access documents permit to read only a part of the fleet. The output contains their limits, and --prune refuses it.")
@@ -92,6 +115,9 @@ func (s exporter) export(c *cli.Context, conn client) error {
 // readLimits returns the access documents that limit what the identity may read, as JSON; nil: it may read everything.
 func (s exporter) readLimits(c *cli.Context, conn client) (json.RawMessage, error) {
 	who, err := authCommands(s).identity(c.Context, conn, forReads)
+	if lacksRoute(c.Context, conn, err) {
+		return nil, nil
+	}
 	if err != nil || who.Role != "scoped" {
 		return nil, err
 	}
@@ -110,6 +136,49 @@ func (s exporter) readLimits(c *cli.Context, conn client) (json.RawMessage, erro
 		limits = append(limits, limit{a.ID, a.On})
 	}
 	return json.Marshal(limits)
+}
+
+// unexportable names what is in the fleet and in no document that apply reads. What the token may not read is omitted.
+func (s exporter) unexportable(c *cli.Context, conn client) (names []string, err error) {
+	open, err := receiveAs[[]api.Rollout](conn.ListRollouts(c.Context, nil))
+	if err != nil && !lacksRoute(c.Context, conn, err) {
+		return nil, err
+	}
+	for _, r := range open {
+		if r.State != "completed" && r.State != "aborted" {
+			names = append(names, fmt.Sprintf("rollout %s, which is %s", r.ID, r.State))
+		}
+	}
+	deleted, err := receiveAs[[]api.Cluster](conn.ListClusters(c.Context, &api.ListClustersParams{Deleted: new(true)}))
+	if err != nil && apiclient.ErrorCode(err) != "validation_error" {
+		return nil, err
+	}
+	if len(deleted) > 0 {
+		names = append(names, summarize.Count(len(deleted), "deleted cluster")+" whose objects Flux still removes")
+	}
+	return names, nil
+}
+
+// notExported names parts of exported documents that the export omits.
+func notExported(k manifests.Kind, docs []json.RawMessage) (names []string) {
+	for _, doc := range docs {
+		var d struct {
+			ID        string     `json:"id"`
+			Mode      string     `json:"mode"`
+			URL       string     `json:"url"`
+			Reconcile *time.Time `json:"reconcile_requested_at"`
+		}
+		switch {
+		case json.Unmarshal(doc, &d) != nil:
+		case k.Kind == freezes.kind && d.Mode == "snapshot":
+			names = append(names, fmt.Sprintf("what the clusters of the freeze %s are kept at", d.ID))
+		case k.Kind == webhookDocuments.kind && strings.HasSuffix(d.URL, "?…"):
+			names = append(names, fmt.Sprintf("the query of the URL of the webhook %s, without which a server that has no such webhook refuses it", d.ID))
+		case d.Reconcile != nil:
+			names = append(names, fmt.Sprintf("the requested reconciliation of the cluster %s", d.ID))
+		}
+	}
+	return names
 }
 
 // split writes documents into files that apply can read.

@@ -13,7 +13,7 @@ func TestExportOfOlderServer(t *testing.T) {
 	t.Parallel()
 	for types, code := range map[string]int{`200 []`: 0, missingAnswer: 0, `500 {"error":"internal","detail":"x"}`: 1} {
 		url, _ := scripted(t, map[string][]string{
-			"GET /layers": {missingAnswer}, "GET /resource_types": {types}, "GET /platform_components": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []"},
+			"GET /layers": {missingAnswer}, "GET /resource_types": {types}, "GET /platform_components": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []", "200 []"}, "GET /whoami": {missingAnswer}, "GET /rollouts": {missingAnswer}, "GET /strategies": {missingAnswer}, "GET /freezes": {missingAnswer}, "GET /access": {missingAnswer}, "GET /webhooks": {missingAnswer},
 		})
 		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "export")
 		if got.code != code || strings.Contains(got.stdout, "clusters:") != (code == 0) {
@@ -28,7 +28,7 @@ func TestExportHasLayers(t *testing.T) {
 	for layers, has := range map[string]bool{`200 [{"id":"base"}]`: true, `200 []`: false, missingAnswer: false} {
 		url, _ := scripted(t, map[string][]string{
 			"GET /layers": {layers, layers}, "GET /resource_types": {"200 []"},
-			"GET /platform_components": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []"},
+			"GET /platform_components": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []", "200 []"}, "GET /whoami": {missingAnswer}, "GET /rollouts": {missingAnswer}, "GET /strategies": {missingAnswer}, "GET /freezes": {missingAnswer}, "GET /access": {missingAnswer}, "GET /webhooks": {missingAnswer},
 		})
 		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "export")
 		if got.code != 0 || !strings.Contains(got.stdout, "clusters:") || strings.Contains(got.stdout, "layers:") != has {

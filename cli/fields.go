@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -203,6 +204,9 @@ func (s *session) documentFrom(c *cli.Context, n documentKind) (id string, doc m
 		fields := map[string]json.RawMessage{}
 		if err := json.Unmarshal(object, &fields); err != nil {
 			return "", nil, err
+		}
+		if string(fields["kind"]) == strconv.Quote(n.name) { // as export --split writes it
+			delete(fields, "kind")
 		}
 		for field, value := range fields {
 			doc[field] = value

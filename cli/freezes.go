@@ -25,7 +25,7 @@ var freezes = documentKind{
 			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason, d.Mode, strconv.Itoa(len(d.PendingClusterIds))}
 		}),
 	},
-	api: calls{path: "/freezes", revisions: "freeze"},
+	list: "freezes", api: calls{path: "/freezes", merges: true, revisions: "freeze"},
 }
 
 // freezeAll is the name of the freeze that freeze --all creates without a name.
@@ -63,7 +63,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
 			},
-			v.listCommand(), get, v.historyCommand(),
+			v.listCommand(), get, v.historyCommand(), v.editCommand(),
 			{
 				Name: "update", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
 				Description: args.ExampleText("freeze update year-end --until 2027-01-05T06:00:00Z"),

@@ -53,19 +53,26 @@ type assignable struct {
 // Flags, columns, completion, files, plans and help follow from them.
 func definitions() []documentKind { return []documentKind{components, namespaces, roleBindings} }
 
-// documentKinds returns all kinds of documents, with those of the given resource types, definitions first: a document comes after
-// those that it refers to.
+// documentKinds returns all kinds of documents that batches and files take, with those of the given resource types, definitions first: a
+// document comes after those that it refers to.
 func documentKinds(types ...documentKind) []documentKind {
-	return slices.Concat(definitions(), []documentKind{resourceTypes}, types, []documentKind{layers, clusters})
+	return slices.Concat(definitions(), []documentKind{resourceTypes}, administrative(), types, []documentKind{layers, clusters})
+}
+
+// administrative returns the kinds that determine who changes the fleet and how, and do not describe clusters.
+func administrative() []documentKind {
+	return []documentKind{strategies, freezes, accessDocuments, webhookDocuments}
 }
 
 // kindNames returns the API's names of the kinds with a history, clusters first.
 func kindNames() []string {
 	names := []string{clusters.kind}
-	for _, n := range append(definitions(), resourceTypes, layers, rollouts, strategies, freezes, accessDocuments, webhookDocuments) {
-		names = append(names, n.kind)
+	for _, n := range documentKinds() {
+		if n.kind != clusters.kind {
+			names = append(names, n.kind)
+		}
 	}
-	return append(names, tokens.name)
+	return append(names, rollouts.kind, tokens.name)
 }
 
 // fileKind returns the names of the kind for files.

@@ -35,7 +35,7 @@ func TestListsOfOlderServer(t *testing.T) {
 					_, _ = w.Write([]byte(`{"status":"ok"}`))
 				case r.URL.Path == "/version" && test.versioned:
 					_, _ = w.Write([]byte(`{"version":"v0.0.1"}`))
-				case r.URL.Path == "/resource_types" || r.URL.Path == "/layers" || r.URL.Path == "/version":
+				case r.URL.Path == "/whoami" || r.URL.Path == "/resource_types" || r.URL.Path == "/layers" || r.URL.Path == "/version":
 					w.WriteHeader(test.status)
 					_, _ = w.Write([]byte(test.body))
 				case r.URL.Path == "/clusters/c":

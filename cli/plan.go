@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
@@ -22,13 +24,19 @@ func (s *session) plan(c *cli.Context, conn client, ops []operation) (api.Plan, 
 }
 
 func (s *session) requestPlan(c *cli.Context, conn client, ops []operation) (json.RawMessage, api.Plan, error) {
-	return s.sendPlanRequest(c, conn, map[string]any{"operations": ops})
+	var edits []edit
+	if slices.ContainsFunc(ops, func(op operation) bool {
+		return op.Kind() == accessDocuments.kind || op.Kind() == webhookDocuments.kind
+	}) {
+		edits = append(edits, func(ctx context.Context, req *http.Request) error { return s.connection.sendToken(ctx, req, false) })
+	}
+	return s.sendPlanRequest(c, conn, map[string]any{"operations": ops}, edits...)
 }
 
-func (s *session) sendPlanRequest(c *cli.Context, conn client, request map[string]any) (json.RawMessage, api.Plan, error) {
+func (s *session) sendPlanRequest(c *cli.Context, conn client, request map[string]any, edits ...edit) (json.RawMessage, api.Plan, error) {
 	var a answer
 	if err := s.withoutWarnings(func() (err error) {
-		a, err = receive(send(c.Context, conn, http.MethodPost, "/plan", request, nil))
+		a, err = receive(send(c.Context, conn, http.MethodPost, "/plan", request, edits))
 		return err
 	}); err != nil {
 		return nil, api.Plan{}, err

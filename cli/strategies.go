@@ -26,7 +26,7 @@ var strategies = documentKind{
 			return []string{d.ID, strings.Join(stages, ", "), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt)}
 		}),
 	},
-	api: calls{path: "/strategies", revisions: "strategy"},
+	list: "strategies", api: calls{path: "/strategies", puts: true, revisions: "strategy"},
 }
 
 func (s rolloutCommands) strategyCommand() *cli.Command {
@@ -36,7 +36,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 	flags := func(own ...cli.Flag) []cli.Flag {
 		return slices.Concat([]cli.Flag{
 			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
-			&cli.StringFlag{Name: "description", Usage: "description for people"},
+			&cli.StringFlag{Name: "description", Usage: "description for people"}, fileFlag("the strategy, with approvals and gates of its stages"),
 		}, own)
 	}
 	return &cli.Command{
@@ -44,15 +44,16 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "create", Usage: "Create a strategy", ArgsUsage: "NAME", Flags: flags(dryRunFlag()),
-				Description: args.ExampleText("strategy create waves --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'"),
+				Description: "A file also has what no flag sets:\n\n" +
+					"    stages:\n    - {name: dev, selector: environment=dev, gate: {soak: 24h, deadline: 26h}}\n    - {name: prod, selector: environment=prod, approval: true}\n\n" +
+					args.ExampleText("strategy create waves --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "strategy create waves -f waves.yaml"),
 				Action: func(c *cli.Context) error {
-					return s.writeStrategy(c, func(conn client, id string, body map[string]any) (answer, error) {
-						body["id"] = id
+					return s.writeStrategy(c, func(conn client, _ string, body map[string]any) (answer, error) {
 						return receive(strategies.api.create(c.Context, conn, body, writeEdits(c)...))
 					})
 				},
 			},
-			v.listCommand(), get, v.historyCommand(),
+			v.listCommand(), get, v.historyCommand(), v.editCommand(),
 			{
 				Name: "update", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
 				Action: func(c *cli.Context) error {
@@ -68,11 +69,10 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 
 // writeStrategy sends a strategy with the stages and the description of the flags.
 func (s rolloutCommands) writeStrategy(c *cli.Context, write func(conn client, id string, body map[string]any) (answer, error)) error {
-	ids, err := arguments(c, "NAME")
+	id, body, err := s.documentFrom(c, strategies)
 	if err != nil {
 		return err
 	}
-	body := map[string]any{}
 	if err := addStages(c, body); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s rolloutCommands) writeStrategy(c *cli.Context, write func(conn client, i
 	if err != nil {
 		return err
 	}
-	a, err := write(conn, ids[0], body)
+	a, err := write(conn, id, body)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ var webhookDocuments = documentKind{
 			}
 		}),
 	},
-	api: calls{path: "/webhooks"},
+	list: "webhooks", api: calls{path: "/webhooks"},
 }
 
 // webhookState returns the state of a webhook in one word.
@@ -58,7 +58,7 @@ func (s webhookCommands) webhookCommand() *cli.Command {
 	return &cli.Command{
 		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), get, v.historyCommand(), s.updateCommand(),
+			s.createCommand(), v.listCommand(), get, v.historyCommand(), v.editCommand(), s.updateCommand(),
 			s.patchCommand("suspend", "Send nothing until the webhook is resumed", map[string]any{"suspended": true}),
 			s.patchCommand("resume", "Continue the delivery of a suspended webhook after the last delivered revision", map[string]any{"suspended": false}),
 			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -40,7 +41,7 @@ var accessKind = kindRules{
 	noun:       "access document",
 	collection: "access",
 	empty:      func() any { return new(access) },
-	normalize:  func(map[string]any) {},
+	normalize:  func(obj map[string]any) { unstructured.DropEmpty(obj, "description") },
 	complete:   func(value any, body json.RawMessage) error { return value.(*access).parse(body) },
 	check:      func(c *checker, d *Document) { checkAccess(c, d.access()) },
 	bound:      func(any) int { return 0 },
@@ -335,10 +336,13 @@ func checkPattern(c *checker, at, pattern string) {
 // checkAccessScope checks the limits of an access document.
 func checkAccessScope(c *checker, a *access) {
 	on := a.On
-	limitable := []string{string(KindRollout), string(KindStrategy), string(KindFreeze)}
-	for _, kind := range c.next.kinds.names() {
-		limitable = append(limitable, string(kind))
+	var limitable []string
+	for kind := range c.next.kinds.byName {
+		if c.next.kinds.useOf(kind).writers {
+			limitable = append(limitable, string(kind))
+		}
 	}
+	slices.Sort(limitable)
 	if on.Selector == "" && len(on.Kinds)+len(on.Components)+len(on.Layers) == 0 {
 		c.problem("/on", "must have a limit; without limits, omit it")
 	}

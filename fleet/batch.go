@@ -157,7 +157,7 @@ func (b *Batch) document(op api.Operation, body map[string]any) (*Document, erro
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(b.tx.kinds.names(), kind) {
+	if !b.tx.kinds.useOf(kind).batch {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
 	}
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All || len(op.Layers) > 0 {
@@ -176,7 +176,11 @@ func (b *Batch) document(op api.Operation, body map[string]any) (*Document, erro
 		if body, err = parsedBody(op.Document, body); err != nil {
 			return nil, err
 		}
-		doc, err := b.tx.CreateObject(kind, body)
+		create := b.tx.CreateObject
+		if kind == KindWebhook {
+			create = func(_ Kind, body map[string]any) (*Document, error) { return b.tx.CreateWebhook(body) }
+		}
+		doc, err := create(kind, body)
 		if err == nil && op.ID != "" && op.ID != doc.ID {
 			return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("must be %q, as in the operation", op.ID)}})
 		}
@@ -188,6 +192,9 @@ func (b *Batch) document(op api.Operation, body map[string]any) (*Document, erro
 		if body, err = parsedBody(op.Document, body); err != nil {
 			return nil, err
 		}
+		if kind == KindWebhook {
+			return b.tx.PutWebhook(op.ID, body)
+		}
 		return b.tx.PutObject(kind, op.ID, body)
 	case "patch":
 		if op.Patch == nil {
@@ -195,6 +202,9 @@ func (b *Batch) document(op api.Operation, body map[string]any) (*Document, erro
 		}
 		if body, err = parsedBody(op.Patch, body); err != nil {
 			return nil, err
+		}
+		if kind == KindWebhook {
+			return b.tx.PatchWebhook(op.ID, body)
 		}
 		return b.tx.PatchObject(kind, op.ID, body)
 	}

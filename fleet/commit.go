@@ -163,10 +163,5 @@ func (k Kind) ResourceType() (id string, ok bool) {
 	return strings.CutPrefix(string(k), resourcePrefix)
 }
 
-// isInternal reports whether documents of a kind are never part of an answer.
-func isInternal(kind Kind) bool {
-	return kind == KindToken || kind == KindBudget || kind == KindOrphan || kind == KindSnapshot || kind == KindSessionEnd || kind == KindVersionAutomation
-}
-
 // documentOperations are the operations on one document.
 var documentOperations = []string{"create", "update", "patch", "delete"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -26,8 +27,13 @@ var freezeKind = kindRules{
 	normalize:  normalizeFreeze,
 	complete:   func(value any, _ json.RawMessage) error { return value.(*freeze).parse() },
 	check:      func(c *checker, d *Document) { checkFreeze(c, d.freeze()) },
-	bound:      func(any) int { return 0 },
-	view:       func(d *Document) any { return d.freeze().view(d) },
+	changed: func(c *checker, was, is *Document) {
+		if was.freeze().Mode != is.freeze().Mode {
+			c.problem("/mode", "never changes: delete the freeze and create another one")
+		}
+	},
+	bound: func(any) int { return 0 },
+	view:  func(d *Document) any { return d.freeze().view(d) },
 }
 
 // normalizeFreeze omits the default mode.
@@ -35,6 +41,7 @@ func normalizeFreeze(obj map[string]any) {
 	if obj["mode"] == freezeModeBlock {
 		delete(obj, "mode")
 	}
+	unstructured.DropFalse(obj)
 }
 
 // phase returns pending, active or ended at a time. A freeze of mode snapshot is active until a commit deletes it, since no

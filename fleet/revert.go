@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -69,44 +70,28 @@ func (tx *Tx) revertedKind(op api.Operation) (Kind, error) {
 // follow from the change.
 func (tx *Tx) reverted(rev Revision, changes []Change, kind Kind, id string) ([]Change, error) {
 	var kept []Change
-	tokens, rollouts, freezes, access, webhooks := 0, 0, 0, 0, 0
+	unreverted := map[Kind]int{}
 	for _, ch := range changes {
 		switch {
-		case ch.Kind == KindToken:
-			tokens++
-		case ch.Kind == KindRollout:
-			rollouts++
-		case ch.Kind == KindFreeze:
-			freezes++
-		case ch.Kind == KindAccess:
-			access++
-		case ch.Kind == KindWebhook:
-			webhooks++
+		case kindUses[ch.Kind].unreverted != "":
+			unreverted[ch.Kind]++
 		case isInternal(ch.Kind), id != "" && (ch.Kind != kind || ch.ID != id):
 		default:
 			kept = append(kept, ch)
 		}
 	}
-	switch {
+	switch kinds := slices.Sorted(maps.Keys(unreverted)); {
 	case len(kept) == 0 && id != "":
 		return nil, errorf(CodeNotFound, "revision %d did not change the %s %q", rev, tx.kinds.noun(kind), id)
-	case len(kept) == 0 && rollouts > 0:
-		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but rollouts, which are never reverted; roll a stage back, or abort the rollout", rev)}})
-	case len(kept) == 0 && freezes > 0:
-		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but freezes, which are never reverted; change or delete them", rev)}})
-	case len(kept) == 0 && access > 0:
-		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but access documents, which are never reverted; change or delete them", rev)}})
-	case len(kept) == 0 && webhooks > 0:
-		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but webhooks, which are never reverted; change or delete them", rev)}})
-	case len(kept) == 0 && tokens > 0:
-		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but tokens, which are never reverted: a secret that was revoked stays so; create, rotate or revoke tokens by themselves", rev)}})
+	case len(kept) == 0 && len(kinds) > 0:
+		last := kinds[len(kinds)-1]
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing but %ss, which are never reverted; %s", rev, tx.kinds.noun(last), kindUses[last].unreverted)}})
 	case len(kept) == 0:
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("revision: %d changed nothing that can be reverted", rev)}})
-	case tokens > 0 && id == "":
-		tx.note("revision %d changed %s as well: tokens are never reverted, and stay as they are", rev, plural(tokens, "token"))
-	}
-	if rollouts > 0 && id == "" {
-		tx.note("revision %d changed %s as well: rollouts are never reverted, and stay as they are", rev, plural(rollouts, "rollout"))
+	case id == "":
+		for _, k := range kinds {
+			tx.note("revision %d changed %s as well: %ss are never reverted, and stay as they are", rev, plural(unreverted[k], tx.kinds.noun(k)), tx.kinds.noun(k))
+		}
 	}
 	return kept, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
 var rolloutKind = kindRules{
@@ -24,7 +25,7 @@ var strategyKind = kindRules{
 	noun:       "strategy",
 	collection: "strategies",
 	empty:      func() any { return new(strategy) },
-	normalize:  func(map[string]any) {},
+	normalize:  normalizeStrategy,
 	check: func(c *checker, d *Document) {
 		s := d.value.(*strategy)
 		c.dnsSubdomain("/id", s.ID)
@@ -44,6 +45,18 @@ var strategyKind = kindRules{
 		}
 		return &view
 	},
+}
+
+// normalizeStrategy omits fields with their default values, which the API shows or a person writes into a file.
+func normalizeStrategy(obj map[string]any) {
+	unstructured.DropEmpty(obj, "description")
+	stages, _ := obj["stages"].([]any)
+	for _, stage := range stages {
+		if stage, ok := stage.(map[string]any); ok {
+			unstructured.DropFalse(stage)
+			unstructured.DropEmptyList(stage, "cluster_ids")
+		}
+	}
 }
 
 // checkRollout checks a rollout's document.

@@ -62,11 +62,6 @@ const VersionAutomation = "version-automation"
 
 func (d *Document) rollout() *rollout { return d.value.(*rollout) }
 
-// neverServed reports whether documents of a kind are part of no answer by themselves.
-func neverServed(kind Kind) bool {
-	return isInternal(kind) || kind == KindRollout || kind == KindStrategy || kind == KindFreeze || kind == KindAccess || kind == KindWebhook
-}
-
 // parse computes the values that clusters are matched with. A rollout with an unreadable stage must not be read as one with
 // fewer clusters: these would lose the change.
 func (r *rollout) parse() (err error) {

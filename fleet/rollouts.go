@@ -204,7 +204,7 @@ func notStageable(base, next *State, ch Change) string {
 		return "a rollout cannot change clusters; change a layer that matches them"
 	case ch.Kind == KindResourceType:
 		return "a rollout cannot change resource types, which apply to all clusters; change it before the rollout"
-	case ch.Kind != KindLayer && next.kinds.descriptor(ch.Kind) == nil && base.kinds.descriptor(ch.Kind) == nil:
+	case !next.kinds.useOf(ch.Kind).staged:
 		return "a rollout cannot change this kind of document"
 	case ch.Before == nil:
 		return "a rollout cannot create documents; create it before the rollout"

@@ -40,6 +40,16 @@ func (a *access) permitsChanges() bool {
 	})
 }
 
+// NeedsAdmin reports whether the edits so far change a document that only admins may change.
+func (tx *Tx) NeedsAdmin() bool {
+	for key := range tx.edits {
+		if use := tx.kinds.useOf(key.kind); !use.writers && !use.derived {
+			return true
+		}
+	}
+	return false
+}
+
 // identity returns the identity of an issuer whose rights limit the Tx; nil: there is none.
 func (s *scope) identity() *Subject {
 	if s == nil {
@@ -128,7 +138,7 @@ func (c scopeCheck) permits(g grant, e edit) bool {
 		component := c.tx.raw(KindComponent, e.id)
 		return component != nil && (g.planned || g.may(RightWrite)) && (g.On == nil || c.covers(g, component))
 	}
-	if e.kind == KindAccess || e.kind == KindToken || e.kind == KindSessionEnd || e.kind == KindWebhook {
+	if !c.tx.kinds.useOf(e.kind).writers {
 		return g.On == nil && g.may(RightAdmin) // also for plans: their answers contain the subjects of access documents
 	}
 	approves := e.kind == KindRollout && approvesStage(before, after)

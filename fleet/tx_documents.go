@@ -81,7 +81,7 @@ func (tx *Tx) Put(kind Kind, id string, body []byte) (*Document, error) {
 func (tx *Tx) PutObject(kind Kind, id string, body map[string]any) (*Document, error) {
 	before := tx.raw(kind, id)
 	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
-		if kind == KindLayer {
+		if kind == KindLayer || kind == KindFreeze {
 			replaceSelection(stored, request)
 		}
 		return mergePut(stored, request)

@@ -170,17 +170,11 @@ func (v *visibility) covers(check scopeCheck, d *Document) bool {
 	return slices.ContainsFunc(v.grants, func(a *access) bool { return a.On == nil || check.covers(grant{access: a}, d) })
 }
 
-// isReadable reports whether documents of a kind can be visible with limits. Others, such as tokens, are only for principals that may
-// read everything.
-func (ks *kindSet) isReadable(kind Kind) bool {
-	return kind == KindRollout || kind == KindStrategy || kind == KindFreeze || slices.ContainsFunc(ks.kinds, func(k *kindRules) bool { return k.name == kind })
-}
-
 // addCovered adds the documents within the limits. Rollouts and freezes follow other rules.
 func (s *State) addCovered() {
 	check := scopeCheck{tx: s.visible.whole.Begin()}
 	for kind, docs := range s.visible.whole.docs {
-		if !s.visible.whole.kinds.isReadable(kind) || kind == KindRollout || !slices.ContainsFunc(s.visible.grants, func(a *access) bool { return a.On == nil || a.coversKind(kind) }) {
+		if !s.visible.whole.kinds.useOf(kind).readable || kind == KindRollout || !slices.ContainsFunc(s.visible.grants, func(a *access) bool { return a.On == nil || a.coversKind(kind) }) {
 			continue
 		}
 		for id, d := range docs {
@@ -327,7 +321,7 @@ func (s *State) Shows(ch Change) bool {
 	if ch.Kind == KindSnapshot {
 		return s.docs[KindFreeze][ch.ID] != nil // the history does not show its content
 	}
-	if !s.visible.whole.kinds.isReadable(ch.Kind) || now == nil && s.visible.whole.docs[ch.Kind][ch.ID] != nil {
+	if !s.visible.whole.kinds.useOf(ch.Kind).readable || now == nil && s.visible.whole.docs[ch.Kind][ch.ID] != nil {
 		return false
 	}
 	for _, body := range []json.RawMessage{ch.Before, ch.After} {

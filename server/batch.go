@@ -111,6 +111,12 @@ func (s *Server) misshapenDocuments(ops []api.Operation, bodies []map[string]any
 			method, path, field, given = http.MethodPatch, path+"/:id", "patch", op.Patch
 		}
 		route := s.operations.Find(method, path)
+		switch { // a kind that has only one of them takes the same fields in both operations
+		case route == nil && method == http.MethodPut:
+			route = s.operations.Find(http.MethodPatch, path)
+		case route == nil && method == http.MethodPatch:
+			route = s.operations.Find(http.MethodPut, path)
+		}
 		if route == nil || given == nil {
 			continue // Run reports a missing document
 		}
@@ -119,6 +125,7 @@ func (s *Server) misshapenDocuments(ops []api.Operation, bodies []map[string]any
 			p.Pointer = at + p.Pointer
 			problems = append(problems, p)
 		}
+		problems = append(problems, s.webhookProblems(op, bodies[i], at)...)
 	}
 	return problems
 }

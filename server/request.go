@@ -93,7 +93,13 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 		}
 		permitted = true
 		tx.ClusterFilters(s.tracker.Filters())
-		return edit(tx)
+		if err := edit(tx); err != nil {
+			return err
+		}
+		if caller.Subject == nil && caller.Role < auth.Admin && tx.NeedsAdmin() {
+			return errNeedsAdmin
+		}
+		return nil
 	}
 	update := func(meta store.Meta) (fleet.Result, error) {
 		return s.cfg.Replica.Update(c.Request().Context(), meta, judged)

@@ -132,6 +132,22 @@ func (s *Server) webhooksUsable() error {
 	return nil
 }
 
+// webhookProblems returns the problems of the URL that an operation gives a webhook, as the routes of webhooks find them.
+func (s *Server) webhookProblems(op api.Operation, body map[string]any, at string) []fleet.Problem {
+	text, given := body["url"].(string)
+	if op.Kind != string(fleet.KindWebhook) || !given {
+		return nil
+	}
+	wrong := s.webhooksUsable()
+	if wrong == nil {
+		wrong = s.cfg.Webhooks.CheckURL(text)
+	}
+	if wrong == nil {
+		return nil
+	}
+	return []fleet.Problem{{Pointer: at + "/url", Detail: wrong.Error()}}
+}
+
 // checkedWebhook returns an error if the configuration does not allow the URL of a webhook.
 func (s *Server) checkedWebhook(doc *fleet.Document, err error) (*fleet.Document, error) {
 	if err != nil || s.cfg.Webhooks == nil {

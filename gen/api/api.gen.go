@@ -184,6 +184,11 @@ type AccessCreate struct {
 
 // AccessPatch defines model for AccessPatch.
 type AccessPatch struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: team-web
+	ID string `json:"id,omitempty"`
+
 	// Description Example: The team of the shop
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 	Subjects    []AccessSubject           `json:"subjects,omitempty"`
@@ -1804,6 +1809,11 @@ type FreezeCreate struct {
 
 // FreezePatch defines model for FreezePatch.
 type FreezePatch struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: year-end
+	ID string `json:"id,omitempty"`
+
 	// Selector Example: environment=prod
 	Selector nullable.Nullable[string] `json:"selector,omitempty"`
 
@@ -1818,6 +1828,11 @@ type FreezePatch struct {
 
 	// Reason Example: CHG-2026: year-end freeze
 	Reason string `json:"reason,omitempty"`
+
+	// Mode It never changes: only the present value is possible.
+	//
+	// Example: block
+	Mode string `json:"mode,omitempty"`
 }
 
 // FrozenClusters Frozen clusters whose answers a change would change, or will when the freeze ends.
@@ -4755,6 +4770,11 @@ type StrategyCreate struct {
 
 // StrategyUpdate defines model for StrategyUpdate.
 type StrategyUpdate struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: waves
+	ID string `json:"id,omitempty"`
+
 	// Description Example: dev before prod
 	Description string         `json:"description,omitempty"`
 	Stages      []RolloutStage `json:"stages,omitempty"`
@@ -5375,6 +5395,11 @@ type WebhookEvent = string
 
 // WebhookPatch defines model for WebhookPatch.
 type WebhookPatch struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: change-log
+	ID string `json:"id,omitempty"`
+
 	// URL https, without user information. Redirects are not followed.
 	//
 	// Example: https://hooks.example.com/fleet
@@ -5429,6 +5454,11 @@ type WebhookTest struct {
 
 // WebhookUpdate defines model for WebhookUpdate.
 type WebhookUpdate struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: change-log
+	ID string `json:"id,omitempty"`
+
 	// URL https, without user information. Redirects are not followed.
 	//
 	// Example: https://hooks.example.com/fleet

@@ -5,6 +5,7 @@ package unstructured
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
@@ -102,6 +103,11 @@ func DropEmpty(obj map[string]any, fields ...string) {
 			delete(obj, f)
 		}
 	}
+}
+
+// DropFalse removes the fields that are false, for objects where that means the same as absent.
+func DropFalse(obj map[string]any) {
+	maps.DeleteFunc(obj, func(_ string, v any) bool { set, is := v.(bool); return is && !set })
 }
 
 // DropEmptyList removes a list that is null or empty, for fields where both mean the same as absent.
