@@ -96,7 +96,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND`, such as cluster"},
 			&cli.StringSliceFlag{Name: "component", Usage: "of components, only this `ID`, with * at its end for any text"},
 			&cli.StringSliceFlag{Name: "layer", Usage: "of layers, only this `ID`, with * at its end for any text"},
-			&cli.StringSliceFlag{Name: "label", Usage: "of clusters, changes may write this label `KEY`, with * at its end for any text; environment for that field"},
+			&cli.StringSliceFlag{Name: "label", Usage: "changes may write this label `KEY` of clusters, with * at its end for any text; environment stands for that field"},
 			&cli.StringFlag{Name: "description", Usage: "a note for readers"},
 		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
 		Action: withArguments(func(c *cli.Context, operands []string) error {

@@ -21,7 +21,7 @@ func documentsFlag() cli.Flag {
 
 func pruneFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "prune", Usage: "delete the documents of this `KIND` (resource/TYPE: of one resource type; resource: of all) that the files do not contain; refused for an export with a token that may read only a part; repeat for more"},
+		&cli.StringSliceFlag{Name: "prune", Usage: "delete the documents of this `KIND` (resource/TYPE: of one resource type; resource: of all) that the files do not contain; refused if a file is an export of only a part of the fleet; repeat for more"},
 		&cli.StringFlag{Name: "mode", Usage: "`MODE` for clusters that --prune deletes: uninstall makes Flux remove everything; orphan forgets the cluster, and Flux keeps its objects"},
 	}
 }

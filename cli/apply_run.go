@@ -52,7 +52,7 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 		return nil, err
 	}
 	if i := slices.IndexFunc(set.Documents, func(d manifests.Document) bool { return d.Limited }); i >= 0 && len(c.StringSlice("prune")) > 0 {
-		return nil, args.Errorf("--prune would delete documents that %s lacks: an identity that may read only a part of the fleet exported it; export again with a token that may read everything", set.Documents[i].Source)
+		return nil, args.Errorf("--prune would delete documents that are missing in %s: it is an export of only a part of the fleet; export again with a token that may read everything", set.Documents[i].Source)
 	}
 	for _, k := range set.Prune {
 		if !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Kind == k.Kind }) {

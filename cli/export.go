@@ -26,7 +26,7 @@ func (s exporter) exportCommand() *cli.Command {
 		Usage:     "Print the documents of the fleet, or of some kinds, in the form that apply reads",
 		ArgsUsage: "[KIND|KIND/NAME]...",
 		Description: "Applied at once, the output changes nothing; applied later, it restores every field that it contains. It is YAML without -o.\n" +
-			"A token that may read only a part of the fleet exports this part; the output then contains the limits, and --prune refuses it.\n\n" +
+			"A token that may read only a part of the fleet exports this part. The output then contains the limits of the token, and apply --prune refuses it.\n\n" +
 			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
 		Action: func(c *cli.Context) error {
 			if _, err := fileKinds().Select(c.Args().Slice(), nil); err != nil {
@@ -91,7 +91,7 @@ func (s exporter) export(c *cli.Context, conn client) error {
 		s.note("Not in the export: %s.", what)
 	}
 	if out.Limits != nil {
-		s.note("The export may lack documents: your access documents permit to read only a part of the fleet. The output contains their limits, and --prune refuses it.")
+		s.note("The export may be incomplete: your access documents let you read only a part of the fleet. The output contains their limits, and apply --prune refuses it.")
 	}
 	if c.IsSet("split") {
 		return s.split(c, &out)
@@ -112,7 +112,7 @@ func (s exporter) export(c *cli.Context, conn client) error {
 	return s.print(c, document)
 }
 
-// readLimits returns the access documents that limit what the identity may read, as JSON; nil: it may read everything.
+// readLimits returns the access documents that limit the right of the identity to read, as JSON; nil: it may read everything.
 func (s exporter) readLimits(c *cli.Context, conn client) (json.RawMessage, error) {
 	who, err := authCommands(s).identity(c.Context, conn, forReads)
 	if lacksRoute(c.Context, conn, err) {

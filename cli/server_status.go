@@ -27,10 +27,10 @@ type status struct {
 	Ready    bool              `json:"ready"`
 	Checks   map[string]string `json:"checks"`
 	Revision *int64            `json:"revision"` // null: unknown, because the server is not ready or rejects the token
-	Limits   []api.FleetLimit  `json:"limits"`   // of the whole fleet; null: the server does not show them to this token
+	Limits   []api.FleetLimit  `json:"limits"`   // of the whole fleet; null: the token may not read them
 }
 
-// nearLimit is the percentage of a limit from which status shows it without -o wide.
+// nearLimit is the percentage of use from which status shows a limit without -o wide.
 const nearLimit = 80
 
 // statusCommands show the state of the server and the versions of server and program.
@@ -40,7 +40,7 @@ func (s statusCommands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "status",
 		Usage:       "Show the server's version, readiness and revision; fails when it is not ready",
-		Description: "It also shows limits of the whole fleet: with -o wide and json each of them with its use, otherwise those of which 80 % or more are used.",
+		Description: "It also shows the use of each limit of the whole fleet with -o wide and -o json; otherwise only of limits of which 80 % or more are used.",
 		Action: s.connected(func(c *cli.Context, conn client, _ []string) error {
 			st, problem := s.status(c, conn)
 			if st.Version == "" {
@@ -139,7 +139,7 @@ func (s statusCommands) printStatus(c *cli.Context, st status) error {
 			t.Rows = [][]string{{
 				st.URL, st.Version, st.Mode, st.Store, strconv.FormatBool(st.Ready), revision, st.Context, strings.Join(checks, ", "),
 			}}
-			orNone := func(n int) string {
+			nonZero := func(n int) string {
 				if n == 0 {
 					return ""
 				}
@@ -148,7 +148,7 @@ func (s statusCommands) printStatus(c *cli.Context, st status) error {
 			limits := render.Table{Header: []string{"LIMIT", "USED", "MAX", "SHARE", "RESERVED"}}
 			for _, l := range st.Limits {
 				if c.String("output") == "wide" || 100*l.Used >= nearLimit*l.Max {
-					limits.Rows = append(limits.Rows, []string{l.Name, strconv.Itoa(l.Used), strconv.Itoa(l.Max), orNone(l.Share), orNone(l.Reserved)})
+					limits.Rows = append(limits.Rows, []string{l.Name, strconv.Itoa(l.Used), strconv.Itoa(l.Max), nonZero(l.Share), nonZero(l.Reserved)})
 				}
 			}
 			if len(limits.Rows) == 0 {

@@ -22,7 +22,7 @@ const (
 	kindUncounted    = "uncounted" // an answer to a poll with a shared token, if such polls do not count
 )
 
-// sharedPrefix begins the subjects of reports with the shared token, which earlier versions ignore.
+// sharedPrefix is the prefix of the subjects of reports with the shared token. Earlier versions ignore these subjects.
 const sharedPrefix = kindShared + "/"
 
 // subject identifies an observation of a cluster.

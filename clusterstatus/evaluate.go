@@ -41,7 +41,7 @@ type Query struct {
 	// OfflineAfter is the time without a poll after which the states of a cluster are Unknown.
 	OfflineAfter time.Duration
 	Details      bool
-	// OwnCredential: only reports with the cluster's own token or certificate count, not those with a shared token.
+	// OwnCredential: only reports with the cluster's own token or certificate count; reports with the shared token do not.
 	OwnCredential bool
 	// IncludeInput restricts the evaluation to the inputs for which it returns true; nil: all.
 	IncludeInput func(list, id string) bool

@@ -22,7 +22,7 @@ const (
 
 	eventBurst = 60
 	eventEvery = time.Second
-	// maxRows is the limit of rows of one cluster in the Store, with its reports with the shared token.
+	// maxRows is the limit of rows of one cluster in the Store: one half for each of its two records (see shared_reports.go).
 	maxRows = 2 * 2128
 )
 

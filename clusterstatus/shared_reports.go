@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Reports with a token that several clusters may have are recorded apart from those with a cluster's own credential, so that they never
-// replace or complete these. They have records, and rows in the Store, of their own.
+// The tracker keeps two records of a cluster, each with its own rows in the Store: one of the reports with the cluster's own credential,
+// and one of the reports with the shared token, which several clusters may have. The second never replaces or completes the first.
 
-// sharedReports is the end of the name of a cluster's record of reports with the shared token. No id of a cluster has a slash.
+// sharedReports is the suffix of the name of a cluster's record of reports with the shared token. Ids of clusters have no slash.
 const sharedReports = "/shared"
 
-// WithSharedToken returns the name under which receipts and events of a cluster are recorded that were sent with the shared token.
+// WithSharedToken returns the name of the record of a cluster's reports with the shared token.
 func WithSharedToken(id string) string { return id + sharedReports }
 
-// clusterOf returns the cluster of the name of a record, and whether the record has the reports with the shared token.
+// clusterOf returns the cluster that the name of a record refers to, and whether the record has the reports with the shared token.
 func clusterOf(name string) (id string, shared bool) { return strings.CutSuffix(name, sharedReports) }
 
-// lock returns the locked record that a query is about, and the last poll with a token that is not the cluster's own. The record is
-// that of the cluster's own credential, unless the cluster never used one or has missed polls with it, and polls with the shared token.
+// lock returns the locked record that a query is about, and the time of the last poll with a token that is not the cluster's own. It is
+// the record of the own credential. If the cluster polls with the shared token, and never polled with its own credential or has missed
+// polls with it, it is the record of the shared token.
 func (t *Tracker) lock(q *Query) (c *cluster, sharedAt int64) {
 	shared, own := t.lookup(WithSharedToken(q.Cluster)), t.lookup(q.Cluster)
 	if shared != nil {

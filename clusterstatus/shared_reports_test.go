@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSharedReportsApart: reports with the shared token count for a cluster that does not poll with its own credential, in every
+// TestSharedReportsAreSeparate: reports with the shared token count for a cluster that does not poll with its own credential, in every
 // process, and never replace or complete the reports with it.
-func TestSharedReportsApart(t *testing.T) {
+func TestSharedReportsAreSeparate(t *testing.T) {
 	t.Parallel()
 	store := newFakeStore()
 	a, b := NewTracker(Config{Store: store, Clusters: func() ([]string, bool) { return []string{"x"}, true }, PruneStore: true}), NewTracker(Config{Store: store})

@@ -42,7 +42,7 @@ type Tracker struct {
 	cfg Config
 
 	mu       sync.RWMutex
-	clusters map[string]*cluster // by the id, or the name of its shared reports
+	clusters map[string]*cluster // by the id, or by the name of the record of the shared token
 
 	queue      sync.Mutex
 	pending    map[pendingRow]struct{}

@@ -15,7 +15,7 @@ type Poll struct {
 	List, ETag string
 	Agent      string // the User-Agent
 	Revision   int64  // of the State that the answer is from
-	Shared     bool   // the token is not the cluster's own: it is recorded as [WithSharedToken] says
+	Shared     bool   // the token is not the cluster's own: the poll belongs to the record [WithSharedToken]
 	// Uncounted: the poll does not change the state of the cluster. Its answer is recorded only so that the next one, by any process and
 	// for any token, is not older: see [Tracker.ServedNewer]. It also counts as Shared.
 	Uncounted bool

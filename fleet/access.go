@@ -276,7 +276,7 @@ func warnOfRights(c *checker, a *access) {
 		c.warn("the right %s has no effect: kinds must contain %s, and the kinds of the documents that rollouts change", RightApprove, KindRollout)
 	}
 	if a.may(RightOverrideFreeze) && !a.permitsChanges() {
-		c.warn("the right %s has no effect: the same access document must grant a right to change something", RightOverrideFreeze)
+		c.warn("the right %s has no effect: the same access document must grant a right that permits changes", RightOverrideFreeze)
 	}
 }
 

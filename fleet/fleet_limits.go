@@ -8,15 +8,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// A limit of the whole fleet protects every process, and one team that reaches it would block all others. So identities whose access
-// documents have limits may use only a share of it each, and all of them together leave a reserve for the others.
+// A limit of the whole fleet protects every process. One team that uses it up would block all others. So the documents within one access
+// document may use only a share of it, and all identities with limits together leave a reserve for the others.
 
-// fleetLimit limits something of which the fleet has a number or a size.
+// fleetLimit limits the number or the size of documents in the fleet.
 type fleetLimit struct {
 	name string
 	noun string
 	max  int
-	// everyone: the limit also holds for identities without limits, and this file enforces it. Otherwise nothing does, or another check.
+	// everyone: this file enforces max for identities without limits too. Otherwise another check does, or none.
 	everyone bool
 	share    int    // percent of max for the documents within one access document; 0: there is no share
 	kinds    []Kind // nil: all definitions
@@ -42,13 +42,13 @@ var fleetLimits = []fleetLimit{
 	{name: "cluster_list_bytes", noun: "bytes of the list of all clusters", max: MaxAnswerBytes, share: 2 * limitedShare, kinds: []Kind{KindCluster}, size: clusterEntrySize},
 	{name: "strategies", noun: "strategies", max: maxStrategies, kinds: []Kind{KindStrategy}},
 	{name: "definitions", noun: "components, namespaces, role bindings and resources", max: maxDefinitions, share: limitedShare},
-	{name: "access_documents", max: maxAccess, kinds: []Kind{KindAccess}}, // only identities without limits change these two
+	{name: "access_documents", max: maxAccess, kinds: []Kind{KindAccess}}, // only identities without limits change this kind and webhooks
 	{name: "webhooks", max: maxWebhooks, kinds: []Kind{KindWebhook}},
 }
 
-// The limits for identities with limits only: nothing fails beyond them.
+// Limits that hold only for identities with limits.
 const (
-	maxStoredFreezes = 1_000 // ended freezes do not count as freezes, but each of them is stored
+	maxStoredFreezes = 1_000 // ended freezes do not count as freezes, but they are stored
 	maxStrategies    = 200
 	maxDefinitions   = 20_000
 )
@@ -98,10 +98,10 @@ func clusterEntrySize(d *Document, _ time.Time) int {
 	return n
 }
 
-// limitedMax returns what identities with limits may use together.
+// limitedMax returns how much identities with limits may use together.
 func (l *fleetLimit) limitedMax() int { return l.max * limitedTotal / 100 }
 
-// shareMax returns what the documents within one access document may use, at least two of them.
+// shareMax returns how much the documents within one access document may use: at least 2.
 func (l *fleetLimit) shareMax() int { return max(2, l.max*l.share/100) }
 
 func (l *fleetLimit) applies(kind Kind, ks *kindSet) bool {
@@ -121,8 +121,8 @@ func (l *fleetLimit) sizeOf(d *Document, at time.Time) int {
 	return l.size(d, at)
 }
 
-// checkFleetLimits refuses a change that uses more of a limit than the fleet has, or than the identity may use. It runs before checks
-// that take longer the more documents there are.
+// checkFleetLimits refuses a change that exceeds a limit of the fleet, or the part of it that the identity may use. It runs before the
+// checks whose duration grows with the number of documents.
 func (tx *Tx) checkFleetLimits(edits []edit, at time.Time) error {
 	for i := range fleetLimits {
 		l, growth := &fleetLimits[i], 0
@@ -145,18 +145,18 @@ func (tx *Tx) checkFleetLimits(edits []edit, at time.Time) error {
 	return nil
 }
 
-// checkLimitedUse keeps only the access documents that permit an identity with limits to use so much of a limit.
+// checkLimitedUse removes the grants that do not permit the use of a limit after the change, and refuses the change if none remains.
 func (tx *Tx) checkLimitedUse(l *fleetLimit, at time.Time, used, before int) error {
 	if tx.scope == nil {
 		return nil
 	}
 	check := scopeCheck{tx: tx}
-	err := errorf(CodeLimitExceeded, "identities with limits may use %d %s together, so that others can use the rest: delete some of yours, or ask a principal without limits", l.limitedMax(), l.noun)
+	err := errorf(CodeLimitExceeded, "identities with limits may use at most %d %s together: delete some, or ask a principal without limits", l.limitedMax(), l.noun)
 	kept := slices.DeleteFunc(slices.Clone(tx.scope.grants), func(g grant) bool {
 		if g.On == nil {
 			return false
 		}
-		if used > l.limitedMax() && before <= l.max { // beyond max, others have decided to do without what it protects
+		if used > l.limitedMax() && before <= l.max { // above max, identities without limits have given up the reserve
 			return true
 		}
 		if !g.limits(l) {
@@ -194,7 +194,7 @@ func (tx *Tx) usedOf(l *fleetLimit, at time.Time, selects func(*Document) bool) 
 }
 
 // limits reports whether the access document selects some of the documents that a limit counts, so that it has a share of its own.
-// An access document for all of them has only the limit of all identities with limits.
+// An access document that selects all of them has no share.
 func (a *access) limits(l *fleetLimit) bool {
 	switch {
 	case l.share == 0:
@@ -207,8 +207,8 @@ func (a *access) limits(l *fleetLimit) bool {
 	return a.limitsClusters() || slices.Contains(l.kinds, KindRollout) && len(a.On.Components)+len(a.On.Layers) > 0
 }
 
-// counts reports whether a document uses the share of a grant: it is within its limits; a rollout, if one of the subjects of the
-// grant drives it, since its limits do not show whose it is.
+// counts reports whether a document uses the share of a grant. A rollout does if a subject of the grant runs it, since rollouts of several
+// teams may be within the same limits. Any other document does if it is within the limits of the grant.
 func (c scopeCheck) counts(g grant, d *Document) bool {
 	if d.Kind == KindRollout {
 		r := d.rollout()
@@ -231,8 +231,8 @@ func selectsPrincipal(sub api.AccessSubject, principal string, identity *Subject
 	return claimSubject{AccessSubject: sub}.selects(identity)
 }
 
-// checkLayerCostInScope keeps a reserve of the limits of entries of layers, as checkFleetLimits does of others. The entries of several
-// layers depend on each other, so no access document has a share of them.
+// checkLayerCostInScope keeps a reserve of the limits of layer entries. The entries of several layers depend on each other, so no access
+// document has a share of them.
 func (tx *Tx) checkLayerCostInScope(next *State) error {
 	if tx.scope == nil || next.layers == nil || slices.ContainsFunc(tx.scope.grants, func(g grant) bool { return g.On == nil }) {
 		return nil
@@ -260,8 +260,8 @@ func (s *State) layerCostLimits() []api.FleetLimit {
 	}
 }
 
-// Limits returns the limits of the whole fleet and how much of each is used at a time. Of a State with only the visible documents, it
-// counts these.
+// Limits returns the limits of the whole fleet and how much of each is used at a time. In a State with only the visible
+// documents, it counts only these.
 func (s *State) Limits(at time.Time) []api.FleetLimit {
 	tx := s.Begin()
 	out := make([]api.FleetLimit, 0, len(fleetLimits)+2)

@@ -55,7 +55,7 @@ type State struct {
 	definitions *definitionsID
 
 	holders map[Digest]*Holder // of the secrets of managed tokens
-	writers bool               // there is a managed token of another role than poll and read
+	writers bool               // there is a managed token of a role other than poll and read
 	access  *accessIndex       // nil if there are no access documents
 	visible *visibility        // nil: the State has all documents
 

@@ -48,7 +48,7 @@ func (s *rolloutStage) approvalEnded(effect string) bool {
 
 // ended returns why the approval does not count any more.
 func (a *stageApproval) ended() string {
-	return fmt.Sprintf("the approval of %s has ended, since the clusters of the stage or what its start changes on them is not what was approved", a.By)
+	return fmt.Sprintf("the approval of %s has ended: the clusters of the stage, or the inputs that its start changes on them, differ from those approved", a.By)
 }
 
 // StageNeedsApproval reports whether a stage has not started and requires an approval, which it may have.
@@ -74,7 +74,7 @@ func (tx *Tx) approvalEnded(d *Document, stage int) (bool, error) {
 	return err == nil && r.Stages[stage].approvalEnded(inputs.StageEffect(stage)), err
 }
 
-// checkApproval refuses to start or skip a stage whose approval has ended. planned: it removes the approval instead.
+// checkApproval refuses to start or skip a stage whose approval has ended. In a plan (planned), it removes the approval instead.
 func (tx *Tx) checkApproval(r *rollout, d *Document, planned bool) error {
 	ended, err := tx.approvalEnded(d, r.Started)
 	if err != nil || !ended {
@@ -102,9 +102,9 @@ func (r *rollout) checkSecondPerson(identity *Subject, actor string) error {
 	return nil
 }
 
-// personOf returns what identifies the person behind a commit: of an issuer the issuer and the subject, without the name, which the
-// person may choose; of a managed token its name, since a token that is issued again has another id; else the actor. Empty: it is not
-// known.
+// personOf returns a text that identifies the person behind a commit; empty: the person is unknown. For an identity of an issuer, it is
+// the issuer and the subject, without the name, which the person may choose. For a managed token, it is the token's name, since a token
+// that is issued again has another id. Otherwise it is the actor.
 func personOf(identity *Subject, actor string) string {
 	switch {
 	case identity != nil:
@@ -120,8 +120,8 @@ func personOf(identity *Subject, actor string) string {
 // oidcActor is the prefix of actors of issuers.
 const oidcActor = "oidc:"
 
-// samePerson reports whether the sender of a commit is a person that a rollout names. Without the id of that person, of a rollout of an
-// earlier version, the end of its actor decides, which is also that of some other persons.
+// samePerson reports whether the sender of a commit is the person with an id that a rollout records. A rollout of an earlier version
+// records no id: then the issuer and the end of the actor decide, which may also match another person.
 func samePerson(identity *Subject, actor, id, named string) bool {
 	if id == "" && identity != nil {
 		return strings.HasPrefix(named, oidcActor+identity.Issuer+":") && strings.HasSuffix(named, "("+identity.Sub+")")
@@ -170,7 +170,8 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID})
 }
 
-// noteEffect names the clusters of the stage that an approval is for, as far as they are visible to the principal.
+// noteEffect adds a note with the number of clusters of the approved stage, and those that its start changes. It includes only clusters
+// that the principal may read.
 func (tx *Tx) noteEffect(r *rollout, inputs *RolloutInputs, stage int) {
 	var size int
 	var changed []string

@@ -95,8 +95,8 @@ func (w *world) asSubject(sub Subject, edit func(*Tx) error) error {
 	})
 }
 
-// TestSecondPersonOfIssuer: a person of an issuer is one person under each name that an ID token may show, and is no other person
-// whose name or subject looks alike.
+// TestSecondPersonOfIssuer: an identity of an issuer is one person under each name in its ID tokens, and is not another person with a
+// similar name or subject.
 func TestSecondPersonOfIssuer(t *testing.T) {
 	t.Parallel()
 	ann := Subject{Issuer: "corp", User: "ann@example.com", Sub: "00u1"}
@@ -125,7 +125,7 @@ func TestSecondPersonOfIssuer(t *testing.T) {
 	}
 }
 
-// stageEffect returns what the start of a stage does now.
+// stageEffect returns the current effect of the start of a stage.
 func stageEffect(t *testing.T, w *world, id string, stage int) string {
 	t.Helper()
 	in, err := w.state.RolloutInputs(t.Context(), w.state.docs[KindRollout][id], nil)
@@ -133,9 +133,9 @@ func stageEffect(t *testing.T, w *world, id string, stage int) string {
 	return in.StageEffect(stage)
 }
 
-// TestApprovalCoversWhatWasShown is the attack of an author: the second person approves a stage of one cluster, then the author
-// labels further clusters into it, or changes what they receive, and starts it.
-func TestApprovalCoversWhatWasShown(t *testing.T) {
+// TestApprovalCoversPlannedEffect is an attack by the author of a rollout: the second person approves a stage of one cluster, then the author
+// labels further clusters into it, or changes their inputs, and starts it.
+func TestApprovalCoversPlannedEffect(t *testing.T) {
 	t.Parallel()
 	label := func(id, labels string) func(*Tx) error {
 		return patch(KindCluster, id, `{"labels":`+labels+`}`)
@@ -181,8 +181,8 @@ func TestApprovalCoversWhatWasShown(t *testing.T) {
 	}
 }
 
-// TestPlanOfApproval: the hash of its plan covers what the stage does, so that a change between the plan and the approval is
-// refused, and the plan names the clusters.
+// TestPlanOfApproval: the hash of its plan covers the effect of the stage, so an approval after another change is refused. The plan
+// names the clusters.
 func TestPlanOfApproval(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)

@@ -23,7 +23,7 @@ type rollout struct {
 	// Author is the actor that created it, ChangedBy the one that last skipped a stage, which moves its clusters to others.
 	Author    string `json:"author,omitempty"`
 	ChangedBy string `json:"changed_by,omitempty"`
-	// AuthorID and ChangedByID identify them: see personOf. Rollouts of earlier versions have none.
+	// AuthorID and ChangedByID identify Author and ChangedBy: see personOf. Rollouts of earlier versions have no ids.
 	AuthorID    string `json:"author_id,omitempty"`
 	ChangedByID string `json:"changed_by_id,omitempty"`
 	RolloutSettings

@@ -16,7 +16,7 @@ type StageCounts struct {
 	Frozen                                                         int // the change reaches them when their freeze ends
 	// Failure names one of the failed clusters, with the cause that it reported; empty: none.
 	Failure string
-	// Shared are those of Pending, Behind and Unknown that report with the shared token, which does not count.
+	// Shared is the number of clusters in Pending, Behind and Unknown that poll with the shared token, whose reports do not count.
 	Shared int
 	// Effect is the [RolloutInputs.StageEffect] of a stage with an approval.
 	Effect string
@@ -61,7 +61,7 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 	return r.waitForWindow(RolloutStep{Action: RolloutStart, Stage: r.Stages[r.Started].Name}, now)
 }
 
-// waitsForApproval reports whether the next stage awaits an approval, or has one that has ended.
+// waitsForApproval reports whether the next stage lacks an approval, or has one that has ended.
 func (r *rollout) waitsForApproval(counts []StageCounts) bool {
 	return r.awaitsApproval(r.Started) || r.Started < len(r.Stages) && r.Stages[r.Started].approvalEnded(counts[r.Started].Effect)
 }
@@ -99,7 +99,7 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 	}
 	uncounted := ""
 	if c.Shared > 0 {
-		uncounted = fmt.Sprintf("; not counted, because of the shared token: %s; give each cluster its own token, or set GATES_TRUST_SHARED_TOKEN=true", plural(c.Shared, "cluster"))
+		uncounted = fmt.Sprintf("; %s not counted (shared token): give each cluster its own token, or set GATES_TRUST_SHARED_TOKEN=true", plural(c.Shared, "cluster"))
 	}
 	pause := func(format string, args ...any) RolloutStep {
 		return RolloutStep{Action: RolloutPause, Stage: s.Name, Message: fmt.Sprintf("stage %q: "+format, append([]any{s.Name}, args...)...) + uncounted}

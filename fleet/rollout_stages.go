@@ -51,7 +51,7 @@ const (
 	RolloutBack     = "back"
 	RolloutAbort    = "abort"
 	RolloutComplete = "complete"
-	RolloutApprove  = "approve" // a stage may start
+	RolloutApprove  = "approve" // allows a stage to start
 )
 
 // RolloutRunner is the actor of the commits by which rollouts advance automatically.

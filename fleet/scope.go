@@ -197,7 +197,8 @@ func (g grant) permitsVersions(before, after *Document) bool {
 	return before != nil && after != nil && differOnlyInVersions(after.Kind, before.Body, after.Body)
 }
 
-// coversVersionsOf reports whether the right to push versions includes documents of a kind. Clusters and layers have to be named.
+// coversVersionsOf reports whether the right to push versions includes documents of a kind: clusters and layers only if the access
+// document names their kind.
 func (a *access) coversVersionsOf(kind Kind) bool {
 	if kind == KindComponent {
 		return a.On == nil || a.coversKind(kind)

@@ -12,9 +12,9 @@ import (
 )
 
 // Labels determine which documents apply to a cluster. An identity with limits may write only the label keys that its access document
-// names, and by them neither make a document apply that it could not read before, nor take a cluster out of a document outside its limits.
-// A refusal because of an invisible document depends on the keys only: it is the same for each value of the keys that the identity may
-// write, so trying values does not find out what the document selects.
+// names. With them, it can neither make a document apply to a cluster that it could not read before, nor remove a cluster from a document
+// outside its limits. A refusal because of an invisible document depends only on the keys: it is the same for each value of them, so
+// attempts with other values do not reveal the document's selector.
 
 // clusterSelection is one selector of clusters in a stored document.
 type clusterSelection struct {
@@ -23,8 +23,8 @@ type clusterSelection struct {
 	matches  func(*api.Cluster) bool
 }
 
-// clusterSelections are the stored kinds with selectors of clusters, and how to read the selectors that are in effect at a time. Those
-// that select all clusters are omitted, since labels do not matter to them.
+// clusterSelections has a function for each stored kind with selectors of clusters. It returns the selectors that are in effect at a time,
+// without those that select all clusters, which do not depend on labels.
 var clusterSelections = map[Kind]func(d *Document, at time.Time) []clusterSelection{
 	KindLayer: func(d *Document, _ time.Time) []clusterSelection {
 		if l := d.layer(); !l.All && l.Selector != "" && l.selectorErr == nil {
@@ -33,7 +33,7 @@ var clusterSelections = map[Kind]func(d *Document, at time.Time) []clusterSelect
 		return nil
 	},
 	KindFreeze: func(d *Document, at time.Time) []clusterSelection {
-		// One of mode snapshot keeps its clusters whatever their labels become.
+		// A freeze of mode snapshot keeps its clusters when their labels change.
 		if f := d.freeze(); !f.All && f.Selector != "" && f.Mode != freezeModeSnapshot && f.phase(at) != freezeEnded {
 			return []clusterSelection{{d, &f.selector, f.matches}}
 		}
@@ -116,7 +116,7 @@ func labelDiffers(a, b *api.Cluster, key string) bool {
 	return had != has || was != is
 }
 
-// checkLabelsInScope refuses changes of labels by an identity with limits, as the comment at the top of this file says.
+// checkLabelsInScope enforces the rules at the top of this file.
 func (tx *Tx) checkLabelsInScope(edits []edit, at time.Time) error {
 	if tx.scope == nil || tx.scope.rights.Everywhere(RightRead) && !slices.ContainsFunc(tx.scope.grants, func(g grant) bool { return g.On != nil }) {
 		return nil
@@ -161,11 +161,11 @@ func (l labelLimits) refusal(g grant, e labelEdit) string {
 		return ""
 	}
 	if e.before == nil && l.anyOwn(g, func(c *api.Cluster) bool { return c.Environment == e.after.Environment }) {
-		e.keys = slices.DeleteFunc(slices.Clone(e.keys), func(key string) bool { return key == "environment" }) // its own clusters show what that selects
+		e.keys = slices.DeleteFunc(slices.Clone(e.keys), func(key string) bool { return key == "environment" }) // its own clusters show which documents that selects
 	}
 	for _, key := range e.keys {
 		if !g.namesLabel(key) && (e.before != nil || !g.limitsClusters() || !g.selector.requires(key)) { // the selector must match a new cluster
-			return fmt.Sprintf("no access document of yours that permits the rest of the change names the label key %q in on.labels", key)
+			return fmt.Sprintf("on.labels of the access documents that permit the rest of the change does not contain the label key %q", key)
 		}
 	}
 	left := ""
@@ -183,13 +183,14 @@ func (l labelLimits) refusal(g grant, e labelEdit) string {
 		}
 	}
 	if left != "" {
-		return fmt.Sprintf("the change would take the cluster out of the %s, which is outside your limits", left)
+		return fmt.Sprintf("the change would remove the cluster from the %s, which is outside your limits", left)
 	}
 	return ""
 }
 
-// isKnown reports whether a document was visible before the change, so that it may begin to apply to a cluster: an access document if it
-// grants rights to the same identity. A new cluster may also be selected by what selects another cluster within the limits.
+// isKnown reports whether a document may begin to apply to a cluster, because it was visible before the change. An access document counts
+// as visible if it grants rights to the same identity. A new cluster may also be selected by documents that select another cluster
+// within the limits.
 func (l labelLimits) isKnown(g grant, s clusterSelection, isNew bool) bool {
 	if s.doc.Kind == KindAccess {
 		if slices.Contains(l.tx.scope.rights.grants, s.doc.access()) {
@@ -211,7 +212,7 @@ func (l labelLimits) anyOwn(g grant, condition func(*api.Cluster) bool) bool {
 	return false
 }
 
-// namesLabel reports whether the document permits to write a label key.
+// namesLabel reports whether the access document permits writes of a label key.
 func (a *access) namesLabel(key string) bool {
 	return a.On == nil || len(a.On.Labels) > 0 && matchesAny(a.On.Labels, key)
 }

@@ -196,10 +196,10 @@ func (r *randomLabels) write(rt *rapid.T) (what string, edit func(value string) 
 	}
 }
 
-// TestLabelsKeepTheLimits: for random fleets, limits and changes, no accepted change of ci makes a document apply to a cluster that ci
+// TestLabelChangesStayInScope: for random fleets, limits and changes, no accepted change of ci makes a document apply to a cluster that ci
 // could not read before, or takes a cluster out of a document outside its limits; and a refusal because of a document that it cannot
 // read is the same for every value of the label.
-func TestLabelsKeepTheLimits(t *testing.T) {
+func TestLabelChangesStayInScope(t *testing.T) {
 	t.Parallel()
 	accepted, hidden := map[string]int{}, 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -137,8 +137,8 @@ func (tx *Tx) storeToken(id string, t storedToken) (*Document, error) {
 	return tx.store(KindToken, id, obj)
 }
 
-// dropTokens revokes the tokens of clusters that are orphaned, or were deleted and are created again, in the same commit: a later
-// cluster with the same id is another one. A cluster that a restore or revert brings back is the same one.
+// dropTokens revokes, in the same commit, the tokens of clusters that are orphaned, or that are created again after a deletion: a later
+// cluster with the same id is another cluster. A cluster that a restore or revert brings back is the same cluster.
 func (tx *Tx) dropTokens(edits []edit) []edit {
 	forgotten := map[string]bool{}
 	for _, e := range edits {

@@ -268,7 +268,7 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document) error {
 			}
 		}
 	}
-	if others >= maxAutomaticRollouts || open >= openRolloutLimit.limitedMax() { // a policy may be of an identity with limits
+	if others >= maxAutomaticRollouts || open >= openRolloutLimit.limitedMax() { // an identity with limits may have created the policy
 		return errorf(CodeLimitExceeded, "%d rollouts of version policies are open, which is the most: complete or abort some of them", others)
 	}
 	n := NewRollout{ID: id, Description: truncate("new versions: " + list(names)), Strategy: m.policy.Strategy, RolloutSettings: RolloutSettings{Advance: advanceAutomatic}}

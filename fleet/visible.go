@@ -72,7 +72,7 @@ func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 	}
 	for of := range reached {
 		if !before.readsSelected(tx.base.docs[of.kind][of.id]) || !before.readsSelected(res.State.docs[of.kind][of.id]) {
-			outside = append(outside, Problem{Kind: of.kind, ID: of.id, Detail: "its selector does not contain the limits of an access document of yours that permits to read clusters"})
+			outside = append(outside, Problem{Kind: of.kind, ID: of.id, Detail: "its selector does not contain the limits of an access document that lets you read clusters"})
 			continue
 		}
 		for _, s := range []*State{before, after} {
@@ -89,8 +89,8 @@ func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 	return outOfScope(outside)
 }
 
-// readsSelected reports whether all clusters that a layer or a freeze may ever select are visible. Otherwise the answers to a change of it
-// would tell which clusters its selector matches. Other documents have no selector, or answers that do not depend on it.
+// readsSelected reports whether all clusters that a layer or a freeze may ever select are visible. Otherwise the answers to a change of the
+// document would reveal the clusters that its selector matches. Other documents have no selector, or answers that do not depend on it.
 func (s *State) readsSelected(d *Document) bool {
 	var selector Selector
 	switch {

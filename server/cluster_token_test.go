@@ -65,15 +65,15 @@ func (w *world) observed(server *server.Server) map[string]any {
 	return out
 }
 
-// withoutTimes removes what depends on the time of a poll with a token that is not the cluster's own.
+// withoutTimes removes the fields that depend on the time of a poll with a token that is not the cluster's own.
 func withoutTimes(observed map[string]any) map[string]any {
 	delete(observed, "polled")
 	return observed
 }
 
-// TestSharedTokenDoesNotCount is the attack with a token that is not the cluster's own: it polls, confirms and fails for clusters of
-// others. No managed token and not the write token change anything, with any setting. The read token changes the status of clusters
-// that have not polled with their own credential, with RequireClusterToken nothing, and only with GatesTrustSharedToken the rollout.
+// TestSharedTokenDoesNotCount attacks with a token that is not the cluster's own: it polls, confirms and fails for other clusters. Neither
+// a managed token nor the write token changes anything, with any setting. The read token changes the status of clusters that have not
+// polled with their own credential, but not with RequireClusterToken; it changes the rollout only with GatesTrustSharedToken.
 func TestSharedTokenDoesNotCount(t *testing.T) {
 	t.Parallel()
 	for name, setting := range map[string]struct{ require, trust bool }{"default": {}, "required": {require: true}, "trusted": {trust: true}} {
@@ -125,7 +125,7 @@ func TestSharedTokenDoesNotCount(t *testing.T) {
 				runners[0].AdvanceRollouts(t.Context())
 				got := w.get(autoPath).want(200).json()
 				require.Equal(t, "paused", got["state"])
-				require.Contains(t, got["paused_because"], "not counted, because of the shared token: 1 cluster")
+				require.Contains(t, got["paused_because"], "1 cluster not counted (shared token)")
 				require.NotContains(t, got, "gates_trust_shared_token")
 			} else {
 				require.EqualValues(t, 1, at(progress, "confirmed"))

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// usedUp repeats a request with other ids until it is refused, and returns the refusal and the number of requests before it.
-func (w *world) usedUp(atMost int, attempt func(i int) *answer) (*answer, int) {
+// repeatUntilRefused repeats a request with other ids until it is refused, and returns the refusal and the number of requests before it.
+func (w *world) repeatUntilRefused(atMost int, attempt func(i int) *answer) (*answer, int) {
 	w.t.Helper()
 	for i := range atMost {
 		if a := attempt(i); a.status >= 400 {
@@ -20,9 +20,9 @@ func (w *world) usedUp(atMost int, attempt func(i int) *answer) (*answer, int) {
 	return nil, 0
 }
 
-// TestTeamsDoNotUseUpTheLimits: teams with a cluster each do all that they can. Each of them has a share, all of them leave a reserve,
-// and admins can stop all clusters, freeze some, roll out, add layers and list the clusters.
-func TestTeamsDoNotUseUpTheLimits(t *testing.T) {
+// TestTeamsLeaveReserveOfLimits: teams with one cluster each create as many documents as they can. Each team has a share, and all teams
+// leave a reserve: admins can stop all clusters, freeze some, create rollouts and layers, and list the clusters.
+func TestTeamsLeaveReserveOfLimits(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.create("/namespaces", `{"id":"shared"}`)
@@ -41,7 +41,7 @@ func TestTeamsDoNotUseUpTheLimits(t *testing.T) {
 		w.create("/access", fmt.Sprintf(`{"id":%q,"subjects":[{"token":%q}],"may":["read","write"],"on":{"selector":"team=%s","labels":["kk*","never"],"kinds":["cluster","layer","freeze","rollout","namespace"]}}`, name, name, name))
 		count := func(what string, atMost int, attempt func(i int) *answer) {
 			t.Helper()
-			refused, n := w.usedUp(atMost, attempt)
+			refused, n := w.repeatUntilRefused(atMost, attempt)
 			refused.problem(422, "limit_exceeded")
 			require.Contains(t, refused.json()["detail"], "ask a principal without limits")
 			made[what] += n

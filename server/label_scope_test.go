@@ -27,7 +27,7 @@ func tenantWorld(t *testing.T, limits string) (*world, []string) {
 }
 
 // TestLabelsReachNoHiddenDocument: a tenant whose access document names label keys cannot make a layer of others apply to its clusters.
-// The answer is the same for every value, so trying values does not find out which selectors exist.
+// The answer is the same for every value, so attempts with other values do not reveal the selectors.
 func TestLabelsReachNoHiddenDocument(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]string{
@@ -99,7 +99,7 @@ func TestLabelsReachNoHiddenRollout(t *testing.T) {
 	}
 }
 
-// TestLabelsLeaveNoDocumentOutsideTheLimits: a tenant cannot take its clusters out of a layer or freeze of the platform, though it reads it.
+// TestLabelsLeaveNoDocumentOutsideTheLimits: a tenant cannot remove its clusters from a layer or freeze of the platform that it may read.
 func TestLabelsLeaveNoDocumentOutsideTheLimits(t *testing.T) {
 	t.Parallel()
 	w, as := tenantWorld(t, `{"selector":"team=web","kinds":["cluster","layer"],"labels":["tier","environment"]}`)
@@ -111,15 +111,15 @@ func TestLabelsLeaveNoDocumentOutsideTheLimits(t *testing.T) {
 	patch := append([]string{"Content-Type", mergePatchType}, as...)
 	got := w.do("PATCH", "/clusters/web-1", `{"labels":{"tier":null}}`, patch...)
 	got.problem(403, "out_of_scope")
-	require.Contains(t, string(got.body), `out of the layer \"gold\"`)
+	require.Contains(t, string(got.body), `from the layer \"gold\"`)
 	w.do("PATCH", "/clusters/web-2", `{"labels":{"tier":"gold"}}`, patch...).want(200) // it reads the layer already
 	w.do("POST", "/layers", `{"id":"mine","priority":31,"selector":"team=web,tier=own","patches":{"app":{"x":"1"}}}`, as...).want(201)
 	w.do("PATCH", "/clusters/web-3", `{"labels":{"tier":"own"}}`, patch...).want(200)
 	w.do("PATCH", "/clusters/web-3", `{"labels":{"tier":null}}`, patch...).want(200)
 }
 
-// TestLimitedPlanShowsWhatItsHashConfirms: a plan of an identity with limits has a hash only if it shows the whole effect.
-func TestLimitedPlanShowsWhatItsHashConfirms(t *testing.T) {
+// TestPlanHashOfLimitedIdentity: a plan of an identity with limits has a hash only if it shows the whole effect.
+func TestPlanHashOfLimitedIdentity(t *testing.T) {
 	t.Parallel()
 	w, as := tenantWorld(t, `{"selector":"team=web","kinds":["cluster","layer"],"labels":["web/*"]}`)
 	w.get("/api/v2/flux/clusters?selector=web/pool!%3Db", "User-Agent", "flux-operator/v0.58.0").want(200) // a management cluster provisions from this list

@@ -24,7 +24,7 @@ const namespace = "flux_resourceset"
 type metrics struct {
 	registry   *prometheus.Registry
 	clusters   *prometheus.Registry // metrics with labels that name clusters or other documents
-	anonymous  *prometheus.Registry // in place of it: the metrics of documents, without their names
+	anonymous  *prometheus.Registry // served without a token instead of clusters: metrics of documents, without their names
 	requests   *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	unresolved prometheus.Counter
@@ -220,7 +220,7 @@ var (
 	descClusters = desc("clusters", "Clusters by state.", "state")
 	descDocs     = desc("documents", "Documents by kind.", "kind")
 	descRefused  = desc("store_content_refused", "1 while the store's content is not served because its history was replaced and no operator has accepted it.")
-	descPassive  = desc("passive", "1 while this process does nothing by itself: its store is a copy that no operator has accepted, or PASSIVE is true.")
+	descPassive  = desc("passive", "1 while this process takes no automatic actions: its store is a copy that no operator has accepted, or PASSIVE is true.")
 	descFromDisk = desc("fleet_from_disk", "1 while the served fleet was read from disk and the store has not confirmed it since the start.")
 	descReloads  = desc("store_reloads_total", "Times a replaced history was accepted.")
 	descStale    = desc("store_stale_commits_total", "Commits that were retried because another process committed first.")

@@ -36,7 +36,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 		if err != nil {
 			return err
 		}
-		if plan.PlanHash != whole.PlanHash { // a commit with it would do more than the plan shows
+		if plan.PlanHash != whole.PlanHash { // a commit with this hash would change more than the plan shows
 			return errHiddenEffects
 		}
 	}

@@ -116,8 +116,8 @@ func (s *Server) stageProgress(ctx context.Context, st *fleet.State, d *fleet.Do
 }
 
 // addProgress counts a cluster that is served the change. A cluster that missed polls is behind until it is offline, even if
-// it had confirmed its inputs before. shared: it polls with the shared token, which does not count here. So it is unknown and not
-// offline, since the gate would not wait for it.
+// it had confirmed its inputs before. shared: it polls with the shared token, which does not count here. Such a cluster is unknown, not
+// offline, because the gate does not wait for offline clusters.
 func addProgress(p *api.RolloutProgress, id string, known *clusterstatus.Status, shared bool) {
 	inputs := 0
 	for _, n := range known.Counts.Each {

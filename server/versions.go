@@ -202,7 +202,7 @@ func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.Com
 	out := api.ComponentVersions{ID: doc.ID, Sources: []api.VersionSource{}, Holds: []api.VersionHold{}, Pins: []api.VersionPin{}, Problem: s.masker.Tokens(report.Problem)}
 	if refusal := s.versionRefusals.get(fleet.VersionMoveOf(doc.Component())); out.Problem == "" && refusal != "" {
 		if out.Problem = s.masker.Tokens(refusal); st != st.Whole() { // it may name other documents
-			out.Problem = "the last move was refused: ask a principal that may read everything for the reason"
+			out.Problem = "the last move was refused, and you may not read the reason: ask a principal that may read everything"
 		}
 	}
 	if st.Has(fleet.KindRollout, report.Rollout) {

@@ -28,8 +28,8 @@ type limitedChange struct {
 	shown, whole fleet.Result
 }
 
-// begin takes the State of an attempt, and makes the change on its visible documents. What these refuse is refused without a look at
-// the other documents.
+// begin sets the State of an attempt, and makes the change on its visible documents. A change that these refuse is refused without the
+// other documents.
 func (l *limitedChange) begin(base *fleet.State, rights fleet.Rights) error {
 	l.base, l.rights = base, rights
 	if !l.applies() {
@@ -41,7 +41,7 @@ func (l *limitedChange) begin(base *fleet.State, rights fleet.Rights) error {
 	}
 	tx := visible.Begin()
 	tx.LimitTo(rights, l.meta.DryRun)
-	// Not the filters: they are selectors of others, and a plan that they change is refused.
+	// Without the filters: they are selectors of other principals, and a plan that they change is refused.
 	tx.ClusterFilters(fleet.ClusterFilters{Unknown: l.server.tracker.Filters().Unknown})
 	if err := l.edit(tx); err != nil {
 		return err
@@ -53,9 +53,9 @@ func (l *limitedChange) begin(base *fleet.State, rights fleet.Rights) error {
 // applies reports whether the principal may read only a part of the fleet.
 func (l *limitedChange) applies() bool { return l.base != nil && !l.rights.Everywhere(fleet.RightRead) }
 
-// result returns the result of the change as the principal may see it. judged: the visible documents permit it.
-func (l *limitedChange) result(res fleet.Result, err error, judged bool) (fleet.Result, error) {
-	if !judged || !l.applies() {
+// result returns the result of the change as the principal may see it. permitted: the visible documents permit it.
+func (l *limitedChange) result(res fleet.Result, err error, permitted bool) (fleet.Result, error) {
+	if !permitted || !l.applies() {
 		return res, err
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *limitedChange) result(res fleet.Result, err error, judged bool) (fleet.
 	return res, nil
 }
 
-// errHiddenEffects is the answer to a change whose effect on the whole fleet is not the effect on the visible documents.
+// errHiddenEffects is the answer to a change whose effect on the whole fleet differs from its effect on the visible documents.
 var errHiddenEffects = &fleet.Error{
 	Code:   fleet.CodeOutOfScope,
 	Detail: "the change has effects that you may not read: ask a principal that may read everything to make it",

@@ -12,7 +12,7 @@ var (
 )
 
 // documentCollector reports metrics of single documents, with the name of the document as the first label. Not named: the names are
-// empty, and the largest value stands for all documents, so that alerts work without a token.
+// empty, and each metric has one series with the largest value of all documents. So alerts work without a token.
 type documentCollector struct {
 	server *Server
 	named  bool

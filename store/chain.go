@@ -291,7 +291,7 @@ func (k *chainCheck) finish(snap Snapshot) error {
 		return fmt.Errorf("%w: %d documents that result from the log are missing", ErrCorrupt, len(k.documents)-known)
 	}
 	if k.oldest < 0 || k.oldest > max(snap.Head.Revision, 1) {
-		return fmt.Errorf("%w: the log ends with revision %d, but is said to be complete from %d on", ErrCorrupt, snap.Head.Revision, k.oldest)
+		return fmt.Errorf("%w: the log ends with revision %d, but its oldest complete revision is stored as %d", ErrCorrupt, snap.Head.Revision, k.oldest)
 	}
 	if k.oldest <= 1 {
 		return nil

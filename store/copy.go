@@ -32,7 +32,7 @@ type Progress struct {
 // A copy that fails, or is killed, leaves to empty and can be started again. After writing, Copy reads and compares both
 // stores: if they differ it returns ErrCorrupt, and to must not be used.
 //
-// The copy is marked with QuarantineCopied, so that it does not act beside the original.
+// The copy is marked with QuarantineCopied, so that its processes take no automatic actions beside the original.
 //
 // A shortened log is copied as it is, with the remains of older revisions. Copy returns ErrNotEmpty if to has ever held a
 // commit, ErrCompacted if the log of from is shortened meanwhile, and the errors of both stores.

@@ -23,7 +23,7 @@ const (
 	QuarantineReplaced = "replaced"
 	// QuarantineSeeded: the store was empty and was filled from a file that may differ from the state of the clusters.
 	QuarantineSeeded = "seeded"
-	// QuarantineCopied: the store is a copy. It is served and changed, but processes do nothing by themselves: see [Replica.MayAct].
+	// QuarantineCopied: the store is a copy. It is served and can be changed, but processes take no automatic actions: see [Replica.MayAct].
 	QuarantineCopied = "copied"
 )
 
@@ -39,7 +39,7 @@ type Quarantine struct {
 	Inputs   int `json:"inputs,omitempty"`
 	// Installs maps cluster ids to the number of their installed inputs, for as many clusters as MaxQuarantineSize permits.
 	Installs map[string]int `json:"installs,omitempty"`
-	// Altered: the stored text is not one that Encode returned.
+	// Altered: Encode did not return the stored text.
 	Altered bool `json:"-"`
 }
 
@@ -97,7 +97,7 @@ func DecodeQuarantine(text string) *Quarantine {
 	return &h
 }
 
-// Copied reports whether the store is only a copy that no operator has accepted.
+// Copied reports whether the store is a copy that no operator has accepted.
 func (h *Quarantine) Copied() bool { return h != nil && h.Reason == QuarantineCopied }
 
 // AppliesTo reports whether the quarantine applies to a store with this head. QuarantineSeeded does not apply to a store that
@@ -129,7 +129,7 @@ func (h Quarantine) Message(head fleet.Head) string {
 	case QuarantineSeeded:
 		return fmt.Sprintf("the store was empty and was filled from SEED_FILE at %s, which need not be what clusters run: nothing of it is served to them until an operator runs `flux-resourceset accept`", h.At.Format(time.RFC3339))
 	case QuarantineCopied:
-		return fmt.Sprintf("the store is a copy, made by restore, copy or backup at %s, and another one may act: it is served and can be changed, but delivers no webhooks, runs no rollouts, "+
+		return fmt.Sprintf("the store is a copy that restore, copy or backup made at %s: it is served and can be changed, but delivers no webhooks, runs no rollouts, "+
 			"moves and scans no versions and ends no freezes until an operator runs `flux-resourceset accept`", h.At.Format(time.RFC3339))
 	case QuarantineReplaced:
 		return fmt.Sprintf("the store has another history, which ends with %s, and %s is served until an operator runs `flux-resourceset accept`", FormatHead(head), h.Served)

@@ -50,7 +50,7 @@ type Config struct {
 	// StateDir is a directory where every State is kept before it is published, for the next process: see [Replica.Restore].
 	// One Replica at a time uses it; a second one writes no files there. Empty: States are not kept.
 	StateDir string
-	// Passive: this process does nothing by itself: see [Replica.MayAct].
+	// Passive: this process takes no automatic actions: see [Replica.MayAct].
 	Passive bool
 	// StateMaxAge is how long after the store last confirmed a State from StateDir reads are answered from it, until the
 	// store is asked: see [Replica.StateForPolls]. 0: for ever. Up to MaxStaleness the age must be certain, so that a restart does
@@ -104,7 +104,7 @@ type Replica struct {
 
 	publishing sync.Mutex  // one State at a time is published, after it was added to the journal
 	disk       disk        // guarded by publishing
-	acts       atomic.Bool // the store answered, and is no copy that nobody accepted
+	acts       atomic.Bool // the store has answered, and is not a copy that no operator has accepted
 
 	mu         sync.Mutex
 	status     Status

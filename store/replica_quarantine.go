@@ -185,11 +185,11 @@ func (r *Replica) replace(ctx context.Context, from *view, cause error) error {
 	return nil
 }
 
-// MayAct reports whether this process may do what nobody requests: deliver webhooks, run rollouts, move and scan versions, and end
-// freezes. It may not with Config.Passive, in a copy that no operator has accepted, and before the store has answered.
+// MayAct reports whether this process may take automatic actions: deliver webhooks, run rollouts, move and scan versions, and end
+// freezes. It may not with Config.Passive, for a copy that no operator has accepted, and before the store has answered.
 func (r *Replica) MayAct() bool { return r.acts.Load() && !r.cfg.Passive }
 
-// noteCopied records whether the store, which has answered, is a copy that nobody accepted.
+// noteCopied records, when the store has answered, whether it is a copy that no operator has accepted.
 func (r *Replica) noteCopied(ctx context.Context, q *Quarantine) {
 	why := ""
 	if q.Copied() {
@@ -200,9 +200,9 @@ func (r *Replica) noteCopied(ctx context.Context, q *Quarantine) {
 	r.setStatus(func(s *Status) { changed, s.PassiveReason = s.PassiveReason != why, why })
 	switch {
 	case changed && why != "":
-		r.cfg.Logger.WarnContext(ctx, "this process is passive", slog.String("why", why))
+		r.cfg.Logger.WarnContext(ctx, "this process takes no automatic actions", slog.String("reason", why))
 	case changed:
-		r.cfg.Logger.InfoContext(ctx, "an operator accepted the copy: this process acts")
+		r.cfg.Logger.InfoContext(ctx, "an operator accepted the copy: automatic actions begin")
 	}
 }
 

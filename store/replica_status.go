@@ -27,7 +27,8 @@ type Status struct {
 	QuarantineReason string
 	// Age of that State, and the most that reads are answered at: see [Replica.StateForPolls]. MaxAge 0: any.
 	Age, MaxAge time.Duration
-	// PassiveReason explains why this process does nothing by itself: see [Replica.MayAct]. Empty: it may, or that is not known yet.
+	// PassiveReason explains why this process takes no automatic actions: see [Replica.MayAct]. Empty: it takes them, or the store has
+	// not answered yet.
 	PassiveReason string
 	// Cold: that State was read from StateDir, and the store has not confirmed it or one that follows it since.
 	Cold bool

@@ -66,11 +66,11 @@ func verify(ctx context.Context, s Store, progress func(at, of fleet.Revision)) 
 	return found, check, nil
 }
 
-// nameCheck compares the stored actions and numbers of changes with the documents. They follow from the documents, so no hash covers
-// them, but lists of changes show them.
+// nameCheck compares the stored actions and numbers of changes with the changes. They can be computed from the changes, so no hash covers
+// them, but lists of revisions show them.
 type nameCheck struct{ batch []fleet.Commit }
 
-// add adds a commit, and compares when there are enough, or it is the last one.
+// add adds a commit. It compares a batch when it is full, or at the last commit.
 func (k *nameCheck) add(ctx context.Context, s Store, c fleet.Commit, snap Snapshot) error {
 	if c.Revision == 0 || c.Revision < snap.Oldest {
 		return nil
@@ -107,13 +107,13 @@ func (k *nameCheck) add(ctx context.Context, s Store, c fleet.Commit, snap Snaps
 			same = names.First[i] == ChangedName{c.Changes[i].Kind, c.Changes[i].ID, c.Changes[i].Action()}
 		}
 		if !same {
-			return fmt.Errorf("%w: the stored actions of revision %d are not those of its changes: history was altered", ErrCorrupt, c.Revision)
+			return fmt.Errorf("%w: the stored actions of revision %d differ from its changes: history was altered", ErrCorrupt, c.Revision)
 		}
 	}
 	return nil
 }
 
-// Canonical is a Store that can compare the stored form of ids with the one that it writes. Reading tolerates others.
+// Canonical is a Store that can check that ids are stored in the form in which it writes them. Reads accept other forms.
 type Canonical interface {
 	// CheckCanonical returns ErrCorrupt if an id is stored in another form.
 	CheckCanonical(ctx context.Context) error
@@ -127,7 +127,7 @@ func checkRest(ctx context.Context, s Store, snap Snapshot, check *chainCheck) e
 			return err
 		}
 		if head.Head == snap.Head && check.stored != nil && !bytes.Equal(head.Hash, check.stored) {
-			return fmt.Errorf("%w: the hash of the head is not that of revision %d: history was altered", ErrCorrupt, snap.Head.Revision)
+			return fmt.Errorf("%w: the hash of the head differs from the hash of revision %d: history was altered", ErrCorrupt, snap.Head.Revision)
 		}
 	}
 	_, err := s.Head(ctx)

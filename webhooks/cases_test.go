@@ -43,9 +43,9 @@ func TestGone(t *testing.T) {
 	require.Equal(t, []string{"rev_2", "rev_4", "rev_5", revisionID(last)}, r.ids(t, 4), "without revision 3 by the webhook")
 }
 
-// TestClaimedAuthorHidesNothing: the author of a revision is a claim of the client, so a writer who claims to be the webhook cannot keep
-// a change from its receiver. The event has the actor, by which a receiver recognizes its own changes.
-func TestClaimedAuthorHidesNothing(t *testing.T) {
+// TestClaimedAuthorGetsEvents: the author of a revision is a claim of the client, so a writer that claims to be the webhook cannot hide a
+// change from its receiver. A receiver recognizes its own changes by the actor in the event.
+func TestClaimedAuthorGetsEvents(t *testing.T) {
 	t.Parallel()
 	e, r := setup(t), newReceiver(t)
 	e.webhook(t, "log", r.URL, nil)

@@ -110,8 +110,8 @@ func (next *delivery) moveTo(r *revision, part, of int) {
 	}
 }
 
-// eventsOf returns the events of a revision that a webhook selects. The revision that suspended the webhook has none. Revisions by
-// the receiver have some: who made a change is proved only by its actor, by which the receiver avoids loops.
+// eventsOf returns the events of a revision that a webhook selects. The revision that suspended the webhook has none. Revisions by the
+// receiver itself have events too: only their actor is authenticated, and the receiver uses it to avoid loops.
 func (d *Deliverer) eventsOf(ctx context.Context, w *fleet.Webhook, r *revision) ([]event, error) {
 	if r.Actor == actorOf(w.ID) {
 		return nil, nil

@@ -18,7 +18,7 @@ func acceptCommand() *cli.Command {
 		Name: "accept", Usage: "accept a quarantined store: a replaced history, or a seed", OnUsageError: usageError,
 		Description: "A server whose store has another history than the one it serves, such as a restored backup, an emptied database or the " +
 			"wrong one, goes on with what it has, refuses changes and quarantines the store, so that no other server serves it. One that was empty and filled from SEED_FILE is quarantined as well. Logs and /ready name the reason. This shows what the store has, and with --yes " +
-			"notes in its log that servers shall take it, and pauses its running rollouts. Clusters then uninstall what it does not name. For a lost SQLite file, --yes creates an empty store; what is left of the file stays, under other names.",
+			"notes in its log that servers shall take it, and pauses its running rollouts. Clusters then uninstall what it does not name. For a lost SQLite file, --yes creates an empty store, and renames the remaining files of the lost one.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "replaces", Usage: "only for servers that serve this `REVISION:COMMIT-ID`, as shown by /ready; default: all servers that keep an earlier history"},
 			&cli.BoolFlag{Name: "yes", Usage: "accept; without this flag the store is only described"},
@@ -42,7 +42,7 @@ func acceptHistory(c *cli.Context) (err error) {
 		return &configError{[]string{"a memory store has no history that another process could accept"}}
 	}
 	if lite, ok := db.(sqliteDatabase); ok && !lite.exists() {
-		if err := startAnew(c, lite); err != nil || !c.Bool("yes") {
+		if err := createEmptyStore(c, lite); err != nil || !c.Bool("yes") {
 			return err
 		}
 	}
@@ -94,8 +94,8 @@ func acceptHistory(c *cli.Context) (err error) {
 
 const nothingAccepted = "nothing was accepted: use --yes to have servers replace the history that they serve "
 
-// startAnew creates an empty store in place of a lost SQLite file, with --yes. Files that were left of it stay, under other names.
-func startAnew(c *cli.Context, db sqliteDatabase) error {
+// createEmptyStore creates an empty store in place of a lost SQLite file, with --yes. It renames the remaining files of the lost one.
+func createEmptyStore(c *cli.Context, db sqliteDatabase) error {
 	_, err := db.status(c.Context)
 	lost, left := errors.AsType[*sqlite.LostFileError](err)
 	switch {
@@ -104,7 +104,7 @@ func startAnew(c *cli.Context, db sqliteDatabase) error {
 	case left:
 		names, err := lost.SetAside(time.Now())
 		for _, name := range names {
-			fmt.Fprintf(c.App.Writer, "%s was left, and is kept\n", name)
+			fmt.Fprintf(c.App.Writer, "the remaining file is kept as %s\n", name)
 		}
 		if err != nil {
 			return err

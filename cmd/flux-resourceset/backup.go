@@ -343,10 +343,10 @@ func restore(c *cli.Context) (err error) {
 	return printPassive(c.App.Writer)
 }
 
-// printPassive tells how a copied store begins to act.
+// printPassive prints that a copied store is passive, and how to end that.
 func printPassive(w io.Writer) error {
-	_, err := fmt.Fprintln(w, "the store is passive: it is served, but delivers no webhooks, runs no rollouts, moves and scans no versions and ends no freezes "+
-		"until it is accepted as the one that acts: stop the other one, then run `flux-resourceset accept --yes`")
+	_, err := fmt.Fprintln(w, "the store is passive: it is served, but delivers no webhooks, runs no rollouts, moves and scans no versions and ends no freezes; "+
+		"to let it replace the original, stop the original, then run `flux-resourceset accept --yes`")
 	return err
 }
 

@@ -31,7 +31,7 @@ type config struct {
 	db                      database
 	tokens                  server.Tokens
 	seedFile                string
-	passive                 bool // the process does nothing by itself
+	passive                 bool // the process takes no automatic actions
 	seedAccept              bool // the seed is served without acceptance
 	openapiFile             string
 	listen                  string
@@ -44,7 +44,7 @@ type config struct {
 	maxRemovals             int
 	watchStreams            int
 	clusterToken            bool          // only a cluster's own token or certificate counts for its status
-	gatesTrustShared        bool          // the read token counts for the gates of rollouts
+	gatesTrustShared        bool          // reports with the read token count for the gates of rollouts
 	secondPerson            bool          // approves the stages of a rollout
 	stateMaxAge             time.Duration // of the fleet in STATE_DIR at a start; 0: unlimited
 	serveStale              bool          // stateMaxAge may be longer than maxStaleness
@@ -88,12 +88,12 @@ func flags() []cli.Flag {
 		text("database-url", "DATABASE_URL", defaultDatabaseURL, "`URL` of the store: sqlite://relative/path, sqlite:///absolute/path, sqlite::memory: or postgres://user@host/database"),
 		secret("auth-token", "AUTH_TOKEN", "bearer `TOKEN` for reads; optional if the store has managed tokens, or with OIDC_ISSUERS"),
 		secret("auth-token-previous", "AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for reads while it is rotated"),
-		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; when not set, the read token, unless a managed token or an issuer may write"),
+		secret("crud-auth-token", "CRUD_AUTH_TOKEN", "bearer `TOKEN` for writes and reads; when not set, AUTH_TOKEN may write, unless the store has a managed token that may, or with OIDC_ISSUERS"),
 		secret("crud-auth-token-previous", "CRUD_AUTH_TOKEN_PREVIOUS", "`TOKEN` still accepted for writes while it is rotated"),
 		text("allow-short-tokens", "ALLOW_SHORT_TOKENS", "false", "true or false: whether these tokens may have less than 16 characters, for demos"),
 		text("seed-file", "SEED_FILE", "", "JSON `FILE` loaded into a store that has never held a commit"),
 		text("seed-accept", "SEED_ACCEPT", "false", "true or false: whether what came from SEED_FILE is served to clusters at once, and not quarantined until flux-resourceset accept"),
-		text("passive", "PASSIVE", "false", "true or false: whether this process does nothing by itself: no webhooks, rollouts, moves and scans of versions, ends of freezes; for a copy of a database beside the original"),
+		text("passive", "PASSIVE", "false", "true or false: whether this process takes no automatic actions (webhooks, rollouts, moves and scans of versions, ends of freezes); for a copy of a database beside the original"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, for this process alone, so that it answers polls after a restart while the store is away"),
@@ -197,7 +197,7 @@ func readConfig(c *cli.Context) (config, error) {
 		problem("GATES_TRUST_SHARED_TOKEN is %q: it must be true or false", c.String("gates-trust-shared-token"))
 	}
 	if cfg.gatesTrustShared && cfg.clusterToken {
-		problem("GATES_TRUST_SHARED_TOKEN and REQUIRE_CLUSTER_TOKEN exclude each other: with the latter, AUTH_TOKEN counts for nothing")
+		problem("GATES_TRUST_SHARED_TOKEN and REQUIRE_CLUSTER_TOKEN exclude each other: with REQUIRE_CLUSTER_TOKEN, no report with AUTH_TOKEN counts")
 	}
 	if cfg.retention, err = parseRetention(c.String("history-retention")); err != nil {
 		problem("HISTORY_RETENTION is %q: it must be a time of at least an hour, such as 90d or 2160h", c.String("history-retention"))

@@ -42,11 +42,11 @@ const (
 	backendPostgres = "postgres"
 )
 
-// parseDatabase reads a database URL. Its errors show nothing that can be a part of a password, whatever the text is.
+// parseDatabase reads a database URL. Its errors contain no part of the text, since any part may belong to a password.
 func parseDatabase(raw string) (database, error) {
 	if strings.TrimSpace(raw) != raw || strings.ContainsFunc(raw, unicode.IsControl) {
-		return nil, errors.New("it begins or ends with a space, or has a newline or another control character: a Secret made of the output of echo ends with a newline, use printf or --from-literal; " +
-			"a space that belongs to a path is %20")
+		return nil, errors.New("it begins or ends with a space, or has a newline or another control character: echo adds a newline to a Secret, so use printf or --from-literal; " +
+			"write %20 for a space of a path")
 	}
 	scheme, _, _ := strings.Cut(raw, ":")
 	switch strings.ToLower(scheme) {
@@ -136,7 +136,7 @@ type postgresDatabase struct{ cfg postgres.Config }
 
 func (d postgresDatabase) name() string { return backendPostgres }
 
-// where is the part of the URL without user, password and parameters.
+// where returns the URL without user, password and parameters.
 func (d postgresDatabase) where() string {
 	_, rest, _ := strings.Cut(d.cfg.URL, "://")
 	rest, _, _ = strings.Cut(rest, "?")

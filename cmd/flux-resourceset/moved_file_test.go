@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// killedService runs a crud process on a new SQLite file, commits n revisions after the seed and kills the process, so that
+// createKilledService runs a crud process on a new SQLite file, commits n revisions after the seed and kills the process, so that
 // commits stay in the WAL. It returns the file's path, and the files beside it with their content.
-func killedService(t *testing.T, n int, settings ...string) (path string, files map[string]string) {
+func createKilledService(t *testing.T, n int, settings ...string) (path string, files map[string]string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fleet.db")
 	p := start(t, append([]string{"API_MODE=crud", "DATABASE_URL=sqlite://" + path, "SEED_FILE=" + demoSeed}, settings...)...)
@@ -42,7 +42,7 @@ func storeFiles(t *testing.T, path string) map[string]string {
 	return files
 }
 
-// requireAcknowledged requires that a crud process on the file has every commit of killedService.
+// requireAcknowledged requires that a crud process on the file has every commit of createKilledService.
 func requireAcknowledged(t *testing.T, path string, n int, settings ...string) {
 	t.Helper()
 	p := start(t, append([]string{"API_MODE=crud", "DATABASE_URL=sqlite://" + path, "SEED_FILE=" + demoSeed}, settings...)...)
@@ -67,7 +67,7 @@ func TestRestartWhileFileIsMovedAway(t *testing.T) {
 	for name, remove := range map[string]func(*testing.T, string){"moved away": away, "emptied": emptied} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path, _ := killedService(t, commits)
+			path, _ := createKilledService(t, commits)
 			url := "sqlite://" + path
 			remove(t, path)
 			before := storeFiles(t, path)
@@ -117,7 +117,7 @@ func TestRestartWithoutFilesOfAKnownStore(t *testing.T) {
 			t.Parallel()
 			state := t.TempDir()
 			settings := []string{"STATE_DIR=" + state}
-			path, files := killedService(t, commits, settings...)
+			path, files := createKilledService(t, commits, settings...)
 			if !kept(state) { // killed before the first State was on disk
 				p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite://"+path, "STATE_DIR="+state)
 				require.Eventually(t, func() bool { return kept(state) }, waitFor, tick)
@@ -159,7 +159,7 @@ func TestRestartWithoutFilesOfAKnownStore(t *testing.T) {
 func TestAcceptLostFile(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	path, _ := killedService(t, 3, "STATE_DIR="+state)
+	path, _ := createKilledService(t, 3, "STATE_DIR="+state)
 	url := "sqlite://" + path
 	require.NoError(t, os.Remove(path))
 	wal := storeFiles(t, path)["-wal"]

@@ -29,7 +29,7 @@ type opener struct {
 	cfg      config
 	rules    fleet.Rules
 	seedFile string // for an empty store; empty: it is not seeded
-	// known is the end of the store's history, if this process has it in STATE_DIR, or says that it cannot be read; empty: there is none.
+	// known describes the history of the store in STATE_DIR, for an error: its head, or that it is unreadable; empty: there is none.
 	known  string
 	logger *slog.Logger
 	// adopt is called with the State after the store was filled, unless it is quarantined. Required.
@@ -45,7 +45,7 @@ func (o *opener) fills() bool {
 
 func (o *opener) open(ctx context.Context) (store.Store, error) {
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && o.known != "" && !lite.cfg.Memory && !lite.exists() {
-		return nil, fmt.Errorf("%w: %s does not exist, and STATE_DIR has its history, %s: if the file was moved away, move it back; "+
+		return nil, fmt.Errorf("%w: %s does not exist, and STATE_DIR has its history (%s): if the file was moved away, move it back; "+
 			"to start an empty store in its place, run `flux-resourceset accept`", store.ErrUnavailable, lite.cfg.Path, o.known)
 	}
 	if !o.fills() {

@@ -69,9 +69,9 @@ func serve(c *cli.Context) error {
 	switch restored := replica.Restore(ctx); {
 	case restored && replica.State().Revision() > 0:
 		opener.seedFile = "" // an empty store would have lost the fleet that this process serves
-		opener.known = "which `accept --replaces` calls " + store.FormatHead(replica.State().Head())
+		opener.known = "for `accept --replaces`: " + store.FormatHead(replica.State().Head())
 	case !restored && cfg.stateDir != "" && localstate.Present(cfg.stateDir):
-		opener.known = "which cannot be read"
+		opener.known = "unreadable"
 	}
 	if err := openStore(ctx, cfg, st, replica, logger); err != nil {
 		return errors.Join(err, st.Close())

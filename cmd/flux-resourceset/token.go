@@ -16,16 +16,16 @@ import (
 
 func tokenCommand() *cli.Command {
 	return &cli.Command{
-		Name: "token", Usage: "create managed tokens in the store itself, such as the first one", OnUsageError: usageError,
+		Name: "token", Usage: "create managed tokens directly in the store, such as the first one", OnUsageError: usageError,
 		Action: func(c *cli.Context) error { return unknownCommand(c, "create") },
 		Subcommands: []*cli.Command{{
 			Name: "create", Usage: "create a token, and print its secret", OnUsageError: usageError,
-			Description: "Needs write access to the store, and no other credential. Servers may run meanwhile, and accept the token within a second. An empty store is created. " +
-				"The secret is shown this once. Rotate and revoke the token with flux-resourceset-cli.",
+			Description: "Needs write access to the store, and no other credential. Running servers accept the token within a second. A missing store is created. " +
+				"The secret is shown only once. Rotate and revoke the token with flux-resourceset-cli.",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "name", Usage: "`NAME` of the token"},
 				&cli.StringFlag{Name: "role", Usage: "`ROLE`: admin, write, read or scoped"},
-				&cli.StringFlag{Name: "expires-in", Usage: "the token ends after this `TIME`, such as 90d or 2160h; never when not set"},
+				&cli.StringFlag{Name: "expires-in", Usage: "the token expires after this `TIME`, such as 90d or 2160h; never when not set"},
 			},
 			Action: createToken,
 		}},
@@ -86,24 +86,24 @@ func createToken(c *cli.Context) (err error) {
 	return err
 }
 
-// errNoCredential: nobody could change the fleet.
+// errNoCredential: no principal can change the fleet.
 var errNoCredential = errors.New("there is no credential: neither AUTH_TOKEN, CRUD_AUTH_TOKEN nor OIDC_ISSUERS is set, and the store has no managed token; " +
 	"create the first one with `flux-resourceset token create --name NAME --role admin`, which needs the DATABASE_URL of this server")
 
-// checkCredentials returns errNoCredential if a crud server has none, and warns if its read token may write. st is nil until the
-// fleet is loaded.
+// checkCredentials returns errNoCredential if a crud server has no credential, and warns if its read token may write. st is nil until
+// the fleet is loaded.
 func checkCredentials(ctx context.Context, cfg config, st *fleet.State, logger *slog.Logger) error {
 	switch {
 	case cfg.mode != server.ModeCRUD || st == nil || len(cfg.issuers) > 0:
 	case !cfg.tokens.Any() && !st.HasTokens():
 		return errNoCredential
 	case cfg.tokens.ReadWrites && !st.HasWriters():
-		logger.WarnContext(ctx, "CRUD_AUTH_TOKEN is not set: the read token can write as well, so AUTH_TOKEN may change the fleet, until there is a managed token of role write, admin or scoped")
+		logger.WarnContext(ctx, "CRUD_AUTH_TOKEN is not set: the read token (AUTH_TOKEN) can change the fleet until there is a managed token of role write, admin or scoped")
 	}
 	return nil
 }
 
-// awaitCredentials is checkCredentials once the fleet is loaded.
+// awaitCredentials waits until the fleet is loaded, and runs checkCredentials.
 func awaitCredentials(ctx context.Context, cfg config, replica *store.Replica, logger *slog.Logger, giveUp context.CancelCauseFunc) {
 	if replica.WaitFor(ctx, 0) != nil {
 		return

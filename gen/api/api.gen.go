@@ -1378,12 +1378,12 @@ type FleetLimit struct {
 	// Max Example: 200
 	Max int `json:"max"`
 
-	// Share How much the documents within one access document with limits may use, if it selects them.
+	// Share How much the documents within one access document with limits may use; absent: there is no such share.
 	//
 	// Example: 50
 	Share int `json:"share,omitempty"`
 
-	// Reserved How much only identities without limits may use.
+	// Reserved How much is reserved for identities without limits; absent: nothing.
 	//
 	// Example: 40
 	Reserved int `json:"reserved,omitempty"`
@@ -1428,7 +1428,7 @@ type FleetStatus struct {
 	// Facets With `facets`: the counts of all clusters that match the filters, before paging.
 	Facets *[]StatusFacet `json:"facets,omitempty"`
 
-	// Limits The limits of the whole fleet, and how much of each is used, whatever the filters. A principal whose right to read has limits receives the use by the documents that it may read.
+	// Limits The limits of the whole fleet, and the use of each; filters do not matter. For a principal whose right to read has limits, `used` counts only the documents that it may read.
 	Limits []FleetLimit `json:"limits,omitempty"`
 }
 
@@ -3595,7 +3595,7 @@ type Readiness struct {
 	// Example: ok
 	Status string `json:"status"`
 
-	// Checks Each check: `ok`, or why not. `queues` is there only while jobs of a queue, such as plans, go on after they were canceled, `automation` only while the process does nothing by itself, because its store is a copy that nobody accepted or `PASSIVE` is true.
+	// Checks Each check: `ok`, or why not. `queues` is present only while jobs of a queue, such as plans, continue after they were canceled. `automation` is present only while the process takes no automatic actions, because its store is a copy that no operator has accepted, or `PASSIVE` is true.
 	//
 	// Example: {"state":"ok","store":"ok"}
 	Checks map[string]string `json:"checks"`
@@ -4301,7 +4301,7 @@ type Rollout struct {
 	// Versions With `automation`: the versions that it brings, of components that you may read.
 	Versions []RolloutVersion `json:"versions,omitempty"`
 
-	// GatesTrustSharedToken `GATES_TRUST_SHARED_TOKEN=true`: reports with the static `AUTH_TOKEN` count for gates too, so each holder of that token can move the rollout. Only of open rollouts.
+	// GatesTrustSharedToken `GATES_TRUST_SHARED_TOKEN=true`: reports with the static `AUTH_TOKEN` count for gates too, so each holder of this token can advance the rollout or take it back. Only for open rollouts.
 	//
 	// Example: false
 	GatesTrustSharedToken bool `json:"gates_trust_shared_token,omitempty"`
@@ -4423,7 +4423,7 @@ type RolloutProgress struct {
 	// Example: 0
 	Frozen int `json:"frozen,omitempty"`
 
-	// SharedToken Those of `pending`, `behind` and `unknown` that poll with the static `AUTH_TOKEN`: their reports do not count for the gate, unless `GATES_TRUST_SHARED_TOKEN=true`. It waits for them, so give each cluster its own token.
+	// SharedToken Clusters in `pending`, `behind` and `unknown` that poll with the static `AUTH_TOKEN`: their reports do not count for the gate, unless `GATES_TRUST_SHARED_TOKEN=true`. The gate waits for them, so give each cluster its own token.
 	//
 	// Example: 0
 	SharedToken int `json:"shared_token,omitempty"`
@@ -4467,7 +4467,7 @@ type RolloutStage struct {
 	// Gate Overrides single fields of the gate of the rollout.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
-	// Approval The stage can neither start nor be skipped until it is approved. Rolling it back ends the approval, as does a change of the stage's clusters, or of what its start changes on them.
+	// Approval The stage can neither start nor be skipped until it is approved. The approval ends when the stage is rolled back, and when its clusters, or the inputs that its start changes on them, differ from those approved.
 	//
 	// Example: true
 	Approval bool `json:"approval,omitempty"`
@@ -4541,7 +4541,7 @@ type RolloutStageStatus struct {
 	// ApprovedAt Example: 2026-01-02T03:04:05.678901Z
 	ApprovedAt *time.Time `json:"approved_at,omitempty"`
 
-	// ApprovalEnded Why the last approval of the stage does not count any more: its clusters, or what its start changes on them, is not what was approved.
+	// ApprovalEnded Why the last approval of the stage has ended: its clusters, or the inputs that its start changes on them, differ from those approved.
 	//
 	// Example: the approval of token:ann has ended
 	ApprovalEnded string `json:"approval_ended,omitempty"`

@@ -225,9 +225,9 @@ type ClientInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+	// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -240,9 +240,9 @@ type ClientInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+	// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -270,8 +270,8 @@ type ClientInterface interface {
 	// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 	// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 	// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-	// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
-	// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
+	// sent again later. Receipts with the cluster's own token or certificate are recorded, and without `REQUIRE_CLUSTER_TOKEN=true` also receipts with
+	// the static `AUTH_TOKEN`. Other receipts, and those of people (the command line, a browser), get the same answers and are not recorded.
 	//
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 	PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1577,8 +1577,8 @@ type ClientInterface interface {
 	// ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
 	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
-	// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
+	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+	// differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 	// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
@@ -2148,9 +2148,9 @@ func (c *Client) PollClusters(ctx context.Context, params *PollClustersParams, r
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2173,9 +2173,9 @@ func (c *Client) SendEventWithBody(ctx context.Context, clusterDNS ClusterDNSPat
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2233,8 +2233,8 @@ func (c *Client) PollPlatformComponents(ctx context.Context, clusterDNS ClusterD
 // the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 // of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 // input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
-// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
+// sent again later. Receipts with the cluster's own token or certificate are recorded, and without `REQUIRE_CLUSTER_TOKEN=true` also receipts with
+// the static `AUTH_TOKEN`. Other receipts, and those of people (the command line, a browser), get the same answers and are not recorded.
 //
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/receipts/{list}/{input_id} (the `PollReceipt` operationId).
 func (c *Client) PollReceipt(ctx context.Context, clusterDNS ClusterDNSPath, list ListPath, inputID InputPath, params *PollReceiptParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5040,8 +5040,8 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 // ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
 // `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
-// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
+// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+// differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 // out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 // the change of the documents; all stages must have started, so no answer changes. An action that the state does not
@@ -21718,9 +21718,9 @@ type ClientWithResponsesInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+	// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21733,9 +21733,9 @@ type ClientWithResponsesInterface interface {
 	// event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 	// left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 	// in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-	// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+	// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+	// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+	// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21767,8 +21767,8 @@ type ClientWithResponsesInterface interface {
 	// the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 	// of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 	// input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-	// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
-	// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
+	// sent again later. Receipts with the cluster's own token or certificate are recorded, and without `REQUIRE_CLUSTER_TOKEN=true` also receipts with
+	// the static `AUTH_TOKEN`. Other receipts, and those of people (the command line, a browser), get the same answers and are not recorded.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -23212,8 +23212,8 @@ type ClientWithResponsesInterface interface {
 	// ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 	//
 	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
-	// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
+	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+	// differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 	// the change of the documents; all stages must have started, so no answer changes. An action that the state does not
@@ -28428,9 +28428,9 @@ func (c *ClientWithResponses) PollClustersWithResponse(ctx context.Context, para
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28449,9 +28449,9 @@ func (c *ClientWithResponses) SendEventWithBodyWithResponse(ctx context.Context,
 // event: `component` the id of an input, `input` its receipt, `list` the list it is in, `platform-components` when it is
 // left out; without them it is about the object. Other statements about its origin are ignored: it belongs to the cluster
 // in the path. The last event of each input and object is kept, with at most 2 KiB of its message. Events explain a state
-// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As for
-// receipts, events with a managed token that is not the cluster's own are accepted and not recorded, and with
-// `REQUIRE_CLUSTER_TOKEN=true` those with `AUTH_TOKEN`.
+// and confirm nothing. At most 60 events of a cluster are accepted at once, and one more each second. As with
+// receipts, events with a managed token that is not the cluster's own are accepted and not recorded; with
+// `REQUIRE_CLUSTER_TOKEN=true`, neither are events with `AUTH_TOKEN`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28501,8 +28501,8 @@ func (c *ClientWithResponses) PollPlatformComponentsWithResponse(ctx context.Con
 // the object has applied the input and is ready, and repeats it every hour. The answer is always an empty list. A receipt
 // of an id that is not desired of the cluster gets the same answer and is not recorded. 409: the cluster was not served this
 // input, or was served another one instead less than 45 seconds ago; the receipt was not recorded, and counts when it is
-// sent again later. Recorded are receipts with the cluster's own token or certificate, and without `REQUIRE_CLUSTER_TOKEN=true` those with
-// the static `AUTH_TOKEN`, except from people (the command line, a browser). Others are answered alike and not recorded.
+// sent again later. Receipts with the cluster's own token or certificate are recorded, and without `REQUIRE_CLUSTER_TOKEN=true` also receipts with
+// the static `AUTH_TOKEN`. Other receipts, and those of people (the command line, a browser), get the same answers and are not recorded.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30846,8 +30846,8 @@ func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID,
 // ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
 //
 // `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; `plan_hash` refuses an approval of
-// others than planned. `pause`: no stage can start until `resume`. `skip`: leaves
+// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+// differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 // out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
 // the change of the documents; all stages must have started, so no answer changes. An action that the state does not

@@ -73,7 +73,7 @@ const (
 	leastConns = 2
 )
 
-// ParseURL parses a DATABASE_URL of this backend and reports its mistakes. Errors show nothing that can be a part of a password.
+// ParseURL parses a DATABASE_URL of this backend and reports its mistakes. Errors contain no part of a password.
 func ParseURL(databaseURL string) (Config, error) {
 	cfg := Config{URL: databaseURL}
 	_, err := cfg.pool()
@@ -86,7 +86,7 @@ func (cfg Config) pool() (*pgxpool.Config, error) {
 		return nil, err
 	}
 	scheme, rest, _ := strings.Cut(cfg.URL, "://")
-	p, err := pgxpool.ParseConfig(strings.ToLower(scheme) + "://" + rest) // the driver takes another spelling for a list of keywords
+	p, err := pgxpool.ParseConfig(strings.ToLower(scheme) + "://" + rest) // the driver reads a scheme in upper case as a list of keywords
 	if err != nil {
 		return nil, parameterError(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// checkURL refuses a URL in which a part of a password could be taken for something else, which the driver would then resolve,
-// send or print. It allows exactly what has one reading. Its errors contain nothing of the URL but names of known parameters.
+// checkURL refuses a URL with more than one reading: the driver could take a part of the password for a host, a user or a parameter, and
+// resolve, send or print it. Its errors contain no part of the URL.
 func checkURL(raw string) error {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if s := strings.ToLower(scheme); !ok || s != "postgres" && s != "postgresql" {
@@ -39,7 +39,7 @@ func checkURL(raw string) error {
 	case strings.Contains(raw, "#"):
 		return ambiguous("it has a #")
 	case err != nil:
-		return ambiguous("it has a % that no hexadecimal number follows")
+		return ambiguous("it has a % without a hexadecimal number after it")
 	case strings.ContainsAny(decoded, ": "), strings.ContainsAny(user, "[]"):
 		return ambiguous("its user has a colon or a space, or user or password have a bracket")
 	case strings.Contains(database, "/"):
@@ -47,7 +47,7 @@ func checkURL(raw string) error {
 	}
 	for each := range strings.SplitSeq(hosts, ",") {
 		if host := hostAndPort.FindStringSubmatch(each); host == nil || !validPort(host[1]) {
-			return ambiguous("what follows the @, or stands in its place, is not HOST or HOST:PORT")
+			return ambiguous("the text after the @, or after :// without a user, is not HOST or HOST:PORT")
 		}
 	}
 	if hasQuery {
@@ -63,8 +63,8 @@ func validPort(port string) bool {
 	return port == "" || err == nil && n > 0
 }
 
-// parameters are those of libpq, of the pool, and settings of a session. Names of others are not printed: they can be a part of a
-// password with an unescaped &.
+// parameters are the parameters of libpq and of the pool, and settings of a session. Names of unknown ones are not printed: with an
+// unescaped & in a password, they are a part of it.
 var parameters = strings.Fields(`host port dbname database user password passfile connect_timeout sslmode sslkey sslcert sslcertmode sslrootcert
 	sslnegotiation sslpassword sslsni krbspn krbsrvname target_session_attrs service servicefile min_protocol_version max_protocol_version
 	channel_binding require_auth options application_name fallback_application_name client_encoding search_path timezone TimeZone datestyle role
@@ -76,26 +76,26 @@ func checkParameters(query string) error {
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, ok := strings.Cut(pair, "=")
 		if _, err := url.QueryUnescape(value); !ok || err != nil || strings.Contains(value, "=") || !slices.Contains(parameters, name) {
-			return ambiguous("what follows the ? is not a list of known parameters such as sslmode=verify-full, joined by &; for other settings of a session use options=-c%20NAME%3DVALUE")
+			return ambiguous("the text after the ? is not a list of known parameters such as sslmode=verify-full, joined by &; for other settings of a session use options=-c%20NAME%3DVALUE")
 		}
 	}
 	return nil
 }
 
-func ambiguous(what string) error {
+func ambiguous(reason string) error {
 	return fmt.Errorf("the Postgres URL cannot be used: %s. Percent-encode such characters in user, password and values: "+
-		"%% is %%25, @ is %%40, : is %%3A, / is %%2F, ? is %%3F, # is %%23, & is %%26, = is %%3D, a space is %%20; or set PGPASSWORD. The URL is not shown, because it may contain a password", what)
+		"%% is %%25, @ is %%40, : is %%3A, / is %%2F, ? is %%3F, # is %%23, & is %%26, = is %%3D, a space is %%20; or set PGPASSWORD. The URL is not shown, because it may contain a password", reason)
 }
 
-// parameterError is the driver's reason for refusing a URL, without the URL.
+// parameterError returns the driver's error about a URL, without the URL.
 func parameterError(err error) error {
 	refused, ok := errors.AsType[*pgconn.ParseConfigError](err)
 	if !ok {
 		return err
 	}
-	const doing = "a parameter of the Postgres URL, or of the variables PG…"
+	const source = "a parameter of the Postgres URL, or of the variables PG…"
 	if cause := errors.Unwrap(refused); cause != nil {
-		return fmt.Errorf("%s: %w", doing, cause)
+		return fmt.Errorf("%s: %w", source, cause)
 	}
-	return fmt.Errorf("%s, is not valid", doing)
+	return fmt.Errorf("%s, is not valid", source)
 }

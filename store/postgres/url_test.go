@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostile are URLs with the password that TestPasswordsStayHidden looks for, as operators write it: not encoded, cut off, with another
+// hostile are URLs with the password that TestNoPasswordInErrors looks for, as operators write it: not encoded, cut off, with another
 // scheme or in another place. Any part of it that reaches the driver as a host, a user, a database or a parameter is in the log.
 var hostile = []string{
 	"postgres://u:pa@S3CRET@127.0.0.1:1/db", "postgres://u:S3CRET@pa@127.0.0.1:1/db", "postgres://u:S3@CRET@S3@127.0.0.1:1/db",
@@ -39,9 +39,9 @@ var accepted = []string{
 	"postgres://u:S3CRET!$*+,;=-_.~()@127.0.0.1:1/db?connect_timeout=1", "postgres://u:S3CRET@/db?host=%2Ftmp", "postgres://u:S3CRET@127.0.0.1:1",
 }
 
-// TestPasswordsStayHidden: whatever the setting looks like, no part of the password is in an error, or in what the driver resolves,
+// TestNoPasswordInErrors: whatever the setting looks like, no part of the password is in an error, or in what the driver resolves,
 // sends as a name, or prints.
-func TestPasswordsStayHidden(t *testing.T) {
+func TestNoPasswordInErrors(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(hostile), 40)
 	hidden := func(t *testing.T, text string) {

@@ -59,7 +59,7 @@ func inspect(ctx context.Context, path string) (contents, error) {
 }
 
 // readForeign runs read in one read transaction on a file with unknown content. The error wraps fs.ErrNotExist if there is no
-// such file, and is a *LostFileError if files of it are left.
+// such file, and is a *LostFileError if files of it remain.
 func readForeign(ctx context.Context, path string, read func(*sql.Tx) error) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

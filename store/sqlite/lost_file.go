@@ -11,8 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// LostFileError means that a database file is missing or empty, and that files which belong to it are still there. They may have
-// acknowledged commits, which SQLite destroys when it opens another database, or an empty one, beside them
+// LostFileError means that a database file is missing or empty, but files that belong to it remain. They may contain acknowledged
+// commits, which SQLite destroys when it opens another or an empty database beside them
 // (https://www.sqlite.org/howtocorrupt.html, "Unlinking or renaming a database file while in use"). It wraps store.ErrUnavailable.
 type LostFileError struct {
 	Path  string
@@ -21,7 +21,7 @@ type LostFileError struct {
 }
 
 func (e *LostFileError) Error() string {
-	return fmt.Sprintf("%v: %s %s, and %s, which may have commits of it, is still there: if the file was moved away, move it back; "+
+	return fmt.Sprintf("%v: %s %s, but its file %s remains and may contain commits: if the database was moved away, move it back; "+
 		"to start an empty store in its place, run `flux-resourceset accept`", store.ErrUnavailable, e.Path, e.state(), e.Left[0])
 }
 
@@ -67,8 +67,7 @@ func checkLost(path string, info os.FileInfo) error {
 	return lost
 }
 
-// SetAside renames the files that were left of a lost database, so that another one can be created at its path, and returns their
-// new names.
+// SetAside renames the remaining files of a lost database, so that another one can be created at its path. It returns the new names.
 func (e *LostFileError) SetAside(at time.Time) (names []string, err error) {
 	for _, left := range e.Left {
 		name := left + ".lost-" + at.UTC().Format("20060102T150405Z")

@@ -37,7 +37,7 @@ func Status(ctx context.Context, path string) (store.SchemaStatus, error) {
 // processes may call it at once. It repairs the interrupted migration of a killed process.
 //
 // ErrSchema: the file's schema is newer than this binary's, or a migration left it in an unknown state. ErrUnavailable: another
-// process holds the migration lock or the database for too long. *[LostFileError]: the file is lost, and files of it are left.
+// process holds the migration lock or the database for too long. *[LostFileError]: the file is lost, but files of it remain.
 func Migrate(ctx context.Context, path string) error {
 	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
 		if newest := newestVersion(); found.version > newest {

@@ -254,9 +254,9 @@ func TestMigrateRefusesOtherPrograms(t *testing.T) {
 	require.Equal(t, []string{"invoices"}, found.tables)
 }
 
-// Files of a database that was deleted or moved away may have commits of it: no database is created beside them, and they stay as they
-// are. Once they are set aside, the new database does not use them.
-func TestFilesOfALostDatabase(t *testing.T) {
+// Remaining files of a database that was deleted or moved away may contain commits: no database is created beside them, and they do not
+// change. After SetAside, the new database does not use them.
+func TestRemainingFilesOfLostDatabase(t *testing.T) {
 	t.Parallel()
 	for _, linked := range []bool{false, true} { // SQLite puts its files beside the target of a symbolic link
 		t.Run(fmt.Sprintf("linked %t", linked), func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestFilesOfALostDatabase(t *testing.T) {
 				require.NoError(t, lost())
 				out, err := command(t, "migrate", path).CombinedOutput() // another process: locks do not hold against one's own
 				require.Error(t, err)
-				require.Contains(t, string(out), file+"-wal, which may have commits of it, is still there")
+				require.Contains(t, string(out), file+"-wal remains and may contain commits")
 				_, err = Status(t.Context(), path)
 				require.ErrorIs(t, err, store.ErrUnavailable)
 				_, err = Open(t.Context(), Config{Path: path})

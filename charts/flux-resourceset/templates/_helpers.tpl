@@ -139,8 +139,8 @@ extraObjects: []
 {{- if not (kindIs "bool" .Values.config.requireClusterToken) }}{{ $_ := set .Values.config "requireClusterToken" (eq (include "api.requireClusterToken" .) "true") }}{{ end }}
 {{- end }}
 
-{{/* The default of config.requireClusterToken: true for a new installation. An upgrade keeps what the pods of mode crud have, and false
-where lookup finds nothing: otherwise the status of clusters with the read token would become unknown. */}}
+{{/* The default of config.requireClusterToken: true for a new installation. An upgrade keeps the setting of the pods of mode crud, or
+false if lookup finds none: otherwise the status of clusters with the read token would become unknown. */}}
 {{- define "api.requireClusterToken" -}}
 {{- if .Values.config.gatesTrustSharedToken }}false
 {{- else if .Release.IsInstall }}true

@@ -72,7 +72,7 @@ func (kinds Kinds) Select(operands, types []string) ([]Selected, error) {
 type Export struct {
 	// Typed and Layered: the fleet has resource types and layers. An older server rejects their fields.
 	Typed, Layered bool
-	// Limits are those of the identity that exports, as JSON: documents may be missing. Nil: it may read everything.
+	// Limits are the limits of the identity that exports, as JSON: documents may be missing. Nil: it may read everything.
 	Limits json.RawMessage
 
 	files []file
@@ -116,7 +116,7 @@ func (e *Export) Comment() string {
 	if e.Limits == nil {
 		return ""
 	}
-	return "# It may lack documents, because the identity that exported it may read only a part of the fleet. --prune refuses it.\n# " + limitsComment + " " + string(e.Limits) + "\n"
+	return "# This export may be incomplete: the identity that made it may read only a part of the fleet. apply --prune refuses it.\n# " + limitsComment + " " + string(e.Limits) + "\n"
 }
 
 // Names returns the documents as KIND/NAME.

@@ -143,13 +143,13 @@ func (kinds Kinds) Read(data []byte, source string) ([]Document, error) {
 			errs = append(errs, err)
 		}
 	}
-	for i := range docs { // also those that were added to the file
+	for i := range docs { // also documents that were added to the file later
 		docs[i].Limited = docs[i].Limited || limited
 	}
 	return docs, errors.Join(errs...)
 }
 
-// limitsLine matches the comment of an export by an identity with limits, also within the file.
+// limitsLine matches the comment of an export by an identity with limits, in any line of the file.
 var limitsLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*` + limitsComment)
 
 // fromValue reads one value: a document with a kind, or lists of documents in the layout of a seed file.

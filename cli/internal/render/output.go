@@ -28,7 +28,7 @@ type Output struct {
 	Names func() ([]string, error)
 	// Ends: the document is written to a file; YAML gets an end marker.
 	Ends bool
-	// Comment has lines of comments that follow the header of a document that Ends; empty: none.
+	// Comment is written below the header of a document that Ends: complete lines; empty: none.
 	Comment string
 }
 

@@ -38,7 +38,7 @@ type Connections struct {
 	idle            list.List // of *connection: new and idle ones, the longest idle in front
 	unauthenticated list.List // of *connection, the oldest in front
 	perAddress      map[netip.Prefix]*list.List
-	silent          map[netip.Prefix]*list.List // those that have sent no request yet, the oldest in front
+	silent          map[netip.Prefix]*list.List // connections that have sent no request yet, the oldest in front
 }
 
 // ConnectionLimits are numbers of connections.
@@ -110,12 +110,12 @@ func (c *Connections) removeUnauthenticated(conn *connection) {
 		return
 	}
 	c.unauthenticated.Remove(conn.unauthenticated)
-	removeOf(c.perAddress, conn.address, conn.perAddress)
+	removeFromAddress(c.perAddress, conn.address, conn.perAddress)
 	conn.unauthenticated, conn.perAddress = nil, nil
 }
 
-// pushOf adds a connection to the list of its address.
-func pushOf(lists map[netip.Prefix]*list.List, conn *connection) (*list.Element, *list.List) {
+// pushToAddress adds a connection to the list of its address, and returns its element and the list.
+func pushToAddress(lists map[netip.Prefix]*list.List, conn *connection) (*list.Element, *list.List) {
 	own := lists[conn.address]
 	if own == nil {
 		own = &list.List{}
@@ -124,18 +124,18 @@ func pushOf(lists map[netip.Prefix]*list.List, conn *connection) (*list.Element,
 	return own.PushBack(conn), own
 }
 
-// removeOf removes an element from the list of an address.
-func removeOf(lists map[netip.Prefix]*list.List, address netip.Prefix, e *list.Element) {
+// removeFromAddress removes an element from the list of an address.
+func removeFromAddress(lists map[netip.Prefix]*list.List, address netip.Prefix, e *list.Element) {
 	own := lists[address]
 	if own.Remove(e); own.Len() == 0 {
 		delete(lists, address)
 	}
 }
 
-// removeSilent removes a connection from the list of those that have sent no request.
+// removeSilent removes a connection from the list of connections that have sent no request.
 func (c *Connections) removeSilent(conn *connection) {
 	if conn.silent != nil {
-		removeOf(c.silent, conn.address, conn.silent)
+		removeFromAddress(c.silent, conn.address, conn.silent)
 		conn.silent = nil
 	}
 }
@@ -180,7 +180,7 @@ func (c *Connections) track(conn net.Conn, state http.ConnState) net.Conn {
 	case http.StateNew:
 		known.idle = c.idle.PushBack(known)
 		var own *list.List
-		known.silent, own = pushOf(c.silent, known)
+		known.silent, own = pushToAddress(c.silent, known)
 		switch {
 		case own.Len() > c.limits.SilentPerAddress:
 			return c.evict(own.Front())
@@ -204,7 +204,7 @@ func (c *Connections) activate(conn *connection) net.Conn {
 		return nil
 	}
 	var own *list.List
-	conn.perAddress, own = pushOf(c.perAddress, conn)
+	conn.perAddress, own = pushToAddress(c.perAddress, conn)
 	conn.unauthenticated = c.unauthenticated.PushBack(conn)
 	switch {
 	case own.Len() > c.limits.UnauthenticatedPerAddress:

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// TestOddSubjectsDoNotMislead: no subject makes an actor that looks like that of somebody else, or that is very long.
-func TestOddSubjectsDoNotMislead(t *testing.T) {
+// TestActorsOfUnusualSubjects: no subject has an actor that looks like the actor of another subject, or that is very long.
+func TestActorsOfUnusualSubjects(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 500)
 	seen := map[string]string{}

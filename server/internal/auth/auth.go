@@ -106,29 +106,29 @@ type Principal struct {
 	Identity *oidc.Identity // of an ID token
 	signedIn time.Time      // of a person at an issuer; zero: of another credential
 	static   bool           // it has a static token
-	shared   bool           // which is the read token
+	shared   bool           // with the read token, which several clusters may have
 }
 
-// Speaker is what the reports about a cluster of a principal are worth: its polls, receipts and events.
-type Speaker uint8
+// ReportSource determines how a principal's polls, receipts and events count for a cluster.
+type ReportSource uint8
 
-// Speakers.
+// Sources of reports.
 const (
-	Nobody        Speaker = iota // they are answered, and recorded nowhere
-	SharedToken                  // the static read token, which any cluster may have
-	OwnCredential                // the cluster's own token or certificate
+	NoReportSource ReportSource = iota // reports are answered and not recorded
+	SharedToken                        // the static read token, which any cluster may have
+	OwnCredential                      // the cluster's own token or certificate
 )
 
-// Speaker returns for whom the principal speaks. A managed token of another role than poll, the static write token and people never
-// speak for a cluster.
-func (p *Principal) Speaker() Speaker {
+// ReportSource returns the source of the principal's reports. Reports with a managed token of a role other than poll, with the static
+// write token and by people do not count.
+func (p *Principal) ReportSource() ReportSource {
 	switch {
 	case p.Role == Poll:
 		return OwnCredential
 	case p.shared:
 		return SharedToken
 	}
-	return Nobody
+	return NoReportSource
 }
 
 // MayPoll reports whether the principal may poll for the cluster with a DNS name, as the request spells it. cluster is nil
@@ -328,7 +328,7 @@ func unauthorized(access Access, why error) error {
 		detail = external.reason
 		challenge += `, error="invalid_token"`
 	case errors.Is(why, errReadToken):
-		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, or a managed token; \"make run\" shows the former in its examples"
+		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples, or a managed token"
 	case errors.Is(why, errUnknown):
 		detail = "the bearer token is unknown: it is wrong, was revoked, or belongs to another server"
 		challenge += `, error="invalid_token"`
@@ -353,7 +353,7 @@ type credential struct {
 	Principal
 }
 
-// writer is the sender of the static write token.
+// writer is the principal of the static write token.
 var writer = static(Admin, actorWrite, StaticWrite)
 
 func static(r Role, actor string, method Method) Principal {

@@ -126,8 +126,8 @@ func externalActor(s *fleet.Subject) string {
 // maxActorPart is the longest part of an actor in bytes; the rest of a longer one is replaced by a hash.
 const maxActorPart = 256
 
-// actorPart returns a part of an actor that cannot be mistaken for another part, or for another text that looks the same: all but
-// visible ASCII is percent-encoded, and so are parentheses and the percent sign itself.
+// actorPart encodes a part of an actor, so that no two texts look alike, and none contains a delimiter of actors. Everything except visible
+// ASCII is percent-encoded, and so are parentheses and the percent sign.
 func actorPart(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -104,7 +104,7 @@ func (is *Issuer) accepts(audiences []string) bool {
 	return slices.ContainsFunc(audiences, is.isAudience)
 }
 
-// isAudience reports whether a value names this service: as a client or as an audience of workloads.
+// isAudience reports whether a value is the client id or an audience of this service.
 func (is *Issuer) isAudience(value string) bool {
 	return value != "" && value == is.ClientID || slices.Contains(is.Audiences, value)
 }

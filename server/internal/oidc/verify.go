@@ -311,7 +311,7 @@ func (s *source) identify(c claims, now time.Time) (*Identity, error) {
 	if !ok || !s.accepts(audience) {
 		return nil, refuse("it is for another service: its audience (aud) is %.200q", strings.Join(audience, ", "))
 	}
-	// Otherwise any application of the provider could use a token that it received.
+	// Otherwise any application of the provider could use a token that it received here.
 	if party, present := c["azp"]; present && !s.isAudience(c.text("azp")) {
 		return nil, refuse("it was issued to another client: its authorized party (azp) is %.200q", fmt.Sprint(party))
 	}

@@ -17,15 +17,15 @@ func fluxPoll(r *http.Request, caller *auth.Principal) bool {
 	return r.Method == http.MethodGet && (caller.Role == auth.Poll || strings.HasPrefix(r.UserAgent(), fluxAgent)) && !IsPerson(r)
 }
 
-// Reporter returns the name under which the tracker records what a principal reports about a cluster. Not ok: its reports do not count
-// for the status of the cluster. With RequireClusterToken, those with the shared token do not either.
+// Reporter returns the name of the tracker's record for a principal's reports about a cluster. Not ok: the reports do not count for the
+// status of the cluster. With RequireClusterToken, reports with the shared token do not count either.
 func (p *Responder) Reporter(caller *auth.Principal, cluster string) (name string, ok bool) {
-	switch caller.Speaker() {
+	switch caller.ReportSource() {
 	case auth.OwnCredential:
 		return cluster, true
 	case auth.SharedToken:
 		return clusterstatus.WithSharedToken(cluster), !p.cfg.RequireClusterToken
-	case auth.Nobody:
+	case auth.NoReportSource:
 	}
 	return "", false
 }

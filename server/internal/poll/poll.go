@@ -66,11 +66,11 @@ func (p *Responder) List(r *http.Request, caller *auth.Principal, st *fleet.Stat
 		if p.cfg.Tracker.ServedNewer(cluster.ID, kind.Endpoint(), int64(st.Revision()), now) {
 			return Answer{}, ErrBehind
 		}
-		speaker := caller.Speaker()
+		source := caller.ReportSource()
 		reporter, counts := p.Reporter(caller, cluster.ID)
-		if speaker != auth.Nobody && p.cfg.Tracker.RecordPoll(clusterstatus.Poll{
+		if source != auth.NoReportSource && p.cfg.Tracker.RecordPoll(clusterstatus.Poll{
 			Cluster: cluster.ID, Created: cluster.CreatedAt, List: kind.Endpoint(), ETag: answer.ETag, Agent: r.UserAgent(), Revision: int64(st.Revision()),
-			Shared: speaker == auth.SharedToken, Uncounted: !counts,
+			Shared: source == auth.SharedToken, Uncounted: !counts,
 		}, now) {
 			p.cfg.Tracker.RecordServed(reporter, st.DesiredInputsIn(cluster, kind, answer), now)
 		}
