@@ -127,7 +127,7 @@ func TestAliasesOfModesAndBackends(t *testing.T) {
 func TestWriteTokenFallsBackToTheReadToken(t *testing.T) {
 	t.Parallel()
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "CRUD_AUTH_TOKEN=")
-	require.Contains(t, p.Log(), "the read token can write")
+	require.Contains(t, p.Log(), "the read token (AUTH_TOKEN) can change the fleet")
 	require.Equal(t, 201, p.send("POST", "/namespaces", `{"id":"x"}`, "Authorization", "Bearer "+readToken).status)
 }
 

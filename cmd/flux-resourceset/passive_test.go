@@ -84,8 +84,8 @@ func TestRestoredCopyIsPassive(t *testing.T) {
 				require.Contains(t, p.get("/metrics"), "flux_resourceset_passive 0")
 				_, checks := p.readiness()
 				require.Empty(t, checks["automation"])
-				before := own.Load()
 				p.terminate()
+				before := own.Load()
 
 				p = start(t, append(settings, "PASSIVE=true")...)
 				p.eventually("/ready", 200)

@@ -99,7 +99,7 @@ func TestTokenCreateRefuses(t *testing.T) {
 // token that may, and without issuers. The log says so.
 func TestReadTokenWrites(t *testing.T) {
 	t.Parallel()
-	const warning = "AUTH_TOKEN may change the fleet"
+	const warning = "the read token (AUTH_TOKEN) can change the fleet"
 	url, _ := backends()["sqlite"](t)
 	settings := []string{"API_MODE=crud", "DATABASE_URL=" + url, "SEED_FILE=" + demoSeed, "CRUD_AUTH_TOKEN="}
 	read := []string{"Authorization", "Bearer " + readToken}
