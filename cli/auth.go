@@ -124,8 +124,10 @@ func (s authCommands) printCallers(c *cli.Context, known []caller) error {
 type permissionQuery struct {
 	needs   string   // role, by the server's name
 	rights  []string // of role scoped: one of them is sufficient; none for polls
-	kind    string   // of the documents, by the API's name; empty: any
+	kinds   []string // of the documents, by the API's name; one of them is sufficient; none: any
 	id      string   // of the document; empty: any
+	create  bool     // the document is new
+	selects string   // selector of the new document; empty: any within the limits
 	use     string   // the use whose token is checked
 	cluster string   // the only cluster whose polls are allowed, by id, or by DNS name if the credential has that; empty: any
 }
@@ -196,14 +198,16 @@ func (s authCommands) canICommand() *cli.Command {
 // permission returns the permission of a subject, or of the caller.
 func (s authCommands) permission(c *cli.Context, conn client, q permissionQuery, sub *api.CheckedSubject) (permission, error) {
 	if sub != nil {
-		return s.checkAs(c, conn, q, *sub)
+		return s.checkRights(c, conn, q, sub, subjectName(*sub))
 	}
 	who, err := s.identity(c.Context, conn, q.use)
 	if err != nil {
 		return permission{}, err
 	}
-	selected, err := s.selectors(c, conn, q, who)
-	return q.evaluate(who, selected), err
+	if who.Role == "scoped" && who.Mode == "crud" && len(q.rights) > 0 {
+		return s.checkRights(c, conn, q, nil, who.Actor)
+	}
+	return q.evaluate(who), nil
 }
 
 // Verbs of kubectl, including some that no command has.
@@ -241,9 +245,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	case of.Name == tokens.name, of.Name == accessDocuments.name, of.Name == webhookDocuments.name:
 		return rightQuery("admin", "", ""), nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
-		q := rightQuery("write", apiKind(of.Name), name)
-		q.rights = changeRights(of.Name, verb)
-		return q, nil
+		return changeQuery(of, cmd, verb, name), nil
 	}
 	return rightQuery("read", apiKind(of.Name), name), nil
 }
@@ -253,7 +255,10 @@ var rightNames = []string{"read", "plan", "write", "revert", "push_version", "ap
 
 // rightQuery returns the query for one right, and for the lowest role that includes it.
 func rightQuery(right, kind, id string) permissionQuery {
-	q := permissionQuery{needs: "write", rights: []string{right}, use: forChanges, kind: kind, id: id}
+	q := permissionQuery{needs: "write", rights: []string{right}, use: forChanges}
+	if kind != "" {
+		q.kinds, q.id = []string{kind}, id
+	}
 	switch right {
 	case "admin":
 		q.needs = right
@@ -262,6 +267,23 @@ func rightQuery(right, kind, id string) permissionQuery {
 	case "plan":
 		q.needs, q.use, q.rights = "read", forReads, []string{"plan", "write", "push_version", "revert"}
 	}
+	return q
+}
+
+// changeQuery returns the query for a command that changes something; cmd may be nil.
+func changeQuery(noun, cmd *cli.Command, verb, id string) permissionQuery {
+	q := rightQuery("write", apiKind(noun.Name), id)
+	switch {
+	case noun.Name == clusters.name && (verb == "freeze" || verb == "unfreeze"):
+		q.kinds, q.create = []string{freezes.kind}, verb == "freeze" && id != ""
+		if q.create {
+			q.selects = "id=" + id
+		}
+		return q
+	case noun.Name != clusters.name && cmd != nil && args.FindFlag(cmd.Flags, "cluster") != nil && verb != "create" && verb != "update":
+		q.kinds, q.id = []string{clusters.kind, layers.kind}, "" // it changes the settings on these
+	}
+	q.create, q.rights = verb == "create" && q.id != "", changeRights(noun.Name, verb)
 	return q
 }
 
@@ -295,11 +317,11 @@ func apiKind(noun string) string {
 var offline = []string{"auth", "config", "completion", "version"}
 
 // evaluate compares an identity with the permission that is needed.
-func (q permissionQuery) evaluate(who api.Identity, selected map[string]bool) permission {
+func (q permissionQuery) evaluate(who api.Identity) permission {
 	p := permission{Needs: q.needs, Actor: who.Actor, Role: who.Role, Allowed: slices.Contains(who.May, q.needs)}
 	switch {
 	case who.Role == "scoped" && who.Mode == "crud":
-		p.Allowed, p.Reason, p.Access = q.evaluateScoped(who, selected)
+		p.Allowed, p.Reason = false, "a scoped credential cannot poll"
 	case !p.Allowed && who.Mode != "crud" && q.needs != "poll":
 		p.Reason = "this server is in mode " + who.Mode + ", and serves only polls of Flux"
 	case !p.Allowed:
@@ -313,33 +335,6 @@ func (q permissionQuery) evaluate(who api.Identity, selected map[string]bool) pe
 			"use poll cluster/DNS-NAME", who.Actor, args.ListOf(who.ClusterDNS))
 	}
 	return p
-}
-
-// evaluateScoped returns whether access documents grant a right, the limits or the reason, and the access documents that permit it.
-func (q permissionQuery) evaluateScoped(who api.Identity, selected map[string]bool) (allowed bool, reason string, access []string) {
-	var within, outside []api.GrantedAccess
-	reads := false
-	for _, a := range who.Access {
-		reads = reads || slices.Contains(a.May, "read")
-		switch {
-		case !slices.ContainsFunc(q.rights, func(right string) bool {
-			return slices.Contains(a.May, right) && (a.On == nil || right != "admin")
-		}):
-		case a.On == nil || q.covers(*a.On, selected):
-			within, access = append(within, a), append(access, a.ID)
-		default:
-			outside = append(outside, a)
-		}
-	}
-	switch {
-	case !reads:
-		return false, "no access document grants read, which every request needs", nil
-	case len(within) > 0:
-		return true, limitsText(within), access
-	case len(outside) > 0:
-		return false, fmt.Sprintf("%s is outside the limits of access documents: %s", strings.TrimSuffix(nameOfKind(q.kind)+"/"+q.id, "/"), limitList(outside)), nil
-	}
-	return false, fmt.Sprintf("no access document grants %s to %s", strings.Join(q.rights, " or "), who.Actor), nil
 }
 
 // sameDNS compares DNS names as the server does.

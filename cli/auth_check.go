@@ -1,17 +1,16 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -68,39 +67,48 @@ func subjectName(sub api.CheckedSubject) string {
 	return subjectText(api.AccessSubject{Issuer: sub.Issuer, Groups: sub.Groups, Claims: claims})
 }
 
-// checkAs asks the server for the permission of another subject. One of the rights of the query is sufficient.
-func (s authCommands) checkAs(c *cli.Context, conn client, q permissionQuery, sub api.CheckedSubject) (permission, error) {
+// checkRights asks the server for the permission of a subject, or of the caller. One of the rights of the query is sufficient.
+func (s authCommands) checkRights(c *cli.Context, conn client, q permissionQuery, sub *api.CheckedSubject, actor string) (permission, error) {
 	if len(q.rights) == 0 {
 		return permission{}, args.Errorf("--as checks rights on the fleet, not polls")
 	}
-	var first permission
-	for i, right := range q.rights {
-		body := map[string]any{"subject": sub, "right": right}
-		if q.kind != "" {
-			body["kind"] = q.kind
-		}
-		if q.kind != "" && q.id != "" {
-			body["id"] = q.id
-		}
-		res, err := receiveAs[api.AccessCheck](send(c.Context, conn, http.MethodPost, "/access/check", body, nil))
+	token := func(ctx context.Context, req *http.Request) error {
+		return s.connection.sendToken(ctx, req, sub == nil && q.use == forReads)
+	}
+	var refused permission
+	for i, request := range q.requests(sub) {
+		res, err := receiveAs[api.AccessCheck](send(c.Context, conn, http.MethodPost, "/access/check", request, []edit{token}))
 		if err != nil {
-			return first, err
+			return refused, err
 		}
-		p := permission{Allowed: res.Allowed, Needs: right, Actor: subjectName(sub), Role: res.Role, Reason: res.Reason, Access: res.PermittedBy}
+		p := permission{Allowed: res.Allowed, Needs: request.Right, Actor: actor, Role: res.Role, Reason: res.Reason, Access: res.PermittedBy}
 		if i == 0 {
 			for _, warning := range res.Warnings {
 				s.note("Warning: %s", render.Printable(warning))
 			}
-			first = p
+			refused = p
 		}
-		if !p.Allowed {
-			continue
+		if p.Allowed {
+			p.Reason = limitsText(slices.DeleteFunc(res.Access, func(a api.GrantedAccess) bool { return !slices.Contains(p.Access, a.ID) }))
+			return p, nil
 		}
-		granted := slices.DeleteFunc(res.Access, func(a api.GrantedAccess) bool { return !slices.Contains(p.Access, a.ID) })
-		p.Reason = limitsText(granted)
-		return p, nil
 	}
-	return first, nil
+	return refused, nil
+}
+
+// requests returns a request for each right and kind of a query.
+func (q permissionQuery) requests(sub *api.CheckedSubject) (out []api.AccessCheckRequest) {
+	for _, right := range q.rights {
+		request := api.AccessCheckRequest{Subject: sub, Right: right}
+		if len(q.kinds) == 0 {
+			out = append(out, request)
+		}
+		for _, kind := range q.kinds {
+			request.Kind, request.ID, request.Create, request.Selector = kind, q.id, q.create, q.selects
+			out = append(out, request)
+		}
+	}
+	return out
 }
 
 // limitsText describes the limits of access documents that permit something; empty if one of them has none.
@@ -117,34 +125,6 @@ func limitList(granted []api.GrantedAccess) string {
 		limits[i] = a.ID + ": " + scopeText(a.On)
 	}
 	return strings.Join(limits, " | ")
-}
-
-// covers reports whether the documents of a query are within limits. selected has the selectors that match the cluster of the
-// query.
-func (q permissionQuery) covers(on api.AccessScope, selected map[string]bool) bool {
-	if q.needs == "read" && q.kind != clusters.kind { // with limits, read shows what determines the inputs of the clusters within them
-		return true
-	}
-	return q.kind == "" || apiclient.InLimits(&on, q.kind, q.id) && (q.kind != clusters.kind || q.id == "" || on.Selector == "" || selected[on.Selector])
-}
-
-// selectors returns the selectors of the caller's access documents that match the cluster of a query.
-func (s authCommands) selectors(c *cli.Context, conn client, q permissionQuery, who api.Identity) (map[string]bool, error) {
-	selected := map[string]bool{}
-	if q.kind != clusters.kind || q.id == "" || q.needs == "poll" || strings.ContainsAny(q.id, ", =!()") {
-		return selected, nil
-	}
-	for _, a := range who.Access {
-		if a.On == nil || a.On.Selector == "" {
-			continue
-		}
-		found, err := receiveAs[[]json.RawMessage](conn.ListClusters(c.Context, nil, query(url.Values{"selector": {a.On.Selector + ",id=" + q.id}})))
-		if err != nil {
-			return nil, err
-		}
-		selected[a.On.Selector] = len(found) > 0
-	}
-	return selected, nil
 }
 
 // grantedRight is a row of can-i --list.

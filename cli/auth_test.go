@@ -30,7 +30,7 @@ func TestMayPoll(t *testing.T) {
 		{reader, "a", ""},
 		{reader, "a.example.com", ""},
 	} {
-		got := permissionQuery{needs: "poll", use: forReads, cluster: test.cluster}.evaluate(test.who, nil)
+		got := permissionQuery{needs: "poll", use: forReads, cluster: test.cluster}.evaluate(test.who)
 		if got.Allowed != (test.reason == "") || !strings.Contains(got.Reason, test.reason) {
 			t.Errorf("%s, %q: %+v", test.who.Actor, test.cluster, got)
 		}

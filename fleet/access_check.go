@@ -15,7 +15,9 @@ import (
 type AccessCheck struct {
 	Context context.Context //nolint:containedctx // it lives as long as the request
 	// Rights of the subject; nil: its role permits every change.
-	Rights  *Rights
+	Rights *Rights
+	// Self: the answer is for the subject itself.
+	Self    bool
 	History History
 	Filters ClusterFilters
 	At      time.Time
@@ -28,12 +30,60 @@ type Permission struct {
 	Access []string
 	// Err is the reason of a refusal; nil: it is allowed. With another code than CodeOutOfScope, every principal would be refused.
 	Err *Error
+	// Whole: documents that the subject may not read take part in it, and Err may name them.
+	Whole bool
 	// MissingRight is a right with which the same access documents would permit the change; empty: there is none.
 	MissingRight Right
 }
 
+// CheckedState is a State, and what a subject whose right to read has limits may read of it.
+type CheckedState struct {
+	visible *State // detached; nil: the subject may read everything
+	whole   *State
+}
+
+// Of returns the State to check changes on.
+func (c AccessCheck) Of(base *State) (CheckedState, error) {
+	if c.Rights == nil || c.Rights.Everywhere(RightRead) {
+		return CheckedState{whole: base}, nil
+	}
+	visible, err := base.VisibleTo(*c.Rights).Detached()
+	return CheckedState{visible, base}, err
+}
+
+// shown returns the State whose names may be in answers to the subject.
+func (at CheckedState) shown() *State { return cmp.Or(at.visible, at.whole) }
+
+// each checks a change on the visible documents and then on the whole fleet, as the server makes it.
+func (at CheckedState) each(check func(*State) (Permission, error)) (p Permission, err error) {
+	if at.visible != nil {
+		if p, err = check(at.visible); err != nil || !p.Allowed {
+			return p, err
+		}
+	}
+	p, err = check(at.whole)
+	p.Whole = at.visible != nil
+	return p, err
+}
+
 // Operations checks operations in one commit on a State. It also returns the State after the commit; base if it is refused.
-func (c AccessCheck) Operations(base *State, ops []api.Operation, bodies []map[string]any) (Permission, *State, error) {
+func (c AccessCheck) Operations(base CheckedState, ops []api.Operation, bodies []map[string]any) (Permission, CheckedState, error) {
+	var next CheckedState
+	p, err := base.each(func(s *State) (p Permission, err error) {
+		at := &next.whole
+		if s == base.visible {
+			at = &next.visible
+		}
+		p, *at, err = c.operationsOn(s, ops, bodies)
+		return p, err
+	})
+	if err != nil || !p.Allowed {
+		return p, base, err
+	}
+	return p, next, nil
+}
+
+func (c AccessCheck) operationsOn(base *State, ops []api.Operation, bodies []map[string]any) (Permission, *State, error) {
 	p, next, err := c.run(base, c.Rights, ops, bodies)
 	if err != nil || p.Allowed || p.Err.Code != CodeOutOfScope {
 		return p, next, err
@@ -64,7 +114,7 @@ func (c AccessCheck) run(base *State, rights *Rights, ops []api.Operation, bodie
 		}
 	}
 	if err != nil {
-		p, err := refusedPermission(err)
+		p, err := c.refused(err)
 		return p, base, err
 	}
 	p := Permission{Allowed: true}
@@ -76,15 +126,18 @@ func (c AccessCheck) run(base *State, rights *Rights, ops []api.Operation, bodie
 	return p, res.State, nil
 }
 
-// refusedPermission returns the permission for an error of a change. Another error than one of the change stays an error.
-func refusedPermission(err error) (Permission, error) {
+// refused returns the permission for an error of a change. Another error than one of the change stays an error.
+func (c AccessCheck) refused(err error) (Permission, error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return Permission{}, err
 	}
-	refused := Error{Code: e.Code, Detail: ofSubject(e.Detail), Problems: slices.Clone(e.Problems)}
-	for i := range refused.Problems {
-		refused.Problems[i].Detail = ofSubject(refused.Problems[i].Detail)
+	refused := Error{Code: e.Code, Detail: e.Detail, Problems: slices.Clone(e.Problems)}
+	if !c.Self {
+		refused.Detail = ofSubject(refused.Detail)
+		for i := range refused.Problems {
+			refused.Problems[i].Detail = ofSubject(refused.Problems[i].Detail)
+		}
 	}
 	return Permission{Err: &refused}, nil
 }
@@ -104,105 +157,6 @@ func (r Rights) with(right Right) Rights {
 		}
 	}
 	return out
-}
-
-// Right checks whether a change with a right is possible for a kind, or for one document of it with every cluster that uses it
-// now. An empty kind stands for any. The effect of a change may be larger: Operations computes it.
-func (c AccessCheck) Right(base *State, right Right, kind Kind, id string) (Permission, error) {
-	if c.Rights == nil {
-		return Permission{Allowed: true}, nil
-	}
-	var p Permission
-	tx := base.Begin()
-	doc := base.docs[kind][id]
-	if doc != nil && doc.Deleted() {
-		doc = nil
-	}
-	if right == RightRead && doc != nil && base.VisibleTo(*c.Rights).Has(kind, id) { // also by what a visible cluster uses
-		return Permission{Allowed: true, Access: strings.Fields(c.Rights.ReadGrants())}, nil
-	}
-	reads := right == RightRead && id == "" && kind != KindCluster // with limits, it shows what determines the inputs of the clusters within them
-	for _, a := range c.Rights.grants {
-		if !a.may(right) || a.On != nil && kind != "" && !reads && !a.coversKind(kind) {
-			continue
-		}
-		covered := a.On == nil || id == "" || reads || doc == nil && a.coversNew(kind, id) ||
-			doc != nil && scopeCheck{tx: tx}.covers(grant{access: a}, doc)
-		if covered && doc != nil && !reads && a.limitsClusters() {
-			outside, err := c.usersOutside(base, a, doc)
-			if err != nil {
-				return p, err
-			}
-			if p.Err == nil && len(outside) > 0 {
-				p.Err = &Error{Code: CodeOutOfScope, Detail: "clusters outside the limits use it: " + list(idsOf(outside))}
-				for _, d := range outside[:min(len(outside), maxProblems)] {
-					p.Err.Problems = append(p.Err.Problems, Problem{Kind: KindCluster, ID: d.ID, Detail: "it uses the document, and is outside the limits of access document " + a.ID})
-				}
-			}
-			covered = len(outside) == 0
-		}
-		if covered {
-			p.Access = append(p.Access, a.ID)
-		}
-	}
-	if p.Allowed = len(p.Access) > 0; p.Allowed {
-		p.Err = nil
-		return p, nil
-	}
-	p.Err = cmp.Or(p.Err, c.refusal(base, right, kind, id, doc))
-	return p, nil
-}
-
-// refusal returns the reason why no access document grants a right.
-func (c AccessCheck) refusal(base *State, right Right, kind Kind, id string, doc *Document) *Error {
-	switch {
-	case !c.Rights.Include(right):
-		return errorf(CodeOutOfScope, "no access document of the subject grants %s", right)
-	case id == "":
-		return errorf(CodeOutOfScope, "no access document of the subject grants %s on %s", right, base.kinds.noun(kind))
-	}
-	problem := Problem{Kind: kind, ID: id, Detail: "no access document of the subject grants " + right + " on it"}
-	detail := base.kinds.noun(kind) + " " + `"` + id + `"`
-	if doc == nil {
-		problem.Detail += "; it does not exist"
-	}
-	return &Error{Code: CodeOutOfScope, Detail: detail + ": " + problem.Detail, Problems: []Problem{problem}}
-}
-
-// coversNew reports whether a document that does not exist is within the limits, whatever it contains.
-func (a *access) coversNew(kind Kind, id string) bool {
-	switch {
-	case a.limitsClusters():
-		return false
-	case kind == KindComponent:
-		return matchesAny(a.On.Components, id)
-	case kind == KindLayer:
-		return matchesAny(a.On.Layers, id)
-	}
-	return true
-}
-
-// usersOutside returns the clusters outside the limits of an access document whose answers a change of a document may affect.
-func (c AccessCheck) usersOutside(base *State, a *access, doc *Document) ([]*Document, error) {
-	changed := map[Kind]map[string]bool{doc.Kind: {doc.ID: true}}
-	if slices.Contains([]Kind{KindCluster, KindLayer, KindFreeze}, doc.Kind) {
-		return nil, nil // covers has checked their clusters
-	}
-	if doc.Kind == KindRollout {
-		addRolloutChanges(changed, doc)
-	}
-	work := newWork(c.Context)
-	var outside []*Document
-	for _, d := range base.docs[KindCluster] {
-		if err := work.stopped(); err != nil {
-			return nil, err
-		}
-		if base.uses(d, changed) && !a.selector.Matches(d.Cluster()) {
-			outside = append(outside, d)
-		}
-	}
-	slices.SortFunc(outside, func(a, b *Document) int { return strings.Compare(a.ID, b.ID) })
-	return outside, nil
 }
 
 // TokenRole returns the role of the managed token with a name, and whether it is valid at a time; empty: there is no such token.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -36,6 +37,13 @@ func (s *Server) CheckAccess(c echo.Context, _ api.CheckAccessParams) error {
 			Filters: s.tracker.Filters(), At: s.commitTime(),
 		},
 	}
+	if req.Subject == nil {
+		return s.checkOwnAccess(c, &check)
+	}
+	r := requestOf(c)
+	if _, refusal := s.auth.Authorize(r.Request(), auth.Access{Needs: auth.Admin, Rights: []fleet.Right{fleet.RightAdmin}}, "", r.state.Whole()); refusal != nil {
+		return s.reportRefusal(c, refusal)
+	}
 	var out api.AccessCheck
 	res, err := s.transact(c, store.Meta{DryRun: true}, func(tx *fleet.Tx) (err error) {
 		out, err = check.run(tx.Base())
@@ -45,6 +53,24 @@ func (s *Server) CheckAccess(c echo.Context, _ api.CheckAccessParams) error {
 		return err
 	}
 	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(res.State.Revision()))
+	return s.sendCheck(c, out)
+}
+
+// checkOwnAccess answers for the caller itself, as a read: no right is needed to learn the own rights.
+func (s *Server) checkOwnAccess(c echo.Context, check *accessCheck) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	check.caller, check.rules.Self = &requestOf(c).principal, true
+	out, err := check.run(st.Whole())
+	if err != nil {
+		return err
+	}
+	return s.sendCheck(c, out)
+}
+
+func (s *Server) sendCheck(c echo.Context, out api.AccessCheck) error {
 	answer, err := response.Compress(out, requestOf(c).job.Interrupted)
 	if err != nil {
 		return err
@@ -54,7 +80,7 @@ func (s *Server) CheckAccess(c echo.Context, _ api.CheckAccessParams) error {
 
 // checkRequestProblems returns problems of a request that its schema does not express.
 func checkRequestProblems(req api.AccessCheckRequest) (problems []fleet.Problem) {
-	sub := req.Subject
+	sub := cmp.Or(req.Subject, &api.CheckedSubject{Token: "the caller"})
 	if (sub.Token == "") == (sub.Issuer == "") {
 		problems = append(problems, fleet.Problem{Pointer: "/subject", Detail: "exactly one of token and issuer is required"})
 	}
@@ -63,6 +89,12 @@ func checkRequestProblems(req api.AccessCheckRequest) (problems []fleet.Problem)
 	}
 	if (len(req.Operations) == 0) == (req.Right == "") || req.Right == "" && req.Kind != "" || req.Kind == "" && req.ID != "" {
 		problems = append(problems, fleet.Problem{Detail: "exactly one of operations and right is required; kind is for right, and id for kind"})
+	}
+	if req.Create && req.ID == "" || req.Selector != "" && (!req.Create || req.Kind != string(fleet.KindLayer) && req.Kind != string(fleet.KindFreeze)) {
+		problems = append(problems, fleet.Problem{Detail: "create is for id, and selector for create of a layer or a freeze"})
+	}
+	if _, err := fleet.ParseSelector(req.Selector); err != nil {
+		problems = append(problems, fleet.Problem{Pointer: "/selector", Detail: err.Error()})
 	}
 	return problems
 }
@@ -73,28 +105,38 @@ type accessCheck struct {
 	req    api.AccessCheckRequest
 	bodies []map[string]any
 	rules  fleet.AccessCheck
+	caller *auth.Principal // the subject; nil: that of req
+	base   *fleet.State
 	role   auth.Role // Scoped: rules.Rights limit the subject
 }
 
 func (a *accessCheck) run(base *fleet.State) (out api.AccessCheck, err error) {
-	out = a.subject(base)
+	a.base = base
+	if a.caller != nil {
+		out = a.ofCaller(base)
+	} else {
+		out = a.subject(base)
+	}
+	at, err := a.rules.Of(base)
+	if err != nil {
+		return out, err
+	}
 	for i := range out.Warnings {
 		out.Warnings[i] = a.server.masker.Tokens(out.Warnings[i])
 	}
 	if a.req.Right != "" {
-		p, err := a.right(base)
+		p, err := a.right(at)
 		return a.withResult(out, p), err
 	}
 	needs := a.server.operations.Find(http.MethodPost, "/batch").Access
 	all, err := a.permission(needs, func() (p fleet.Permission, err error) {
-		p, _, err = a.rules.Operations(base, a.req.Operations, a.bodies)
+		p, _, err = a.rules.Operations(at, a.req.Operations, a.bodies)
 		return p, err
 	})
 	if err != nil {
 		return out, err
 	}
 	out = a.withResult(out, all)
-	at := base
 	for i := range a.req.Operations {
 		p, err := a.permission(needs, func() (p fleet.Permission, err error) {
 			p, at, err = a.rules.Operations(at, a.req.Operations[i:i+1], a.bodies[i:i+1])
@@ -124,7 +166,7 @@ func renumber(text string, i int) string {
 // subject determines the rights of the subject in a State.
 func (a *accessCheck) subject(base *fleet.State) api.AccessCheck {
 	now, sub := a.server.cfg.Now(), a.req.Subject
-	out := api.AccessCheck{Role: fleet.RoleScoped, Access: []api.GrantedAccess{}, May: []string{}, Operations: []api.CheckedOperation{}, Warnings: []string{}}
+	out := newAccessCheck()
 	a.role = auth.Scoped
 	subject := fleet.Subject{Issuer: sub.Issuer, Sub: sub.Sub, Groups: sub.Groups, Claims: sub.Claims, Token: sub.Token}
 	if sub.Token != "" {
@@ -144,8 +186,29 @@ func (a *accessCheck) subject(base *fleet.State) api.AccessCheck {
 	} else if a.server.cfg.Issuers == nil || !a.server.cfg.Issuers.Has(sub.Issuer) {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("issuer %q is not in OIDC_ISSUERS: its tokens are refused", sub.Issuer))
 	}
+	return a.withRights(out, base, &subject)
+}
+
+// newAccessCheck returns an answer without a result.
+func newAccessCheck() api.AccessCheck {
+	return api.AccessCheck{Role: fleet.RoleScoped, Access: []api.GrantedAccess{}, May: []string{}, Operations: []api.CheckedOperation{}, Warnings: []string{}}
+}
+
+// ofCaller determines the rights of the caller in a State.
+func (a *accessCheck) ofCaller(base *fleet.State) api.AccessCheck {
+	out := newAccessCheck()
+	a.role = a.caller.Role
+	for _, known := range roleNames {
+		if known.role == a.role {
+			out.Role = known.name
+		}
+	}
+	return a.withRights(out, base, a.caller.Subject)
+}
+
+// withRights adds the rights of the subject to an answer.
+func (a *accessCheck) withRights(out api.AccessCheck, base *fleet.State, subject *fleet.Subject) api.AccessCheck {
 	if a.role != auth.Scoped {
-		a.rules.Rights = nil
 		for _, known := range roleNames {
 			if a.role >= known.role {
 				out.May = append(out.May, known.name)
@@ -153,7 +216,7 @@ func (a *accessCheck) subject(base *fleet.State) api.AccessCheck {
 		}
 		return out
 	}
-	rights := base.Rights(&subject, now)
+	rights := base.Rights(subject, a.server.cfg.Now())
 	a.rules.Rights = &rights
 	out.May, out.Access = rights.Names(), rights.Documents()
 	return out
@@ -171,7 +234,7 @@ func (a *accessCheck) permission(needs auth.Access, effect func() (fleet.Permiss
 }
 
 // right checks a right.
-func (a *accessCheck) right(base *fleet.State) (fleet.Permission, error) {
+func (a *accessCheck) right(at fleet.CheckedState) (fleet.Permission, error) {
 	right := a.req.Right
 	if a.role != auth.Scoped {
 		needs := map[string]auth.Role{fleet.RightRead: auth.Read, fleet.RightPlan: auth.Read, fleet.RightAdmin: auth.Admin}
@@ -187,7 +250,7 @@ func (a *accessCheck) right(base *fleet.State) (fleet.Permission, error) {
 	if !(auth.Access{Rights: []fleet.Right{right}}).MayCall(*a.rules.Rights) {
 		return a.missing(right), nil
 	}
-	return a.rules.Right(base, right, fleet.Kind(a.req.Kind), a.req.ID)
+	return a.rules.Right(at, fleet.RightQuery{Right: right, Kind: fleet.Kind(a.req.Kind), ID: a.req.ID, Create: a.req.Create, Selector: a.req.Selector})
 }
 
 // missing returns the refusal for a right that the subject lacks; read is required as well.
@@ -213,6 +276,9 @@ func (a *accessCheck) withResult(out api.AccessCheck, p fleet.Permission) api.Ac
 	out.Allowed, out.PermittedBy, out.MissingRight, out.Errors = p.Allowed, append([]string{}, p.Access...), p.MissingRight, []api.FieldProblem{}
 	if p.Err == nil {
 		return out
+	}
+	if a.caller != nil && p.Whole {
+		p.Err = (&limitedChange{server: a.server, base: a.base, rights: *a.rules.Rights}).hidden(p.Err)
 	}
 	mask := a.server.masker.Tokens
 	out.Code, out.Reason = string(p.Err.Code), mask(p.Err.Detail)

@@ -200,15 +200,15 @@ func TestAccessCheckRight(t *testing.T) {
 		`"right":"write","kind":"freeze"`:                                    {false, []any{}, "out_of_scope", ""},
 		`"right":"write","kind":"cluster","id":"demo-cluster-01"`:            {true, []any{"team-web"}, "", ""},
 		`"right":"write","kind":"cluster","id":"other"`:                      {false, []any{}, "out_of_scope", ""},
-		`"right":"write","kind":"cluster","id":"gone"`:                       {false, []any{}, "out_of_scope", ""},
+		`"right":"write","kind":"cluster","id":"gone"`:                       {false, []any{}, "not_found", ""},
 		`"right":"write","kind":"layer","id":"web-eu"`:                       {true, []any{"team-web"}, "", ""},
 		`"right":"write","kind":"layer","id":"eu"`:                           {false, []any{}, "out_of_scope", ""},
 		`"right":"write","kind":"platform_component","id":"podinfo"`:         {true, []any{"team-web"}, "", ""},
 		`"right":"write","kind":"namespace","id":"shared"`:                   {false, []any{}, "out_of_scope", ""},
-		`"right":"push_version","kind":"platform_component","id":"web-shop"`: {true, []any{"layers"}, "", ""},
+		`"right":"push_version","kind":"platform_component","id":"web-shop"`: {false, []any{}, "not_found", ""},
 		`"right":"push_version","kind":"platform_component","id":"podinfo"`:  {false, []any{}, "out_of_scope", ""},
 		`"right":"read","kind":"cluster","id":"other"`:                       {true, []any{"readers"}, "", ""},
-		`"right":"write","kind":"resource/things","id":"x"`:                  {false, []any{}, "out_of_scope", ""},
+		`"right":"write","kind":"resource/things","id":"x"`:                  {false, []any{}, "not_found", ""},
 	} {
 		got := w.check(`{"token":"ci-web"}`, question)
 		require.Equal(t, want, result(got), "%s: %v", question, got)

@@ -108,7 +108,7 @@ func TestScopedToken(t *testing.T) {
 func rightsFor(method, path string) []string {
 	admin := strings.HasPrefix(path, "/tokens") || strings.HasPrefix(path, "/access") || strings.HasPrefix(path, "/webhooks") || path == "/backup"
 	switch {
-	case strings.HasPrefix(path, "/api/v2/"), strings.HasPrefix(path, "/auth/"), slices.Contains([]string{"/health", "/ready", "/version", "/metrics", "/openapi.yaml", "/openapi.json", "/whoami"}, path):
+	case strings.HasPrefix(path, "/api/v2/"), strings.HasPrefix(path, "/auth/"), slices.Contains([]string{"/health", "/ready", "/version", "/metrics", "/openapi.yaml", "/openapi.json", "/whoami", "/access/check"}, path):
 		return nil
 	case admin:
 		return []string{"admin"}

@@ -82,14 +82,8 @@ func (s *Server) componentToPush(c echo.Context, id string) (*fleet.State, *flee
 	}
 	rights := st.Whole().Rights(r.principal.Subject, s.cfg.Now())
 	check := fleet.AccessCheck{Context: r.job.Context(), Rights: &rights}
-	for _, right := range []fleet.Right{fleet.RightPushVersion, fleet.RightWrite} {
-		p, err := check.Right(st.Whole(), right, fleet.KindComponent, id)
-		if err != nil {
-			return nil, nil, err
-		}
-		if p.Allowed {
-			return st, doc, nil
-		}
+	if permitted, err := check.MayAnnounce(st.Whole(), id); err != nil || permitted {
+		return st, doc, err
 	}
 	detail := fmt.Sprintf("no access document of yours permits to announce versions of platform component %q: it requires push_version or write on it", id)
 	return nil, nil, &fleet.Error{Code: fleet.CodeOutOfScope, Detail: detail, Problems: []fleet.Problem{{Kind: fleet.KindComponent, ID: id, Detail: detail}}}

@@ -142,7 +142,8 @@ type AccessCheck struct {
 
 // AccessCheckRequest Exactly one of `operations` and `right`.
 type AccessCheckRequest struct {
-	Subject CheckedSubject `json:"subject"`
+	// Subject Without it: the caller.
+	Subject *CheckedSubject `json:"subject,omitempty"`
 
 	// Operations As in /batch.
 	Operations []Operation `json:"operations,omitempty"`
@@ -159,6 +160,16 @@ type AccessCheckRequest struct {
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
+
+	// Create With `id`: whether a document with this id can be created, with some content within the limits.
+	//
+	// Example: false
+	Create bool `json:"create,omitempty"`
+
+	// Selector With `create` of a layer or a freeze: with this selector.
+	//
+	// Example: id=demo-cluster-01
+	Selector string `json:"selector,omitempty"`
 }
 
 // AccessCreate defines model for AccessCreate.

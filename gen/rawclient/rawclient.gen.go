@@ -132,7 +132,9 @@ type ClientInterface interface {
 	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+	// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+	// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -145,7 +147,9 @@ type ClientInterface interface {
 	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+	// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+	// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1955,7 +1959,9 @@ func (c *Client) CreateAccess(ctx context.Context, params *CreateAccessParams, b
 // operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 // reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1978,7 +1984,9 @@ func (c *Client) CheckAccessWithBody(ctx context.Context, params *CheckAccessPar
 // operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 // reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -21619,7 +21627,9 @@ type ClientWithResponsesInterface interface {
 	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+	// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+	// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21632,7 +21642,9 @@ type ClientWithResponsesInterface interface {
 	// operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 	// reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 	// the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+	// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+	// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+	// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28269,7 +28281,9 @@ func (c *ClientWithResponses) CreateAccessWithResponse(ctx context.Context, para
 // operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 // reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28288,7 +28302,9 @@ func (c *ClientWithResponses) CheckAccessWithBodyWithResponse(ctx context.Contex
 // operations in one commit, and for each operation in a commit of its own after the permitted ones before it. `code` has the
 // reason of a refusal: `forbidden` if the subject lacks a right, `out_of_scope` if no access document covers the whole change, or
 // the error that every principal would receive. The removal budget and freezes are not considered. In place of operations,
-// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it.
+// `right` checks one right: on any document, on a kind, or on one document with all clusters that use it. Without `subject` it
+// checks the caller itself, and every identity may call it; with `subject`, the caller needs the right `admin`. Documents that
+// the subject may not read do not exist for it, as in its changes; the caller's own answers do not name them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

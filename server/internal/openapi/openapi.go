@@ -69,7 +69,7 @@ func Load(crud bool) (Operations, error) {
 			if op.Needs, err = minimumRole(security); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
-			op.Rights, op.Self = rights[op.ID], op.ID == "WhoAmI" || op.Needs == auth.Scoped
+			op.Rights, op.Self = rights[op.ID], op.ID == "WhoAmI" || op.ID == "CheckAccess" || op.Needs == auth.Scoped
 			op.Write = op.Needs >= auth.Write && method != http.MethodGet
 			op.CRUDOnly = !slices.Contains(spec.Tags, "service") && !slices.Contains(spec.Tags, "flux")
 			if crud || !op.CRUDOnly && !op.Public() && !op.Poll {
