@@ -31,7 +31,7 @@ func TestConstantsMatchTheSpec(t *testing.T) {
 		codes = append(codes, m[1])
 	}
 	for prefix, want := range map[string][]string{
-		"Kind": enum(`(?m)^        kind: \{x-order: 2, type: string, enum: &kinds \[([a-z_, ]+)\]`),
+		"Kind": enum(`(?m)^        kind: \{x-order: 2, type: string, enum: \[([a-z_, ]+)\]`),
 		"Op":   enum(`(?m)^        op: \{x-order: 1, type: string, enum: \[([a-z_, ]+)\]`),
 		"Role": enum(`TokenRole: \{type: string, enum: \[([a-z_, ]+)\]`),
 		"Code": codes,

@@ -106,7 +106,7 @@ func TestBucketSettingsAreCheckedTogether(t *testing.T) {
 		"backup", "--dir", "s3://B/x", "--keep", "3", "--s3-addressing", "dns", "--s3-timeout", "soon", "--database-url", "mysql://u:hunter2@h/db")
 	require.Equal(t, 2, code)
 	for _, says := range []string{
-		"--keep is for directories", `the bucket is "B"`, "S3_ADDRESSING", "S3_TIMEOUT", "AWS_REGION is required", "AWS_CA_BUNDLE: open /nowhere.pem", "belong together", "mysql:",
+		"--keep is for directories", `the bucket is "B"`, "S3_ADDRESSING", "S3_TIMEOUT", "AWS_REGION is required", "AWS_CA_BUNDLE: open /nowhere.pem", "belong together", "DATABASE_URL: it is not the URL of a store",
 	} {
 		require.Contains(t, stderr, says)
 	}
