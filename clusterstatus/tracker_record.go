@@ -17,7 +17,7 @@ type Poll struct {
 	Revision   int64  // of the State that the answer is from
 	Shared     bool   // the token is not the cluster's own: the poll belongs to the record [WithSharedToken]
 	// Uncounted: the poll does not change the state of the cluster. Its answer is recorded only so that the next one, by any process and
-	// for any token, is not older: see [Tracker.ServedNewer]. It also counts as Shared.
+	// for any token, is not older: see [Tracker.ServedNewer].
 	Uncounted bool
 }
 
@@ -33,7 +33,7 @@ func (t *Tracker) RecordPoll(p Poll, now time.Time) (needServed bool) {
 	if !p.Created.IsZero() {
 		c.reset(p.Created.UnixMilli())
 	}
-	if p.Uncounted {
+	if p.Uncounted && p.Shared {
 		c.sharedSeen = max(c.sharedSeen, now.UnixMilli())
 	}
 	var changed bool

@@ -75,6 +75,29 @@ func hasUnknownField(text json.RawMessage, model any) bool {
 // may reports whether the document grants a right.
 func (a *access) may(right Right) bool { return slices.Contains(a.May, right) }
 
+// coversKind reports whether a kind is within the limits. Without kinds, the other limits determine the kinds.
+func (a *access) coversKind(kind Kind) bool {
+	if len(a.On.Kinds) > 0 {
+		return slices.Contains(a.On.Kinds, string(kind))
+	}
+	return kind == KindCluster && a.On.Selector != "" || kind == KindComponent && len(a.On.Components) > 0 || kind == KindLayer && len(a.On.Layers) > 0
+}
+
+// coversVersionsOf reports whether the right to push versions includes documents of a kind. Clusters and layers have to be named.
+func (a *access) coversVersionsOf(kind Kind) bool {
+	if kind == KindComponent {
+		return a.On == nil || a.coversKind(kind)
+	}
+	return (kind == KindCluster || kind == KindLayer) && a.On != nil && slices.Contains(a.On.Kinds, string(kind))
+}
+
+// permitsChanges reports whether the document grants a right to change something.
+func (a *access) permitsChanges() bool {
+	return slices.ContainsFunc(a.May, func(right Right) bool {
+		return right != RightRead && right != RightPlan && right != RightOverrideFreeze
+	})
+}
+
 // expired reports whether the rights have ended.
 func (a *access) expired(now time.Time) bool { return a.ExpiresAt != nil && !now.Before(*a.ExpiresAt) }
 

@@ -151,7 +151,7 @@ func (tx *Tx) checkLimitedUse(l *fleetLimit, at time.Time, used, before int) err
 		return nil
 	}
 	check := scopeCheck{tx: tx}
-	err := errorf(CodeLimitExceeded, "identities with limits may use at most %d %s together: delete some, or ask a principal without limits", l.limitedMax(), l.noun)
+	err := errorf(CodeLimitExceeded, "%d %s are used, and from %d on the rest is reserved: delete some of yours, or ask a principal without limits", used, l.noun, l.limitedMax())
 	kept := slices.DeleteFunc(slices.Clone(tx.scope.grants), func(g grant) bool {
 		if g.On == nil {
 			return false

@@ -179,6 +179,7 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 		tx.recalled = map[docKey]*Document{}
 	}
 	tx.recalled[docKey{kind, id}] = was
+	delete(tx.created, docKey{kind, id}) // it is the former one again
 	return was, nil
 }
 

@@ -21,7 +21,7 @@ var readsStored = map[string]string{
 	"State.versions":   "returns the variants too",
 
 	// The documents themselves.
-	"State.All": "", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "",
+	"State.All": "", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "", "Tx.create": "asks whether it exists",
 	"kindSet.state": "", "State.with": "", "State.withBodies": "", "State.rereadResources": "", "changesOf": "", "Tx.changes": "",
 	"scopeCheck.permits": "", "Tx.raw": "", "Tx.each": "", "Tx.Match": "", "Tx.delete": "", "Tx.endTombstones": "", "Tx.hasLastingChange": "", "Batch.restore": "", "Tx.suspendRecreated": "asks whether it exists",
 	"AccessCheck.Right": "asks for the rights on it", "Result.hash": "", "Result.ownership": "", "State.Blame": "", "clusterPast.changesAt": "",

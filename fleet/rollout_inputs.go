@@ -63,11 +63,12 @@ func (s *State) rolloutInputs(work work, d *Document, known *RolloutInputs) (*Ro
 	return &RolloutInputs{inputs, s, d}, nil
 }
 
-// StageEffect identifies the clusters of a stage, and the inputs that its start changes on them, as a hash.
+// StageEffect identifies the inputs that the start of a stage changes, and their clusters, as a hash. Clusters of the stage that the
+// rollout does not change have no part in it.
 func (in *RolloutInputs) StageEffect(stage int) string {
 	sum := sha256.New()
 	for _, d := range in.state.All(KindCluster) {
-		if in.rollout.rollout().stageOf(d.Cluster()) != stage {
+		if len(in.ByCluster[d.ID]) == 0 || in.rollout.rollout().stageOf(d.Cluster()) != stage {
 			continue
 		}
 		_, _ = fmt.Fprintf(sum, "%q\n", d.ID)

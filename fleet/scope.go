@@ -33,13 +33,6 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 // ReadsEverything reports whether the principal may read the whole fleet, so that the change may use the history of any document.
 func (tx *Tx) ReadsEverything() bool { return tx.scope == nil || tx.scope.rights.Everywhere(RightRead) }
 
-// permitsChanges reports whether the document grants a right to change something.
-func (a *access) permitsChanges() bool {
-	return slices.ContainsFunc(a.May, func(right Right) bool {
-		return right != RightRead && right != RightPlan && right != RightOverrideFreeze
-	})
-}
-
 // NeedsAdmin reports whether the edits so far change a document that only admins may change.
 func (tx *Tx) NeedsAdmin() bool {
 	for key := range tx.edits {
@@ -123,7 +116,7 @@ func (c scopeCheck) isDerived(e edit) bool {
 	if e.kind == KindToken && e.doc == nil {
 		cluster := c.tx.base.docs[KindToken][e.id].token().ClusterID
 		doc, edited := c.tx.edits[docKey{KindCluster, cluster}]
-		return cluster != "" && edited && doc == nil
+		return cluster != "" && edited && (doc == nil || c.tx.createsAgain(edit{KindCluster, cluster, doc}))
 	}
 	if e.kind == KindVersionAutomation {
 		return !c.tx.holdsChanged[e.id]
@@ -195,15 +188,6 @@ func (g grant) permitsVersions(before, after *Document) bool {
 		return kind == KindRollout
 	}
 	return before != nil && after != nil && differOnlyInVersions(after.Kind, before.Body, after.Body)
-}
-
-// coversVersionsOf reports whether the right to push versions includes documents of a kind: clusters and layers only if the access
-// document names their kind.
-func (a *access) coversVersionsOf(kind Kind) bool {
-	if kind == KindComponent {
-		return a.On == nil || a.coversKind(kind)
-	}
-	return (kind == KindCluster || kind == KindLayer) && a.On != nil && slices.Contains(a.On.Kinds, string(kind))
 }
 
 // differOnlyInVersions reports whether two texts of a document differ only in the versions of a component, or of the existing entries of a
@@ -316,14 +300,6 @@ func (c scopeCheck) coversRollout(g grant, r *rollout) bool {
 		}
 	}
 	return true
-}
-
-// coversKind reports whether a kind is within the limits. Without kinds, the other limits determine the kinds.
-func (a *access) coversKind(kind Kind) bool {
-	if len(a.On.Kinds) > 0 {
-		return slices.Contains(a.On.Kinds, string(kind))
-	}
-	return kind == KindCluster && a.On.Selector != "" || kind == KindComponent && len(a.On.Components) > 0 || kind == KindLayer && len(a.On.Layers) > 0
 }
 
 // matchesAny reports whether an id matches one of the patterns, or there are none.

@@ -146,7 +146,7 @@ type labelLimits struct {
 }
 
 func (tx *Tx) newLabelLimits(at time.Time) labelLimits {
-	l := labelLimits{tx: tx, visible: tx.base.VisibleTo(tx.scope.rights)}
+	l := labelLimits{tx: tx, visible: tx.visibleBase()}
 	for kind, selections := range clusterSelections {
 		for _, d := range tx.base.docs[kind] {
 			l.selections = append(l.selections, selections(d, at)...)
@@ -172,10 +172,8 @@ func (l labelLimits) refusal(g grant, e labelEdit) string {
 	for _, s := range l.selections {
 		was, is := e.before != nil && s.matches(e.before), s.matches(e.after)
 		switch {
-		case !l.isKnown(g, s, e.before == nil):
-			if was != is || s.couldMatch(g, e) {
-				return "documents that you may not read select clusters by a label key that the change writes"
-			}
+		case (was != is || s.couldMatch(g, e)) && !l.isKnown(g, s, e.before == nil):
+			return "documents that you may not read select clusters by a label key that the change writes"
 		case was && !is && (s.doc.Kind == KindAccess || g.On != nil && !(scopeCheck{tx: l.tx}).covers(g, s.doc)):
 			if name := fmt.Sprintf("%s %q", l.tx.kinds.noun(s.doc.Kind), s.doc.ID); left == "" || name < left {
 				left = name

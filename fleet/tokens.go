@@ -157,10 +157,9 @@ func (tx *Tx) dropTokens(edits []edit) []edit {
 	return edits
 }
 
-// createsAgain reports whether an edit creates a cluster under the id of a deleted one.
+// createsAgain reports whether an edit creates a cluster under the id of one that was deleted, in an earlier commit or in this one.
 func (tx *Tx) createsAgain(e edit) bool {
-	before := tx.base.docs[KindCluster][e.id]
-	return before != nil && before.Deleted() && !e.doc.Deleted() && tx.recalled[docKey{KindCluster, e.id}] == nil
+	return e.doc != nil && !e.doc.Deleted() && tx.created[docKey{KindCluster, e.id}]
 }
 
 // Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout or version automation

@@ -77,6 +77,8 @@ func TestTokensEndWithTheirCluster(t *testing.T) {
 		"created again by a batch":     {[]func(*Tx) error{remove(DeleteOptions{}), batch(`{"op":"create","kind":"cluster","document":` + again + `}`)}, false},
 		"restored":                     {[]func(*Tx) error{remove(DeleteOptions{}), restore}, true},
 		"restored, and created again":  {[]func(*Tx) error{remove(DeleteOptions{}), both(restore, remove(DeleteOptions{}), create(again))}, false},
+		"deleted and created in one":   {[]func(*Tx) error{both(remove(DeleteOptions{}), create(`{"id":"a","cluster_dns":"a.example.com","environment":"dev","labels":{"x":"y"}}`))}, false},
+		"with another name":            {[]func(*Tx) error{both(remove(DeleteOptions{Orphan: true}), create(`{"id":"a","cluster_dns":"z.example.com","environment":"dev"}`))}, false},
 		"forgotten":                    {[]func(*Tx) error{remove(DeleteOptions{Orphan: true})}, false},
 		"decommissioned and forgotten": {[]func(*Tx) error{remove(DeleteOptions{}), remove(DeleteOptions{Orphan: true})}, false},
 		"its name taken by another":    {[]func(*Tx) error{remove(DeleteOptions{}), create(`{"id":"c","cluster_dns":"a.example.com","environment":"dev"}`)}, false},

@@ -31,6 +31,8 @@ type Tx struct {
 	byLabel labelIndex
 	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
+	// created are the documents that the Tx creates under the id of a stored one, which may be deleted.
+	created map[docKey]bool
 	// beforeFinish makes the last edits, which depend on the commit; nil: there are none.
 	beforeFinish func(Commit) error
 
@@ -113,8 +115,9 @@ type protectedCluster struct {
 // scope holds the access documents of a principal that may still permit a change. Each check removes documents; each document that
 // remains permits the whole change.
 type scope struct {
-	rights Rights
-	grants []grant
+	rights  Rights
+	grants  []grant
+	visible *State // see [Tx.visibleBase]
 }
 
 // grant is an access document that may permit a change.

@@ -64,6 +64,12 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 	}
 	if kind == KindCluster {
 		tx.endDecommission(doc.Cluster())
+		if key := (docKey{kind, id}); tx.base.docs[kind][id] != nil {
+			if tx.created == nil {
+				tx.created = map[docKey]bool{}
+			}
+			tx.created[key] = true
+		}
 	}
 	return doc, nil
 }

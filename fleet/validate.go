@@ -31,7 +31,10 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := cmp.Or(tx.checkDocumentsInScope(edits), tx.checkLabelsInScope(edits, c.At)); err != nil {
+	if err := tx.checkDocumentsInScope(edits); err != nil {
+		return Result{}, err
+	}
+	if err := tx.checkLabelsInScope(edits, c.At); err != nil {
 		return Result{}, err
 	}
 	if len(changes) == 0 {

@@ -58,13 +58,21 @@ func (s *State) Detached() (*State, error) {
 	return NewState(s.rules, s.head, s.at, records)
 }
 
+// visibleBase returns the base as the principal may read it. It is computed once for all checks.
+func (tx *Tx) visibleBase() *State {
+	if tx.scope.visible == nil {
+		tx.scope.visible = tx.base.VisibleTo(tx.scope.rights)
+	}
+	return tx.scope.visible
+}
+
 // checkReadable refuses a change of documents or answers that the principal may not read, before or after the change, if its right to
 // read has limits. The server requires this right for every request.
 func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 	if tx.scope == nil || tx.scope.rights.Everywhere(RightRead) || !tx.scope.rights.Include(RightRead) {
 		return nil
 	}
-	before, after := tx.base.VisibleTo(tx.scope.rights), res.State.VisibleTo(tx.scope.rights)
+	before, after := tx.visibleBase(), res.State.VisibleTo(tx.scope.rights)
 	var outside []Problem
 	reached, err := tx.reached(edits, res)
 	if err != nil {

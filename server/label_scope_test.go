@@ -133,3 +133,15 @@ func TestPlanHashOfLimitedIdentity(t *testing.T) {
 		w.do("POST", "/batch", `{`+ops+`,"plan_hash":"`+whole["plan_hash"].(string)+`"}`, as...).problem(412, "stale")
 	})
 }
+
+// TestTenantCreatesItsClusterAgain: a tenant can create its deleted cluster again, though that revokes a poll token that an admin issued.
+func TestTenantCreatesItsClusterAgain(t *testing.T) {
+	t.Parallel()
+	w, as := tenantWorld(t, `{"selector":"team=web","kinds":["cluster","layer"]}`)
+	body := `{"id":"web-new","cluster_dns":"n.example.com","environment":"prod","labels":{"team":"web"},"platform_components":[{"id":"app"}]}`
+	w.do("POST", "/clusters", body, as...).want(201)
+	w.create("/tokens", `{"name":"poll-web-new","role":"poll","cluster_id":"web-new"}`)
+	w.do("DELETE", "/clusters/web-new", "", as...).want(200)
+	w.do("POST", "/clusters", body, as...).want(201)
+	require.NotContains(t, string(w.get("/tokens").body), "poll-web-new")
+}

@@ -68,9 +68,9 @@ func (p *Responder) List(r *http.Request, caller *auth.Principal, st *fleet.Stat
 		}
 		source := caller.ReportSource()
 		reporter, counts := p.Reporter(caller, cluster.ID)
-		if source != auth.NoReportSource && p.cfg.Tracker.RecordPoll(clusterstatus.Poll{
+		if p.cfg.Tracker.RecordPoll(clusterstatus.Poll{
 			Cluster: cluster.ID, Created: cluster.CreatedAt, List: kind.Endpoint(), ETag: answer.ETag, Agent: r.UserAgent(), Revision: int64(st.Revision()),
-			Shared: source == auth.SharedToken, Uncounted: !counts,
+			Shared: source == auth.SharedToken, Uncounted: !counts, // so that no process serves an older answer after it
 		}, now) {
 			p.cfg.Tracker.RecordServed(reporter, st.DesiredInputsIn(cluster, kind, answer), now)
 		}
