@@ -196,10 +196,10 @@ const maxNewDocuments = 20
 // newDocuments returns documents with contents that the limits may permit.
 func (c AccessCheck) newDocuments(base *State, q RightQuery) (docs []*Document, err error) {
 	bodies := []map[string]any{{}}
-	switch {
-	case q.Kind == KindCluster:
+	switch q.Kind {
+	case KindCluster:
 		bodies = c.newClusters(base)
-	case q.Kind == KindLayer, q.Kind == KindFreeze:
+	case KindLayer, KindFreeze:
 		bodies = c.newSelections(q.Selector)
 	}
 	rules := base.kinds.byName[q.Kind]

@@ -157,8 +157,12 @@ func (b *Batch) document(op api.Operation, body map[string]any) (*Document, erro
 	if err != nil {
 		return nil, err
 	}
-	if !b.tx.kinds.useOf(kind).batch {
+	use := b.tx.kinds.useOf(kind)
+	if !use.batch {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
+	}
+	if !use.writers && b.tx.withoutAdmin { // also if it changes nothing, since the answer would tell what the document has
+		return nil, errNeedsAdmin
 	}
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All || len(op.Layers) > 0 {
 		return nil, Invalid([]Problem{{Detail: op.Op + " takes kind and id; not cluster_ids, selector, all or layers"}})

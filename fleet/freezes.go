@@ -16,6 +16,9 @@ import (
 // [Kinds]: restores and reverts leave freezes as they are.
 const KindFreeze Kind = "freeze"
 
+// emergencyStop is the id of the freeze that the CLI and the page create as an emergency stop.
+const emergencyStop = "all"
+
 // maxFreezes limits the number of freezes that have not ended: each is matched with each cluster that a change affects.
 const maxFreezes = 100
 
@@ -132,6 +135,9 @@ func (s *State) OverdueFreezes(at time.Time) map[string]time.Duration {
 // checkFreeze checks a freeze's document.
 func checkFreeze(c *checker, f *freeze) {
 	c.dnsSubdomain("/id", f.ID)
+	if f.ID == emergencyStop && (!f.All || f.Mode == freezeModeSnapshot) {
+		c.problem("/id", "%q is reserved for a freeze of all clusters, so that an emergency stop finds it free", f.ID)
+	}
 	c.text("/reason", f.Reason, 1024)
 	if f.Reason == "" {
 		c.problem("/reason", "is required: the error of each refused change states it")

@@ -20,6 +20,7 @@ import (
 // a dry run, the right to plan is sufficient.
 func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 	tx.scope = &scope{rights: r}
+	tx.withoutAdmin = !r.Everywhere(RightAdmin)
 	for _, a := range r.grants {
 		if a.permitsChanges() {
 			tx.scope.grants = append(tx.scope.grants, grant{a, false})
@@ -32,6 +33,12 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 
 // ReadsEverything reports whether the principal may read the whole fleet, so that the change may use the history of any document.
 func (tx *Tx) ReadsEverything() bool { return tx.scope == nil || tx.scope.rights.Everywhere(RightRead) }
+
+// errNeedsAdmin refuses a change of documents that only admins may change.
+var errNeedsAdmin = errorf(CodeOutOfScope, "changes of access documents and webhooks need the role or the right admin")
+
+// RefuseAdminKinds makes operations on documents that only admins may change fail with CodeOutOfScope, also if they change nothing.
+func (tx *Tx) RefuseAdminKinds() { tx.withoutAdmin = true }
 
 // NeedsAdmin reports whether the edits so far change a document that only admins may change.
 func (tx *Tx) NeedsAdmin() bool {

@@ -15,20 +15,21 @@ import (
 
 // Tx collects edits to a State, and reads its own edits. It changes no other value; Finish returns the resulting State.
 type Tx struct {
-	base    *State
-	kinds   *kindSet             // with the resource types after the edits
-	edits   map[docKey]*Document // nil: deleted
-	guard   Guard
-	scope   *scope        // nil: the principal has no access documents that limit the change
-	force   bool          // overwrite patches that named managers own
-	seed    Seed          // the seed that the documents come from, if any
-	shared  *sharedFields // of the clusters that it creates and changes
-	work    work
-	filters ClusterFilters
-	notesMu sync.Mutex
-	notes   []string // further warnings
-	layers  *txLayers
-	byLabel labelIndex
+	base         *State
+	kinds        *kindSet             // with the resource types after the edits
+	edits        map[docKey]*Document // nil: deleted
+	guard        Guard
+	scope        *scope        // nil: the principal has no access documents that limit the change
+	withoutAdmin bool          // see [Tx.RefuseAdminKinds]
+	force        bool          // overwrite patches that named managers own
+	seed         Seed          // the seed that the documents come from, if any
+	shared       *sharedFields // of the clusters that it creates and changes
+	work         work
+	filters      ClusterFilters
+	notesMu      sync.Mutex
+	notes        []string // further warnings
+	layers       *txLayers
+	byLabel      labelIndex
 	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
 	// created are the documents that the Tx creates under the id of a stored one, which may be deleted.

@@ -31,6 +31,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if tx.withoutAdmin && tx.scope == nil && tx.NeedsAdmin() { // the scope names the documents
+		return Result{}, errNeedsAdmin
+	}
 	if err := tx.checkDocumentsInScope(edits); err != nil {
 		return Result{}, err
 	}

@@ -145,3 +145,42 @@ func TestTenantCreatesItsClusterAgain(t *testing.T) {
 	w.do("POST", "/clusters", body, as...).want(201)
 	require.NotContains(t, string(w.get("/tokens").body), "poll-web-new")
 }
+
+// TestNoTeamTakesTheEmergencyStop: the name of the emergency stop is free for a freeze of all clusters.
+func TestNoTeamTakesTheEmergencyStop(t *testing.T) {
+	t.Parallel()
+	w, as := tenantWorld(t, `{"selector":"team=web","kinds":["cluster","freeze"]}`)
+	w.do("POST", "/freezes", `{"id":"all","selector":"team=web","reason":"x","until":"2020-01-01T00:00:00Z"}`, as...).problem(400, "validation_error")
+	w.do("POST", "/freezes", `{"id":"all","all":true,"reason":"x"}`, as...).problem(403, "out_of_scope")
+	w.create("/freezes", `{"id":"all","all":true,"reason":"outage"}`)
+}
+
+// TestOperationsOnAdminKindsTellNothing: without the right admin, operations on webhooks and access documents have one answer, whether
+// they would change something or the document exists.
+func TestOperationsOnAdminKindsTellNothing(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{empty: true})
+	w.create("/access", accessFor("reader", `["read","plan","write","revert"]`, ""))
+	as := bearer(w.issue(scopedBody).secret)
+	writer := bearer(w.issue(`{"name":"writer","role":"write"}`).secret)
+	for _, credential := range [][]string{as, writer} {
+		first := ""
+		for _, op := range []string{
+			`{"op":"patch","kind":"access","id":"reader","patch":{"may":["read","plan","write","revert"]}}`,
+			`{"op":"patch","kind":"access","id":"reader","patch":{"may":["admin"]}}`,
+			`{"op":"patch","kind":"access","id":"missing","patch":{"may":["read"]}}`,
+			`{"op":"delete","kind":"access","id":"missing"}`,
+			`{"op":"create","kind":"access","document":{"id":"reader","subjects":[{"token":"x"}],"may":["read"]}}`,
+		} {
+			for _, path := range []string{"/plan", "/batch"} {
+				got := w.do("POST", path, `{"operations":[`+op+`]}`, credential...)
+				got.problem(403, "out_of_scope")
+				detail := at(got.json(), "detail").(string)
+				if first == "" {
+					first = detail
+				}
+				require.Equal(t, first, detail, op)
+			}
+		}
+	}
+}

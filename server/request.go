@@ -93,13 +93,10 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 		}
 		permitted = true
 		tx.ClusterFilters(s.tracker.Filters())
-		if err := edit(tx); err != nil {
-			return err
+		if caller.Subject == nil && caller.Role < auth.Admin {
+			tx.RefuseAdminKinds()
 		}
-		if caller.Subject == nil && caller.Role < auth.Admin && tx.NeedsAdmin() {
-			return errNeedsAdmin
-		}
-		return nil
+		return edit(tx)
 	}
 	update := func(meta store.Meta) (fleet.Result, error) {
 		return s.cfg.Replica.Update(c.Request().Context(), meta, judged)

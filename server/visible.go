@@ -56,9 +56,6 @@ func (c *visibleStates) clear(current *fleet.State) {
 	}
 }
 
-// errNeedsAdmin is the answer to a change of documents that only admins may change, by a token that may only write.
-var errNeedsAdmin = &httperror.Error{Status: http.StatusForbidden, Code: "forbidden", Detail: "the token is valid, but changes of access documents and webhooks need the role admin"}
-
 // errNeedsUnlimitedRead is the answer where the right to read must have no limits.
 var errNeedsUnlimitedRead = &httperror.Error{
 	Status: http.StatusForbidden, Code: "forbidden", Detail: "the token is valid, but this requires the right read without limits: GET /whoami lists your rights",
