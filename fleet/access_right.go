@@ -195,12 +195,14 @@ const maxNewDocuments = 20
 
 // newDocuments returns documents with contents that the limits may permit.
 func (c AccessCheck) newDocuments(base *State, q RightQuery) (docs []*Document, err error) {
-	bodies := []map[string]any{{}}
+	var bodies []map[string]any
 	switch q.Kind {
 	case KindCluster:
 		bodies = c.newClusters(base)
 	case KindLayer, KindFreeze:
 		bodies = c.newSelections(q.Selector)
+	default:
+		bodies = []map[string]any{{}}
 	}
 	rules := base.kinds.byName[q.Kind]
 	if rules == nil {
