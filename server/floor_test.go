@@ -15,6 +15,15 @@ import (
 // knows. Lists that did not change meanwhile are answered, and so is everything once it has caught up.
 func TestPollBehindOtherServer(t *testing.T) {
 	t.Parallel()
+	t.Run("the static token", func(t *testing.T) { t.Parallel(); pollBehind(t, func(*world) []string { return nil }) })
+	t.Run("a token whose reports count for nothing", func(t *testing.T) {
+		t.Parallel()
+		pollBehind(t, func(w *world) []string { return bearer(w.issue(`{"name":"reader","role":"read"}`).secret) })
+	})
+}
+
+func pollBehind(t *testing.T, credential func(w *world) []string) {
+	t.Helper()
 	table := sqlite.NewObservations(filepath.Join(t.TempDir(), "fleet.db"))
 	var trackers []*clusterstatus.Tracker
 	var worlds []*world
@@ -31,18 +40,19 @@ func TestPollBehindOtherServer(t *testing.T) {
 		}
 	}
 	ahead, behind := worlds[0], worlds[1]
+	a, b := credential(ahead), credential(behind)
 	const label = `{"labels":{"changed":"yes"}}`
 	for _, list := range []string{"/namespaces", "/platform-components"} {
-		ahead.poll(demoPolls + list).want(200)
-		behind.poll(demoPolls + list).want(200)
+		ahead.poll(demoPolls+list, a...).want(200)
+		behind.poll(demoPolls+list, b...).want(200)
 	}
 	ahead.do("PATCH", "/namespaces/podinfo", label).want(200)
-	ahead.poll(demoPolls + "/namespaces").want(200)
-	behind.poll(demoPolls + "/namespaces").want(200) // it cannot know yet
+	ahead.poll(demoPolls+"/namespaces", a...).want(200)
+	behind.poll(demoPolls+"/namespaces", b...).want(200) // it cannot know yet
 	exchange()
-	refused := behind.poll(demoPolls + "/namespaces")
+	refused := behind.poll(demoPolls+"/namespaces", b...)
 	require.Equal(t, "1", refused.problem(503, "store_unavailable").header.Get("Retry-After"))
-	behind.poll(demoPolls + "/platform-components").want(200)
+	behind.poll(demoPolls+"/platform-components", b...).want(200)
 	behind.do("PATCH", "/namespaces/podinfo", label).want(200)
-	behind.poll(demoPolls + "/namespaces").want(200)
+	behind.poll(demoPolls+"/namespaces", b...).want(200)
 }

@@ -297,9 +297,9 @@ func (w *world) get(path string, headers ...string) *answer {
 }
 
 // poll asks as a Flux Operator does.
-func (w *world) poll(path string) *answer {
+func (w *world) poll(path string, headers ...string) *answer {
 	w.t.Helper()
-	return w.get(path, "Authorization", "Bearer "+readToken, "Accept", "application/json", "User-Agent", "flux-operator/v0.58.0")
+	return w.get(path, append([]string{"Authorization", "Bearer " + readToken, "Accept", "application/json", "User-Agent", "flux-operator/v0.58.0"}, headers...)...)
 }
 
 func (w *world) create(path, body string) *answer {
