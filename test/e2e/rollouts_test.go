@@ -31,12 +31,18 @@ type staged struct {
 // joinStaged creates a cluster with the stage as its label, and lets it join.
 func joinStaged(t *testing.T, component, name, stage string) staged {
 	t.Helper()
+	return joinStagedAs(t, component, name, stage, rig.Cluster{})
+}
+
+// joinStagedAs says how the cluster joins.
+func joinStagedAs(t *testing.T, component, name, stage string, how rig.Cluster) staged {
+	t.Helper()
 	c := prepare(t, component+"-"+name, object{
 		"labels":              object{component: stage},
 		"platform_components": []object{{"id": component, "enabled": true}},
 		"patches":             object{component: object{"suffix": name}},
 	})
-	c.join(rig.Cluster{})
+	c.join(how)
 	c.sendEvents()
 	return staged{c, component, name}
 }
@@ -301,6 +307,74 @@ func TestRolloutByReceipts(t *testing.T) {
 	if definition := prod.api("GET", "/platform_components/ro-web", nil); definition["component_version"] != "2.0.0" {
 		t.Errorf("the catalog has version %v", definition["component_version"])
 	}
+}
+
+// TestRolloutIgnoresForgedReports: whoever has a token that reads the whole fleet, or the token of another cluster, polls as the
+// canary, confirms what it was served, reports that it failed, and asks for each action. Nothing of it moves the rollout; the
+// canary's own receipt does.
+func TestRolloutIgnoresForgedReports(t *testing.T) {
+	t.Parallel()
+	const id = "rx-web-2"
+	defineStaged(t, "rx-web")
+	canary, prod := joinStagedAs(t, "rx-web", "canary", "canary", rig.Cluster{CreateToken: true}), joinStagedAs(t, "rx-web", "prod", "prod", rig.Cluster{CreateToken: true})
+	for _, s := range []staged{canary, prod} {
+		s.runs("1.0.0")
+		s.confirmed("platform-components", "rx-web")
+	}
+	canary.gate.RefuseReceipts(true)
+	approved := canary.stage("prod")
+	approved["approval"] = true
+	canary.createRollout(id, "2.0.0", object{"stages": []object{canary.stage("canary"), approved}})
+	canary.cli("rollout", "start", id, "--stage", "canary")
+	canary.runs("2.0.0")
+	later := watch(prod)
+
+	path := "/api/v2/flux/clusters/" + canary.dns
+	receipt := canary.receipt("platform-components", "rx-web")
+	managed := canary.api("POST", "/tokens", object{"name": "rx-reader", "role": "read"})["token"].(string)
+	for name, token := range map[string]string{"the static read token": rig.ReadToken, "a read token": managed, "another cluster's token": prod.token()} {
+		as := canary.w.API
+		as.Token = token
+		ofReader := token != prod.token()
+		for _, request := range []struct {
+			method, path string
+			body         any
+			answered     bool
+		}{
+			{"GET", path + "/platform-components", nil, ofReader},
+			{"GET", path + "/receipts/platform-components/rx-web?input=" + receipt.Input, nil, ofReader},
+			{"POST", path + "/events", object{
+				"involvedObject": object{"kind": "HelmRelease", "namespace": canary.ns, "name": "platform-rx-web", "apiVersion": helmAPI},
+				"severity":       "error", "timestamp": time.Now().UTC().Format(time.RFC3339), "reason": "UpgradeFailed", "message": "forged",
+				"metadata":            object{"component": "rx-web", "input": receipt.Input, "list": "platform-components"},
+				"reportingController": "helm-controller",
+			}, ofReader},
+			{"POST", "/rollouts/" + id + "/start", nil, false},
+			{"POST", "/rollouts/" + id + "/approve?stage=prod", nil, false},
+			{"POST", "/rollouts/" + id + "/pause", nil, false},
+			{"POST", "/rollouts/" + id + "/back", nil, false},
+			{"POST", "/rollouts/" + id + "/abort", nil, false},
+			{"DELETE", "/rollouts/" + id, nil, false},
+		} {
+			err := as.Do(t.Context(), request.method, request.path, request.body, nil)
+			refused := err != nil && (strings.Contains(err.Error(), ": 401 ") || strings.Contains(err.Error(), ": 403 "))
+			if request.answered && err != nil || !request.answered && !refused {
+				t.Errorf("%s: %s %s: %v", name, request.method, request.path, err)
+			}
+		}
+		r := canary.rolloutIs(id, "running", 1, "")
+		if p := r.Stages[0].Progress; p.Affected != 1 || p.Confirmed != 0 || len(p.ClusterIDs["failed"]) != 0 {
+			t.Errorf("%s: the stage has %+v, not one cluster that has neither confirmed nor failed", name, p)
+		}
+	}
+	canary.evaluated(id, 1, "confirmations")
+	later("after forged reports")
+
+	canary.gate.RefuseReceipts(false)
+	prod.rolloutIs(id, "running", 1, "approval")
+	later("before the approval")
+	canary.cli("rollout", "abort", id, "--yes")
+	canary.runs("1.0.0")
 }
 
 // TestRolloutStopsAtCanary: a version that fails at the canary stops the rollout, and with on_failure back the canary is as
