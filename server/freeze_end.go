@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,37 +14,23 @@ var descFreezeOverdue = desc("freeze_overdue_seconds", "Seconds since the end of
 
 // endFreezes ends the freezes of mode snapshot whose until has passed. It logs each refusal once.
 func (s *Server) endFreezes(ctx context.Context, st *fleet.State) {
-	refusals := map[string]string{}
-	for id := range st.OverdueFreezes(s.cfg.Now()) {
+	overdue := st.OverdueFreezes(s.cfg.Now())
+	for id := range overdue {
 		if err := s.endFreeze(ctx, id); err != nil && ctx.Err() == nil {
-			refusals[id] = err.Error()
+			s.freezeRefusals.set(ctx, s.cfg.Logger, "a freeze cannot end", slog.String("freeze", id), err.Error())
 		}
 	}
-	logged := s.freezeRefusals.Swap(&refusals)
-	for id, message := range refusals {
-		if logged == nil || (*logged)[id] != message {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a freeze cannot end", slog.String("freeze", id), slog.String("error", message))
-		}
-	}
+	s.freezeRefusals.retain(func(id string) bool { _, known := overdue[id]; return known })
 }
 
 // endFreeze ends a freeze, unless another process has done so.
 func (s *Server) endFreeze(ctx context.Context, id string) error {
-	res, err := s.cfg.Replica.Update(ctx, store.Meta{Actor: fleet.RolloutRunner, Reason: "the time of the freeze is over"}, func(tx *fleet.Tx) error {
+	return s.automate(ctx, store.Meta{Actor: fleet.RolloutRunner, Reason: "the time of the freeze is over"}, func(tx *fleet.Tx) error {
 		if _, overdue := tx.Base().OverdueFreezes(s.cfg.Now())[id]; !overdue {
-			return errNoStep
+			return errNothingToDo
 		}
-		tx.UseContext(ctx)
-		tx.ClusterFilters(s.tracker.Filters())
 		return tx.EndFreeze(id)
 	})
-	switch {
-	case errors.Is(err, errNoStep):
-		return nil
-	case err == nil:
-		s.metrics.committed(res.Commit.Changes)
-	}
-	return err
 }
 
 // endRefusal returns the reason for which a person has to end a freeze whose until has passed; empty: the server can end it, or

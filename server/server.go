@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -159,9 +158,8 @@ type Server struct {
 	scans           versionScans
 	versionRunner   versionRunner
 	versionsBehind  versionsBehind
-	versionRefusals versionRefusals
-	// freezeRefusals are the logged errors of freezes that the server cannot end, by id.
-	freezeRefusals atomic.Pointer[map[string]string]
+	versionRefusals refusals
+	freezeRefusals  refusals
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }

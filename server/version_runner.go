@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/knownversions"
-	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
-	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -119,16 +116,20 @@ func (s *Server) forgetVersions(st *fleet.State, now time.Time) {
 		}
 		return versionSources(doc)
 	})
-	s.versionRefusals.retain(fleet.VersionMoves(st))
+	moves := fleet.VersionMoves(st)
+	s.versionRefusals.retain(func(move string) bool { _, found := slices.BinarySearch(moves, move); return found })
 }
-
-// errNoMove ends an update that has nothing to do.
-var errNoMove = errors.New("there is no version to move to")
 
 // tryMove makes the change that the policies of a move decide, if there is one. It reports whether that is done.
 func (s *Server) tryMove(ctx context.Context, st *fleet.State, move string) (done bool) {
-	if changed, err := s.move(ctx, st.Begin(), move); err == nil && !changed {
-		s.versionRefusals.set(move, "")
+	refused := func(message string) {
+		s.versionRefusals.set(ctx, s.cfg.Logger, "a version cannot move", slog.String("move", move), message)
+	}
+	trial := st.Begin()
+	trial.UseContext(ctx)
+	trial.ClusterFilters(s.tracker.Filters())
+	if changed, err := s.move(trial, move); err == nil && !changed {
+		refused("")
 		return true // the usual case needs no read of the store
 	}
 	err := s.commitMove(ctx, move)
@@ -136,98 +137,35 @@ func (s *Server) tryMove(ctx context.Context, st *fleet.State, move string) (don
 	case ctx.Err() != nil:
 		return false
 	case err == nil:
-		s.versionRefusals.set(move, "")
+		refused("")
 		return true
 	}
 	message := err.Error()
-	refused, ofFleet := errors.AsType[*fleet.Error](err)
-	if ofFleet && refused.Code == fleet.CodeOutOfScope {
-		message = "the principal of the policy may not make the change: " + refused.Detail
+	ofFleet, isRefusal := errors.AsType[*fleet.Error](err)
+	if isRefusal && ofFleet.Code == fleet.CodeOutOfScope {
+		message = "the principal of the policy may not make the change: " + ofFleet.Detail
 	}
-	if s.versionRefusals.set(move, message) {
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a version cannot move", slog.String("move", move), slog.String("error", message))
-	}
-	return ofFleet // it is tried again when documents change
+	refused(message)
+	return isRefusal // it is tried again when documents change
 }
 
 // commitMove decides on the State that the commit is based on, and commits the change.
 func (s *Server) commitMove(ctx context.Context, move string) (err error) {
 	ctx, span := s.span(ctx, "move version", attribute.String("fleet.move", move))
 	defer func() { endSpan(span, err) }()
-	res, err := s.cfg.Replica.Update(ctx, store.Meta{Actor: fleet.VersionAutomation}, func(tx *fleet.Tx) error {
-		if s.statusWait() != "" {
-			return errNoMove
-		}
-		changed, err := s.move(ctx, tx, move)
+	return s.automate(ctx, store.Meta{Actor: fleet.VersionAutomation}, func(tx *fleet.Tx) error {
+		changed, err := s.move(tx, move)
 		if err == nil && !changed {
-			err = errNoMove
+			err = errNothingToDo
 		}
 		return err
 	})
-	switch {
-	case errors.Is(err, errNoMove):
-		return nil
-	case err == nil && len(res.Commit.Changes) > 0:
-		s.metrics.committed(res.Commit.Changes)
-		span.SetAttributes(attribute.String("fleet.revision", response.FormatRevision(res.State.Revision())))
-	}
-	return err
 }
 
-// move makes the change of a move in a transaction.
-func (s *Server) move(ctx context.Context, tx *fleet.Tx, move string) (changed bool, err error) {
-	tx.UseContext(ctx)
-	tx.ClusterFilters(s.tracker.Filters())
-	return tx.MoveVersions(move, s.knownVersions(tx.Base()), s.cfg.Now(), s.limitToPolicy)
-}
-
-// limitToPolicy limits a transaction to the rights of the principal who last changed the policies of a component, unless the role of
-// the principal permits all changes. An unknown principal has no rights.
-func (s *Server) limitToPolicy(tx *fleet.Tx, component string) {
-	base := tx.Base()
-	principal, identity := fleet.VersionPrincipal(base, component)
-	switch {
-	case s.auth.MayStill(principal, auth.Write, base):
-	case identity != nil:
-		tx.LimitTo(s.auth.RightsOfIdentity(identity, base), false)
-	default:
-		tx.LimitTo(s.auth.RightsOf(principal, base), false)
-	}
-}
-
-// versionRefusals are the errors of moves that could not be made, by name.
-type versionRefusals struct {
-	mu    sync.Mutex
-	known map[string]string
-}
-
-// set records an error; empty: there is none. It reports whether it is a new one.
-func (r *versionRefusals) set(move, message string) (isNew bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil {
-		r.known = map[string]string{}
-	}
-	isNew = r.known[move] != message
-	if r.known[move] = message; message == "" {
-		delete(r.known, move)
-	}
-	return isNew
-}
-
-func (r *versionRefusals) get(move string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.known[move]
-}
-
-// retain drops the errors of other moves.
-func (r *versionRefusals) retain(moves []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for move := range r.known {
-		if _, found := slices.BinarySearchFunc(moves, move, strings.Compare); !found {
-			delete(r.known, move)
-		}
-	}
+// move makes the change of a move in a transaction, limited to the rights of the principals who last changed the policies.
+func (s *Server) move(tx *fleet.Tx, move string) (changed bool, err error) {
+	return tx.MoveVersions(move, s.knownVersions(tx.Base()), s.cfg.Now(), func(tx *fleet.Tx, component string) {
+		name, identity := fleet.VersionPrincipal(tx.Base(), component)
+		s.onBehalfOf(tx, principal{name, identity})
+	})
 }
