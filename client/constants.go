@@ -23,6 +23,7 @@ const (
 	OpCreate  = "create"
 	OpUpdate  = "update"
 	OpPatch   = "patch"
+	OpPut     = "put"
 	OpDelete  = "delete"
 	OpRestore = "restore"
 	OpRevert  = "revert"

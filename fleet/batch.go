@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,11 +23,21 @@ type Batch struct {
 	past    History
 	touched map[docKey]int // index of the last operation that changed a document
 	grown   atomic.Int64   // bytes that the operations have added to documents
+	single  map[int]*Document
+
+	// CheckNew returns the problems of a document that a put creates; nil: there is no such check.
+	CheckNew func(op api.Operation, body map[string]any) []Problem
 }
+
+// Base returns the State before the batch.
+func (b *Batch) Base() *State { return b.tx.base }
+
+// Document returns the document of an operation on one document, one cluster or one layer; nil: it is on others, or failed.
+func (b *Batch) Document(i int) *Document { return b.single[i] }
 
 // NewBatch prepares to run operations in a Tx.
 func NewBatch(tx *Tx, past History) *Batch {
-	return &Batch{tx: tx, past: past, touched: map[docKey]int{}}
+	return &Batch{tx: tx, past: past, touched: map[docKey]int{}, single: map[int]*Document{}}
 }
 
 // locateProblems prefixes the pointers of an operation's problems with the place of the operation in the request.
@@ -38,9 +50,9 @@ func (b *Batch) locateProblems(i int, op api.Operation, e *Error) []Problem {
 	for _, p := range e.Problems {
 		switch {
 		case p.Pointer == "":
-		case op.Op == "patch":
+		case op.Op == "patch" || op.Op == "put" && op.Patch != nil:
 			p.Pointer = "/patch" + p.Pointer
-		case op.Op == "create" || op.Op == "update":
+		case op.Op == "create" || op.Op == "update" || op.Op == "put":
 			p.Pointer = "/document" + p.Pointer
 		case op.Op == "patch_values" || op.Op == "apply_values":
 			p.Pointer = "/values" + p.Pointer
@@ -172,47 +184,118 @@ func (b *Batch) document(op api.Operation, body map[string]any) (*Document, erro
 	if op.ID == "" && op.Op != "create" {
 		return nil, Invalid([]Problem{{Detail: "id: is required"}})
 	}
+	if op.Op == "delete" {
+		return b.tx.Delete(kind, op.ID, DeleteOptions{Cascade: op.Cascade, Orphan: op.Mode == "orphan"})
+	}
+	text, field := op.Document, "document"
+	if op.Op == "patch" || op.Op == "put" && op.Patch != nil {
+		text, field = op.Patch, "patch"
+	}
+	switch {
+	case text == nil:
+		return nil, Invalid([]Problem{{Detail: field + ": is required"}})
+	case op.Op == "put" && op.Document != nil && op.Patch != nil:
+		return nil, Invalid([]Problem{{Detail: "put takes document or patch, not both"}})
+	}
+	if body, err = parsedBody(text, body); err != nil {
+		return nil, err
+	}
+	writes := b.tx.writesOf(kind)
 	switch op.Op {
 	case "create":
-		if op.Document == nil {
-			return nil, Invalid([]Problem{{Detail: "document: is required"}})
-		}
-		if body, err = parsedBody(op.Document, body); err != nil {
-			return nil, err
-		}
-		create := b.tx.CreateObject
-		if kind == KindWebhook {
-			create = func(_ Kind, body map[string]any) (*Document, error) { return b.tx.CreateWebhook(body) }
-		}
-		doc, err := create(kind, body)
+		doc, err := writes.create(body)
 		if err == nil && op.ID != "" && op.ID != doc.ID {
 			return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("must be %q, as in the operation", op.ID)}})
 		}
 		return doc, err
 	case "update":
-		if op.Document == nil {
-			return nil, Invalid([]Problem{{Detail: "document: is required"}})
-		}
-		if body, err = parsedBody(op.Document, body); err != nil {
-			return nil, err
-		}
-		if kind == KindWebhook {
-			return b.tx.PutWebhook(op.ID, body)
-		}
-		return b.tx.PutObject(kind, op.ID, body)
+		return writes.update(op.ID, body)
 	case "patch":
-		if op.Patch == nil {
-			return nil, Invalid([]Problem{{Detail: "patch: is required"}})
-		}
-		if body, err = parsedBody(op.Patch, body); err != nil {
-			return nil, err
-		}
-		if kind == KindWebhook {
-			return b.tx.PatchWebhook(op.ID, body)
-		}
-		return b.tx.PatchObject(kind, op.ID, body)
+		return writes.patch(op.ID, body)
 	}
-	return b.tx.Delete(kind, op.ID, DeleteOptions{Cascade: op.Cascade, Orphan: op.Mode == "orphan"})
+	return b.put(kind, op, body, writes)
+}
+
+// documentWrites are the ways to write a document of a kind.
+type documentWrites struct {
+	create        func(body map[string]any) (*Document, error)
+	update, patch func(id string, body map[string]any) (*Document, error)
+}
+
+func (tx *Tx) writesOf(kind Kind) documentWrites {
+	if kind == KindWebhook {
+		return documentWrites{tx.CreateWebhook, tx.PutWebhook, tx.PatchWebhook}
+	}
+	return documentWrites{
+		func(body map[string]any) (*Document, error) { return tx.CreateObject(kind, body) },
+		func(id string, body map[string]any) (*Document, error) { return tx.PutObject(kind, id, body) },
+		func(id string, body map[string]any) (*Document, error) { return tx.PatchObject(kind, id, body) },
+	}
+}
+
+// put creates a document, or changes the given fields of an existing one. One that the principal may not read is created too, which
+// fails as it does for create.
+func (b *Batch) put(kind Kind, op api.Operation, body map[string]any, writes documentWrites) (*Document, error) {
+	before := b.tx.raw(kind, op.ID)
+	if before == nil || before.Deleted() || b.tx.hides(before) {
+		if op.IfMatch != "" {
+			return nil, b.tx.notFound(kind, op.ID)
+		}
+		if op.Patch != nil {
+			body = jsontext.MergePatch(map[string]any{}, body).(map[string]any)
+		}
+		if _, given := body["id"]; !given {
+			body = maps.Clone(body)
+			body["id"] = op.ID
+		}
+		if body["id"] != op.ID {
+			return nil, Invalid([]Problem{{Pointer: "/id", Detail: fmt.Sprintf("must be %q, as in the operation", op.ID)}})
+		}
+		if b.CheckNew != nil {
+			if err := Invalid(b.CheckNew(op, body)); err != nil {
+				return nil, err
+			}
+		}
+		return writes.create(body)
+	}
+	change := writes.update
+	if op.Patch != nil {
+		change = writes.patch
+	}
+	doc, err := change(op.ID, body)
+	if err == nil && op.IfAbsent && !bytes.Equal(before.Body, doc.Body) {
+		err = errorf(CodeConflict, "the %s %q exists with other values", b.tx.kinds.noun(kind), op.ID)
+	}
+	return doc, err
+}
+
+// match checks the precondition of an operation. It is about the document before the batch.
+func (b *Batch) match(op api.Operation) error {
+	if op.IfAbsent && op.Op != "put" {
+		return Invalid([]Problem{{Detail: "if_absent: is for put"}})
+	}
+	if op.IfMatch == "" {
+		return nil
+	}
+	kind, id, one := b.subject(op)
+	if !one {
+		return Invalid([]Problem{{Detail: "if_match: is for an operation on one document, one cluster of cluster_ids or one layer"}})
+	}
+	return b.tx.Match(kind, id, op.IfMatch)
+}
+
+// subject returns the document of an operation on one; one is false for others.
+func (b *Batch) subject(op api.Operation) (kind Kind, id string, one bool) {
+	switch {
+	case len(op.ClusterIds) == 1 && len(op.Layers) == 0:
+		return KindCluster, op.ClusterIds[0], true
+	case len(op.Layers) == 1 && len(op.ClusterIds) == 0:
+		return KindLayer, op.Layers[0], true
+	case op.Kind == "" || op.ID == "" && op.Op != "create":
+		return "", "", false
+	}
+	kind, err := b.tx.kindOf(op)
+	return kind, op.ID, err == nil
 }
 
 // parsedBody returns the parsed form of a text, which is given if it is known.

@@ -25,6 +25,9 @@ func (b *Batch) RunParsed(ops []api.Operation, bodies []map[string]any) ([]api.O
 		}
 		b.tx.changedByOperation = map[docKey]bool{}
 		docs, clusters, err := b.runOne(op, bodies[i])
+		if _, _, one := b.subject(op); one && err == nil && len(docs) == 1 {
+			b.single[i] = docs[0]
+		}
 		for _, d := range docs {
 			b.touched[docKey{d.Kind, d.ID}] = i
 		}
@@ -56,6 +59,9 @@ func (b *Batch) RunParsed(ops []api.Operation, bodies []map[string]any) ([]api.O
 
 // runOne runs one operation. It returns the documents that it touched and the number of clusters it was applied to.
 func (b *Batch) runOne(op api.Operation, body map[string]any) ([]*Document, int, error) {
+	if err := b.match(op); err != nil {
+		return nil, 0, err
+	}
 	switch {
 	case op.Mode != "" && (op.Op != "delete" || Kind(op.Kind) != KindCluster): // orphan is the opposite of uninstalling, so it must not be ignored
 		return nil, 0, Invalid([]Problem{{Detail: "mode: is for delete of kind cluster"}})

@@ -164,4 +164,4 @@ func (k Kind) ResourceType() (id string, ok bool) {
 }
 
 // documentOperations are the operations on one document.
-var documentOperations = []string{"create", "update", "patch", "delete"}
+var documentOperations = []string{"create", "update", "patch", "put", "delete"}

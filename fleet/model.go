@@ -58,6 +58,8 @@ type State struct {
 	writers bool               // there is a managed token of a role other than poll and read
 	access  *accessIndex       // nil if there are no access documents
 	visible *visibility        // nil: the State has all documents
+	// detached: see [State.Detached].
+	detached bool
 
 	references *references // from clusters to definitions
 

@@ -55,7 +55,11 @@ func (s *State) Detached() (*State, error) {
 			records = append(records, r)
 		}
 	}
-	return NewState(s.rules, s.head, s.at, records)
+	detached, err := NewState(s.rules, s.head, s.at, records)
+	if err == nil {
+		detached.detached = true
+	}
+	return detached, err
 }
 
 // visibleBase returns the base as the principal may read it. It is computed once for all checks.
@@ -64,6 +68,14 @@ func (tx *Tx) visibleBase() *State {
 		tx.scope.visible = tx.base.VisibleTo(tx.scope.rights)
 	}
 	return tx.scope.visible
+}
+
+// hides reports whether the principal may not read a stored document. A detached State has only documents that it may read.
+func (tx *Tx) hides(doc *Document) bool {
+	if tx.ReadsEverything() || tx.base.detached || tx.base.docs[doc.Kind][doc.ID] == nil {
+		return false
+	}
+	return tx.visibleBase().docs[doc.Kind][doc.ID] == nil
 }
 
 // checkReadable refuses a change of documents or answers that the principal may not read, before or after the change, if its right to

@@ -309,3 +309,55 @@ func TestIfMatchNeverIgnored(t *testing.T) {
 	})
 	w.post("/batch", `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"environment":"qa"}}]}`).want(200)
 }
+
+// TestPut: a put creates a document, or changes the given fields of an existing one, under conditions.
+func TestPut(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	put := func(more string) string { return `{"op":"put","kind":"namespace","id":"sandbox",` + more + `}` }
+	documents := func(op string) []any {
+		return w.post("/batch?return=documents", `{"operations":[`+op+`]}`).want(200).json()["results"].([]any)
+	}
+	w.unchanged(func() {
+		w.batch(put(`"if_match":"*","document":{}`)).problem(404, "not_found")
+		w.batch(put(`"document":{"id":"other"}`)).problem(400, "validation_error")
+		w.batch(put(`"document":{},"patch":{}`)).problem(400, "validation_error")
+		w.batch(`{"op":"put","kind":"namespace","id":"sandbox"}`).problem(400, "validation_error")
+		w.batch(`{"op":"put","kind":"namespace","document":{"id":"sandbox"}}`).problem(400, "validation_error")
+		p := w.batch(`{"op":"put","kind":"rolebinding","id":"x","document":{"role":"view"}}`).problem(400, "validation_error")
+		require.Contains(t, string(p.body), `"pointer":"/operations/0/document/subjects"`)
+		p = w.batch(`{"op":"put","kind":"rolebinding","id":"x","patch":{"role":"view"}}`).problem(400, "validation_error")
+		require.Contains(t, string(p.body), `"pointer":"/operations/0/patch/subjects"`)
+		w.batch(`{"op":"update","kind":"namespace","id":"podinfo","if_absent":true,"document":{}}`).problem(400, "validation_error")
+		w.batch(`{"op":"set_labels","all":true,"if_match":"*","labels":{"a":"b"}}`).problem(400, "validation_error")
+		w.batch(`{"op":"set_labels","cluster_ids":["demo-cluster-01"],"if_match":"\"1-00000000\"","labels":{"a":"b"}}`).problem(412, "stale")
+	})
+	created := documents(put(`"if_absent":true,"document":{"labels":{"a":"b"}}`))[0].(map[string]any)["document"].(map[string]any)
+	require.Equal(t, map[string]any{"a": "b"}, created["labels"])
+	etag := w.get("/namespaces/sandbox").want(200).etag()
+	w.unchanged(func() {
+		w.batch(put(`"if_absent":true,"document":{"labels":{"a":"b"}}`)).want(200)
+		w.batch(put(`"if_absent":true,"document":{"labels":{"a":"c"}}`)).problem(409, "conflict")
+		w.batch(put(`"document":{"annotations":null}`)).want(200)
+	})
+	w.batch(put(fmt.Sprintf(`"if_match":%q,"document":{"annotations":{"x":"y"}}`, etag))).want(200)
+	w.unchanged(func() {
+		w.batch(put(fmt.Sprintf(`"if_match":%q,"document":{"annotations":{"x":"z"}}`, etag))).problem(412, "stale")
+	})
+	require.Equal(t, map[string]any{"a": "b"}, w.get("/namespaces/sandbox").json()["labels"], "fields that are not given stay")
+	w.batch(put(`"patch":{"labels":{"c":"d"},"annotations":null}`)).want(200)
+	require.Equal(t, map[string]any{"a": "b", "c": "d"}, w.get("/namespaces/sandbox").json()["labels"])
+	w.batch(`{"op":"put","kind":"namespace","id":"other","patch":{"labels":{"a":null,"c":"d"}}}`).want(200)
+	require.Equal(t, map[string]any{"c": "d"}, w.get("/namespaces/other").json()["labels"])
+
+	before := w.get(demoCluster).want(200)
+	result := documents(`{"op":"assign_namespace","cluster_ids":["demo-cluster-01"],"namespace_id":"other"},` +
+		`{"op":"delete","kind":"namespace","id":"sandbox"},{"op":"set_labels","all":true,"labels":{"a":"b"}}`)
+	require.Equal(t, before.json(), result[0].(map[string]any)["before"])
+	require.Equal(t, w.get(demoCluster).json(), result[0].(map[string]any)["document"], "the document after the whole batch")
+	require.Equal(t, "sandbox", result[1].(map[string]any)["document"].(map[string]any)["id"])
+	require.NotContains(t, result[2], "document")
+	dry := w.post("/batch?return=documents&dry_run=true", `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"cluster_name":"dry"}}]}`).want(200).json()
+	require.Equal(t, "dry", dry["results"].([]any)[0].(map[string]any)["document"].(map[string]any)["cluster_name"])
+	require.NotContains(t, w.post("/batch", `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{}}]}`).json()["results"].([]any)[0], "document")
+}

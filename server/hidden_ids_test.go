@@ -50,6 +50,7 @@ func hiddenWorld(t *testing.T) *world {
 // teamOperations has an operation of each kind that the team may make on its documents.
 var teamOperations = map[string]string{
 	"create": `{"kind":"namespace","document":{"id":"new"}}`, "update": `{"kind":"namespace","id":"web-ns","document":{"id":"web-ns"}}`,
+	"put":   `{"kind":"cluster","id":"web-01","document":{"cluster_name":"x"}}`,
 	"patch": `{"kind":"cluster","id":"web-01","patch":{"cluster_name":"x"}}`, "delete": `{"kind":"layer","id":"web"}`,
 	"restore": `{"revision":5}`, "revert": `{"revision":5}`,
 	"assign_component": `{"cluster_ids":["web-01"],"component_id":"web-app"}`, "set_component": `{"cluster_ids":["web-01"],"component_id":"web-app","component_version":"3.0.0"}`,
@@ -235,6 +236,9 @@ func bodiesWith(t *testing.T, id string, schema *openapi3.SchemaRef, example str
 	}
 	for _, start := range starts {
 		for _, v := range variants(schema, start, "", 0) {
+			if takesID(v) {
+				continue
+			}
 			if strings.HasPrefix(id, "Create") && slices.ContainsFunc(inherent, func(at string) bool { return fmt.Sprint(v.(map[string]any)[at]) == "zebra" }) {
 				continue
 			}
@@ -246,8 +250,50 @@ func bodiesWith(t *testing.T, id string, schema *openapi3.SchemaRef, example str
 	return bodies
 }
 
+// takesID reports whether a body puts a document under a hidden id, so its creation fails: see TestPutOfHiddenID.
+func takesID(body any) bool {
+	ops, _ := body.(map[string]any)["operations"].([]any)
+	return slices.ContainsFunc(ops, func(op any) bool {
+		fields, _ := op.(map[string]any)
+		return fields["op"] == "put" && fields["id"] == "zebra" && fields["if_match"] == nil
+	})
+}
+
 // hashOfPlan depends on the texts of the request.
 var hashOfPlan = regexp.MustCompile(`"(plan_hash|config_digest|digest)":"[^"]*"|Etag: .*|X-Fleet-Plan-Hash: .*`)
+
+// TestPutOfHiddenID: a put of an id that the principal may not read is the creation of a document, with every answer of a create. It neither
+// changes the hidden document nor tells whether it has the given values.
+func TestPutOfHiddenID(t *testing.T) {
+	t.Parallel()
+	w := hiddenWorld(t)
+	w.create("/access", accessFor("team", `["read","plan"]`, teamRead))
+	w.create("/access", accessFor("wide", `["write","plan"]`, ""))
+	as := bearer(w.issue(scopedBody).secret)
+	documents := map[string]string{
+		"namespace": `{}`, "platform_component": `{"component_path":"zebra","oci_url":"oci://registry.example.com/zebra","component_version":"1.0.0"}`,
+		"rolebinding": `{"role":"zebra","subjects":[{"kind":"Group","name":"zebra","apiGroup":"rbac.authorization.k8s.io"}]}`,
+		"layer":       `{"priority":30,"selector":"team=zebra"}`, "cluster": `{"cluster_dns":"zebra.example.com","environment":"qa"}`,
+		"strategy": `{"stages":[{"name":"zebra","selector":"team=zebra"}]}`, "freeze": `{"reason":"zebra","selector":"team=zebra","from":"2030-01-01T00:00:00Z"}`,
+		"resource_type": `{"schema":{"type":"object","additionalProperties":false,"properties":{"zebra":{"type":"string","default":"zebra"}}}}`,
+	}
+	for kind, document := range documents {
+		for _, path := range []string{"/batch?dry_run=true", "/batch", "/batch?return=documents", "/plan"} {
+			w.unchanged(func() {
+				send := func(op string) string { return lasting(w.post(path, `{"operations":[`+op+`]}`, as...)) }
+				create := send(`{"op":"create","kind":"` + kind + `","document":` + strings.Replace(strings.Replace(document, "{", `{"id":"zebra",`, 1), ",}", "}", 1) + `}`)
+				for _, put := range []string{
+					`{"op":"put","kind":"` + kind + `","id":"zebra","document":` + document + `}`, `{"op":"put","kind":"` + kind + `","id":"zebra","patch":` + document + `}`,
+					`{"op":"put","kind":"` + kind + `","id":"zebra","if_absent":true,"document":` + document + `}`,
+				} {
+					require.Equal(t, create, send(put), "%s %s", path, put)
+				}
+				stale := send(`{"op":"put","kind":"` + kind + `","id":"zebra","if_match":"*","document":` + document + `}`)
+				require.Equal(t, missing(stale), send(missing(`{"op":"put","kind":"`+kind+`","id":"zebra","if_match":"*","document":`+document+`}`)))
+			})
+		}
+	}
+}
 
 // TestHiddenIDs puts ids of documents that a team may not read, and selectors of them, into each parameter, header and text of each request
 // of the contract. The answers are the same as for documents that do not exist, with limits on every right and with limits only on the

@@ -66,7 +66,8 @@ func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []a
 	case req.Rollout == "" && (req.Action != "" || req.Stage != ""), ways != 1:
 		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "exactly one of operations, rollout and freeze is required; action and stage are for rollout"}})
 	case len(req.Operations) > 0:
-		return s.runBatch(c, meta, req.Operations, fleet.Guard{Off: true})
+		res, results, _, err := s.runBatch(c, meta, req.Operations, fleet.Guard{Off: true})
+		return res, results, err
 	}
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{Off: true})

@@ -25,7 +25,7 @@ func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRe
 		reason = fmt.Sprintf("restored to revision %d", revision)
 	}
 	meta := changeMeta(c, reason, p.DryRun)
-	return s.answerBatch(c, meta, []api.Operation{op}, value(p.PlanHash))
+	return s.answerBatch(c, meta, []api.Operation{op}, value(p.PlanHash), false)
 }
 
 func (s *Server) RevertRevision(c echo.Context, revision int64, p api.RevertRevisionParams) error {
@@ -47,7 +47,7 @@ func (s *Server) RevertRevision(c echo.Context, revision int64, p api.RevertRevi
 	if reason == "" && !overridesFreeze(c) { // which requires a reason of its own
 		reason = fmt.Sprintf("reverted revision %d", revision)
 	}
-	return s.answerBatch(c, changeMeta(c, reason, p.DryRun), ops, value(p.PlanHash))
+	return s.answerBatch(c, changeMeta(c, reason, p.DryRun), ops, value(p.PlanHash), false)
 }
 
 // overridesFreeze reports whether the request names freezes to override.

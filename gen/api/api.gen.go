@@ -2867,7 +2867,7 @@ type NamespaceUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// Operation One operation of a batch. `create`, `update`, `patch` and `delete` take `kind`, `id` and `document` or `patch`;
+// Operation One operation of a batch. `create`, `update`, `patch`, `put` and `delete` take `kind`, `id` and `document` or `patch`;
 // `restore` takes `revision`, and `kind` and `id` for one document; `revert` does too, and `prefer`. The others work on
 // clusters: exactly one of `cluster_ids`, `selector`, `all` and `layers` says which.
 type Operation struct {
@@ -2880,12 +2880,12 @@ type Operation struct {
 	// ID Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
 
-	// Document create and update: the document, as POST and PUT take it.
+	// Document create, update and put: the document, as POST and PUT take it.
 	//
 	// Example: {"labels":{"team":"sandbox"}}
 	Document json.RawMessage `json:"document,omitempty"`
 
-	// Patch patch: an RFC 7396 merge patch.
+	// Patch patch: an RFC 7396 merge patch. put: the same, in place of `document`.
 	Patch json.RawMessage `json:"patch,omitempty"`
 
 	// Cascade Example: false
@@ -2999,6 +2999,16 @@ type Operation struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	RequestedAt string `json:"requested_at,omitempty"`
+
+	// IfMatch Only if the document had one of these ETags before the batch, or `*`; otherwise 412. For operations on one document, one cluster of `cluster_ids` or one layer.
+	//
+	// Example: "42-5f1c2ab9"
+	IfMatch string `json:"if_match,omitempty"`
+
+	// IfAbsent put: never change a document that exists; 409 `conflict` if it has other values.
+	//
+	// Example: false
+	IfAbsent bool `json:"if_absent,omitempty"`
 }
 
 // OperationResult defines model for OperationResult.
@@ -3015,6 +3025,12 @@ type OperationResult struct {
 	//
 	// Example: 12
 	Documents int `json:"documents"`
+
+	// Document With `return=documents`, of an operation on one document: as GET returns it after the batch; a deleted one as DELETE returns it.
+	Document json.RawMessage `json:"document,omitempty"`
+
+	// Before With `return=documents`, of an operation on one cluster that existed: as GET returned it before the batch.
+	Before json.RawMessage `json:"before,omitempty"`
 }
 
 // OwnedPatches defines model for OwnedPatches.
@@ -5626,6 +5642,9 @@ type ResourceTypePath = string
 // Retain defines model for Retain.
 type Retain = bool
 
+// ReturnDocuments defines model for ReturnDocuments.
+type ReturnDocuments = string
+
 // RevisionLimit defines model for RevisionLimit.
 type RevisionLimit = int
 
@@ -5880,6 +5899,9 @@ type GetBackupParams struct {
 
 // ApplyBatchParams defines parameters for ApplyBatch.
 type ApplyBatchParams struct {
+	// Return `documents`: the results have the document of each operation on one document, one cluster of `cluster_ids` or one layer.
+	Return *ReturnDocuments `form:"return,omitempty" json:"return,omitempty"`
+
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
