@@ -58,10 +58,11 @@ func (tx *Tx) EndSessions(issuer, sub string, now time.Time) error {
 	return nil
 }
 
-// SessionEnded reports whether a session of a person that began at a time was ended.
-func (s *State) SessionEnded(sub *Subject, began time.Time) bool {
-	for _, id := range []string{sessionEndID(sub.Issuer, ""), sessionEndID(sub.Issuer, sub.Sub)} {
-		if d := s.docs[KindSessionEnd][id]; d != nil && !began.After(d.sessionEnd().NotBefore) {
+// SessionEnded reports whether a session or an ID token that began at a time was ended. The end for all people of an issuer ends
+// those of people only, not those of workloads.
+func (s *State) SessionEnded(sub *Subject, began time.Time, person bool) bool {
+	for id, ends := range map[string]bool{sessionEndID(sub.Issuer, ""): person, sessionEndID(sub.Issuer, sub.Sub): true} {
+		if d := s.docs[KindSessionEnd][id]; ends && d != nil && !began.After(d.sessionEnd().NotBefore) {
 			return true
 		}
 	}

@@ -224,21 +224,28 @@ func TestEndSessions(t *testing.T) {
 	}
 	annToken, ann := signIn("00u1")
 	_, bob := signIn("00u2")
-	workload := issuer.Token(idClaims(testissuer.Claims{"sub": "00u1", "aud": "https://fleet.example.com"}))
+	ofWorkload := func(sub string) string {
+		return issuer.Token(idClaims(testissuer.Claims{"sub": sub, "aud": "https://fleet.example.com"}))
+	}
+	workload := ofWorkload("robot")
 	w.clock.advance(time.Minute)
+	ahead := issuer.Token(idClaims(testissuer.Claims{"sub": "00u1", "iat": w.clock.Now().Add(time.Minute).Unix(), "exp": w.clock.Now().Add(time.Hour).Unix()}))
+	w.get("/whoami", bearer(ahead)...).want(http.StatusOK)
 	w.unchanged(func() {
 		w.post("/access/sessions/end", `{"issuer":"other"}`).problem(http.StatusBadRequest, "validation_error")
 		w.post("/access/sessions/end?dry_run=true", `{"issuer":"corp"}`).want(http.StatusOK)
 	})
 	ended := w.post("/access/sessions/end", `{"issuer":"corp","sub":"00u1"}`).want(http.StatusOK).json()
 	require.Equal(t, "2026-01-02T03:05:05.678901Z", ended["not_before"])
-	for _, token := range []string{ann, annToken} {
+	for _, token := range []string{ann, annToken, ahead, ofWorkload("00u1")} {
 		require.Contains(t, w.get("/clusters", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized").json()["detail"], "an admin ended the sessions")
 	}
-	w.do(http.MethodPost, "/auth/sessions", "", bearer(annToken)...).problem(http.StatusUnauthorized, "unauthorized")
+	for _, token := range []string{annToken, ahead} {
+		w.do(http.MethodPost, "/auth/sessions", "", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized")
+	}
 	w.get("/whoami", bearer(bob)...).want(http.StatusOK)
 	w.get("/whoami", bearer(workload)...).want(http.StatusOK)
-	w.clock.advance(time.Second)
+	w.clock.advance(time.Minute + time.Second)
 	_, again := signIn("00u1")
 	w.get("/whoami", bearer(again)...).want(http.StatusOK)
 
@@ -247,6 +254,7 @@ func TestEndSessions(t *testing.T) {
 	for _, token := range []string{again, bob} {
 		w.get("/whoami", bearer(token)...).problem(http.StatusUnauthorized, "unauthorized")
 	}
+	w.get("/whoami", bearer(workload)...).want(http.StatusOK)
 	last := w.post("/access/sessions/end", `{"issuer":"corp","sub":"00u2"}`).want(http.StatusOK).header.Get("X-Fleet-Revision")
 	require.Equal(t, "end_sessions", at(w.get("/revisions/"+last).want(http.StatusOK).json(), "operations", 0, "op"))
 }
@@ -272,15 +280,17 @@ func TestNoSession(t *testing.T) {
 	w, issuer := setupIssuer(t, options{})
 	groups := make([]string, 65)
 	for name, test := range map[string]struct{ token, detail string }{
-		"a static token":  {writeToken, "begins with the ID token"},
-		"a managed token": {w.issue(`{"name":"admin","role":"admin"}`).secret, "begins with the ID token"},
-		"an old sign-in":  {issuer.Token(idClaims(testissuer.Claims{"iat": start.Add(-9 * time.Hour).Unix()})), "more than 8 hours ago"},
-		"a pipeline's":    {issuer.Token(idClaims(testissuer.Claims{"aud": "https://fleet.example.com"})), "begins with the ID token"},
-		"without iat":     {issuer.Token(idClaims(testissuer.Claims{"iat": "x"})), "begins with the ID token"},
-		"too many groups": {issuer.Token(idClaims(testissuer.Claims{"groups": groups})), "at most 64 groups"},
+		"a static token":   {writeToken, "begins with the ID token"},
+		"a managed token":  {w.issue(`{"name":"admin","role":"admin"}`).secret, "begins with the ID token"},
+		"an old sign-in":   {issuer.Token(idClaims(testissuer.Claims{"iat": start.Add(-9 * time.Hour).Unix()})), "more than 8 hours ago"},
+		"a pipeline's":     {issuer.Token(idClaims(testissuer.Claims{"aud": "https://fleet.example.com"})), "begins with the ID token"},
+		"another client's": {issuer.Token(idClaims(testissuer.Claims{"azp": "https://fleet.example.com"})), "begins with the ID token"},
+		"too many groups":  {issuer.Token(idClaims(testissuer.Claims{"groups": groups})), "at most 64 groups"},
 	} {
 		require.Contains(t, w.do(http.MethodPost, "/auth/sessions", "", bearer(test.token)...).problem(http.StatusForbidden, "forbidden").json()["detail"], test.detail, name)
 	}
+	withoutTime := bearer(issuer.Token(idClaims(testissuer.Claims{"iat": "x"}))) // its end could not be decided
+	require.Contains(t, w.get("/whoami", withoutTime...).problem(http.StatusUnauthorized, "unauthorized").json()["detail"], "iat is missing")
 	w.do(http.MethodPost, "/auth/sessions", "", "Authorization", "").problem(http.StatusUnauthorized, "unauthorized")
 	require.JSONEq(t, `[]`, string(setup(t).get("/auth/issuers").want(http.StatusOK).body))
 }

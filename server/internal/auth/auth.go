@@ -104,7 +104,8 @@ type Principal struct {
 	// Expires is the end of an ID token or a session.
 	Expires  time.Time
 	Identity *oidc.Identity // of an ID token
-	signedIn time.Time      // of a person at an issuer; zero: of another credential
+	began    time.Time      // of a session, or of an ID token
+	person   bool           // who signed in at an issuer
 	static   bool           // it has a static token
 	shared   bool           // with the read token, which several clusters may have
 }

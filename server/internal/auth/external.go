@@ -32,17 +32,17 @@ func (e *externalError) Unwrap() error { return e.cause }
 var errTwoTokens = &externalError{errMalformed, "the request has more than one Authorization header: send one"}
 
 // errEnded is the error for a session or ID token that an admin ended after the sign-in.
-var errEnded = &externalError{errExpired, "an admin ended the sessions of this person: sign in again"}
+var errEnded = &externalError{errExpired, "an admin ended the sessions of this person: sign in again, a minute after that or later"}
 
 // identify is like Identify, but also accepts external tokens, if issuers are configured and the operation is not a poll.
 func (a *Authenticator) identify(r *http.Request, access Access, st *fleet.State) (Principal, error) {
 	caller, err := a.identifyAny(r, access, st)
 	switch {
-	case err != nil || caller.signedIn.IsZero():
+	case err != nil || caller.Method != IDToken && caller.Method != Session:
 		return caller, err
 	case st == nil:
 		return Principal{}, store.ErrNotLoaded // the State records ended sessions
-	case st.SessionEnded(caller.Subject, caller.signedIn):
+	case st.SessionEnded(caller.Subject, caller.began, caller.person):
 		return Principal{Actor: caller.Actor}, errEnded
 	}
 	return caller, nil
@@ -102,7 +102,7 @@ func (a *Authenticator) knownExternal(token string) (Principal, bool) {
 }
 
 func idTokenPrincipal(id *oidc.Identity) Principal {
-	return Principal{Role: Scoped, Method: IDToken, Subject: &id.Subject, Actor: externalActor(&id.Subject), Expires: id.Expires, Identity: id, signedIn: id.SignedIn}
+	return Principal{Role: Scoped, Method: IDToken, Subject: &id.Subject, Actor: externalActor(&id.Subject), Expires: id.Expires, Identity: id, began: id.Issued, person: !id.SignedIn.IsZero()}
 }
 
 // openSession returns the holder of a session. Sessions of an issuer end when it is removed from the configuration.
@@ -116,7 +116,7 @@ func (a *Authenticator) openSession(token string) (Principal, error) {
 	case !a.cfg.Issuers.Has(s.Issuer):
 		return Principal{}, &externalError{errUnknown, "the issuer of the session is no longer configured: sign in again"}
 	}
-	return Principal{Role: Scoped, Method: Session, Subject: &s.Subject, Actor: externalActor(&s.Subject), Expires: s.Expires, signedIn: s.Started}, nil
+	return Principal{Role: Scoped, Method: Session, Subject: &s.Subject, Actor: externalActor(&s.Subject), Expires: s.Expires, began: s.Started, person: true}, nil
 }
 
 func externalActor(s *fleet.Subject) string {

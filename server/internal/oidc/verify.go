@@ -45,9 +45,12 @@ const (
 // Identity is the verified sender of a token. It is never changed.
 type Identity struct {
 	fleet.Subject
-	// SignedIn is the time at which a person signed in with this service's client; zero: the token is of a workload.
+	// SignedIn is the time at which a person signed in with this service's client; zero: the token is of a workload, or of another client.
 	SignedIn time.Time
-	Expires  time.Time
+	// Issued is iat, less the difference of clocks that is accepted: by the clock of this server, the token may have been issued as early.
+	// Zero: it has no iat.
+	Issued  time.Time
+	Expires time.Time
 }
 
 // TokenError is the reason for refusing a token, for its holder and for the log.
@@ -340,7 +343,17 @@ func (s *source) identify(c claims, now time.Time) (*Identity, error) {
 		return nil, err
 	}
 	id := &Identity{Subject: fleet.Subject{Issuer: s.Name, User: s.user(c), Sub: subject, Groups: groups, Claims: c.scalars()}, Expires: expires}
-	if issued, present := c.time("iat"); present && s.ClientID != "" && slices.Contains(audience, s.ClientID) {
+	issued, present := c.time("iat")
+	if present {
+		id.Issued = issued.Add(-clockSkew)
+	}
+	if s.ClientID == "" || !slices.Contains(audience, s.ClientID) {
+		return id, nil
+	}
+	if !present {
+		return nil, refuse("its claim iat is missing, or not a number of seconds")
+	}
+	if party := c.text("azp"); party == "" || party == s.ClientID { // otherwise it is of a workload with a client of its own
 		id.SignedIn = issued
 	}
 	return id, nil
