@@ -22,7 +22,7 @@ const (
 	kindUncounted    = "uncounted" // an answer to a poll with a shared token, if such polls do not count
 )
 
-// sharedPrefix is the prefix of the subjects of reports with the shared token. Earlier versions ignore these subjects.
+// sharedPrefix is the prefix of the subjects of reports with the shared token.
 const sharedPrefix = kindShared + "/"
 
 // subject identifies an observation of a cluster.
@@ -106,7 +106,6 @@ type (
 	}
 	invalidationBody struct {
 		Input string `json:"input"`
-		Again bool   `json:"again,omitempty"` // always true: the previous release of this service needs it to count later receipts
 	}
 )
 
@@ -142,7 +141,7 @@ func (c *cluster) encodeRow(s subject) (Row, bool) {
 		if !ok {
 			return Row{}, false
 		}
-		body, observedAt = invalidationBody{v.input.String(), true}, v.at
+		body, observedAt = invalidationBody{v.input.String()}, v.at
 	case kindEvent:
 		e, ok := c.events[s.key]
 		if !ok {

@@ -1,6 +1,5 @@
 // Package migrations embeds the schema of every store backend, one directory each, in the format of golang-migrate:
-// NNNN_name.up.sql and NNNN_name.down.sql. Numbers and names are the same for all backends, so that "schema version 3" is
-// unambiguous.
+// NNNN_name.up.sql. They go up only. Numbers and names are the same for all backends, so that "schema version 3" is unambiguous.
 //
 // Every SQLite migration ends with `PRAGMA user_version` set to its resulting version. SQLite writes it in the migration's own
 // transaction, while golang-migrate keeps its version in separate transactions: after a migrator was killed, user_version shows

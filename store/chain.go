@@ -24,8 +24,7 @@ type Link struct {
 	Revision fleet.Revision
 	// Previous is the hash of the previous commit; 32 zero bytes for the first commit of a chain.
 	Previous []byte
-	// Hash is nil for a commit that is not in the chain yet, because a version without hash chains wrote it.
-	Hash []byte
+	Hash     []byte
 	// Checkpoint is the checkpoint of the store at the time of the commit; nil without one. See [ChainHead].
 	Checkpoint []byte
 }
@@ -39,17 +38,16 @@ type Entry struct {
 // ChainHead is the newest commit of the hash chain.
 type ChainHead struct {
 	fleet.Head
-	Hash   []byte         // of the head commit; nil if it is not in the chain yet, or the log is empty
+	Hash   []byte         // of the head commit; nil if the log is empty
 	Oldest fleet.Revision // oldest complete revision of the log; 0 or 1 if the log was never shortened
 	// Checkpoint covers the remains of the commits before Oldest. Their hashes no longer apply because the commits are
 	// incomplete. It consists of the revision Oldest in eight bytes and a SHA-256 over the result of [Shortened.Kept] and the
 	// commit at Oldest with complete documents. Compact writes the first eight bytes, SetCheckpoint the rest. It is nil if the
-	// log was never shortened, or was shortened by a version without checkpoints.
+	// log was never shortened.
 	Checkpoint []byte
 }
 
-// Chained is a Store with a hash chain. Commit adds a commit to the chain if the previous commit is in the chain. Commits after
-// one without a hash have no hash either, until FillChain reaches the head.
+// Chained is a Store with a hash chain, to which Commit adds each commit.
 type Chained interface {
 	Store
 	// ChainHead returns the newest commit of the chain. Unlike Head, it also works while the store is quarantined.
@@ -57,10 +55,6 @@ type Chained interface {
 	// Links returns at most limit links of the commits after a revision, in order. It omits links before the oldest complete
 	// revision.
 	Links(ctx context.Context, after fleet.Revision, limit int) ([]Link, error)
-	// FillChain adds at most limit commits after a revision to the chain and skips commits that are already in it. It holds the
-	// lock for commits. It returns the last revision it reached, or after if there is no newer one, and an error if the commit
-	// at after is not in the chain.
-	FillChain(ctx context.Context, after fleet.Revision, limit int) (fleet.Revision, error)
 	// SetCheckpoint replaces the checkpoint if it belongs to the current oldest revision of the log.
 	SetCheckpoint(ctx context.Context, checkpoint []byte) error
 }
@@ -175,11 +169,8 @@ func IsCheckpointFor(checkpoint []byte, oldest fleet.Revision) bool {
 // chainCheck verifies a log commit by commit against its hashes, and computes the documents that result from the log.
 type chainCheck struct {
 	oldest    fleet.Revision
-	first     Link // stored link at oldest
 	last      Link
 	at        time.Time // of the last commit
-	stored    []byte    // stored hash of the last commit
-	unhashed  int       // commits without a stored hash
 	folded    digest    // over the remains of the commits before oldest
 	documents map[documentName]documentSum
 }
@@ -201,32 +192,23 @@ func newChainCheck(oldest fleet.Revision) *chainCheck {
 	return &chainCheck{oldest: oldest, folded: digest{Hash: sha256.New()}, documents: map[documentName]documentSum{}}
 }
 
-// add verifies the next commit; a commit without a hash receives the computed one. It returns ErrCorrupt if the commit does not
-// match its hash, or its link does not match the previous commit.
-func (k *chainCheck) add(e *Entry) error {
+// add verifies the next commit. It returns ErrCorrupt if the commit does not match its hash, or its link does not match the
+// previous commit.
+func (k *chainCheck) add(e Entry) error {
 	if k.oldest > 1 && e.Revision <= k.oldest {
 		k.folded.whole(e.Commit)
 	}
 	if e.Revision < k.oldest {
 		return k.apply(e.Commit)
 	}
-	k.stored = e.Link.Hash
-	if k.last.Hash == nil {
-		k.first = e.Link
+	previous := k.last.Hash
+	if previous == nil && e.Revision > 1 { // the previous commit was removed; only this link still has its hash
+		previous = e.Link.Previous
 	}
-	next := NextLink(k.last.Hash, nil, e.Commit)
-	switch first := k.last.Hash == nil; {
-	case e.Link.Hash == nil:
-		k.unhashed++
-		e.Link = next
-	case first && e.Revision > 1: // the previous commit was removed; only this link still has its hash
-		next = NextLink(e.Link.Previous, e.Link.Checkpoint, e.Commit)
-	case !bytes.Equal(e.Link.Previous, next.Previous):
+	switch want := NextLink(previous, e.Link.Checkpoint, e.Commit); {
+	case !bytes.Equal(e.Link.Previous, want.Previous):
 		return fmt.Errorf("%w: revision %d does not continue the hash chain: history was altered", ErrCorrupt, e.Revision)
-	default:
-		next = NextLink(next.Previous, e.Link.Checkpoint, e.Commit)
-	}
-	if !bytes.Equal(e.Link.Hash, next.Hash) {
+	case !bytes.Equal(e.Link.Hash, want.Hash):
 		return fmt.Errorf("%w: revision %d does not match its hash: history was altered", ErrCorrupt, e.Revision)
 	}
 	k.last = e.Link
@@ -296,7 +278,7 @@ func (k *chainCheck) finish(snap Snapshot) error {
 	if k.oldest <= 1 {
 		return nil
 	}
-	if !IsCheckpointFor(snap.Checkpoint, k.oldest) && k.first.Previous != nil && !bytes.Equal(k.first.Previous, genesis) {
+	if !IsCheckpointFor(snap.Checkpoint, k.oldest) {
 		return fmt.Errorf("%w: the log begins with revision %d without having been shortened: history was altered", ErrCorrupt, k.oldest)
 	}
 	sum := CheckpointFor(k.oldest, k.folded.Sum(nil))
@@ -352,11 +334,6 @@ func (l *Lazy) ChainHead(ctx context.Context) (ChainHead, error) {
 // Links implements Chained.
 func (l *Lazy) Links(ctx context.Context, after fleet.Revision, limit int) ([]Link, error) {
 	return chained(ctx, l, func(c Chained) ([]Link, error) { return c.Links(ctx, after, limit) })
-}
-
-// FillChain implements Chained.
-func (l *Lazy) FillChain(ctx context.Context, after fleet.Revision, limit int) (fleet.Revision, error) {
-	return chained(ctx, l, func(c Chained) (fleet.Revision, error) { return c.FillChain(ctx, after, limit) })
 }
 
 // SetCheckpoint implements Chained.

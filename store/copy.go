@@ -27,7 +27,7 @@ type Progress struct {
 // written to meanwhile; commits made after the start are not copied. progress, if not nil, is called after every batch.
 //
 // Copy compares the history with its hash chain while it reads it, and the documents with the history. If they disagree it
-// returns ErrCorrupt and leaves to empty. Commits that are not in the chain yet are added to it in the copy.
+// returns ErrCorrupt and leaves to empty.
 //
 // A copy that fails, or is killed, leaves to empty and can be started again. After writing, Copy reads and compares both
 // stores: if they differ it returns ErrCorrupt, and to must not be used.
@@ -64,7 +64,7 @@ func checkedLog(ctx context.Context, s Store, of Snapshot, check *chainCheck, no
 	return func(yield func(Entry, error) bool) {
 		for e, err := range readLog(ctx, s, of, note) {
 			if err == nil {
-				err = check.add(&e)
+				err = check.add(e)
 			}
 			if !yield(e, err) || err != nil {
 				return

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sort"
 	"sync"
 	"time"
 
@@ -18,9 +17,6 @@ type Verified struct {
 	Head   fleet.Head
 	Hash   []byte         // of the head commit; nil if the log is empty
 	Oldest fleet.Revision // oldest complete revision of the log; 0 if the log was never shortened
-	// Unhashed counts commits without a stored hash, written by a version without hash chains. An alteration of them cannot be
-	// detected. Hash is then computed from them.
-	Unhashed int
 	// Folded is the computed checkpoint over the remains of the commits before Oldest; nil without such commits. Covered reports
 	// whether the stored checkpoint is equal.
 	Folded    []byte
@@ -58,7 +54,7 @@ func verify(ctx context.Context, s Store, progress func(at, of fleet.Revision)) 
 	if err := checkRest(ctx, s, snap, check); err != nil {
 		return Verified{}, nil, err
 	}
-	found := Verified{Head: snap.Head, Hash: check.last.Hash, Oldest: snap.Oldest, Unhashed: check.unhashed, Documents: len(snap.Records)}
+	found := Verified{Head: snap.Head, Hash: check.last.Hash, Oldest: snap.Oldest, Documents: len(snap.Records)}
 	if snap.Oldest > 1 {
 		found.Folded = CheckpointFor(snap.Oldest, check.folded.Sum(nil))
 		found.Covered = bytes.Equal(found.Folded, snap.Checkpoint)
@@ -126,7 +122,7 @@ func checkRest(ctx context.Context, s Store, snap Snapshot, check *chainCheck) e
 		if err != nil {
 			return err
 		}
-		if head.Head == snap.Head && check.stored != nil && !bytes.Equal(head.Hash, check.stored) {
+		if head.Head == snap.Head && !bytes.Equal(head.Hash, check.last.Hash) {
 			return fmt.Errorf("%w: the hash of the head differs from the hash of revision %d: history was altered", ErrCorrupt, snap.Head.Revision)
 		}
 	}
@@ -144,7 +140,7 @@ func checkRest(ctx context.Context, s Store, snap Snapshot, check *chainCheck) e
 	return nil
 }
 
-// Audit completes the hash chain of a store and verifies its history: all of it at the start and once a day, new commits every
+// Audit verifies the history of a store: all of it at the start and once a day, new commits every
 // minute, each time with a check that the history still contains the commit that was verified last. It uses at most a fifth of one processor.
 type Audit struct {
 	Store  Chained
@@ -203,14 +199,11 @@ func (a *Audit) Run(ctx context.Context) {
 // reads the whole log.
 const corruptRetry = time.Hour
 
-// Check completes the chain and runs the verifications that are due. It returns ErrCorrupt or ErrDiverged if the history was
+// Check runs the verifications that are due. It returns ErrCorrupt or ErrDiverged if the history was
 // altered, which is also logged and remains in the status until the whole history was verified.
 func (a *Audit) Check(ctx context.Context) error {
 	if a.Now == nil {
 		a.Now = time.Now
-	}
-	if err := a.fill(ctx); err != nil {
-		return err
 	}
 	head, err := a.Store.ChainHead(ctx)
 	if err != nil {
@@ -300,7 +293,7 @@ func (a *Audit) newer(ctx context.Context, last AuditStatus) error {
 		}
 		check := a.check
 		for i := range entries {
-			if err := check.add(&entries[i]); err != nil {
+			if err := check.add(entries[i]); err != nil {
 				return err
 			}
 		}
@@ -310,39 +303,6 @@ func (a *Audit) newer(ctx context.Context, last AuditStatus) error {
 	head, err := a.Store.ChainHead(ctx)
 	if err == nil && head.Head == last.Head && !bytes.Equal(head.Hash, last.Hash) {
 		err = fmt.Errorf("%w: revision %d was verified with the hash %s before, and has %s", ErrDiverged, head.Revision, FormatHash(last.Hash), FormatHash(head.Hash))
-	}
-	return err
-}
-
-// fillBatch limits the commits that FillChain adds under one lock, since writers wait for it.
-const fillBatch = 50
-
-// fill adds commits of versions without hash chains to the chain.
-func (a *Audit) fill(ctx context.Context) error {
-	head, err := a.Store.ChainHead(ctx)
-	if err != nil || head.Hash != nil || head.Revision == 0 {
-		return err
-	}
-	// Commits with a hash precede commits without.
-	oldest := max(head.Oldest, 1)
-	at := oldest - 1 + fleet.Revision(sort.Search(int(head.Revision-oldest)+1, func(i int) bool {
-		links, asked := a.Store.Links(ctx, oldest+fleet.Revision(i)-1, 1)
-		if asked != nil {
-			err = asked
-		}
-		return len(links) == 0 || links[0].Hash == nil
-	}))
-	for err == nil && at < head.Revision && head.Hash == nil {
-		began := a.Now()
-		var last fleet.Revision
-		if last, err = a.Store.FillChain(ctx, at, fillBatch); err == nil && last == at {
-			break
-		}
-		at = last
-		sleep(ctx, min(4*a.Now().Sub(began), time.Second)) // leave time for writers
-		if err == nil && at >= head.Revision {
-			head, err = a.Store.ChainHead(ctx)
-		}
 	}
 	return err
 }

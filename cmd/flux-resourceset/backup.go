@@ -325,9 +325,6 @@ func restore(c *cli.Context) (err error) {
 	if was.Revision() == 0 {
 		return fmt.Errorf("%s has no revision: there is nothing to restore", path)
 	}
-	if err := warnUnhashed(c, file, path); err != nil {
-		return err
-	}
 	if err := copyFrom(c, file, db); err != nil {
 		return err
 	}
@@ -367,26 +364,10 @@ func unpackBackup(c *cli.Context, path string, bucket *object) (file sqliteDatab
 		return file, nil, nil, err
 	}
 	file = sqliteDatabase{sqlite.Config{Path: copied}}
-	if err := file.migrate(c.Context); err != nil { // a backup of an older version has an older schema
+	if err := file.migrate(c.Context); err != nil { // a backup of an older version may have an older schema
 		return file, nil, nil, fmt.Errorf("%s is no backup: %w", path, err)
 	}
 	return file, sum, func() error { return os.RemoveAll(dir) }, nil
-}
-
-// warnUnhashed warns if a backup's history has no hash chain up to its newest revision, because alterations cannot be
-// detected then.
-func warnUnhashed(c *cli.Context, file database, path string) (err error) {
-	s, err := file.open(c.Context, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	head, err := s.(store.Chained).ChainHead(c.Context) //nolint:forcetypeassert // a backup is a SQLite database
-	if err == nil && head.Hash == nil && head.Revision > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s has no hash chain up to its newest revision, because an older version wrote it: "+
-			"alterations of its history cannot be detected. The restored store has one.\n", path)
-	}
-	return err
 }
 
 // copyFrom copies a store into an empty one and creates the schema there.

@@ -22,8 +22,6 @@ type database interface {
 	where() string
 	open(ctx context.Context, readOnly bool) (store.Store, error)
 	migrate(ctx context.Context) error
-	// migrateDown reverts migrations down to a schema version.
-	migrateDown(ctx context.Context, to int) error
 	status(ctx context.Context) (schemaStatus, error)
 	// observations returns the table of cluster status shared by processes; nil for a memory store. It may not exist yet.
 	observations() (clusterstatus.Store, error)
@@ -111,13 +109,6 @@ func (d sqliteDatabase) migrate(ctx context.Context) error {
 	return sqlite.Migrate(ctx, d.cfg.Path)
 }
 
-func (d sqliteDatabase) migrateDown(ctx context.Context, to int) error {
-	if d.cfg.Memory {
-		return errMemory
-	}
-	return sqlite.MigrateDown(ctx, d.cfg.Path, to)
-}
-
 func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
 	if d.cfg.Memory {
 		return schemaStatus{}, errMemory
@@ -162,10 +153,6 @@ func (d postgresDatabase) open(ctx context.Context, readOnly bool) (store.Store,
 }
 
 func (d postgresDatabase) migrate(ctx context.Context) error { return postgres.Migrate(ctx, d.cfg.URL) }
-
-func (d postgresDatabase) migrateDown(ctx context.Context, to int) error {
-	return postgres.MigrateDown(ctx, d.cfg.URL, to)
-}
 
 func (d postgresDatabase) status(ctx context.Context) (schemaStatus, error) {
 	s, err := postgres.Status(ctx, d.cfg.URL)

@@ -71,17 +71,9 @@ func app(stdout, stderr io.Writer) *cli.App {
 			{Name: "serve", Usage: "answer polls, and changes in mode crud (the default)", Action: serve, OnUsageError: usageError},
 			{
 				Name: "migrate", Usage: "manage the store's schema", OnUsageError: usageError,
-				Action: func(c *cli.Context) error { return unknownCommand(c, "up, down or status") },
+				Action: func(c *cli.Context) error { return unknownCommand(c, "up or status") },
 				Subcommands: []*cli.Command{
 					{Name: "up", Usage: "bring the schema to this version's", Action: migrateUp, OnUsageError: usageError},
-					{
-						Name: "down", Usage: "revert migrations of the schema; data in the tables and columns that they drop is lost", Action: migrateDown, OnUsageError: usageError,
-						Flags: []cli.Flag{
-							&cli.IntFlag{Name: "to", Usage: "the schema `VERSION` to go down to; does nothing when the store has it, so it may be repeated. 0 is refused once anything has been committed"},
-							&cli.IntFlag{Name: "steps", Value: 1, Usage: "how many migrations to revert; only for a store that has never held a commit"},
-							&cli.BoolFlag{Name: "yes", Usage: "confirm the loss of data"},
-						},
-					},
 					{Name: "status", Usage: "show the schema's version", Action: migrateStatus, OnUsageError: usageError},
 				},
 			},

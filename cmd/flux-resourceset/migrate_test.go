@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
+	"database/sql"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -10,16 +11,29 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
-	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
+	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
 
-// People and scripts repeat an interrupted command. The repetition must not go further than the first run.
-func TestMigrateDownAgain(t *testing.T) {
+// Every command refuses a database of a development build, and says what to do. The stores' tests check that it stays as it is.
+func TestDevelopmentDatabase(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sqlite": "sqlite://" + filepath.Join(t.TempDir(), "fleet.db"), "postgres": pgtest.URL(t)} {
+	sqliteURL, postgresURL := "sqlite://"+filepath.Join(t.TempDir(), "fleet.db"), pgtest.URL(t)
+	for name, tc := range map[string]struct {
+		url  string
+		exec func(statements string)
+	}{
+		"sqlite": {sqliteURL, func(statements string) {
+			db, err := sql.Open("sqlite", strings.TrimPrefix(sqliteURL, "sqlite://"))
+			require.NoError(t, err)
+			_, err = db.ExecContext(t.Context(), statements)
+			require.NoError(t, err)
+			require.NoError(t, db.Close())
+		}},
+		"postgres": {postgresURL, func(statements string) { pgtest.Exec(t, postgresURL, statements) }},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, err := parseDatabase(url)
+			db, err := parseDatabase(tc.url)
 			require.NoError(t, err)
 			require.NoError(t, db.migrate(t.Context()))
 			st, err := db.open(t.Context(), false)
@@ -29,60 +43,36 @@ func TestMigrateDownAgain(t *testing.T) {
 				Changes: []fleet.Change{{Kind: fleet.KindNamespace, ID: "x", After: []byte(`{"id":"x"}`)}},
 			}))
 			require.NoError(t, st.Close())
-			down := func(args ...string) (code int, stdout, stderr string) {
-				return invoke(t, append([]string{"migrate", "down", "--yes", "--database-url", url}, args...)...)
-			}
+			tc.exec(storetest.DevelopmentDatabases()["version 10"])
 
-			// Steps count from the current version, so the second run would drop everything.
-			for range 2 {
-				code, _, stderr := down("--steps", "3")
-				require.Equal(t, 1, code, stderr)
-				require.Contains(t, stderr, "--to")
-				code, _, stderr = down()
-				require.Equal(t, 1, code, "one step is a step: %s", stderr)
+			const want = "databases of development builds are not supported: export with the old program and apply to a new database"
+			backup := filepath.Join(t.TempDir(), "backup.db")
+			for _, args := range [][]string{
+				{"migrate", "up"},
+				{"migrate", "status"},
+				{"accept", "--yes"},
+				{"verify"},
+				{"backup", backup},
+			} {
+				code, _, stderr := invoke(t, append(args, "--database-url", tc.url)...)
+				require.Equal(t, 1, code, args)
+				require.Contains(t, stderr, want, args)
 			}
-			status, err := db.status(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, status.newest, status.current, "nothing was taken back")
-
-			for range 3 {
-				code, stdout, stderr := down("--to", "3")
-				require.Zero(t, code, stderr)
-				require.Contains(t, stdout, "schema version 3 of ")
-			}
-			code, _, stderr := down("--to", "4")
+			other := "sqlite://" + filepath.Join(t.TempDir(), "other.db")
+			require.NoFileExists(t, backup)
+			code, _, stderr := invoke(t, "copy", "--from", tc.url, "--to", other)
 			require.Equal(t, 1, code)
-			require.Contains(t, stderr, "version 3, which is below 4")
-			for _, to := range []string{"0", "-1"} {
-				code, _, stderr = down("--to", to)
-				require.NotZero(t, code, "--to %s drops every document", to)
-				require.NotEmpty(t, stderr)
+			require.Contains(t, stderr, want)
+			code, _, stderr = invoke(t, "migrate", "up", "--database-url", other)
+			require.Zero(t, code, stderr)
+			code, _, stderr = invoke(t, "copy", "--from", other, "--to", tc.url)
+			require.Equal(t, 1, code)
+			require.Contains(t, stderr, want)
+			for _, mode := range []string{"crud", "read-only"} {
+				p := start(t, "API_MODE="+mode, "DATABASE_URL="+tc.url, "SEED_FILE="+demoSeed)
+				require.Equal(t, 1, p.exit(), p.Log())
+				require.Contains(t, p.Log(), want)
 			}
-			code, _, stderr = down("--to", "3", "--steps", "1")
-			require.Equal(t, 2, code, stderr)
-
-			require.NoError(t, db.migrate(t.Context()))
-			st, err = db.open(t.Context(), true)
-			require.NoError(t, err)
-			snap, err := st.Load(t.Context())
-			require.NoError(t, err)
-			require.Len(t, snap.Records, 1)
-			require.NoError(t, st.Close())
 		})
 	}
-}
-
-// An interrupted run may have reverted any number of migrations.
-func TestMigrateDownAfterAnInterruption(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "fleet.db")
-	require.NoError(t, sqlite.Migrate(t.Context(), path))
-	for version := 5; version >= 2; version-- {
-		code, stdout, stderr := invoke(t, "migrate", "down", "--yes", "--database-url", "sqlite://"+path, "--to", fmt.Sprint(version))
-		require.Zero(t, code, stderr)
-		require.Contains(t, stdout, fmt.Sprintf("schema version %d of ", version))
-	}
-	code, stdout, stderr := invoke(t, "migrate", "down", "--yes", "--database-url", "sqlite://"+path, "--to", "0")
-	require.Zero(t, code, "an empty store loses nothing: %s", stderr)
-	require.Contains(t, stdout, "schema version 0 of ")
 }

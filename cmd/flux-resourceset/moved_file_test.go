@@ -90,7 +90,6 @@ func TestRestartWhileFileIsMovedAway(t *testing.T) {
 				{"backup", filepath.Join(t.TempDir(), "b.db")},
 				{"restore", source},
 				{"import", "--from", source},
-				{"migrate", "down", "--to", "9", "--yes"},
 			} {
 				_, _, _ = invoke(t, append(args, "--database-url", url)...)
 				require.Equal(t, before, storeFiles(t, path), "%v", args)

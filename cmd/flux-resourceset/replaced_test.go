@@ -44,7 +44,7 @@ const (
 	// restored goes back to revision 1, after which no revision changed a document of it.
 	restored = `DELETE FROM changes WHERE revision > 1; DELETE FROM commits WHERE revision > 1; DELETE FROM documents WHERE revision > 1;
 		UPDATE head SET revision = 1, commit_id = (SELECT id FROM commits), documents = (SELECT count(*) FROM documents)`
-	dropped = `DROP TABLE changes; DROP TABLE commits; DROP TABLE documents; DROP TABLE head; DROP TABLE schema_migrations`
+	dropped = `DROP TABLE changes; DROP TABLE commits; DROP TABLE documents; DROP TABLE head; DROP TABLE schema_version`
 )
 
 // demo polls all lists of the demo's first cluster.

@@ -74,9 +74,6 @@ func verify(c *cli.Context) (err error) {
 		}
 	}
 	fmt.Fprintf(c.App.Writer, "%s: revision %d=%s, %d documents\n", where, found.Head.Revision, store.FormatHash(found.Hash), found.Documents)
-	if found.Unhashed > 0 {
-		fmt.Fprintf(c.App.Writer, "%d revisions have no hash, because an older version made them: alterations cannot be detected\n", found.Unhashed)
-	}
 	if found.Oldest > 1 && !found.Covered {
 		fmt.Fprintf(c.App.Writer, "the documents from revisions before %d have no checkpoint yet\n", found.Oldest)
 	}

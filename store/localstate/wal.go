@@ -186,7 +186,7 @@ func (j *WAL) SetConfirmed(at Confirmation) error {
 		begins = j.note
 	}
 	content := binary.BigEndian.AppendUint64([]byte{recordConfirmed << 1}, uint64(microseconds(at.Wall))) // a varint and a number
-	content = append(binary.BigEndian.AppendUint64(content, uint64(at.Elapsed)), at.Boot[:]...)           // older versions do not read these
+	content = append(binary.BigEndian.AppendUint64(content, uint64(at.Elapsed)), at.Boot[:]...)
 	if _, err := j.file.WriteAt(append(header(len(content), crc32.Checksum(content, castagnoli)), content...), begins); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (c *walContent) take(content []byte, n int) error {
 		}
 		c.states = append(c.states, s)
 	case recordConfirmed:
-		c.confirmed = d.confirmed(len(content) > shortConfirmed)
+		c.confirmed = d.confirmed()
 	case recordQuarantined:
 		quarantined := d.flag()
 		c.quarantined = &quarantined
@@ -138,19 +138,14 @@ func (c *walContent) leadOn(head fleet.Head, at time.Time, records []fleet.Recor
 	return head, at, out, nil
 }
 
-// shortConfirmed is the size of a recordConfirmed of versions that noted the clock on the wall only.
-const shortConfirmed = 1 + 8
-
 // confirmed reads a record of SetConfirmed.
-func (d *decoder) confirmed(whole bool) *Confirmation {
+func (d *decoder) confirmed() *Confirmation {
 	var number [8]byte
 	d.read(number[:])
 	at := &Confirmation{Wall: moment(int64(binary.BigEndian.Uint64(number[:])))}
-	if whole {
-		d.read(number[:])
-		at.Elapsed = time.Duration(binary.BigEndian.Uint64(number[:]))
-		d.read(at.Boot[:])
-	}
+	d.read(number[:])
+	at.Elapsed = time.Duration(binary.BigEndian.Uint64(number[:]))
+	d.read(at.Boot[:])
 	return at
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
+	"github.com/flux-resourceset/flux-resourceset/migrations"
+	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
 
 // The tests start this binary again as a process of its own, to have several at once and something to kill.
@@ -33,15 +35,17 @@ func child(ctx context.Context, role, url string) error {
 	switch role {
 	case "migrate":
 		return Migrate(ctx, url)
-	case "migrate up and down":
+	case "migrate further": // one version after another
 		fmt.Println("started")
-		for {
-			if err := Migrate(ctx, url); err != nil {
+		for version := 1; ; version++ {
+			files, err := storetest.Migrations(migrations.Postgres, migrationsDir, version)
+			if err == nil {
+				err = migrateTo(ctx, url, files, migrateLockTimeout)
+			}
+			if err != nil {
 				return err
 			}
-			if err := MigrateDown(ctx, url, newestVersion()-1); err != nil {
-				return err
-			}
+			fmt.Println(version)
 		}
 	}
 	return errors.New("no such role: " + role)

@@ -13,14 +13,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
-// versionTable is golang-migrate's. It exists in every database a migrator of ours has touched.
-const versionTable = sqlstore.VersionTable
+const (
+	// versionTable is golang-migrate's. It exists in every database a migrator of ours has touched.
+	versionTable = sqlstore.VersionTable
+	// migrationsDir is the directory of the embedded migrations.
+	migrationsDir = "postgres"
+)
 
 // oldestServer is the oldest PostgreSQL that is tested, as server_version_num has it.
 const oldestServer = 140000
 
 // newestVersion is the schema this binary works with: the highest number among the embedded migrations.
-var newestVersion = sync.OnceValue(func() int { return sqlstore.NewestVersion(migrations.Postgres, "postgres") })
+var newestVersion = sync.OnceValue(func() int { return sqlstore.NewestVersion(migrations.Postgres, migrationsDir) })
 
 // querier is a connection or a transaction.
 type querier interface {
@@ -59,22 +63,24 @@ func (c contents) usable(name string) error {
 	return nil
 }
 
-const selectRevision = `SELECT revision FROM head`
-
 // revision returns the head's, and 0 for a database without our schema.
 func (c contents) revision(ctx context.Context, q querier) (revision int64, err error) {
 	if c.head && c.Version > 0 {
-		err = q.QueryRow(ctx, selectRevision).Scan(&revision)
+		err = q.QueryRow(ctx, `SELECT revision FROM head`).Scan(&revision)
 	}
 	return revision, err
 }
 
-// inspect looks into a database without changing it.
-func inspect(ctx context.Context, q querier) (contents, error) {
+// inspect looks into a database without changing it. ErrSchema if a development build made it.
+func inspect(ctx context.Context, q querier, name string) (contents, error) {
 	var c contents
+	var development bool
 	err := q.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
-		to_regclass('`+versionTable+`') IS NOT NULL, to_regclass('head') IS NOT NULL`).
-		Scan(&c.server, &c.encoding, &c.versions, &c.head)
+		to_regclass('`+versionTable+`') IS NOT NULL, to_regclass('head') IS NOT NULL, to_regclass('`+sqlstore.DevelopmentTable+`') IS NOT NULL`).
+		Scan(&c.server, &c.encoding, &c.versions, &c.head, &development)
+	if err == nil && development && c.head && !c.versions {
+		err = sqlstore.ErrDevelopment(name)
+	}
 	if err != nil || !c.versions {
 		return c, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
@@ -22,8 +23,8 @@ func Status(ctx context.Context, url string) (store.SchemaStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var status store.SchemaStatus
-	err := withConn(ctx, url, "reading the schema of", func(conn *pgx.Conn, _ string) error {
-		c, err := inspect(ctx, conn)
+	err := withConn(ctx, url, "reading the schema of", func(conn *pgx.Conn, name string) error {
+		c, err := inspect(ctx, conn, name)
 		if err != nil {
 			return err
 		}
@@ -37,43 +38,40 @@ func Status(ctx context.Context, url string) (store.SchemaStatus, error) {
 // Migrate brings the database to the schema of this binary. Any number of processes may do so at once; one that is
 // killed leaves the schema as it was. The role needs CREATE on the schema and will own the tables.
 //
-// ErrSchema: the database's schema is newer than this binary's, or was left half-way by another tool. ErrUnavailable:
-// the server does not answer, or another process holds the migration lock or the tables for too long.
+// ErrSchema: the database's schema is newer than this binary's, or was left half-way by another tool, or a development build made
+// it. ErrUnavailable: the server does not answer, or another process holds the migration lock or the tables for too long.
 func Migrate(ctx context.Context, url string) error {
-	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, _ contents, _ pgx.Tx) error { return m.Up() })
+	return migrateTo(ctx, url, migrations.Postgres, migrateLockTimeout)
 }
 
-// MigrateDown takes migrations back until the database has the version to. If it already has that version it does nothing, so
-// an interrupted call can be repeated. Version 0 is no schema: ErrNotEmpty once a commit has been made. ErrSchema if the
-// database's schema is newer than this binary's, which then cannot take it back.
-func MigrateDown(ctx context.Context, url string, to int) error {
-	status, err := Status(ctx, url)
-	if err != nil {
-		return err
-	}
-	if !status.Dirty {
-		err = sqlstore.UnpackFor(ctx, status, to, func() error { return Migrate(ctx, url) }, func() (*Store, error) { return Open(ctx, Config{URL: url}) })
-	}
-	if err != nil {
-		return err
-	}
-	return migrateWithin(ctx, url, migrateLockTimeout, func(m *migrate.Migrate, found contents, tx pgx.Tx) error {
-		revision := int64(0)
-		if found.head {
-			if _, err := tx.Exec(ctx, lockHeadTable); err != nil { // this locks out commits
-				return err
-			}
-			if err := tx.QueryRow(ctx, selectRevision).Scan(&revision); err != nil {
-				return err
-			}
-		}
-		if err := sqlstore.CheckDown("the database", found.Version, to, revision); err != nil {
+// migrateTo is Migrate with other migrations: tests add some. It runs in one transaction that holds the migration lock. The schema
+// and its version change together or not at all, and the lock goes away with the transaction, also behind pgbouncer.
+func migrateTo(ctx context.Context, url string, files fs.ReadDirFS, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	return withConn(ctx, url, "migrating", func(conn *pgx.Conn, name string) error {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(writing, migrateTimeout)})
+		if err != nil {
 			return err
 		}
-		if to == 0 {
-			return m.Down()
+		defer func() { _ = tx.Rollback(ctx) }() // no effect after a commit
+		if err := lock(ctx, tx, timeout); err != nil {
+			return err
 		}
-		return m.Migrate(uint(to))
+		found, err := inspect(ctx, tx, name)
+		if err == nil {
+			err = found.migratable(name, sqlstore.NewestVersion(files, migrationsDir))
+		}
+		if err == nil {
+			err = runMigrations(ctx, tx, files, found)
+		}
+		switch {
+		case errors.Is(err, migrate.ErrNoChange):
+			return nil
+		case err != nil:
+			return err
+		}
+		return tx.Commit(ctx)
 	})
 }
 
@@ -102,37 +100,6 @@ func withConn(ctx context.Context, url, doing string, do func(conn *pgx.Conn, na
 // migrationLock is the key of the advisory lock that migrators of one database share: "flux-res" in ASCII.
 const migrationLock = 0x666c75782d726573
 
-// migrateWithin runs do in one transaction that holds the migration lock. The schema and its version change together
-// or not at all, and the lock goes away with the transaction, also behind pgbouncer.
-func migrateWithin(ctx context.Context, url string, timeout time.Duration, do func(*migrate.Migrate, contents, pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
-	defer cancel()
-	return withConn(ctx, url, "migrating", func(conn *pgx.Conn, name string) error {
-		tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(writing, migrateTimeout)})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback(ctx) }() // no effect after a commit
-		if err := lock(ctx, tx, timeout); err != nil {
-			return err
-		}
-		found, err := inspect(ctx, tx)
-		if err == nil {
-			err = found.migratable(name)
-		}
-		if err == nil {
-			err = runMigrations(ctx, tx, found, do)
-		}
-		switch {
-		case errors.Is(err, migrate.ErrNoChange):
-			return nil
-		case err != nil:
-			return err
-		}
-		return tx.Commit(ctx)
-	})
-}
-
 // lock takes the migration lock. It is ours because golang-migrate's for Postgres waits for ever.
 func lock(ctx context.Context, tx pgx.Tx, timeout time.Duration) error {
 	b := &pgx.Batch{}
@@ -147,25 +114,25 @@ func lock(ctx context.Context, tx pgx.Tx, timeout time.Duration) error {
 }
 
 // migratable refuses a database with a version that no migration starts from.
-func (c contents) migratable(name string) error {
+func (c contents) migratable(name string, newest int) error {
 	if err := c.usable(name); err != nil {
 		return err
 	}
 	if c.Dirty {
 		return fmt.Errorf("%w: another tool left %s half-way at version %d, and this binary needs version %d: bring the tables to the "+
-			"state of one version by hand, or restore a backup, and note it in %s", store.ErrSchema, name, c.Version, newestVersion(), versionTable)
+			"state of one version by hand, or restore a backup, and note it in %s", store.ErrSchema, name, c.Version, newest, versionTable)
 	}
 	if c.Version == 0 && c.head {
 		return fmt.Errorf("%s belongs to another program: it has a table called head and no version of ours", name)
 	}
-	if c.Version > newestVersion() {
-		return c.Fits(newestVersion(), name)
+	if c.Version > newest {
+		return c.Fits(newest, name)
 	}
 	return nil
 }
 
-func runMigrations(ctx context.Context, tx pgx.Tx, found contents, do func(*migrate.Migrate, contents, pgx.Tx) error) (err error) {
-	source, err := iofs.New(migrations.Postgres, "postgres")
+func runMigrations(ctx context.Context, tx pgx.Tx, files fs.FS, found contents) (err error) {
+	source, err := iofs.New(files, migrationsDir)
 	if err != nil {
 		return err
 	}
@@ -180,11 +147,8 @@ func runMigrations(ctx context.Context, tx pgx.Tx, found contents, do func(*migr
 	if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+versionTable+` (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)`); err != nil {
 		return err
 	}
-	return do(m, found, tx)
+	return m.Up()
 }
-
-// lockHeadTable locks out reads and writes of the head.
-const lockHeadTable = `LOCK TABLE head IN ACCESS EXCLUSIVE MODE`
 
 // target is golang-migrate's view of our transaction: it decides which migrations to run, and we lock and commit.
 type target struct {
@@ -203,7 +167,7 @@ func (t *target) Run(migration io.Reader) error {
 		return err
 	}
 	if t.head {
-		if _, err := t.tx.Exec(t.ctx, lockHeadTable); err != nil {
+		if _, err := t.tx.Exec(t.ctx, `LOCK TABLE head IN ACCESS EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		t.head = false
@@ -214,7 +178,7 @@ func (t *target) Run(migration io.Reader) error {
 
 // SetVersion implements database.Driver.
 func (t *target) SetVersion(version int, dirty bool) error {
-	if _, err := t.tx.Exec(t.ctx, `DELETE FROM `+versionTable); err != nil || version < 1 {
+	if _, err := t.tx.Exec(t.ctx, `DELETE FROM `+versionTable); err != nil {
 		return err
 	}
 	_, err := t.tx.Exec(t.ctx, `INSERT INTO `+versionTable+` (version, dirty) VALUES ($1, $2)`, version, dirty)

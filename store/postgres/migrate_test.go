@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-migrate/migrate/v4"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -38,23 +37,30 @@ func TestTenProcessesMigrateAtOnce(t *testing.T) {
 	fill(t, url, 1)
 }
 
-// A killed migrator leaves a whole schema or none, and no lock.
+// A killed migrator leaves each migration whole or not at all, and no lock.
 func TestKilledMigrator(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	for range 5 {
-		testrig.KillAfter(t, command(t, "migrate up and down", url), 1)
+	for round := range 5 {
+		url := pgtest.URL(t)
+		testrig.KillAfter(t, command(t, "migrate further", url), 1+round)
 		status, err := Status(t.Context(), url)
 		require.NoError(t, err)
 		require.False(t, status.Dirty)
-		require.NoError(t, Migrate(t.Context(), url))
-		s, err := Open(t.Context(), Config{URL: url})
+		require.GreaterOrEqual(t, status.Current, round)
+		for version := newestVersion() + 1; version <= status.Current; version++ {
+			pgtest.Exec(t, url, fmt.Sprintf(`CREATE TEMP TABLE whole (fits boolean CHECK (fits)); INSERT INTO whole SELECT count(*) = %d FROM made_%d`, storetest.MadeRows, version))
+		}
+		files, err := storetest.Migrations(migrations.Postgres, migrationsDir, status.Current+1)
 		require.NoError(t, err)
-		require.NoError(t, s.Close())
+		require.NoError(t, migrateTo(t.Context(), url, files, migrateLockTimeout), "nothing of the next one is left")
+		status.Current++
+		now, err := Status(t.Context(), url)
+		require.NoError(t, err)
+		require.Equal(t, status, now)
 	}
 }
 
-func TestMigrateDownAndUp(t *testing.T) {
+func TestMigrateAgain(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	status, err := Status(t.Context(), url)
@@ -62,7 +68,6 @@ func TestMigrateDownAndUp(t *testing.T) {
 	require.Equal(t, store.SchemaStatus{Newest: newestVersion()}, status)
 	_, err = Open(t.Context(), Config{URL: url})
 	require.ErrorIs(t, err, store.ErrNotInitialised)
-	require.Error(t, MigrateDown(t.Context(), url, 1))
 
 	require.NoError(t, Migrate(t.Context(), url))
 	require.NoError(t, Migrate(t.Context(), url), "once more changes nothing")
@@ -70,34 +75,42 @@ func TestMigrateDownAndUp(t *testing.T) {
 	status, err = Status(t.Context(), url)
 	require.NoError(t, err)
 	require.Equal(t, store.SchemaStatus{Current: newestVersion(), Newest: newestVersion(), Revision: 1}, status)
-	require.Error(t, MigrateDown(t.Context(), url, -1))
-	require.Error(t, MigrateDown(t.Context(), url, newestVersion()+1))
-	require.NoError(t, MigrateDown(t.Context(), url, newestVersion()), "it has it")
-	require.ErrorIs(t, MigrateDown(t.Context(), url, 0), store.ErrNotEmpty)
-	require.NoError(t, MigrateDown(t.Context(), url, 1))
-	require.NoError(t, Migrate(t.Context(), url))
-	pgtest.Exec(t, url, `UPDATE head SET revision = 0`)
-	require.NoError(t, MigrateDown(t.Context(), url, 0))
-	_, err = Open(t.Context(), Config{URL: url})
-	require.ErrorIs(t, err, store.ErrNotInitialised)
 	require.NoError(t, Migrate(t.Context(), url))
 	openStore(t, Config{URL: url})
 }
 
-// For changes written before the log had a column for the kind of change, the migration computes it.
-func TestMigrationOfActions(t *testing.T) {
+// A database of a development build is refused, and stays as it is.
+func TestDevelopmentDatabase(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	require.NoError(t, Migrate(t.Context(), url))
-	want := storetest.Actions(t, openStore(t, Config{URL: url}))
-	require.NoError(t, MigrateDown(t.Context(), url, 1))
-	require.NoError(t, Migrate(t.Context(), url))
-	got, err := openStore(t, Config{URL: url}).Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
-	require.NoError(t, err)
-	for i := range want {
-		want[i].Operations = nil // earlier versions have not kept them
+	for name, sql := range storetest.DevelopmentDatabases() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := newDatabase(t)
+			fill(t, url, 1)
+			pgtest.Exec(t, url, sql)
+			conn, err := pgx.Connect(t.Context(), url)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, conn.Close(context.Background())) }()
+			content := func() (text string) {
+				require.NoError(t, conn.QueryRow(t.Context(), `SELECT schema_to_xml('public', true, false, '')::text`).Scan(&text))
+				return text
+			}
+			before := content()
+			check := func(err error) {
+				t.Helper()
+				require.ErrorIs(t, err, store.ErrSchema)
+				require.ErrorContains(t, err, "databases of development builds are not supported: export with the old program and apply to a new database")
+				require.Equal(t, before, content())
+			}
+			check(Migrate(t.Context(), url))
+			_, err = Status(t.Context(), url)
+			check(err)
+			_, err = Open(t.Context(), Config{URL: url})
+			check(err)
+			_, err = Open(t.Context(), Config{URL: url, ReadOnly: true})
+			check(err)
+		})
 	}
-	require.Equal(t, want, got)
 }
 
 func TestOtherSchemaVersions(t *testing.T) {
@@ -108,10 +121,10 @@ func TestOtherSchemaVersions(t *testing.T) {
 		migrates bool
 		is       error
 	}{
-		"newer":           {sql: `UPDATE schema_migrations SET version = 41`, shows: 41, is: store.ErrSchema},
-		"left half-way":   {sql: `UPDATE schema_migrations SET dirty = true`, shows: newestVersion(), is: store.ErrSchema},
+		"newer":           {sql: `UPDATE schema_version SET version = 41`, shows: 41, is: store.ErrSchema},
+		"left half-way":   {sql: `UPDATE schema_version SET dirty = true`, shows: newestVersion(), is: store.ErrSchema},
 		"tables are gone": {sql: `DROP TABLE head CASCADE`, shows: newestVersion(), is: store.ErrSchema},
-		"no version":      {sql: `DELETE FROM schema_migrations`, shows: 0, is: store.ErrNotInitialised},
+		"no version":      {sql: `DELETE FROM schema_version`, shows: 0, is: store.ErrNotInitialised},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +148,6 @@ func TestOtherSchemaVersions(t *testing.T) {
 			_, err = running.Load(t.Context())
 			require.ErrorIs(t, err, tc.is)
 			require.Error(t, Migrate(t.Context(), url))
-			require.Error(t, MigrateDown(t.Context(), url, 1))
 		})
 	}
 }
@@ -147,7 +159,7 @@ func TestMigrationDuringCommit(t *testing.T) {
 	s := openStore(t, Config{URL: url})
 	c := namespace(fleet.Head{}, "a")
 	err := s.CommitLocked(t.Context(), c.ID, func(context.Context, fleet.Head) (fleet.Commit, error) {
-		pgtest.Exec(t, url, `UPDATE schema_migrations SET version = 41`)
+		pgtest.Exec(t, url, `UPDATE schema_version SET version = 41`)
 		return c, nil
 	})
 	require.ErrorIs(t, err, store.ErrStale, "the caller looks at the head again, and sees the new version")
@@ -163,7 +175,7 @@ func TestMigrationLockIsHeld(t *testing.T) {
 	_, err = conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(migrationLock))
 	require.NoError(t, err)
 
-	err = migrateWithin(t.Context(), url, 10*time.Millisecond, func(m *migrate.Migrate, _ contents, _ pgx.Tx) error { return m.Up() })
+	err = migrateTo(t.Context(), url, migrations.Postgres, 10*time.Millisecond)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, fmt.Sprint("advisory lock ", migrationLock))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -182,9 +194,9 @@ func TestMigrateRefusesOtherPrograms(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"a table of that name":    `CREATE TABLE head (id text)`,
-		"golang-migrate's, too":   `CREATE TABLE schema_migrations (version bigint, dirty boolean); INSERT INTO schema_migrations VALUES (1, false)`,
+		"golang-migrate's, too":   `CREATE TABLE schema_version (version bigint, dirty boolean); INSERT INTO schema_version VALUES (1, false)`,
 		"a table called commits":  `CREATE TABLE commits (sha text)`,
-		"a table called versions": `CREATE TABLE schema_migrations (version text); INSERT INTO schema_migrations VALUES ('20240101')`,
+		"a table called versions": `CREATE TABLE schema_version (version text); INSERT INTO schema_version VALUES ('20240101')`,
 	} {
 		url := pgtest.URL(t)
 		pgtest.Exec(t, url, sql)
@@ -218,7 +230,7 @@ func TestMigrationsAreNamedAsForSQLite(t *testing.T) {
 		}
 		return all
 	}
-	require.Equal(t, names(migrations.SQLite, "sqlite"), names(migrations.Postgres, "postgres"))
+	require.Equal(t, names(migrations.SQLite, "sqlite"), names(migrations.Postgres, migrationsDir))
 }
 
 // Status of a database with a locked version table returns an error and does not wait for ever.

@@ -70,7 +70,7 @@ func (o *Observations) Put(ctx context.Context, rows []clusterstatus.Row) error 
 // restore creates the table again, with the columns of the migration. It does nothing in a database without our schema: an
 // operator must see that such a database has lost everything.
 func (o *Observations) restore(ctx context.Context) error {
-	return o.write(ctx, `DO $$ BEGIN IF to_regclass('head') IS NOT NULL AND to_regclass('schema_migrations') IS NOT NULL THEN
+	return o.write(ctx, `DO $$ BEGIN IF to_regclass('head') IS NOT NULL AND to_regclass('`+versionTable+`') IS NOT NULL THEN
 		CREATE TABLE IF NOT EXISTS observations (cluster_id text COLLATE "C" NOT NULL, subject text COLLATE "C" NOT NULL,
 		body text COLLATE "C" NOT NULL, said bigint NOT NULL, at bigint NOT NULL, PRIMARY KEY (cluster_id, subject));
 		CREATE INDEX IF NOT EXISTS observations_at ON observations (at); END IF; END $$`)

@@ -92,7 +92,7 @@ func (s *Store) check(ctx context.Context) error {
 	doing := "opening " + s.name
 	var found contents
 	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
-		found, err = inspect(ctx, c.conn)
+		found, err = inspect(ctx, c.conn, s.name)
 		return err
 	})
 	if err != nil {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
+	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
 
 // The tests start this binary again as a process of its own, to have locks between processes and something to kill.
@@ -39,15 +41,17 @@ func child(ctx context.Context, role, path string) error {
 	switch role {
 	case "migrate":
 		return Migrate(ctx, path)
-	case "migrate up and down":
+	case "migrate further": // one version after another
 		fmt.Println("started")
-		for {
-			if err := Migrate(ctx, path); err != nil {
+		for version := 1; ; version++ {
+			files, err := storetest.Migrations(migrations.SQLite, migrationsDir, version)
+			if err == nil {
+				err = migrateTo(ctx, path, files)
+			}
+			if err != nil {
 				return err
 			}
-			if err := MigrateDown(ctx, path, newestVersion()-1); err != nil {
-				return err
-			}
+			fmt.Println(version)
 		}
 	case "open":
 		s, err := Open(ctx, Config{Path: path, ReadOnly: true})

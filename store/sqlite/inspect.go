@@ -18,11 +18,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
 
-// versionTable is golang-migrate's. It exists in every file a migrator of ours has touched.
-const versionTable = sqlstore.VersionTable
+const (
+	// versionTable is golang-migrate's. It exists in every file a migrator of ours has touched.
+	versionTable = sqlstore.VersionTable
+	// migrationsDir is the directory of the embedded migrations.
+	migrationsDir = "sqlite"
+)
 
 // newestVersion is the schema this binary works with: the highest number among the embedded migrations.
-var newestVersion = sync.OnceValue(func() int { return sqlstore.NewestVersion(migrations.SQLite, "sqlite") })
+var newestVersion = sync.OnceValue(func() int { return sqlstore.NewestVersion(migrations.SQLite, migrationsDir) })
 
 // contents is the part of a database file's content that decides how it may be used. The zero value is a file that does not
 // exist.
@@ -45,11 +49,11 @@ func (c contents) ours(path string) error {
 	return sqlstore.Schema{Version: c.version, Dirty: c.dirty}.Fits(newestVersion(), path)
 }
 
-// inspect looks into a database file without changing it.
+// inspect looks into a database file without changing it. ErrSchema if a development build made it.
 func inspect(ctx context.Context, path string) (contents, error) {
 	var found contents
 	err := readForeign(ctx, path, func(tx *sql.Tx) (err error) {
-		found, err = readContents(ctx, tx)
+		found, err = readContents(ctx, tx, path)
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +101,7 @@ func readOnce(ctx context.Context, path string, a access, read func(*sql.Tx) err
 	return read(tx)
 }
 
-func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
+func readContents(ctx context.Context, tx *sql.Tx, path string) (contents, error) {
 	c := contents{exists: true}
 	// Ended sessions are not part of the fleet: a file with no other table counts as new.
 	var err error
@@ -105,6 +109,9 @@ func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 	if c.tables, err = sqlstore.Query(ctx, reading{tx.QueryContext}, scan, `SELECT name FROM sqlite_master
 		WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'ended_sessions'`); err != nil {
 		return c, err
+	}
+	if c.has(sqlstore.DevelopmentTable) && c.has("head") && !c.has(versionTable) {
+		return c, sqlstore.ErrDevelopment(path)
 	}
 	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&c.userVersion); err != nil {
 		return c, err
@@ -114,7 +121,6 @@ func readContents(ctx context.Context, tx *sql.Tx) (contents, error) {
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return c, err
 		}
-		c.version = max(c.version, 0) // golang-migrate writes -1 while it takes the first migration back
 	}
 	if c.has("head") && c.version > 0 {
 		err := tx.QueryRowContext(ctx, `SELECT revision FROM head`).Scan(&c.revision)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,63 +37,15 @@ func Status(ctx context.Context, path string) (store.SchemaStatus, error) {
 // Migrate brings the file to the schema of this binary and creates it, with its directory, if it does not exist. Any number of
 // processes may call it at once. It repairs the interrupted migration of a killed process.
 //
-// ErrSchema: the file's schema is newer than this binary's, or a migration left it in an unknown state. ErrUnavailable: another
-// process holds the migration lock or the database for too long. *[LostFileError]: the file is lost, but files of it remain.
+// ErrSchema: the file's schema is newer than this binary's, or a migration left it in an unknown state, or a development build made
+// it. ErrUnavailable: another process holds the migration lock or the database for too long. *[LostFileError]: the file is lost, but
+// files of it remain.
 func Migrate(ctx context.Context, path string) error {
-	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
-		if newest := newestVersion(); found.version > newest {
-			return found.ours(path)
-		}
-		return ignoreNoChange(m.Up())
-	})
+	return migrateTo(ctx, path, migrations.SQLite)
 }
 
-// MigrateDown takes migrations back until the file has the version to. If it already has that version it does nothing, so an
-// interrupted call can be repeated. Version 0 is no schema: ErrNotEmpty once a commit has been made. ErrSchema if the file's
-// schema is newer than this binary's, which then cannot take it back.
-func MigrateDown(ctx context.Context, path string, to int) error {
-	status, err := Status(ctx, path)
-	if err == nil && status.Dirty { // the recorded version may differ from the actual one
-		err = withMigrator(ctx, path, func(_ *migrate.Migrate, repaired contents) error { status.Current = repaired.version; return nil })
-	}
-	if err == nil {
-		err = sqlstore.UnpackFor(ctx, status, to, func() error { return Migrate(ctx, path) }, func() (*Store, error) { return Open(ctx, Config{Path: path}) })
-	}
-	if err != nil {
-		return err
-	}
-	return withMigrator(ctx, path, func(m *migrate.Migrate, found contents) error {
-		if newest := newestVersion(); found.version > newest {
-			return found.ours(path)
-		}
-		if err := sqlstore.CheckDown(path, found.version, to, found.revision); err != nil {
-			return err
-		}
-		if to == 0 {
-			return ignoreNoChange(m.Down())
-		}
-		return ignoreNoChange(m.Migrate(uint(to)))
-	})
-}
-
-func ignoreNoChange(err error) error {
-	if errors.Is(err, migrate.ErrNoChange) {
-		return nil
-	}
-	return err
-}
-
-// create creates an empty file, which is an empty database. A file created by SQLite would be world-readable.
-func create(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// withMigrator runs do under the migration lock, on a file with a clean version.
-func withMigrator(ctx context.Context, path string, do func(*migrate.Migrate, contents) error) (err error) {
+// migrateTo is Migrate with other migrations: tests add some.
+func migrateTo(ctx context.Context, path string, files fs.ReadDirFS) (err error) {
 	doing := "migrating " + path
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -112,29 +65,24 @@ func withMigrator(ctx context.Context, path string, do func(*migrate.Migrate, co
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 	}
-	if err := found.adoptable(path); err != nil {
+	newest := sqlstore.NewestVersion(files, migrationsDir)
+	if err := found.migratable(path, newest); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	db, err := connect(path, accessMigrate, 1)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	m, err := newMigrator(db)
+	return translate(ctx, doing, runMigrations(ctx, db, files, found))
+}
+
+// create creates an empty file, which is an empty database. A file created by SQLite would be world-readable.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return translate(ctx, doing, err)
+		return err
 	}
-	defer func() {
-		source, database := m.Close() // closes db too
-		err = errors.Join(err, source, database)
-	}()
-	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
-	defer stop()
-	if found.dirty {
-		if err := repair(m, path, &found); err != nil {
-			return err
-		}
-	}
-	return translate(ctx, doing, do(m, found))
+	return f.Close()
 }
 
 // lock takes the lock that migrators of one file share. It is ours because golang-migrate's for SQLite works only
@@ -170,46 +118,54 @@ func unlessMigrating(ctx context.Context, path string, wrong error) error {
 	return errors.Join(err, l.Unlock())
 }
 
-// adoptable refuses the database of some other program. The reference's is welcome: our tables go beside its own.
-func (c contents) adoptable(path string) error {
-	if len(c.tables) == 0 || c.has(versionTable) || c.isReference() {
-		return nil
+// migratable refuses the database of another program, and a version that no migration starts from. The reference's database is
+// welcome: our tables go beside its own.
+func (c contents) migratable(path string, newest int) error {
+	switch d := c.version - c.userVersion; {
+	case len(c.tables) > 0 && !c.has(versionTable) && !c.isReference():
+		return fmt.Errorf("%s belongs to another program: it has tables like %q and none of ours", path, c.tables[0])
+	case c.dirty && (d < 0 || d > 1 || c.userVersion > newest):
+		return fmt.Errorf("%w: a migration of %s to version %d was interrupted and the file itself says %d, which no migration leaves "+
+			"behind; this binary needs version %d: restore a backup, then run `flux-resourceset migrate up`",
+			store.ErrSchema, path, c.version, c.userVersion, newest)
+	case !c.dirty && c.version > newest:
+		return sqlstore.Schema{Version: c.version}.Fits(newest, path)
 	}
-	return fmt.Errorf("%s belongs to another program: it has tables like %q and none of ours", path, c.tables[0])
+	return nil
 }
 
-// newMigrator takes over db and closes it on an error.
-func newMigrator(db *sql.DB) (*migrate.Migrate, error) {
+// runMigrations brings a database to the newest version of files, and closes it. A migration and its user_version are one
+// transaction, so after an interrupted one user_version is the actual version, regardless of golang-migrate's record.
+func runMigrations(ctx context.Context, db *sql.DB, files fs.FS, found contents) (err error) {
 	target, err := migratesqlite.WithInstance(db, &migratesqlite.Config{MigrationsTable: versionTable})
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return errors.Join(err, db.Close())
 	}
-	source, err := iofs.New(migrations.SQLite, "sqlite")
+	source, err := iofs.New(files, migrationsDir)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return errors.Join(err, db.Close())
 	}
 	m, err := migrate.NewWithInstance("iofs", source, "sqlite", target)
 	if err != nil {
-		return nil, errors.Join(err, source.Close(), db.Close())
+		return errors.Join(err, source.Close(), db.Close())
 	}
-	return m, nil
-}
-
-// repair clears the mark of an interrupted migration. A migration and its user_version are one transaction, so user_version is
-// the file's real version, regardless of golang-migrate's record.
-func repair(m *migrate.Migrate, path string, found *contents) error {
-	if d := found.userVersion - found.version; d < -1 || d > 1 || found.userVersion > newestVersion() {
-		return fmt.Errorf("%w: a migration of %s to version %d was interrupted and the file itself says %d, which no migration leaves "+
-			"behind; this binary needs version %d: restore a backup, then run `flux-resourceset migrate up`",
-			store.ErrSchema, path, found.version, found.userVersion, newestVersion())
+	defer func() {
+		source, database := m.Close() // closes db too
+		err = errors.Join(err, source, database)
+	}()
+	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
+	defer stop()
+	if found.dirty {
+		version := found.userVersion
+		if version == 0 {
+			version = -1 // golang-migrate's "none"
+		}
+		if err := m.Force(version); err != nil {
+			return fmt.Errorf("clearing the mark of an interrupted migration: %w", err)
+		}
 	}
-	version := found.userVersion
-	if version == 0 {
-		version = -1 // golang-migrate's "none"
+	if err := m.Up(); !errors.Is(err, migrate.ErrNoChange) {
+		return err
 	}
-	if err := m.Force(version); err != nil {
-		return fmt.Errorf("clearing the mark of an interrupted migration of %s: %w", path, err)
-	}
-	found.version, found.dirty = found.userVersion, false
 	return nil
 }

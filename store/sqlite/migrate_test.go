@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -41,51 +40,64 @@ func TestTenProcessesMigrateAtOnce(t *testing.T) {
 	openStore(t, Config{Path: path})
 }
 
+// A killed migrator leaves each migration whole or not at all, and the next one goes on.
 func TestKilledMigratorIsRepaired(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "fleet.db")
-	for range 10 {
-		testrig.KillAfter(t, command(t, "migrate up and down", path), 1)
-		require.NoError(t, Migrate(t.Context(), path))
-		s, err := Open(t.Context(), Config{Path: path})
+	for round := range 10 {
+		path := filepath.Join(t.TempDir(), "fleet.db")
+		testrig.KillAfter(t, command(t, "migrate further", path), 1+round)
+		found, err := inspect(t.Context(), path)
 		require.NoError(t, err)
-		require.NoError(t, s.Close())
+		require.NoError(t, migrateTo(t.Context(), path, testMigrations(t, max(found.version, 1))))
+		found, err = inspect(t.Context(), path)
+		require.NoError(t, err)
+		require.False(t, found.dirty)
+		require.GreaterOrEqual(t, found.version, round)
+		require.Equal(t, found.version, found.userVersion)
+		if found.version == newestVersion() {
+			openStore(t, Config{Path: path})
+		}
+		made := 0
+		for _, table := range found.tables {
+			if strings.HasPrefix(table, "made_") {
+				made++
+				execFile(t, path, fmt.Sprintf(`CREATE TEMP TABLE whole (fits INTEGER CHECK (fits)); INSERT INTO whole SELECT count(*) = %d FROM %s`, storetest.MadeRows, table))
+			}
+		}
+		require.Equal(t, found.version-newestVersion(), made)
 	}
+}
+
+func testMigrations(t *testing.T, newest int) fs.ReadDirFS {
+	t.Helper()
+	files, err := storetest.Migrations(migrations.SQLite, migrationsDir, newest)
+	require.NoError(t, err)
+	return files
 }
 
 // Every state in which a migrator can die, made by hand.
 func TestInterruptedMigration(t *testing.T) {
 	t.Parallel()
-	down1 := sqlFile(t, "0001_log.down.sql")
-	down2 := sqlFile(t, "0002_history.down.sql")
-	up5, down5 := sqlFile(t, "0005_operations.up.sql"), sqlFile(t, "0005_operations.down.sql")
-	down3 := down5 + sqlFile(t, "0004_hold.down.sql") + sqlFile(t, "0003_packed.down.sql")
-	const at5 = `PRAGMA user_version = 5;`
+	files := testMigrations(t, newestVersion()+1)
+	second, err := fs.ReadFile(files, fmt.Sprintf("%s/%04d_made.up.sql", migrationsDir, newestVersion()+1))
+	require.NoError(t, err)
+	const empty = `DROP TABLE changes; DROP TABLE commits; DROP TABLE documents; DROP TABLE head; DROP TABLE ended_sessions; PRAGMA user_version = 0;`
 	mark := func(version int) string {
-		return fmt.Sprintf(`DELETE FROM schema_migrations; INSERT INTO schema_migrations VALUES (%d, true);`, version)
+		return fmt.Sprintf(`DELETE FROM %s; INSERT INTO %[1]s VALUES (%d, true);`, versionTable, version)
 	}
-	for name, tc := range map[string]struct {
-		sql string
-	}{
-		"up, before the migration":   {down5 + mark(5)},
-		"up, after the migration":    {at5 + mark(5)},
-		"up, before the first":       {down3 + down2 + down1 + mark(1)},
-		"down, before the migration": {at5 + mark(4)},
-		"down, after the migration":  {down5 + mark(4)},
-		"down, before the first":     {down3 + down2 + mark(-1)},
-		"down, after the first":      {down3 + down2 + down1 + mark(-1)},
-		"nothing noted at all":       {down3 + down2 + down1 + `DROP TABLE schema_migrations;`},
-		"only the table of versions": {down3 + down2 + down1 + `DELETE FROM schema_migrations;`},
-		"down and up again by hand":  {down5 + up5},
+	for name, sql := range map[string]string{
+		"before the first":           empty + mark(1),
+		"after the first":            mark(1),
+		"before another one":         mark(newestVersion() + 1),
+		"after another one":          string(second) + mark(newestVersion()+1),
+		"nothing noted at all":       empty + `DROP TABLE ` + versionTable,
+		"only the table of versions": empty + `DELETE FROM ` + versionTable,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := newFile(t)
-			if strings.Contains(tc.sql, "schema_migrations") { // the others leave the newest schema
-				execFile(t, path, sqlFile(t, "0008_sessions.down.sql")+sqlFile(t, "0007_chain.down.sql"))
-			}
-			execFile(t, path, tc.sql)
-			if strings.Contains(tc.sql, ", true);") {
+			execFile(t, path, sql)
+			if strings.Contains(sql, ", true);") {
 				status, err := Status(t.Context(), path)
 				require.NoError(t, err)
 				require.True(t, status.Dirty)
@@ -93,11 +105,13 @@ func TestInterruptedMigration(t *testing.T) {
 				require.ErrorIs(t, err, store.ErrSchema)
 				require.ErrorContains(t, err, "flux-resourceset migrate up")
 			}
-			require.NoError(t, Migrate(t.Context(), path))
-			openStore(t, Config{Path: path})
-			status, err := Status(t.Context(), path)
+			require.NoError(t, migrateTo(t.Context(), path, files))
+			found, err := inspect(t.Context(), path)
 			require.NoError(t, err)
-			require.Equal(t, store.SchemaStatus{Current: newestVersion(), Newest: newestVersion()}, status)
+			require.Equal(t, newestVersion()+1, found.version)
+			require.Equal(t, found.version, found.userVersion)
+			require.False(t, found.dirty)
+			require.True(t, found.has("head") && found.has("made_2"))
 		})
 	}
 
@@ -112,106 +126,70 @@ func TestInterruptedMigration(t *testing.T) {
 	})
 }
 
-func sqlFile(t *testing.T, name string) string {
-	t.Helper()
-	sql, err := fs.ReadFile(migrations.SQLite, "sqlite/"+name)
-	require.NoError(t, err)
-	return string(sql)
-}
-
-// repair relies on it: see package migrations.
+// runMigrations relies on it: see package migrations.
 func TestMigrationsNoteTheirVersionInTheFile(t *testing.T) {
 	t.Parallel()
-	files, err := fs.ReadDir(migrations.SQLite, "sqlite")
+	files, err := fs.ReadDir(migrations.SQLite, migrationsDir)
 	require.NoError(t, err)
-	name := regexp.MustCompile(`^(\d{4})_[a-z0-9_]+\.(up|down)\.sql$`)
-	seen := map[string]int{}
-	for _, f := range files {
-		m := name.FindStringSubmatch(f.Name())
-		require.NotNil(t, m, f.Name())
-		var version int
-		_, err := fmt.Sscan(strings.TrimLeft(m[1], "0"), &version)
+	for i, f := range files {
+		require.Regexp(t, fmt.Sprintf(`^%04d_[a-z0-9_]+\.up\.sql$`, i+1), f.Name(), "numbers have no gaps, and migrations go up only")
+		sql, err := fs.ReadFile(migrations.SQLite, migrationsDir+"/"+f.Name())
 		require.NoError(t, err)
-		if m[2] == "down" {
-			version--
-		}
-		require.Contains(t, sqlFile(t, f.Name()), fmt.Sprintf("\nPRAGMA user_version = %d;\n", version), f.Name())
-		seen[m[1]]++
+		require.Contains(t, string(sql), fmt.Sprintf("\nPRAGMA user_version = %d;\n", i+1), f.Name())
 	}
-	for number, n := range seen {
-		require.Equal(t, 2, n, "%s goes up and down", number)
-	}
-	require.Len(t, seen, newestVersion(), "numbers have no gaps")
 }
 
-func TestMigrateDownAndUp(t *testing.T) {
+// A database of a development build is refused, and stays as it is.
+func TestDevelopmentDatabase(t *testing.T) {
 	t.Parallel()
-	path := newFile(t)
-	require.Error(t, MigrateDown(t.Context(), path, -1))
-	require.Error(t, MigrateDown(t.Context(), path, newestVersion()+1))
-	openStore(t, Config{Path: path})
-	require.NoError(t, MigrateDown(t.Context(), path, newestVersion()), "it has it")
-	require.NoError(t, MigrateDown(t.Context(), path, 0))
-	found, err := inspect(t.Context(), path)
-	require.NoError(t, err)
-	require.Equal(t, []string{versionTable}, found.tables)
-	require.Zero(t, found.version)
-	_, err = Open(t.Context(), Config{Path: path})
-	require.ErrorIs(t, err, store.ErrNotInitialised)
-	require.NoError(t, Migrate(t.Context(), path))
-	openStore(t, Config{Path: path})
-}
-
-// For changes written before the log had a column for the kind of change, the migration computes it.
-func TestMigrationOfActions(t *testing.T) {
-	t.Parallel()
-	path := newFile(t)
-	want := storetest.Actions(t, openStore(t, Config{Path: path}))
-	require.NoError(t, MigrateDown(t.Context(), path, 1))
-	require.NoError(t, Migrate(t.Context(), path))
-	got, err := openStore(t, Config{Path: path}).Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
-	require.NoError(t, err)
-	for i := range want {
-		want[i].Operations = nil // earlier versions have not kept them
-	}
-	require.Equal(t, want, got)
-}
-
-func TestOtherSchemaVersions(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		version  int
-		migrates bool
-	}{
-		"newer": {version: newestVersion() + 41},
-		"older": {version: newestVersion() - 1, migrates: true},
-	} {
+	for name, sql := range storetest.DevelopmentDatabases() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := newFile(t)
-			if tc.version == 0 {
-				t.Skip("there is no older version yet")
-			}
-			running := openStore(t, Config{Path: path, ReadOnly: true})
-			execFile(t, path, fmt.Sprintf(`UPDATE schema_migrations SET version = %d`, tc.version))
-			both := func(err error) {
+			s, err := Open(t.Context(), Config{Path: path})
+			require.NoError(t, err)
+			require.NoError(t, s.Commit(t.Context(), fleet.Head{}, namespace(fleet.Head{}, "a")))
+			require.NoError(t, s.Close())
+			execFile(t, path, sql)
+			before, err := os.ReadFile(path)
+			require.NoError(t, err)
+			check := func(err error) {
+				t.Helper()
 				require.ErrorIs(t, err, store.ErrSchema)
-				require.ErrorContains(t, err, fmt.Sprint(tc.version))
-				require.ErrorContains(t, err, fmt.Sprint(newestVersion()))
+				require.ErrorContains(t, err, "databases of development builds are not supported: export with the old program and apply to a new database")
+				after, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.Equal(t, before, after)
 			}
-			_, err := Open(t.Context(), Config{Path: path})
-			both(err)
+			check(Migrate(t.Context(), path))
+			_, err = Status(t.Context(), path)
+			check(err)
+			_, err = Open(t.Context(), Config{Path: path})
+			check(err)
 			_, err = Open(t.Context(), Config{Path: path, ReadOnly: true})
-			both(err)
-			// A process that was running while another one migrated stops reading data that it may misread.
-			_, err = running.Load(t.Context())
-			both(err)
-			if !tc.migrates {
-				both(Migrate(t.Context(), path))
-				both(MigrateDown(t.Context(), path, 1))
-			}
+			check(err)
 		})
 	}
+}
+
+func TestNewerSchemaVersion(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	running := openStore(t, Config{Path: path, ReadOnly: true})
+	execFile(t, path, `UPDATE schema_version SET version = 41`)
+	both := func(err error) {
+		require.ErrorIs(t, err, store.ErrSchema)
+		require.ErrorContains(t, err, "version 41")
+		require.ErrorContains(t, err, fmt.Sprint(newestVersion()))
+	}
+	_, err := Open(t.Context(), Config{Path: path})
+	both(err)
+	_, err = Open(t.Context(), Config{Path: path, ReadOnly: true})
+	both(err)
+	// A process that was running while another one migrated stops reading data that it may misread.
+	_, err = running.Load(t.Context())
+	both(err)
+	both(Migrate(t.Context(), path))
 }
 
 func TestStatusChangesNothing(t *testing.T) {

@@ -89,8 +89,8 @@ func locked(t *testing.T, path string) {
 func TestHalfMigrated(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
-		"a step is under way": `UPDATE schema_migrations SET dirty = true`,
-		"between two of them": `UPDATE schema_migrations SET version = version - 1`,
+		"a step is under way":    `UPDATE schema_version SET dirty = true`,
+		"of a newer binary, too": `UPDATE schema_version SET version = version + 1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

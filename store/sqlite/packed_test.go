@@ -5,8 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 	"github.com/flux-resourceset/flux-resourceset/store/storetest"
 )
 
@@ -16,40 +14,4 @@ func TestGrowth(t *testing.T) {
 	grown := storetest.Growth(t, openStore(t, Config{Path: path}), func() { execFile(t, path, `PRAGMA wal_checkpoint(TRUNCATE)`) })
 	t.Logf("%d bytes for one change of one label", grown)
 	require.Less(t, grown, int64(6<<10))
-}
-
-func TestPackedLogDownAndUp(t *testing.T) {
-	t.Parallel()
-	path := newFile(t)
-	open := func() store.Store { return openStore(t, Config{Path: path}) }
-	storetest.DownAndUp(t, open, func() {
-		require.NoError(t, MigrateDown(t.Context(), path, sqlstore.PackedVersion-1))
-		require.NoError(t, Migrate(t.Context(), path))
-	})
-}
-
-// Going back one migration at a time leads where all at once do.
-func TestDownOneByOne(t *testing.T) {
-	t.Parallel()
-	path := newFile(t)
-	open := func() store.Store { return openStore(t, Config{Path: path}) }
-	storetest.DownAndUp(t, open, func() {
-		for to := newestVersion() - 1; to >= sqlstore.PackedVersion-1; to-- {
-			require.NoError(t, MigrateDown(t.Context(), path, to))
-		}
-		require.NoError(t, Migrate(t.Context(), path))
-	})
-}
-
-func TestDownWithoutInternalDocuments(t *testing.T) {
-	t.Parallel()
-	path := newFile(t)
-	storetest.Internals(t, func() store.Store { return openStore(t, Config{Path: path}) },
-		func() { require.NoError(t, MigrateDown(t.Context(), path, sqlstore.PackedVersion-1)) },
-		func() {
-			execFile(t, path, `CREATE TEMP TABLE loads (fits INTEGER CHECK (fits)); INSERT INTO loads
-				SELECT documents = (SELECT count(*) FROM documents) AND NOT EXISTS (SELECT 1 FROM documents WHERE kind IN ('budget', 'forgotten'))
-				AND NOT EXISTS (SELECT 1 FROM changes WHERE kind IN ('budget', 'forgotten')) FROM head`)
-		},
-		func() { require.NoError(t, Migrate(t.Context(), path)) })
 }

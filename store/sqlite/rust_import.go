@@ -38,7 +38,7 @@ func (c contents) isReference() bool {
 func ReadReference(ctx context.Context, path string) (*Reference, error) {
 	var ref *Reference
 	err := readForeign(ctx, path, func(tx *sql.Tx) error {
-		found, err := readContents(ctx, tx)
+		found, err := readContents(ctx, tx, path)
 		if err != nil || !found.isReference() || found.revision > 0 {
 			return err
 		}

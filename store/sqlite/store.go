@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flux-resourceset/flux-resourceset/migrations"
 	"github.com/flux-resourceset/flux-resourceset/store"
 	"github.com/flux-resourceset/flux-resourceset/store/internal/sqlstore"
 )
@@ -105,13 +106,7 @@ func (s *Store) openMemory(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m, err := newMigrator(forMigrator)
-	if err != nil {
-		return translate(ctx, "migrating a database in memory", err)
-	}
-	err = m.Up()
-	source, database := m.Close()
-	if err := errors.Join(err, source, database); err != nil {
+	if err := runMigrations(ctx, forMigrator, migrations.SQLite, contents{}); err != nil {
 		return translate(ctx, "migrating a database in memory", err)
 	}
 	// memdb has no WAL: a reader and a writer would lock each other out. One connection serves both in turn.

@@ -105,13 +105,21 @@ const manyChanges = 1_000_000
 func BenchmarkHistory(b *testing.B, s store.Store, fill func(sql string), series func(n int) string, id string) {
 	b.Helper()
 	body := `{"environment":"dev","id":"c","labels":{"region":"eu","team":"payments"},"platform_components":[{"enabled":true,"id":"grafana"}]}`
+	var head fleet.Head // two commits whose rows are copied: a creation and an update, each with the whole document
+	for i, before := range []json.RawMessage{nil, json.RawMessage(body)} {
+		c := next(head, fleet.Change{Kind: fleet.KindCluster, ID: "c", Before: before, After: json.RawMessage(body)})
+		c.ID[len(c.ID)-1] = 0
+		require.NoError(b, s.Commit(b.Context(), head, c), i)
+		head = c.Head()
+	}
 	fill(fmt.Sprintf(`INSERT INTO commits (revision, id, at, actor, author, reason, request_id)
-		SELECT n, %s, 1700000000000000 + n, 'ci', '', 'because', 'r' FROM %s`, id, series(manyChanges)))
+		SELECT n, %s, 1700000000000000 + n, 'ci', '', 'because', 'r' FROM %s WHERE n > 2`, id, series(manyChanges)))
 	const at = 50_000 // a statement must not take longer than tests have testTimeout
 	for from := 0; from < manyChanges; from += at {
-		fill(fmt.Sprintf(`INSERT INTO changes (revision, seq, kind, id, action, before, after)
-		SELECT n, 0, 'cluster', CASE WHEN n %% 1000 = 0 THEN 'seldom' WHEN n %% 2 = 0 THEN 'often' ELSE 'c' || (n %% 10000) END,
-			CASE WHEN n <= 10000 THEN 'create' ELSE 'update' END, CASE WHEN n > 10000 THEN '%s' END, '%s' FROM (SELECT n + %d AS n FROM %s) AS part`, body, body, from, series(at)))
+		fill(fmt.Sprintf(`INSERT INTO changes (revision, seq, kind, id, action, before, after, packed_before, packed_after, sum, bytes)
+		SELECT n, 0, c.kind, CASE WHEN n %% 1000 = 0 THEN 'seldom' WHEN n %% 2 = 0 THEN 'often' ELSE 'c' || (n %% 10000) END, c.action, c.before, c.after,
+			c.packed_before, CASE WHEN (n / 2 + n / 1000) %% 16 = 0 OR n > %d - 10000 THEN c.packed_after END, c.sum, c.bytes
+		FROM (SELECT n + %d AS n FROM %s) AS part JOIN changes c ON c.revision = CASE WHEN n <= 10000 THEN 1 ELSE 2 END WHERE n > 2`, manyChanges, from, series(at)))
 	}
 	fill(fmt.Sprintf(`UPDATE head SET revision = %d, commit_id = (SELECT id FROM commits WHERE revision = %d)`, manyChanges, manyChanges))
 	for _, id := range []string{"seldom", "often", "c1"} {

@@ -288,27 +288,3 @@ func testCompactLong(t *testing.T, b *bench) {
 	require.True(t, found)
 	require.Equal(t, string(before), string(rec.Body))
 }
-
-// Actions fills a store with a history of every kind of change to a document and returns the log's summaries, so that backends
-// can check that a migration computes the same.
-func Actions(t *testing.T, s store.Store) []store.Summary {
-	t.Helper()
-	live, gone := body(`{"labels":{"deleted_at":"no"}}`), body(`{"deleted_at":"2026-01-02T03:04:05Z"}`)
-	var head fleet.Head
-	for _, changes := range [][]fleet.Change{
-		{create(fleet.KindCluster, "a", live), create(fleet.KindNamespace, "n", body(`{"deleted_at":"a label"}`))},
-		{update(fleet.KindCluster, "a", live, body(`{}`)), remove(fleet.KindNamespace, "n", body(`{"deleted_at":"a label"}`))},
-		{update(fleet.KindCluster, "a", body(`{}`), gone)},
-		{update(fleet.KindCluster, "a", gone, live)},
-		{update(fleet.KindCluster, "a", live, gone)},
-		{remove(fleet.KindCluster, "a", gone)},
-	} {
-		c := next(head, changes...)
-		c.Author = ""
-		require.NoError(t, s.Commit(t.Context(), head, c))
-		head = c.Head()
-	}
-	summaries, err := s.Summaries(t.Context(), store.HistoryQuery{Limit: 100}, 10)
-	require.NoError(t, err)
-	return summaries
-}

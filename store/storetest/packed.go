@@ -78,45 +78,6 @@ func testDamagedLog(t *testing.T, b *bench) {
 	require.ErrorIs(t, read(20), store.ErrCorrupt)
 }
 
-// DownAndUp writes a history, migrates down to the schema that stores documents twice and up again, and reads it: with later
-// writes, and again from the beginning.
-func DownAndUp(t *testing.T, open func() store.Store, downAndUp func()) {
-	t.Helper()
-	b := &bench{t: t}
-	reopen := func() {
-		if b.Store != nil {
-			require.NoError(t, b.Store.Close())
-		}
-		b.Store = open()
-	}
-	reopen()
-	l := live(b, 7, 60)
-	l.check(b, 1)
-	for range 2 {
-		require.NoError(t, b.Store.Close())
-		downAndUp()
-		for i := range l.commits {
-			l.commits[i].Operations = nil // earlier versions have no place for them
-		}
-		b.Store = open()
-		l.check(b, 1)
-	}
-	last := l.commits[len(l.commits)-1]
-	var changes []fleet.Change
-	for _, r := range b.load().Records {
-		changes = append(changes, update(r.Kind, r.ID, r.Body, body(`{"later":true}`)))
-	}
-	c := b.commit(changes...)
-	require.Equal(t, []fleet.Commit{last, c}, b.since(l.commits[len(l.commits)-2].Head(), 10), "old rows beside new ones")
-	_, _, err := b.Store.(store.Compactor).Compact(b.ctx(), l.commits[30].At)
-	require.NoError(t, err)
-	require.NoError(t, b.Store.Close())
-	downAndUp()
-	b.Store = open()
-	require.Equal(t, []fleet.Commit{last, c}, b.since(l.commits[len(l.commits)-2].Head(), 10), "also of a shortened log")
-	require.NoError(t, b.Store.Close())
-}
-
 // Growth returns by how many bytes the store grows for one change of one label of a cluster of 50 KB. tidy is the database's
 // own maintenance.
 func Growth(t *testing.T, s store.Sizer, tidy func()) int64 {
@@ -155,32 +116,4 @@ func incompressible(n int) string {
 		s.WriteByte(byte(' ' + 1 + random.IntN(94)))
 	}
 	return strings.NewReplacer(`"`, "_", `\`, "_").Replace(s.String())
-}
-
-// Internals writes the internal documents about removals and forgotten clusters, migrates down, calls check, and migrates up
-// again: an older version does not know these documents, and must find as many documents as the head counts.
-func Internals(t *testing.T, open func() store.Store, down func(), check func(), up func()) {
-	t.Helper()
-	b := &bench{t: t}
-	b.Store = open()
-	kept := create(fleet.KindNamespace, "a", body(`{"id":"a"}`))
-	b.commit(kept, create(fleet.KindOrphan, "c.example.com", body(`{"id":"c.example.com","installed":[]}`)))
-	b.commit(create(fleet.KindBudget, "removals", body(`{"id":"removals","spent":[]}`)), update(fleet.KindNamespace, "a", kept.After, body(`{"id":"a","labels":{}}`)))
-	head := b.load().Head
-	require.Len(t, b.load().Records, 3)
-	require.NoError(t, b.Store.Close())
-	down()
-	check()
-	up()
-	b.Store = open()
-	snap := b.load()
-	require.Equal(t, head, snap.Head)
-	require.Len(t, snap.Records, 1)
-	commits := b.since(fleet.Head{}, 10)
-	require.Len(t, commits, 2, "the log has all its commits")
-	for _, c := range commits {
-		require.Len(t, c.Changes, 1)
-		require.Equal(t, fleet.KindNamespace, c.Changes[0].Kind)
-	}
-	require.NoError(t, b.Store.Close())
 }

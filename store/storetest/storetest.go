@@ -97,8 +97,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"ImportRefused", testImportRefused},
 		{"Chain", testChain},
 		{"ChainAltered", testChainAltered},
-		{"ChainBegins", testChainBegins},
-		{"ChainWhileWriting", testChainWhileWriting},
+		{"ChainLost", testChainLost},
 		{"ChainShortened", testChainShortened},
 		{"Audit", testAudit},
 		{"Sessions", testSessions},
@@ -213,7 +212,7 @@ func next(base fleet.Head, changes ...fleet.Change) fleet.Commit {
 	}
 }
 
-// operations returns the operations of some commits; commits of earlier versions have none.
+// operations returns the operations of some commits; others have none.
 func operations(rev fleet.Revision) json.RawMessage {
 	if rev%3 == 1 {
 		return nil

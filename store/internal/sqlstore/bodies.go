@@ -3,8 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,13 +10,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// logRow is a change as the log keeps it. One that an older version wrote has its documents in Before and After, others have
-// the value of marker there.
+// logRow is a change as the log keeps it.
 type logRow struct {
 	Revision                  fleet.Revision
 	Kind                      fleet.Kind
 	ID                        string
-	Before, After             []byte
+	HasBefore, HasAfter       bool // whether there was a document
 	PackedBefore, PackedAfter []byte
 	Sum                       int64
 	Bytes                     int64
@@ -27,7 +24,7 @@ type logRow struct {
 
 // fields are where a query for rowColumns puts them.
 func (r *logRow) fields() []any {
-	return []any{&r.Revision, &r.Kind, &r.ID, &r.Before, &r.After, &r.PackedBefore, &r.PackedAfter, &r.Sum, &r.Bytes, &r.Body}
+	return []any{&r.Revision, &r.Kind, &r.ID, &r.HasBefore, &r.HasAfter, &r.PackedBefore, &r.PackedAfter, &r.Sum, &r.Bytes, &r.Body}
 }
 
 // scan reads a row of rowColumns.
@@ -38,9 +35,8 @@ func (r *logRow) scan(ctx context.Context, rows Rows) error {
 
 // rowColumns of rowTables are a logRow.
 const (
-	rowColumns = `c.revision, c.kind, c.id, c.before, c.after, c.packed_before, c.packed_after, c.sum,
-		coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0)), d.body`
-	rowTables = `changes c LEFT JOIN documents d ON c.after = '' AND c.packed_after IS NULL
+	rowColumns = `c.revision, c.kind, c.id, c.before IS NOT NULL, c.after IS NOT NULL, c.packed_before, c.packed_after, c.sum, c.bytes, d.body`
+	rowTables  = `changes c LEFT JOIN documents d ON c.after IS NOT NULL AND c.packed_after IS NULL
 		AND d.kind = c.kind AND d.id = c.id AND d.revision = c.revision`
 	// selectLaterChanges selects the changes of a document after a revision that are needed to compute the document at that
 	// revision.
@@ -54,8 +50,8 @@ const (
 // whole returns the document after the change; false if later changes are needed to compute it. nil: the document was removed.
 func (r *logRow) whole() (after []byte, known bool, err error) {
 	switch {
-	case len(r.After) > 0 || r.After == nil:
-		return r.After, true, nil
+	case !r.HasAfter:
+		return nil, true, nil
 	case r.PackedAfter != nil:
 		after, err = unpack(r.PackedAfter, nil)
 	case r.Body != nil:
@@ -78,8 +74,8 @@ func (r *logRow) check(after []byte) error {
 
 // found returns the document before the change, given the one after it.
 func (r *logRow) found(after []byte) ([]byte, error) {
-	if len(r.Before) > 0 || r.Before == nil {
-		return r.Before, nil
+	if !r.HasBefore {
+		return nil, nil
 	}
 	before, err := unpack(r.PackedBefore, after)
 	if err != nil {
@@ -131,17 +127,12 @@ func changesOfRun(rows []logRow, newest []byte) ([]fleet.Change, error) {
 	changes := make([]fleet.Change, len(rows))
 	after := newest
 	for i := range rows {
-		if len(rows[i].After) == 0 && rows[i].After != nil { // it is packed, and has a checksum
-			if err := rows[i].check(after); err != nil {
-				return nil, err
-			}
+		if err := rows[i].check(after); err != nil {
+			return nil, err
 		}
 		before, err := rows[i].found(after)
 		if err != nil {
 			return nil, err
-		}
-		if len(rows[i].Before) > 0 && !json.Valid(before) { // it is plain text, which has no checksum
-			return nil, fmt.Errorf("%w: %s %q before revision %d is not JSON", store.ErrCorrupt, rows[i].Kind, rows[i].ID, rows[i].Revision)
 		}
 		changes[i] = fleet.Change{Kind: rows[i].Kind, ID: rows[i].ID, Before: before, After: after}
 		after = before
@@ -194,50 +185,4 @@ func (w walk) after(r *logRow) ([]byte, error) {
 		return body, r.check(body)
 	}
 	return nil, fmt.Errorf("%w: nothing says what %s %q was at revision %d", store.ErrCorrupt, r.Kind, r.ID, r.Revision)
-}
-
-// PackedVersion is the schema version from which on changes are packed.
-const PackedVersion = 3
-
-// UnpackFor rewrites the log in the format of older versions, before a migration down to a version that cannot read packed
-// changes. Only the newest schema can be read here, so a database that has left it is first migrated up again. open opens the
-// store, which UnpackFor closes.
-func UnpackFor[S interface {
-	Unpack(ctx context.Context) error
-	Close() error
-}](ctx context.Context, status store.SchemaStatus, to int, up func() error, open func() (S, error)) (err error) {
-	if to < 1 || to >= PackedVersion || status.Current < PackedVersion || status.Current > status.Newest {
-		return nil
-	}
-	if status.Current < status.Newest {
-		if err := up(); err != nil {
-			return err
-		}
-	}
-	s, err := open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return s.Unpack(ctx)
-}
-
-// unpackedChange returns a row in the format of older versions. Some rows before the oldest complete revision only record when a
-// document was created, and their documents are never read.
-func unpackedChange(ctx context.Context, tx Tx, r logRow, oldest fleet.Revision) (fleet.Change, error) {
-	changes, err := bodies(ctx, tx, []logRow{r})
-	if err == nil {
-		return changes[0], nil
-	}
-	if r.Revision >= oldest || !errors.Is(err, store.ErrCorrupt) {
-		return fleet.Change{}, err
-	}
-	ch := fleet.Change{Kind: r.Kind, ID: r.ID}
-	if r.Before != nil {
-		ch.Before = json.RawMessage(`{}`)
-	}
-	if r.After != nil {
-		ch.After = json.RawMessage(`{}`)
-	}
-	return ch, nil
 }

@@ -86,7 +86,10 @@ func (s *Store) commit(ctx context.Context, tx WriteTx, now HeadRow, base fleet.
 		return err
 	}
 	defer cancel()
-	link, changes := now.Link(c), changesOf(c)
+	if now.Revision > 0 && now.Hash == nil {
+		return fmt.Errorf("%w: the head, revision %d, has no hash", store.ErrCorrupt, now.Revision)
+	}
+	link, changes := store.NextLink(now.Hash, now.Checkpoint, c), changesOf(c)
 	if err := tx.QueueRows(ctx, nil, insertCommits, nil, commitRows(store.Entry{Commit: c, Link: link})); err != nil {
 		return err
 	}
@@ -97,11 +100,7 @@ func (s *Store) commit(ctx context.Context, tx WriteTx, now HeadRow, base fleet.
 	if err := applyChanges(ctx, tx, c, changes, &done); err != nil {
 		return err
 	}
-	statement := moveHead + s.db.AndVersion
-	if link.Hash == nil {
-		statement += unlessChained
-	}
-	moved, err := tx.Exec(ctx, statement, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
+	moved, err := tx.Exec(ctx, moveHead+s.db.AndVersion, int64(c.Revision), c.ID.String(), c.At.UnixMicro(), want[created]-want[deleted],
 		int64(base.Revision), base.ID.String(), now.version, now.Quarantine, quarantine, link.Hash)
 	switch {
 	case err != nil:
@@ -112,12 +111,8 @@ func (s *Store) commit(ctx context.Context, tx WriteTx, now HeadRow, base fleet.
 	return done.check(want)
 }
 
-const (
-	moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9, hash = $10
-		WHERE revision = $5 AND commit_id = $6 AND hold = $8`
-	// A commit that is not in the hash chain must not follow one that was added to it meanwhile: see FillChain.
-	unlessChained = ` AND ($5 = 0 OR hash IS NULL)`
-)
+const moveHead = `UPDATE head SET revision = $1, commit_id = $2, at = $3, documents = documents + $4, hold = $9, hash = $10
+	WHERE revision = $5 AND commit_id = $6 AND hold = $8`
 
 var insertCommits = RowStatement{
 	Each: `INSERT INTO commits (revision, id, at, actor, author, reason, request_id, operations, previous, hash, checkpoint)
@@ -179,8 +174,7 @@ func changeRows(changes []change) iter.Seq[[]any] {
 	}
 }
 
-// marker is the value of a packed change's document columns: an empty text, which no document is, or NULL if there is no
-// document.
+// marker is the value of a change's columns before and after: an empty text, or NULL if there is no document.
 func marker(body []byte) any {
 	if body == nil {
 		return nil

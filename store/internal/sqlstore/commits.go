@@ -94,8 +94,7 @@ func page(ctx context.Context, tx Tx, commits []fleet.Commit) ([]fleet.Commit, e
 		return commits, nil
 	}
 	among, arg := tx.OneOf("revision", "$1", revisions(commits))
-	rows, err := tx.Query(ctx, `SELECT revision, CAST(sum(coalesce(bytes, coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0))) AS bigint)
-		FROM changes WHERE `+among+` GROUP BY revision`, arg)
+	rows, err := tx.Query(ctx, `SELECT revision, CAST(sum(bytes) AS bigint) FROM changes WHERE `+among+` GROUP BY revision`, arg)
 	if err != nil {
 		return nil, err
 	}

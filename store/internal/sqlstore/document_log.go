@@ -79,7 +79,7 @@ func newestRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.Do
 	if len(documents) > maxSeeks {
 		all, err = scanRevisions(ctx, tx, h, documents, q)
 	} else {
-		err = tx.EachKey(ctx, keysOf(documents), `SELECT c.kind, c.id, c.revision, coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0))
+		err = tx.EachKey(ctx, keysOf(documents), `SELECT c.kind, c.id, c.revision, c.bytes
 		FROM changes c WHERE c.kind = $1 AND c.id = $2 AND c.revision < $4 AND c.revision >= $5 ORDER BY c.revision DESC LIMIT $6`, []any{int64(q.Before), int64(h.Oldest), int64(q.Limit)}, func(rows Rows) error {
 			var c documentRevision
 			err := c.scan(ctx, rows)
@@ -120,7 +120,7 @@ func scanRevisions(ctx context.Context, tx Tx, h HeadRow, documents []fleet.Docu
 	oldest := max(h.Oldest, 1)
 	for end := min(q.Before, h.Revision+1); end > oldest; {
 		begin := max(oldest, end-fleet.Revision(q.Limit))
-		rows, err := tx.Query(ctx, `SELECT c.kind, c.id, c.revision, coalesce(c.bytes, coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0))
+		rows, err := tx.Query(ctx, `SELECT c.kind, c.id, c.revision, c.bytes
 			FROM changes c WHERE c.revision >= $1 AND c.revision < $2 ORDER BY c.revision DESC`, int64(begin), int64(end))
 		if err != nil {
 			return nil, err

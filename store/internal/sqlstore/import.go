@@ -39,7 +39,7 @@ func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[s
 			err = store.ErrStale
 		}
 		if err == nil {
-			err = tx.Queue(ctx, nil, fillHead)
+			err = tx.Queue(ctx, nil, `UPDATE head SET hash = (SELECT hash FROM commits WHERE commits.revision = head.revision)`)
 		}
 		if err == nil && snap.Oldest > 0 {
 			err = tx.Queue(ctx, nil, `UPDATE head SET oldest = $1, checkpoint = $2`, int64(snap.Oldest), snap.Checkpoint)

@@ -34,19 +34,14 @@ func (s Schema) Fits(newest int, name string) error {
 	return nil
 }
 
-// CheckDown refuses a migration of the named database down to a version that is above the present one or is none. Version 0
-// drops every document and the whole log, so it is refused, with ErrNotEmpty, once anything has been committed.
-func CheckDown(name string, version, to int, revision int64) error {
-	switch {
-	case to < 0:
-		return fmt.Errorf("there is no schema version %d", to)
-	case version < to:
-		return fmt.Errorf("%s has schema version %d, which is below %d: `migrate down` goes no higher, `migrate up` does", name, version, to)
-	case to == 0 && revision > 0:
-		return fmt.Errorf("%w: version 0 drops every document and the whole history of %s, which is at revision %d: "+
-			"to start over, use a new database", store.ErrNotEmpty, name, revision)
-	}
-	return nil
+// DevelopmentTable was golang-migrate's table in databases of builds before the first release, which counted their own schema
+// versions 1 to 10.
+const DevelopmentTable = "schema_migrations"
+
+// ErrDevelopment refuses the named database of a build before the first release.
+func ErrDevelopment(name string) error {
+	return fmt.Errorf("%w: %s was made by a development build, and databases of development builds are not supported: export with the old "+
+		"program and apply to a new database (docs/upgrading.md); nothing was changed", store.ErrSchema, name)
 }
 
 // NewestVersion is the highest number among the migrations in a directory of embedded files. It panics when one has no

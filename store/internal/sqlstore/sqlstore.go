@@ -220,8 +220,8 @@ func HeadQuery(standby string) string {
 		FROM head h LEFT JOIN ` + VersionTable + ` v ON true`
 }
 
-// VersionTable is golang-migrate's. It exists in every database that was ever migrated.
-const VersionTable = "schema_migrations"
+// VersionTable is golang-migrate's table. It exists in every database that was ever migrated.
+const VersionTable = "schema_version"
 
 // ErrNoHead is returned when the table of the head is empty.
 var ErrNoHead = fmt.Errorf("%w: the row that names the head is gone", store.ErrCorrupt)
@@ -257,14 +257,6 @@ func (h HeadRow) reached(after fleet.Head) error {
 // ChainHead is where the chain ends.
 func (h HeadRow) ChainHead() store.ChainHead {
 	return store.ChainHead{Head: h.Head, Hash: h.Hash, Oldest: h.Oldest, Checkpoint: h.Checkpoint}
-}
-
-// Link is that of a commit that follows the head. After a commit that is not in the chain, the next one is not in it either.
-func (h HeadRow) Link(c fleet.Commit) store.Link {
-	if h.Revision > 0 && h.Hash == nil {
-		return store.Link{Revision: c.Revision}
-	}
-	return store.NextLink(h.Hash, h.Checkpoint, c)
 }
 
 // Free returns the head, with a *store.QuarantinedError if the store is quarantined.

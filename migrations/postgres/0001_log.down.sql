@@ -1,4 +1,0 @@
-DROP TABLE changes;
-DROP TABLE commits;
-DROP TABLE documents;
-DROP TABLE head;

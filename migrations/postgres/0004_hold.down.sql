@@ -1,1 +1,0 @@
-ALTER TABLE head DROP COLUMN hold;

@@ -1,2 +1,0 @@
--- What a commit was asked for, as JSON of at most 4 KiB; empty: it is not known, as for every commit made before this column was.
-ALTER TABLE commits ADD COLUMN operations text COLLATE "C" NOT NULL DEFAULT '';

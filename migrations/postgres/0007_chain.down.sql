@@ -1,5 +1,0 @@
-ALTER TABLE head DROP COLUMN checkpoint;
-ALTER TABLE head DROP COLUMN hash;
-ALTER TABLE commits DROP COLUMN checkpoint;
-ALTER TABLE commits DROP COLUMN hash;
-ALTER TABLE commits DROP COLUMN previous;

@@ -1,1 +1,0 @@
--- Delete rollouts and strategies before: an older version refuses a store that has one.

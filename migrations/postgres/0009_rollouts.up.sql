@@ -1,1 +1,0 @@
--- No table changes: versions below 9 cannot read rollouts and strategies.

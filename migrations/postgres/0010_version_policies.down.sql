@@ -1,1 +1,0 @@
--- Delete access documents, webhooks and components with version policies before: an older version refuses a store that has one.

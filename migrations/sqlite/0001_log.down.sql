@@ -1,6 +1,0 @@
-DROP TABLE changes;
-DROP TABLE commits;
-DROP TABLE documents;
-DROP TABLE head;
-
-PRAGMA user_version = 0;

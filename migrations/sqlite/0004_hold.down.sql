@@ -1,3 +1,0 @@
-ALTER TABLE head DROP COLUMN hold;
-
-PRAGMA user_version = 3;

@@ -1,3 +1,0 @@
-ALTER TABLE commits DROP COLUMN operations;
-
-PRAGMA user_version = 4;

@@ -1,3 +1,0 @@
-DROP TABLE ended_sessions;
-
-PRAGMA user_version = 7;
