@@ -134,7 +134,7 @@ func TestSignInRefused(t *testing.T) {
 	refused(http.StatusBadGateway, "no usable answer", "/ui/sign-in/callback?code="+other.Query().Get("code")+"&state="+state())
 	issuer.SignIn(testissuer.Claims{"sub": "00u1", "aud": "other", "exp": time.Now().Add(time.Hour).Unix()})
 	refused(http.StatusForbidden, "it is for another service", env.start("corp", "/ui/"))
-	issuer.SignIn(testissuer.Claims{"sub": "00u1", "aud": "fleet", "exp": time.Now().Add(time.Hour).Unix(), "nonce": "of another sign-in"})
+	issuer.SignIn(testissuer.Claims{"sub": "00u1", "aud": "fleet", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "nonce": "of another sign-in"})
 	refused(http.StatusForbidden, "its nonce differs", env.start("corp", "/ui/"))
 	slow := env.start("corp", "/ui/")
 	env.advance(11 * time.Minute)

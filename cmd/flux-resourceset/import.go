@@ -21,13 +21,13 @@ const importReason = "imported from the reference's database"
 func importCommand() *cli.Command {
 	return &cli.Command{
 		Name: "import", Usage: "fill an empty store from a database of the Rust reference", OnUsageError: usageError,
-		Description: "Everything is checked first. The problems are listed by document, with the flags that resolve them, and nothing is written unless all of it can be. The store is the " +
-			"one of DATABASE_URL, and must never have held a commit; it may be the same file. ENVIRONMENTS counts. The file given is not changed otherwise.",
-		Flags: append([]cli.Flag{
+		Description: "Everything is checked first, and nothing is written unless all of it can be; the problems are listed by document. Edit the documents with problems as files: " +
+			"--export-to. The store is the one of DATABASE_URL, and must never have held a commit; it may be the same file. ENVIRONMENTS counts. The file given is not changed otherwise.",
+		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "from", Usage: "`FILE` (or sqlite:// URL) of the reference"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only report"},
 			&cli.StringFlag{Name: "export-to", Usage: "write the documents as files for apply below this `DIR`, which must be empty or not exist, with every problem as a comment beside its line; no store is needed"},
-		}, fixFlags()...),
+		},
 		Action: importReference,
 	}
 }
@@ -37,16 +37,16 @@ func importReference(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	from, a, rules, err := importSettings(c, db)
+	from, rules, err := importSettings(c, db)
 	if err != nil {
 		return err
 	}
 	defer relaxGC()()
-	seed, err := readReference(c.Context, from, a)
+	a, err := readReference(c.Context, from)
 	if err != nil {
 		return err
 	}
-	if seed == nil {
+	if a == nil {
 		return fmt.Errorf("%s is not a database of the reference, or it has been imported already", from)
 	}
 	var files *referenceFiles
@@ -55,7 +55,8 @@ func importReference(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := a.check(seed, rules); err != nil {
+	seed, err := a.check(rules)
+	if err != nil {
 		return err
 	}
 	for _, note := range a.notes {
@@ -79,9 +80,8 @@ func importReference(c *cli.Context) error {
 }
 
 // importSettings reads the flags and returns all problems together.
-func importSettings(c *cli.Context, db database) (from string, a *adoption, rules fleet.Rules, err error) {
-	fixes, problems := fixesOf(c)
-	a = &adoption{fixes: fixes}
+func importSettings(c *cli.Context, db database) (from string, rules fleet.Rules, err error) {
+	var problems []string
 	from = c.String("from")
 	if strings.HasPrefix(strings.ToLower(from), "sqlite:") {
 		cfg, err := sqlite.ParseURL(from)
@@ -105,7 +105,7 @@ func importSettings(c *cli.Context, db database) (from string, a *adoption, rule
 	if len(problems) > 0 {
 		err = &configError{problems}
 	}
-	return from, a, fleet.Rules{Environments: environments}, err
+	return from, fleet.Rules{Environments: environments}, err
 }
 
 // fill writes a seed as the first revision of a store without commits. It creates the schema if necessary.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,13 +25,11 @@ func usedReference(t *testing.T) string {
 				"platform_components":[{"id":"cert-manager","enabled":true,"oci_tag":null,"component_path":null},{"id":"grafana","enabled":true},{"id":"gone","enabled":true}],
 				"namespaces":[{"id":"web"},{"id":"old","labels":{"a":"b"},"annotations":{"c":"d"}},{"id":"deleted"}],"rolebindings":[{"id":"nobody"}],
 				"patches":{"grafana":{"replicaCount":"3","ui.color":"red"},"gone":{"a":"b"}}}`,
-			`{"_id":"US_West","cluster_name":"us west","cluster_dns":"us-west.k8s.example.com","environment":"dev","platform_components":[],
+			`{"_id":"us-west","cluster_name":"us west","cluster_dns":"us-west.k8s.example.com","environment":"dev","platform_components":[],
 				"namespaces":[{"id":"old","labels":{"a":"b"},"annotations":{"c":"d"}}],"rolebindings":[],"patches":{}}`,
 		},
 	})
 }
-
-var wayOut = []string{"--drop-dangling", "--type", "grafana=helm", "--rename-cluster", "US_West=us-west"}
 
 func TestImportOfUsedDatabase(t *testing.T) {
 	t.Parallel()
@@ -39,41 +38,21 @@ func TestImportOfUsedDatabase(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "sub", "fleet.db")
 	into := []string{"import", "--from", from, "--database-url", url}
 
-	// Without flags, all problems are listed by document, with the flags that resolve them, and nothing is written.
-	code, stdout, stderr := invoke(t, into...)
-	require.Equal(t, 1, code, stdout)
-	for _, want := range []string{
-		`component/grafana /depends_on/1: there is no platform component "gone"`,
-		`cluster/us-east.prod-01 /platform_components/2/id: there is no platform component "gone"`,
-		`cluster/us-east.prod-01 /namespaces/2/id: there is no namespace "deleted"`,
-		`cluster/us-east.prod-01 /rolebindings/0/id: there is no role binding "nobody"`,
-		`cluster/us-east.prod-01 /patches/grafana/ui.color`,
-		`cluster/US_West /id`,
-		"--drop-dangling  # leaves out 5 references to documents that do not exist",
-		"--type grafana=helm",
-		"nothing was written",
-	} {
-		require.Contains(t, stderr, want)
-	}
-	require.NotContains(t, stderr, "cluster/us-east.prod-01 /id", "a dot is fine")
-	require.ElementsMatch(t, []string{"--drop-dangling", "--type", "grafana=helm", "--rename", "cluster/US_West=us-west"}, advised(t, stderr), "nothing is left out that --type keeps")
-
-	code, stdout, stderr = invoke(t, append(append(into, wayOut...), "--dry-run")...)
+	code, stdout, stderr := invoke(t, append(into, "--dry-run")...)
 	require.Zero(t, code, stderr)
 	for _, want := range []string{
-		`namespace/old is defined as cluster "US_West" has it`,
+		`namespace/old is defined as cluster "us-east.prod-01" has it`,
 		`component/grafana depends_on: "gone" is left out`,
 		`cluster/us-east.prod-01 platform_components: "gone" is left out`,
 		`cluster/us-east.prod-01 patches: "gone" is left out`,
 		`component/grafana is of type helm`,
-		`cluster/us-west was "US_West"`,
 		"nothing was written; it would import 6 documents",
 	} {
 		require.Contains(t, stdout, want)
 	}
 	require.NoFileExists(t, filepath.Join(filepath.Dir(from), "fleet.db"))
 
-	code, stdout, stderr = invoke(t, append(into, wayOut...)...)
+	code, stdout, stderr = invoke(t, into...)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "imported 6 documents")
 	require.Equal(t, before, sum(t, from))
@@ -86,7 +65,7 @@ func TestImportOfUsedDatabase(t *testing.T) {
 	require.Contains(t, p.get("/revisions"), importReason)
 	p.Kill()
 
-	code, _, stderr = invoke(t, append(into, wayOut...)...)
+	code, _, stderr = invoke(t, into...)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "is not empty: it is at revision 1")
 
@@ -96,128 +75,91 @@ func TestImportOfUsedDatabase(t *testing.T) {
 	require.Contains(t, stderr, "flux-resourceset import --from "+from)
 
 	// In place: the file that is imported is the store.
-	code, stdout, stderr = invoke(t, append([]string{"import", "--from", from, "--database-url", "sqlite://" + from}, wayOut...)...)
+	code, stdout, stderr = invoke(t, "import", "--from", from, "--database-url", "sqlite://"+from)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "imported 6 documents")
-	code, _, stderr = invoke(t, append([]string{"import", "--from", from, "--database-url", "sqlite://" + from}, wayOut...)...)
+	code, _, stderr = invoke(t, "import", "--from", from, "--database-url", "sqlite://"+from)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "imported already")
 }
 
-// The export has the documents as files for apply: each problem stands beside its line, and files without problems are valid.
+// A database with problems is not imported. Its export has the documents as files for apply: each problem stands beside its line, and
+// files without problems are valid.
 func TestImportExportsFiles(t *testing.T) {
 	t.Parallel()
-	from, dir := usedReference(t), t.TempDir()
-	export := func(name string, args ...string) (code int, stdout, stderr string) {
-		return invoke(t, append([]string{"import", "--from", from, "--export-to", filepath.Join(dir, name)}, args...)...)
+	from, dir := writeReferenceOf(t, map[string][]string{
+		"components": {
+			`{"_id":"cert-manager","component_path":"cert-manager","oci_url":"https://charts.example.com","depends_on":[]}`,
+			`{"_id":"grafana","component_path":"grafana","oci_url":"oci://registry/repo","oci_tag":"v1.0.0","cluster_env_enabled":false,"depends_on":["cert-manager","gone","cert-manager"]}`,
+		},
+		"clusters": {
+			`{"_id":"US_West","cluster_name":"us west","cluster_dns":"us-west.k8s.example.com","environment":"moon","platform_components":[{"id":"grafana","enabled":true},{"id":"gone","enabled":true}],
+				"namespaces":[{"id":"old","labels":{"a":"b"},"annotations":{"c":"d"}}],"rolebindings":[],"patches":{"grafana":{"ui.color":"red"}}}`,
+			`{"_id":"us-east","cluster_name":"us east","cluster_dns":"us-east.k8s.example.com","environment":"dev","platform_components":[],"namespaces":[],"rolebindings":[],"patches":{}}`,
+		},
+	}), t.TempDir()
+	url := "sqlite://" + filepath.Join(dir, "fleet.db")
+	code, _, stderr := invoke(t, "import", "--from", from, "--database-url", url)
+	require.Equal(t, 1, code)
+	for _, want := range []string{
+		"component/grafana /depends_on/1: ", "cluster/US_West /id: a lowercase RFC 1123", "cluster/US_West /environment: ",
+		"nothing was written", "import --from " + from + " --export-to DIR",
+	} {
+		require.Contains(t, stderr, want)
+	}
+	require.NoFileExists(t, filepath.Join(dir, "fleet.db"))
+
+	files := filepath.Join(dir, "files")
+	export := func() (code int, stdout, stderr string) {
+		return invoke(t, "import", "--from", from, "--export-to", files)
 	}
 	read := func(path string) string {
-		text, err := os.ReadFile(filepath.Join(dir, path))
+		text, err := os.ReadFile(filepath.Join(files, path))
 		require.NoError(t, err)
 		return string(text)
 	}
-	code, stdout, stderr := export("first")
+	code, stdout, stderr := export()
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "first: 6; nothing was imported")
-	require.Contains(t, stdout, `problems in them, each marked with "# problem:": 6; more`)
-	require.Regexp(t, "(?m)^id: US_West # problem: a lowercase RFC 1123", read("first/clusters/us_west.yaml"))
-	require.Equal(t, `kind: component
+	require.Contains(t, stdout, "files: 5; nothing was imported")
+	require.Contains(t, stdout, `problems in them, each marked with "# problem:": 3; more`)
+	require.Regexp(t, "(?m)^id: US_West # problem: a lowercase RFC 1123", read("clusters/us_west.yaml"))
+	require.Regexp(t, "(?m)^environment: moon # problem: ", read("clusters/us_west.yaml"))
+	require.Regexp(t, `^kind: component
 id: grafana
 cluster_env_enabled: false
-component_path: observability/grafana/17.0.0
-component_version: 17.0.0
+component_path: grafana
 depends_on:
   - cert-manager
-  - gone # problem: there is no platform component "gone"
+  - cert-manager # problem: .*
 oci_tag: v1.0.0
 oci_url: oci://registry/repo
-`, read("first/platform_components/grafana.yaml"))
-	cluster := read("first/clusters/us-east.prod-01.yaml")
-	require.Contains(t, cluster, `  - id: nobody # problem: there is no role binding "nobody"`)
-	require.Contains(t, cluster, `    ui.color: red # problem: a kustomize component's patches`)
-	code, _, stderr = invoke(t, "validate", "-f", filepath.Join(dir, "first"))
+type: helm
+$`, read("platform_components/grafana.yaml"))
+	code, _, stderr = invoke(t, "validate", "-f", files)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, `there is no platform component "gone"`)
+	require.Contains(t, stderr, "a lowercase RFC 1123")
 
-	code, _, stderr = export("first")
+	code, _, stderr = export()
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "must be empty")
 
-	code, stdout, stderr = export("second", wayOut...)
-	require.Zero(t, code, stderr)
-	require.NotContains(t, stdout, "problem")
-	code, stdout, stderr = invoke(t, "validate", "-f", filepath.Join(dir, "second"))
+	for path, edit := range map[string]*strings.Replacer{
+		"clusters/us_west.yaml":            strings.NewReplacer("US_West", "us-west", "environment: moon", "environment: dev"),
+		"platform_components/grafana.yaml": strings.NewReplacer("  - cert-manager # problem", "# problem"),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(files, path), []byte(edit.Replace(read(path))), 0o600))
+	}
+	code, stdout, stderr = invoke(t, "validate", "-f", files)
 	require.Zero(t, code, stdout+stderr)
-	require.NotContains(t, read("second/clusters/us-west.yaml"), "#")
 }
 
-// Flags name documents by their original or their new id, in any order.
-func TestImportFlags(t *testing.T) {
+func TestImportRefusals(t *testing.T) {
 	t.Parallel()
-	from := writeReferenceOf(t, map[string][]string{
-		"components": {
-			`{"_id":"Cert_Manager","component_path":"cert-manager","oci_url":"https://charts.example.com","depends_on":[]}`,
-			`{"_id":"grafana","component_path":"grafana","oci_url":"https://charts.example.com","depends_on":["Cert_Manager","Cert_Manager"]}`,
-		},
-		"namespaces": {`{"id":"kube-system","labels":{"a/b=c/d":"x"}}`},
-		"clusters": {
-			`{"_id":"a","cluster_name":"a","cluster_dns":"a.example.com","environment":"","node_count":3,"platform_components":[{"id":"Cert_Manager","enabled":true},{"id":"Cert_Manager","enabled":false}],
-				"namespaces":[{"id":"kube-system"}],"rolebindings":[],"patches":{"Cert_Manager":{"replicas":"3"}}}`,
-			`{"_id":"b","cluster_name":"b","cluster_dns":"A.example.com","environment":"dev","platform_components":[],"namespaces":[],"rolebindings":[],"patches":{}}`,
-		},
-	})
-	dir := filepath.Join(t.TempDir(), "files")
-	code, stdout, stderr := invoke(t, "import", "--from", from, "--export-to", dir,
-		"--set", "cluster/a/patches/cert-manager/replicas=4", "--set", "cluster/a/node_count=5", "--set", "namespace/kube-system/labels/a~1b=c~1d=",
-		"--set", "component/grafana/component_version=1.10", "--rename", "component/Cert_Manager=cert-manager", "--environment", "=dev",
-		"--orphan", "kube-system", "--drop-duplicates", "--drop", "cluster/b")
-	require.Zero(t, code, stderr)
-	require.NotContains(t, stdout, "problem")
-	require.Contains(t, stdout, `cluster/a platform_components: the second "cert-manager" is left out, although it differs: {"enabled":false,"id":"cert-manager"}`)
-	text, err := os.ReadFile(filepath.Join(dir, "clusters", "a.yaml"))
-	require.NoError(t, err)
-	require.Equal(t, `kind: cluster
-id: a
-cluster_dns: a.example.com
-cluster_name: a
-environment: dev
-namespaces:
-  - id: kube-system
-node_count: 5
-patches:
-  cert-manager:
-    replicas: "4"
-platform_components:
-  - id: cert-manager
-    enabled: true
-rolebindings: []
-`, string(text))
-	require.NoFileExists(t, filepath.Join(dir, "clusters", "b.yaml"))
-	text, err = os.ReadFile(filepath.Join(dir, "platform_components", "grafana.yaml"))
-	require.NoError(t, err)
-	require.Contains(t, string(text), `component_version: "1.10"`)
-	require.Contains(t, string(text), "depends_on:\n  - cert-manager\noci_url")
-}
-
-func TestImportRefusesAmbiguousFlags(t *testing.T) {
-	t.Parallel()
-	from, url := usedReference(t), "--database-url=sqlite://"+filepath.Join(t.TempDir(), "fleet.db")
+	url := "--database-url=sqlite://" + filepath.Join(t.TempDir(), "fleet.db")
 	for want, args := range map[string][]string{
-		"--from is required":                       {},
-		"no such file":                             {"--from", from + ".none"},
-		"two names with = between":                 {"--from", from, "--type", "grafana"},
-		"component/nothing: --type":                {"--from", from, "--type", "nothing=helm"},
-		"no such cluster":                          {"--from", from, "--rename-cluster", "nobody=somebody"},
-		"must be one of helm":                      {"--from", from, "--type", "grafana=chart"},
-		"must start with component":                {"--from", from, "--rename", "US_West=us-west"},
-		"cluster/nobody: --drop":                   {"--from", from, "--drop", "cluster/nobody"},
-		"--orphan names it":                        {"--from", from, "--orphan", "kube-system"},
-		"there is no such cluster in it":           {"--from", from, "--environment", "moon=dev"},
-		"there is cluster/us-east.prod-01 already": {"--from", from, "--rename", "cluster/US_West=us-east.prod-01"},
-		"/id cannot be set":                        {"--from", from, "--set", "cluster/US_West/id=us-west"},
-		"it must have a =":                         {"--from", from, "--set", "cluster/US_West/environment"},
-		"there is no /owner":                       {"--from", from, "--set", "cluster/US_West/owner="},
-		"is not an SQLite database":                {"--from", filepath.Join("testdata", "..", "import_test.go")},
+		"--from is required":        {},
+		"no such file":              {"--from", filepath.Join(t.TempDir(), "none")},
+		"is not an SQLite database": {"--from", filepath.Join("testdata", "..", "import_test.go")},
 	} {
 		code, _, stderr := invoke(t, append([]string{"import", url}, args...)...)
 		require.NotZero(t, code, want)
@@ -229,5 +171,5 @@ func TestImportRefusesAmbiguousFlags(t *testing.T) {
 	}})
 	code, _, stderr := invoke(t, "import", url, "--from", other)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, `namespace/x: has other labels or annotations on cluster "b" than on "a"`)
+	require.Contains(t, stderr, `cluster/b /namespaces/0: namespace "x" has other labels or annotations than on cluster "a"`)
 }

@@ -21,7 +21,7 @@ func TestIssuersSetting(t *testing.T) {
 		return start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "SEED_ACCEPT=true", "OIDC_ISSUERS="+issuers)
 	}
 	p := run(`[{name: corp, url: "` + issuer.URL() + `", client_id: fleet}]`)
-	token := issuer.Token(testissuer.Claims{"aud": "fleet", "sub": "00u1", "exp": time.Now().Add(time.Hour).Unix()})
+	token := issuer.Token(testissuer.Claims{"aud": "fleet", "sub": "00u1", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()})
 	require.Equal(t, 403, p.send("GET", "/clusters", "", "Authorization", "Bearer "+token).status)
 	require.Eventually(t, func() bool { return strings.Contains(p.Log(), "oidc:corp:00u1 (00u1)") }, waitFor, tick)
 	require.NotContains(t, p.Log(), token)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,21 +87,19 @@ type initialContent struct {
 
 // prepare migrates the schema and returns the documents for an empty store. It imports a database of the Rust reference.
 func (o *opener) prepare(ctx context.Context) (initialContent, error) {
-	var adopted adoption
+	var notes []string
 	var found initialContent
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
-		imported, err := readReference(ctx, lite.cfg.Path, &adopted)
+		adopted, err := readReference(ctx, lite.cfg.Path)
 		if err != nil {
 			return initialContent{}, err
 		}
-		if imported != nil {
-			if err := adopted.check(imported, o.rules); err != nil {
+		if adopted != nil {
+			imported, err := adopted.check(o.rules)
+			if err = cmp.Or(err, adopted.err(lite.cfg.Path)); err != nil {
 				return initialContent{}, err
 			}
-			if err := adopted.err(lite.cfg.Path); err != nil {
-				return initialContent{}, fmt.Errorf("%w\nflux-resourceset import --from %s has flags for the usual ones, and --dry-run", err, lite.cfg.Path)
-			}
-			found = initialContent{imported, importReason}
+			found, notes = initialContent{imported, importReason}, adopted.notes
 		}
 	}
 	memory := o.cfg.db.name() == backendMemory
@@ -130,7 +129,7 @@ func (o *opener) prepare(ctx context.Context) (initialContent, error) {
 			return initialContent{}, fmt.Errorf("%s cannot be used: %w", o.seedFile, explain(err))
 		}
 	}
-	for _, note := range adopted.notes {
+	for _, note := range notes {
 		o.logger.InfoContext(ctx, "the database of the Rust reference is imported with a change", "change", note)
 	}
 	if memory {

@@ -33,9 +33,6 @@ func newReferenceFiles(a *adoption) (*referenceFiles, error) {
 	taken := map[string]bool{}
 	for _, kind := range referenceKinds {
 		for _, d := range a.docs[kind] {
-			if err := d.parse(); err != nil {
-				return nil, fmt.Errorf("%s%w", at(kind, d.id), err)
-			}
 			document, err := yamlNode(d.obj)
 			if err != nil {
 				return nil, fmt.Errorf("%s%w", at(kind, d.id), err)
@@ -104,8 +101,13 @@ func (f *referenceFiles) write(w io.Writer, dir string, a *adoption) error {
 	}
 	fmt.Fprintf(w, "problems in them, each marked with %q: %d; more may show when these are resolved: flux-resourceset validate -f %s\n", strings.TrimSpace(problemMark), len(a.problems)-len(elsewhere), dir)
 	a.problems = elsewhere
-	return a.report(w)
+	var report strings.Builder
+	a.report(&report)
+	_, err = io.WriteString(w, report.String())
+	return err
 }
+
+var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
 // problemMark is the start of a comment about a problem.
 const problemMark = "# problem: "

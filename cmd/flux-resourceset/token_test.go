@@ -124,6 +124,6 @@ func TestReadTokenWrites(t *testing.T) {
 	require.Equal(t, 401, p.send("POST", "/namespaces", `{"id":"a"}`, read...).status)
 	require.NotContains(t, p.Log(), warning)
 	p = start(t, append([]string{"API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE=" + demoSeed, issuers}, withoutStatic...)...)
-	token := issuer.Token(testissuer.Claims{"aud": "fleet", "sub": "00u1", "exp": time.Now().Add(time.Hour).Unix()})
+	token := issuer.Token(testissuer.Claims{"aud": "fleet", "sub": "00u1", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()})
 	require.Equal(t, http.StatusForbidden, p.send("GET", "/clusters", "", "Authorization", "Bearer "+token).status, p.Log())
 }
