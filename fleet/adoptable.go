@@ -63,7 +63,7 @@ func (ad *adoption) choose(list *adoptedList) error {
 		tails[i] = slices.DeleteFunc(list.ids(m.has), func(id string) bool { return below[id] })
 	}
 	settings := map[*Document]map[string]map[string]bool{}
-	for id := range list.eachID(ad.clusters[0].has) {
+	for id := range list.descriptor.entries(ad.clusters[0].has) {
 		entry, known := common[id]
 		if !known {
 			continue

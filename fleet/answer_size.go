@@ -14,7 +14,7 @@ const adviseAnswerBytes = MaxAnswerBytes * 7 / 10
 // bound returns an upper bound of the size of a cluster's answer, in bytes.
 func (s *State) bound(d *Effective, a *descriptor) int {
 	n := envelopeBytes + a.overrideBound(d)
-	for id := range a.eachID(d) {
+	for id := range a.entries(d) {
 		if def, ok := s.definition(d, a.kind, id); ok {
 			n += def.bound + d.block + receiptBytes
 		}

@@ -103,7 +103,7 @@ func (s *State) stillMadeOf(e *Effective, list *descriptor, definitions []*Docum
 // inputs. A bug here must not look like an empty list, so the list is built only after every reference has been resolved.
 func (s *State) resolveInputs(d *Effective, list *descriptor, only map[string]bool) ([]input, []*Document, error) {
 	var deps []*Document
-	for id := range list.eachID(d) {
+	for id := range list.entries(d) {
 		def, ok := s.definition(d, list.kind, id)
 		if !ok {
 			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.id, list.rules.noun, id)
@@ -117,7 +117,7 @@ func (s *State) resolveInputs(d *Effective, list *descriptor, only map[string]bo
 // resolves reports whether the State has all definitions of a cluster's list.
 func (s *State) resolves(e *Effective, list *descriptor) bool {
 	docs := s.docs[list.kind]
-	for id := range list.eachID(e) {
+	for id := range list.entries(e) {
 		if docs[id] != nil {
 			continue
 		}

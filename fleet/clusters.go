@@ -230,7 +230,7 @@ func (ks *kindSet) normalizeExcludes(obj map[string]any) {
 	excludes, ok := obj["excludes"].(map[string]any)
 	if ok {
 		for _, a := range ks.lists[:ks.compiledCount] {
-			if a.merger.excluded != nil {
+			if a.excluded != nil {
 				unstructured.DropEmptyList(excludes, a.field)
 			}
 		}
@@ -263,7 +263,7 @@ func checkExcludes(c *checker, d *Document) {
 			continue
 		}
 		has := map[string]bool{}
-		for id := range a.eachID(d.own) {
+		for id := range a.entries(d.own) {
 			has[id] = true
 		}
 		fromLayers := map[string]bool{}

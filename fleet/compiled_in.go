@@ -19,9 +19,9 @@ func NewDocument(rec Record) (*Document, error) {
 
 // compiledIn are the kinds that are built into this program.
 var compiledIn = newKindSet(func(c *api.Cluster) *api.Cluster { return c },
-	componentKind.descriptor(),
-	namespaceKind.descriptor(),
-	roleBindingKind.descriptor(),
+	componentKind.describe(),
+	namespaceKind.describe(),
+	roleBindingKind.describe(),
 )
 
 // newKindSet returns the kinds of a fleet without resource types: clusters of the model M with lists of some definitions.

@@ -223,12 +223,14 @@ func adviseComponentsOn(c *checker, has *Effective) {
 }
 
 // patchesInvalidated: the component's type or its own patches have changed, which a cluster's patches are merged over.
-func patchesInvalidated(was, is *api.PlatformComponent) bool {
+func patchesInvalidated(before, after *Document) bool {
+	was, is := before.Component(), after.Component()
 	return was.Type != is.Type || !maps.EqualFunc(was.Patches, is.Patches, jsontext.Same)
 }
 
 // warnReinstall warns of the consequences of a changed component for its installations.
-func warnReinstall(c *checker, was, is *api.PlatformComponent) {
+func warnReinstall(c *checker, before, after *Document) {
+	was, is := before.Component(), after.Component()
 	if was.Type != is.Type {
 		c.warn("component %q becomes %s: on every cluster that has it, Flux removes what %s installed and installs it anew", is.ID, is.Type, was.Type)
 	}
@@ -317,7 +319,8 @@ func redeployed(was, is *api.PlatformComponent) bool {
 }
 
 // componentBound returns an upper bound, in bytes, of the size of a component's input without the cluster's settings.
-func componentBound(p *api.PlatformComponent) int {
+func componentBound(value any) int {
+	p := value.(*api.PlatformComponent)
 	in, err := componentInput(p, api.ComponentAssignment{}, nil, &inputContext{})
 	if err != nil {
 		return 0 // contradicting patches: the answer fails as a whole

@@ -18,16 +18,37 @@ import (
 const maxReleaseName = 53 // Helm's limit
 
 var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, api.FluxPlatformComponent]{
-	kind: KindComponent, noun: "platform component", field: "platform_components", endpoint: "platform-components", idField: "component_id",
-	seedAlias: "components",
-	idFrom:    func(op *api.Operation) string { return op.ComponentID },
-	list:      func(c *Effective) *[]api.ComponentAssignment { return &c.Cluster().PlatformComponents },
-	entryID:   func(e *api.ComponentAssignment) string { return e.ID },
+	descriptor: descriptor{
+		kind: KindComponent, field: "platform_components", endpoint: "platform-components", idField: "component_id", seedAlias: "components",
+		rules: kindRules{
+			noun: "platform component", normalize: normalizeComponent, check: checkComponent, changed: warnReinstall, bound: componentBound,
+		},
+		idFrom:         func(op *api.Operation) string { return op.ComponentID },
+		checkEntries:   checkComponentsOn,
+		normalizeEntry: normalizeAssignment,
+		overrides: &overrideRules{
+			size: overridesBound,
+			differ: func(was, is *api.Cluster, id string) bool {
+				return !maps.EqualFunc(was.Patches[id], is.Patches[id], jsontext.Same)
+			},
+			overriddenOn: func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
+			invalidates:  patchesInvalidated,
+			recheck:      checkClusterPatches,
+		},
+		idOf:       componentOf,
+		dependsOn:  func(d *Document) []string { return d.Component().DependsOn },
+		redeployed: func(was, is *Document) bool { return redeployed(was.Component(), is.Component()) },
+		uninstalls: func(before, after any) bool {
+			was, is := before.(api.FluxPlatformComponent), after.(api.FluxPlatformComponent)
+			return was.Enabled && (!is.Enabled || inputDeployment(was) != inputDeployment(is))
+		},
+	},
+	list:    func(c *Effective) []api.ComponentAssignment { return c.cluster.PlatformComponents },
+	setList: func(c *Effective, entries []api.ComponentAssignment) { c.cluster.PlatformComponents = entries },
+	entryID: func(e *api.ComponentAssignment) string { return e.ID },
 	setMetadata: func(p *api.PlatformComponent, revision int64, created, updated time.Time) {
 		p.Revision, p.CreatedAt, p.UpdatedAt = revision, created, updated
 	},
-	normalize: normalizeComponent,
-	check:     checkComponent,
 	input: func(on *inputContext, p *api.PlatformComponent, e *api.ComponentAssignment) (api.FluxPlatformComponent, error) {
 		c := on.cluster.cluster
 		in, err := componentInput(p, *e, c.Patches[e.ID], on)
@@ -36,31 +57,10 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 		}
 		return in, nil
 	},
-	cluster: func(in *api.FluxPlatformComponent) *api.FluxCluster { return &in.Cluster },
-
-	bound:          componentBound,
-	checkEntries:   checkComponentsOn,
-	normalizeEntry: normalizeAssignment,
-	merge:          componentMerge,
-	idOf:           componentOf,
-	overrides: &overrideRules[api.PlatformComponent]{
-		size: overridesBound,
-		differ: func(was, is *api.Cluster, id string) bool {
-			return !maps.EqualFunc(was.Patches[id], is.Patches[id], jsontext.Same)
-		},
-		overriddenOn: func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
-		invalidates:  patchesInvalidated,
-		recheck:      checkClusterPatches,
-	},
-	dependsOn: func(p *api.PlatformComponent) []string { return p.DependsOn },
-	changed:   warnReinstall,
-
-	enabled:    func(e *api.ComponentAssignment) bool { return e.Enabled },
+	cluster:    func(in *api.FluxPlatformComponent) *api.FluxCluster { return &in.Cluster },
+	merge:      componentMerge,
+	isEnabled:  func(e *api.ComponentAssignment) bool { return e.Enabled },
 	deployment: deploymentOn,
-	redeployed: redeployed,
-	uninstalls: func(was, is api.FluxPlatformComponent) bool {
-		return was.Enabled && (!is.Enabled || inputDeployment(was) != inputDeployment(is))
-	},
 }
 
 // componentObjects are the objects that platform-components.yaml of the cluster chart renders for a component, by the prefix
@@ -125,7 +125,8 @@ func settlesType(stored, request map[string]any) {
 }
 
 // checkComponent checks a component's document.
-func checkComponent(c *checker, p *api.PlatformComponent) {
+func checkComponent(c *checker, d *Document) {
+	p := d.Component()
 	c.dnsLabel("/id", p.ID)
 	c.releaseName("/id", p.ID)
 	for _, other := range c.next.catalog().collapsed[collapse(p.ID)] {

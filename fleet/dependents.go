@@ -155,9 +155,9 @@ func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]
 	for _, a := range v.next.kinds.lists {
 		for _, id := range sortedKeys(d.redefined[a.kind]) {
 			if a.overriddenOn(d.has.cluster, id) {
-				a.recheck(now, d.has, id)
+				a.overrides.recheck(now, d.has, id)
 				if len(now.problems)+len(now.warnings) > 0 {
-					a.recheck(was, d.has, id)
+					a.overrides.recheck(was, d.has, id)
 				}
 			}
 		}
@@ -172,7 +172,7 @@ func (v *txValidation) redefined(changed map[Kind]map[string]bool) map[Kind]map[
 		for id := range changed[a.kind] {
 			was, had := v.base.Get(a.kind, id)
 			is, has := v.next.Get(a.kind, id)
-			if a.hasOverrides && (!had || !has || a.invalidates(was, is)) {
+			if a.overrides != nil && (!had || !has || a.overrides.invalidates(was, is)) {
 				if out[a.kind] == nil {
 					out[a.kind] = map[string]bool{}
 				}

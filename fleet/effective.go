@@ -71,7 +71,7 @@ func (ks *kindSet) effective(d *Document, st *layerChain, previous *Effective) *
 	e.cluster.DeletionProtection = own.cluster.DeletionProtection || st.deletionProtection
 	if e.shared {
 		for _, a := range ks.lists[:ks.compiledCount] {
-			a.merger.copyList(st.base, e)
+			a.copyList(st.base, e)
 		}
 		e.cluster.Patches, e.cluster.Resources, e.bound = st.base.cluster.Patches, st.base.cluster.Resources, st.base.bound
 		return e
@@ -94,7 +94,7 @@ func (ks *kindSet) hasNoSettings(own *Effective) bool {
 // applyCluster merges a cluster's own settings over a chain of layers.
 func (ks *kindSet) applyCluster(st *layerChain, own, e *Effective) {
 	for _, a := range ks.lists[:ks.compiledCount] {
-		a.merger.apply(st.lists[a.kind], own, e)
+		a.applyLayers(st.lists[a.kind], own, e)
 	}
 	e.cluster.Resources = st.resourcesOver(own.cluster)
 	e.cluster.Patches = ks.patchesOf(st, own, e)
@@ -105,7 +105,7 @@ func (ks *kindSet) applyCluster(st *layerChain, own, e *Effective) {
 // cluster.
 func (ks *kindSet) patchesOf(st *layerChain, own, e *Effective) api.Patches {
 	out := api.Patches{}
-	for id := range ks.byKind[KindComponent].eachID(e) {
+	for id := range ks.byKind[KindComponent].entries(e) {
 		below, above := st.patches[id], own.cluster.Patches[id]
 		switch {
 		case len(below) == 0 && len(above) == 0:
@@ -165,8 +165,8 @@ func fluxCluster(c *api.Cluster) api.FluxCluster {
 func (ks *kindSet) clusterBound(value any) int {
 	n := 0
 	for _, a := range ks.lists[:ks.compiledCount] {
-		if a.hasOverrides && !a.sizeFromType {
-			n += a.size(ks.cluster(value))
+		if a.overrides != nil && !a.overrides.sizeFromType {
+			n += a.overrides.size(ks.cluster(value))
 		}
 	}
 	return n

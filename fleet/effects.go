@@ -212,7 +212,7 @@ func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool
 		return out, false
 	}
 	inputs := 0
-	for id := range list.eachID(a.after) {
+	for id := range list.entries(a.after) {
 		if !look[id] {
 			continue
 		}
@@ -240,7 +240,7 @@ func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool
 func (e *effects) patchesUnchanged(list *descriptor, id string, before, after *Effective) bool {
 	was, ok := e.base.definition(before, list.kind, id)
 	is, stays := e.next.definition(after, list.kind, id)
-	if !ok || !stays || list.invalidates(was, is) {
+	if !ok || !stays || list.overrides != nil && list.overrides.invalidates(was, is) {
 		return false
 	}
 	_, had := list.enabled(before, id) // the difference of a new input has its patches
@@ -309,7 +309,7 @@ func changedFields(before, after any) (was, is any) {
 // uninstalls reports whether Flux removes objects that it installed for an input that stays.
 func (e *effects) uninstalls(on *Effective, list *descriptor, id string, before, after any) bool {
 	if !list.typed {
-		return list.uninstalls(before, after)
+		return list.uninstalls != nil && list.uninstalls(before, after)
 	}
 	base := e.base.kinds.byKind[list.kind]
 	doc, ok := e.base.definition(on, list.kind, id)
@@ -363,7 +363,7 @@ func (a affected) changedIDs(next *State, list *descriptor) map[string]bool {
 	if len(changed) == 0 && len(toggled) == 0 {
 		return look
 	}
-	for id := range list.eachID(a.after) {
+	for id := range list.entries(a.after) {
 		doc, ok := next.definition(a.after, list.kind, id)
 		if changed[id] || ok && slices.ContainsFunc(list.dependsOn(doc), func(dep string) bool { return changed[dep] || toggled[dep] }) {
 			look[id] = true

@@ -88,7 +88,7 @@ func (s *State) newSnapshot(f *freeze) (*freezeSnapshot, error) {
 		}
 		size += len(one.Settings)
 		for _, a := range s.kinds.lists {
-			for id := range a.eachID(e) {
+			for id := range a.entries(e) {
 				doc, ok := s.definition(e, a.kind, id)
 				if !ok {
 					return nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.ID, a.rules.noun, id)

@@ -42,7 +42,11 @@ func (s *State) desiredInstallations(cluster *Effective) []installation {
 func (s *State) InstallCount(d *Document) int {
 	n, cluster := 0, s.Effective(d)
 	for _, a := range s.kinds.lists {
-		n += a.enabledCount(cluster)
+		for _, enabled := range a.entries(cluster) {
+			if enabled {
+				n++
+			}
+		}
 	}
 	return n
 }
@@ -52,6 +56,6 @@ func (s *State) installed(cluster *Effective, now time.Time) []installation {
 	return slices.DeleteFunc(s.desiredInstallations(cluster), func(i installation) bool {
 		a := s.kinds.descriptor(i.Kind)
 		doc, ok := s.definition(cluster, i.Kind, i.ID)
-		return a.mayBeKept && (!ok || a.kept(doc, now) && !s.mayHaveHadVariant(cluster, doc, now))
+		return a.kept != nil && (!ok || a.kept(doc, now) && !s.mayHaveHadVariant(cluster, doc, now))
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // verbSuffix returns the second part of the names of its batch operations: "namespace" in assign_namespace.
@@ -78,17 +79,21 @@ func (a *descriptor) setEntries(obj map[string]any, entries []any) {
 // overrideBound returns an upper bound, in bytes, of the size that a cluster's settings add to its answer.
 func (a *descriptor) overrideBound(d *Effective) int {
 	switch {
-	case !a.hasOverrides:
+	case a.overrides == nil:
 		return 0
-	case a.sizeFromType:
-		return a.size(d.cluster)
+	case a.overrides.sizeFromType:
+		return a.overrides.size(d.cluster)
 	}
 	return d.bound
 }
 
 // ids returns the ids of a cluster's list.
 func (a *descriptor) ids(c *Effective) []string {
-	return slices.AppendSeq(make([]string, 0, a.count(c)), a.eachID(c))
+	ids := make([]string, 0, a.count(c))
+	for id := range a.entries(c) {
+		ids = append(ids, id)
+	}
+	return ids
 }
 
 // hasAny reports whether a cluster has one of some definitions.
@@ -96,7 +101,7 @@ func (a *descriptor) hasAny(c *Effective, ids map[string]bool) bool {
 	if len(ids) == 0 {
 		return false
 	}
-	for have := range a.eachID(c) {
+	for have := range a.entries(c) {
 		if ids[have] {
 			return true
 		}
@@ -111,8 +116,8 @@ func (a *descriptor) excludedIDs(own *Effective) []string {
 		return nil
 	case a.typed:
 		return own.cluster.Excludes.Resources[a.field]
-	case a.merger.excluded != nil:
-		return a.merger.excluded(own)
+	case a.excluded != nil:
+		return a.excluded(own)
 	}
 	return nil
 }
@@ -150,4 +155,14 @@ func (a *descriptor) layerDiffers(was, is *Document, id string) bool {
 		return all
 	}
 	return !slices.Equal(about(was), about(is))
+}
+
+// overriddenOn reports whether a cluster has settings of a definition besides its assignment.
+func (a *descriptor) overriddenOn(cluster *api.Cluster, id string) bool {
+	return a.overrides != nil && a.overrides.overriddenOn(cluster, id)
+}
+
+// sameOverrides reports whether two clusters have equal settings of a definition besides its assignment.
+func (a *descriptor) sameOverrides(x, y *Effective, id string) bool {
+	return x == y || a.overrides == nil || !a.overrides.differ(x.cluster, y.cluster, id)
 }

@@ -165,13 +165,9 @@ func (ks *kindSet) newDocument(kind *kindRules, rec Record, value any) (*Documen
 // completeLists makes those lists of a cluster empty that did not exist when it was stored.
 func (ks *kindSet) completeLists(id string, cluster *Effective) error {
 	for _, a := range ks.lists[:ks.compiledCount] {
-		if !a.missing(cluster) {
-			continue
-		}
-		if !a.addedLater {
+		if !a.complete(cluster) {
 			return fmt.Errorf("cluster %q cannot be read: one of its lists is missing", id)
 		}
-		a.clear(cluster)
 	}
 	return nil
 }

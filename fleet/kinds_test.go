@@ -45,20 +45,26 @@ type (
 )
 
 var quotaKind = definition[quota, quotaRef, fluxQuota]{
-	kind: kindQuota, noun: "quota", field: "quotas", endpoint: "the-quotas", idField: "quota_id", addedLater: true,
-	idFrom:  func(op *api.Operation) string { return op.ID },
-	list:    func(c *Effective) *[]quotaRef { return &c.value.(*clusterWithQuotas).Quotas },
+	descriptor: descriptor{
+		kind: kindQuota, field: "quotas", endpoint: "the-quotas", idField: "quota_id", addedLater: true,
+		rules: kindRules{
+			noun:      "quota",
+			normalize: func(obj map[string]any) { unstructured.SetDefault(obj, "text", "") },
+			check:     func(c *checker, d *Document) { c.dnsLabel("/id", d.ID) },
+		},
+		idFrom:   func(op *api.Operation) string { return op.ID },
+		excluded: func(own *Effective) []string { return own.value.(*clusterWithQuotas).Excludes.Quotas },
+	},
+	list:    func(c *Effective) []quotaRef { return c.value.(*clusterWithQuotas).Quotas },
+	setList: func(c *Effective, entries []quotaRef) { c.value.(*clusterWithQuotas).Quotas = entries },
 	entryID: func(e *quotaRef) string { return e.ID },
 	setMetadata: func(q *quota, revision int64, created, updated time.Time) {
 		q.Revision, q.CreatedAt, q.UpdatedAt = revision, created, updated
 	},
-	normalize: func(obj map[string]any) { unstructured.SetDefault(obj, "text", "") },
-	check:     func(c *checker, q *quota) { c.dnsLabel("/id", q.ID) },
 	input: func(_ *inputContext, q *quota, _ *quotaRef) (fluxQuota, error) {
 		return fluxQuota{ID: q.ID, Text: q.Text}, nil
 	},
 	cluster: func(in *fluxQuota) *api.FluxCluster { return &in.Cluster },
-	merge:   entryMerge[quotaRef]{excluded: func(own *Effective) []string { return own.value.(*clusterWithQuotas).Excludes.Quotas }},
 }
 
 func modelWithQuotas(c *clusterWithQuotas) *api.Cluster {
@@ -68,7 +74,7 @@ func modelWithQuotas(c *clusterWithQuotas) *api.Cluster {
 	return &c.Cluster
 }
 
-var withQuotas = newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
+var withQuotas = newKindSet(modelWithQuotas, componentKind.describe(), namespaceKind.describe(), roleBindingKind.describe(), quotaKind.describe())
 
 const quotaDNS = "k0.example.com"
 
@@ -175,7 +181,7 @@ func TestClustersStoredBeforeAKind(t *testing.T) {
 
 	asOld := quotaKind
 	asOld.addedLater = false
-	_, err = newKindSet(modelWithQuotas, asOld.descriptor()).state(testRules, Head{}, time.Time{}, []Record{before})
+	_, err = newKindSet(modelWithQuotas, asOld.describe()).state(testRules, Head{}, time.Time{}, []Record{before})
 	require.ErrorContains(t, err, "one of its lists is missing")
 }
 
@@ -317,7 +323,7 @@ func TestLayersStoredBeforeTheKind(t *testing.T) {
 	t.Parallel()
 	late := roleBindingKind
 	late.addedLater = true
-	ks := newKindSet(func(c *api.Cluster) *api.Cluster { return c }, componentKind.descriptor(), namespaceKind.descriptor(), late.descriptor())
+	ks := newKindSet(func(c *api.Cluster) *api.Cluster { return c }, componentKind.describe(), namespaceKind.describe(), late.describe())
 	layer := func(lists string) (*Document, error) {
 		body := `{"id":"l","description":"","priority":1,"all":true,"overrides":{},"patches":{},` + lists + `}`
 		return ks.document(Record{Kind: KindLayer, ID: "l", Body: json.RawMessage(body)})
@@ -338,7 +344,7 @@ func TestLayersStoredBeforeTheKind(t *testing.T) {
 // TestTypeWithTheNameOfAKind: clusters that poll a resource type never get the list of a kind that was added later.
 func TestTypeWithTheNameOfAKind(t *testing.T) {
 	t.Parallel()
-	ks := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
+	ks := newKindSet(modelWithQuotas, componentKind.describe(), namespaceKind.describe(), roleBindingKind.describe(), quotaKind.describe())
 	of := json.RawMessage(`{"id":"` + quotaKind.endpoint + `","description":"","overridable":[],"removal":"delete"}`)
 	_, err := ks.state(Rules{}, Head{}, time.Time{}, []Record{{Kind: KindResourceType, ID: quotaKind.endpoint, Body: of}})
 	require.ErrorContains(t, err, `the list of each quota in its place`)

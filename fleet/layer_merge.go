@@ -13,13 +13,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 )
 
-// entryMerge defines how the entries of a list are merged, and where layers and clusters hold them.
+// entryMerge defines how the entries of a list are merged.
 type entryMerge[E any] struct {
 	overlay.Rules[E]
 	defaults func(l *layer) map[string]overlay.Entry[E] // settings of a layer for entries that it does not assign
-	excluded func(own *Effective) []string              // ids that a cluster excludes from its layers; nil: the kind cannot be excluded
-	set      func(e *Effective, entries []E)            // sets a cluster's list
-	get      func(e *Effective) []E                     // returns a cluster's list
 }
 
 // merge merges the lists of layers, the lowest first.
@@ -31,35 +28,6 @@ func (f *entryMerge[E]) merge(layers []*layer, entries func(*layer) []overlay.En
 		}
 	}
 	return f.Merge(inputs)
-}
-
-// forKind erases the type parameter of the rules for the lists of a kind.
-func (f entryMerge[E]) forKind(kind Kind) listMerger {
-	return listMerger{
-		read: func(list json.RawMessage) (any, error) { return overlay.Read[E](list) },
-		ids: func(entries any) []string {
-			of := entries.([]overlay.Entry[E])
-			ids := make([]string, len(of))
-			for i := range of {
-				ids[i] = f.ID(&of[i].Value)
-			}
-			return ids
-		},
-		merge: func(layers []*layer) any {
-			return f.merge(layers, func(l *layer) []overlay.Entry[E] {
-				return l.lists[kind].([]overlay.Entry[E])
-			})
-		},
-		apply: func(p any, own, e *Effective) {
-			var excluded []string
-			if own.cluster.Excludes != nil && f.excluded != nil {
-				excluded = f.excluded(own)
-			}
-			f.set(e, f.Over(p.(*overlay.Merged[E]), f.get(own), excluded))
-		},
-		copyList: func(from, e *Effective) { f.set(e, f.get(from)) },
-		excluded: f.excluded,
-	}
 }
 
 var componentMerge = entryMerge[api.ComponentAssignment]{
@@ -207,7 +175,7 @@ func (l *layer) matches(c *api.Cluster) bool {
 // assignedIDs returns the ids that the layer assigns of a kind.
 func (l *layer) assignedIDs(a *descriptor) []string {
 	if !a.typed {
-		return a.merger.ids(l.lists[a.kind])
+		return a.layerIDs(l.lists[a.kind])
 	}
 	var ids []string
 	for _, s := range l.resources[a.field] {

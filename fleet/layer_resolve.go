@@ -385,7 +385,7 @@ func (ks *kindSet) newChain(docs []*Document) *layerChain {
 	}
 	st := &layerChain{layers: docs, key: chainKey(docs), lists: map[Kind]any{}, resources: map[string]*overlay.Merged[api.ResourceAssignment]{}, patches: api.Patches{}}
 	for _, a := range ks.lists[:ks.compiledCount] {
-		st.lists[a.kind] = a.merger.merge(layers)
+		st.lists[a.kind] = a.mergeLayers(layers)
 	}
 	for _, l := range layers {
 		for typeID := range l.resources {

@@ -101,11 +101,11 @@ func (ks *kindSet) decodeLayer(l *layer, body json.RawMessage) error {
 		if text := fields[a.field]; !a.addedLater && (text == nil || string(text) == "null") {
 			return errors.New("one of its lists is missing")
 		}
-		entries, err := a.merger.read(fields[a.field])
+		entries, err := a.readLayer(fields[a.field])
 		if err != nil {
 			return typeError(err)
 		}
-		l.lists[a.kind], l.entryCounts[a.kind] = entries, len(a.merger.ids(entries))
+		l.lists[a.kind], l.entryCounts[a.kind] = entries, len(a.layerIDs(entries))
 	}
 	l.resources = map[string][]overlay.Entry[api.ResourceAssignment]{}
 	for typeID, entries := range l.Resources {

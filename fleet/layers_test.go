@@ -502,7 +502,7 @@ func TestOlderProcessRefusesNewKinds(t *testing.T) {
 	w.must(rollOut(w, "r", devFirst, patchOp(KindNamespace, "web", `{"labels":{"a":"b"}}`)))
 	w.must(act("r", RolloutStart))
 	for _, kind := range []Kind{KindLayer, KindRollout} {
-		old := newKindSet(modelWithQuotas, componentKind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor(), quotaKind.descriptor())
+		old := newKindSet(modelWithQuotas, componentKind.describe(), namespaceKind.describe(), roleBindingKind.describe(), quotaKind.describe())
 		delete(old.byName, kind)
 		_, err := old.state(testRules, w.state.head, w.state.at, slices.Collect(w.state.Records()))
 		require.ErrorContains(t, err, fmt.Sprintf("a document of kind %q, which this version does not know", kind))

@@ -166,76 +166,89 @@ type otherKinds struct {
 	resources func(id string, of *Document) *descriptor
 }
 
-// descriptor is a kind of definition with its type parameters erased, so that all kinds fit into one list.
+// descriptor has the rules of a kind of definition that do not need its models.
 type descriptor struct {
-	kind           Kind
-	field          string
-	endpoint       string
-	idField        string
-	seedAlias      string
-	addedLater     bool
-	typed          bool
-	typeDoc        *Document
-	slot           int // index of its answers in a cluster's cache; -1: they are found by this pointer
-	rules          kindRules
-	idFrom         func(op *api.Operation) string
-	normalizeEntry func(entry map[string]any)
+	kind     Kind
+	field    string // the collection: in paths, in seed files, and the cluster's field with the list
+	endpoint string // the last part of the path that clusters poll
+	idField  string // the field of a batch operation that names a definition; its operations end with the same word: assign_namespace
+	rules    kindRules
+	entryLists
+	slot int // index of its answers in a cluster's cache; -1: they are found by this pointer
+
+	// typed: the kind comes from a resource type with the document typeDoc, which is nil if documents are read without their
+	// type. Clusters hold entries in their resources, under the type's id, or not at all.
+	typed   bool
+	typeDoc *Document
+
+	// addedLater: clusters may have been stored before this kind existed; they have none of it. For every other kind, a
+	// document without the list cannot be read: an empty list in its place would uninstall the missing entries.
+	addedLater bool
+
+	idFrom func(op *api.Operation) string
+
+	// The following fields are optional.
+
+	seedAlias string // another name of the list in seed files
+	// checkEntries reports problems of a cluster's entries, except missing and duplicate ones.
 	checkEntries   func(c *checker, on *clusterCheck)
-
-	eachID  func(of *Effective) iter.Seq[string] // yields the ids of a cluster's list, in order
-	count   func(of *Effective) int
-	missing func(of *Effective) bool // the list is nil
-	// entries yields the ids of a cluster's list, in order, and whether each is enabled.
-	entries func(of *Effective) iter.Seq2[string, bool]
-	clear   func(of *Effective) // makes the list empty
-	// enabled reports whether an entry is enabled, and whether it is present.
-	enabled func(of *Effective, id string) (enabled, present bool)
-	merger  listMerger
-
-	// buildInputs builds the inputs of a cluster's list from the list's definitions; with only, just these.
-	buildInputs func(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error)
-	// splitCluster splits an input into the part that does not depend on the cluster, and the cluster block.
-	splitCluster func(in any) (any, api.FluxCluster)
-	// changedEntries returns the ids of entries that differ, and of those that were added, removed, enabled or disabled.
-	changedEntries func(was, is *Effective) (ids, toggled map[string]bool)
-	// sameEntry: both clusters have equal entries for a definition, or neither has one.
-	sameEntry func(a, b *Effective, id string) bool
-	// sameOverrides: both clusters have equal patches for a definition.
-	sameOverrides func(a, b *Effective, id string) bool
-	// enabledCount returns the number of enabled entries.
-	enabledCount func(of *Effective) int
-	// appendInstallations appends the enabled entries as installations.
-	appendInstallations func(out []installation, s *State, of *Effective) []installation
-	// identical: both lists share memory, or both are empty.
-	identical func(a, b *Effective) bool
-	// sameDeployments: two clusters of one environment have the same entries, with the same deployment as far as the entries
-	// determine it.
-	sameDeployments func(a, b *Effective) bool
-
+	normalizeEntry func(entry map[string]any)
+	excluded       func(own *Effective) []string // ids that a cluster excludes from its layers; nil: the kind cannot be excluded
+	overrides      *overrideRules
+	// dependsOn returns the definitions of the same kind that a definition names in depends_on.
 	dependsOn  func(d *Document) []string
-	redeployed func(was, is *Document) bool
-	uninstalls func(before, after any) bool
-	object     func(id string) rendering.Object // see definition; nil: no other definition may render it
-	idOf       func(o rendering.Object) string
-	mayBeKept  bool // Flux may keep the object of a removed entry
-	kept       func(d *Document, now time.Time) bool
-
-	hasOverrides bool // settings of clusters add to the size of an input
-	sizeFromType bool
-	size         func(cluster *api.Cluster) int
-	overriddenOn func(cluster *api.Cluster, id string) bool
-	invalidates  func(was, is *Document) bool
-	recheck      func(c *checker, on *Effective, id string)
+	redeployed func(was, is *Document) bool // the deployment has changed, on any cluster
+	uninstalls func(before, after any) bool // the input stays, but Flux removes objects that it has installed for it
+	// object returns the object that the shipped template renders for a definition, if another definition may render it too.
+	// idOf returns the id of the definition that renders an object, empty if there is none; default: that of object.
+	object func(id string) rendering.Object
+	idOf   func(o rendering.Object) string
+	// kept: Flux keeps the object when the definition is removed from a cluster.
+	kept func(d *Document, now time.Time) bool
 }
 
-// listMerger is an entryMerge with its type parameter erased.
-type listMerger struct {
-	read     func(list json.RawMessage) (any, error) // parses a layer's entries
-	ids      func(entries any) []string
-	merge    func(layers []*layer) any
-	apply    func(p any, own, e *Effective) // merges the cluster's own list over a merged one
-	copyList func(from, e *Effective)       // shares the list of another cluster
-	excluded func(own *Effective) []string
+// entryLists are the lists of a kind's entries, in clusters and in layers. Only [definition] knows their models.
+type entryLists interface {
+	// entries yields the ids of a cluster's list, in order, and whether each is enabled.
+	entries(of *Effective) iter.Seq2[string, bool]
+	count(of *Effective) int
+	// enabled reports whether an entry is enabled, and whether it is present.
+	enabled(of *Effective, id string) (enabled, present bool)
+	// complete makes a missing list empty. It reports false if the list must not be missing.
+	complete(of *Effective) bool
+	// identical: both lists share memory, or both are empty.
+	identical(a, b *Effective) bool
+	// sameEntry: both clusters have equal entries for a definition, or neither has one.
+	sameEntry(a, b *Effective, id string) bool
+	// changedEntries returns the ids of entries that differ, and of those that were added, removed, enabled or disabled.
+	changedEntries(was, is *Effective) (ids, toggled map[string]bool)
+
+	// buildInputs builds the inputs of a cluster's list from the list's definitions; with only, just these.
+	buildInputs(on *inputContext, definitions []*Document, only map[string]bool) ([]input, error)
+	// splitCluster splits an input into the part that does not depend on the cluster, and the cluster block.
+	splitCluster(in any) (any, api.FluxCluster)
+
+	// appendInstallations appends the enabled entries as installations.
+	appendInstallations(out []installation, s *State, of *Effective) []installation
+	// sameDeployments: two clusters of one environment have the same entries, with the same deployment as far as the entries
+	// determine it.
+	sameDeployments(a, b *Effective) bool
+
+	readLayer(list json.RawMessage) (any, error) // parses a layer's entries
+	layerIDs(entries any) []string
+	mergeLayers(layers []*layer) any
+	applyLayers(merged any, own, e *Effective) // merges the cluster's own list over a merged one
+	copyList(from, e *Effective)               // shares the list of another cluster
+}
+
+// overrideRules describe the settings that clusters have for a definition besides its assignment.
+type overrideRules struct {
+	size         func(cluster *api.Cluster) int             // upper bound of their encoded size in the cluster's answer
+	sizeFromType bool                                       // the size depends on a resource type, so it cannot be cached in a document
+	differ       func(was, is *api.Cluster, id string) bool // whether the settings of one definition differ
+	overriddenOn func(cluster *api.Cluster, id string) bool // whether the cluster has settings of a definition
+	invalidates  func(was, is *Document) bool               // whether a change of the definition may make them invalid
+	recheck      func(c *checker, on *Effective, id string) // checks them again after such a change
 }
 
 // Document is one document of a State with values derived from it. It never changes.

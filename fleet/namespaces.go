@@ -27,35 +27,42 @@ const settleTime = 15 * time.Minute
 const KindNamespace Kind = "namespace"
 
 var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespace]{
-	kind: KindNamespace, noun: "namespace", field: "namespaces", endpoint: "namespaces", idField: "namespace_id",
-	idFrom:  func(op *api.Operation) string { return op.NamespaceID },
-	list:    func(c *Effective) *[]api.NamespaceRef { return &c.Cluster().Namespaces },
+	descriptor: descriptor{
+		kind: KindNamespace, field: "namespaces", endpoint: "namespaces", idField: "namespace_id",
+		rules: kindRules{
+			noun: "namespace",
+			normalize: func(obj map[string]any) {
+				unstructured.SetDefault(obj, "labels", map[string]any{})
+				unstructured.SetDefault(obj, "annotations", map[string]any{})
+				unstructured.SetDefault(obj, "deletion_policy", policyDelete)
+			},
+			check: checkNamespace,
+		},
+		idFrom:       func(op *api.Operation) string { return op.NamespaceID },
+		checkEntries: adviseNamespaces,
+		excluded:     func(own *Effective) []string { return own.cluster.Excludes.Namespaces },
+		object:       func(id string) rendering.Object { return rendering.Object{Kind: "Namespace", Name: id} },
+		kept: func(d *Document, now time.Time) bool {
+			return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)
+		},
+	},
+	list:    func(c *Effective) []api.NamespaceRef { return c.cluster.Namespaces },
+	setList: func(c *Effective, entries []api.NamespaceRef) { c.cluster.Namespaces = entries },
 	entryID: func(e *api.NamespaceRef) string { return e.ID },
 	setMetadata: func(n *api.Namespace, revision int64, created, updated time.Time) {
 		n.Revision, n.CreatedAt, n.UpdatedAt = revision, created, updated
 	},
-	normalize: func(obj map[string]any) {
-		unstructured.SetDefault(obj, "labels", map[string]any{})
-		unstructured.SetDefault(obj, "annotations", map[string]any{})
-		unstructured.SetDefault(obj, "deletion_policy", policyDelete)
-	},
-	check: checkNamespace,
 	input: func(_ *inputContext, n *api.Namespace, _ *api.NamespaceRef) (api.FluxNamespace, error) {
 		return api.FluxNamespace{ID: n.ID, Labels: n.Labels, Annotations: n.Annotations, DeletionPolicy: n.DeletionPolicy}, nil
 	},
-	cluster:      func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
-	checkEntries: adviseNamespaces,
-	object:       func(id string) rendering.Object { return rendering.Object{Kind: "Namespace", Name: id} },
-	merge:        entryMerge[api.NamespaceRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Namespaces }},
-	kept: func(d *Document, now time.Time) bool {
-		return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)
-	},
+	cluster: func(in *api.FluxNamespace) *api.FluxCluster { return &in.Cluster },
 }
 
 func (d *Document) namespace() *api.Namespace { return d.value.(*api.Namespace) }
 
 // checkNamespace checks a namespace's document.
-func checkNamespace(c *checker, n *api.Namespace) {
+func checkNamespace(c *checker, d *Document) {
+	n := d.namespace()
 	c.dnsLabel("/id", n.ID)
 	c.labels("/labels", n.Labels)
 	c.annotations("/annotations", n.Annotations)

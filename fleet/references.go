@@ -146,7 +146,7 @@ func (t *referenceTable) usesOf(s *State, cluster string) (set definitionSet) {
 	}
 	e := s.configured(doc)
 	for _, a := range s.kinds.lists[:s.kinds.compiledCount] {
-		for id := range a.eachID(e) {
+		for id := range a.entries(e) {
 			add(a.kind, id)
 		}
 	}

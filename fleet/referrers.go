@@ -132,7 +132,7 @@ func (tx *Tx) referrersOf(kind Kind, ids map[string]bool) map[string][]*Document
 		if d.Deleted() {
 			return
 		}
-		for id := range a.eachID(d.own) {
+		for id := range a.entries(d.own) {
 			add(id, d)
 		}
 	})

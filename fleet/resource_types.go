@@ -129,60 +129,62 @@ func adviseReceipt(c *checker, t *resourceType) {
 
 // resourceKind returns the descriptor of a resource type's definitions. Each version of the type gets a new one.
 func resourceKind(id string, of *Document) *descriptor {
-	d := definition[resource, api.ResourceAssignment, resourceInput]{
-		kind: ResourceKind(id), noun: id + " resource", field: id, endpoint: id, idField: "resource_id", typeDoc: of, typed: true,
-		idFrom: func(op *api.Operation) string { return op.ResourceID },
-		list: func(c *Effective) *[]api.ResourceAssignment {
-			entries := c.Cluster().Resources[id]
-			return &entries
+	return definition[resource, api.ResourceAssignment, resourceInput]{
+		descriptor: descriptor{
+			kind: ResourceKind(id), field: id, endpoint: id, idField: "resource_id", typeDoc: of, typed: true,
+			rules: kindRules{
+				noun:      id + " resource",
+				empty:     func() any { return &resource{of: of} },
+				complete:  func(value any, _ json.RawMessage) error { return value.(*resource).complete() },
+				normalize: func(obj map[string]any) { normalizeResource(id, of, obj) },
+				check:     checkResource,
+			},
+			idFrom: func(op *api.Operation) string { return op.ResourceID },
+			checkEntries: func(c *checker, on *clusterCheck) {
+				for i := range on.effective.cluster.Resources[id] {
+					if c.full() {
+						return
+					}
+					checkOverrides(c, on.effective, id, i)
+				}
+			},
+			normalizeEntry: normalizeResourceEntry,
+			overrides: &overrideRules{
+				size:         func(c *api.Cluster) int { return overridesSize(of, c.Resources[id]) },
+				sizeFromType: true,
+				differ:       func(_, _ *api.Cluster, _ string) bool { return false }, // they are in the entry
+				overriddenOn: func(c *api.Cluster, resource string) bool { return entryOf(c, id, resource) >= 0 },
+				invalidates: func(was, is *Document) bool {
+					before, after := was.value.(*resource), is.value.(*resource)
+					return before.of != after.of || !slices.Equal(before.Spec, after.Spec)
+				},
+				recheck: func(c *checker, has *Effective, resource string) {
+					checkOverrides(c, has, id, entryOf(has.cluster, id, resource))
+				},
+			},
+			redeployed: func(was, is *Document) bool {
+				before, after := was.value.(*resource), is.value.(*resource)
+				return renamesObjects(before.typ().naming(), after.typ().naming(), resourceInput{fields: before.fields}, resourceInput{fields: after.fields})
+			},
+			kept: func(d *Document, now time.Time) bool {
+				of := d.value.(*resource).of
+				return of != nil && of.value.(*resourceType).Removal == removalKeep && !of.unsettled(now)
+			},
 		},
+		list:    func(c *Effective) []api.ResourceAssignment { return c.cluster.Resources[id] },
 		entryID: func(e *api.ResourceAssignment) string { return e.ID },
 		setMetadata: func(r *resource, revision int64, created, updated time.Time) {
 			r.Revision, r.CreatedAt, r.UpdatedAt = revision, created, updated
 		},
-		make:      func() *resource { return &resource{of: of} },
-		complete:  (*resource).complete,
-		normalize: func(obj map[string]any) { normalizeResource(id, of, obj) },
-		check:     checkResource,
 		input: func(_ *inputContext, r *resource, e *api.ResourceAssignment) (resourceInput, error) {
 			fields, err := r.overlaid(e.Overrides)
 			return resourceInput{id: r.ID, fields: fields}, err
 		},
-		cluster:        func(in *resourceInput) *api.FluxCluster { return &in.cluster },
-		normalizeEntry: normalizeResourceEntry,
+		cluster: func(in *resourceInput) *api.FluxCluster { return &in.cluster },
 		same: func(a, b *api.ResourceAssignment) bool {
 			return maps.EqualFunc(a.Overrides, b.Overrides, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 		},
-		kept: func(d *Document, now time.Time) bool {
-			of := d.value.(*resource).of
-			return of != nil && of.value.(*resourceType).Removal == removalKeep && !of.unsettled(now)
-		},
-	}
-	d.checkEntries = func(c *checker, on *clusterCheck) {
-		for i := range on.effective.cluster.Resources[id] {
-			if c.full() {
-				return
-			}
-			checkOverrides(c, on.effective, id, i)
-		}
-	}
-	d.overrides = &overrideRules[resource]{
-		size:         func(c *api.Cluster) int { return overridesSize(of, c.Resources[id]) },
-		sizeFromType: true,
-		differ:       func(_, _ *api.Cluster, _ string) bool { return false }, // they are in the entry
-		overriddenOn: func(c *api.Cluster, resource string) bool { return entryOf(c, id, resource) >= 0 },
-		invalidates:  func(was, is *resource) bool { return was.of != is.of || !slices.Equal(was.Spec, is.Spec) },
-		recheck: func(c *checker, has *Effective, resource string) {
-			checkOverrides(c, has, id, entryOf(has.cluster, id, resource))
-		},
-	}
-	a := d.descriptor()
-	a.redeployed = func(was, is *Document) bool {
-		before, after := was.value.(*resource), is.value.(*resource)
-		return renamesObjects(before.typ().naming(), after.typ().naming(), resourceInput{fields: before.fields}, resourceInput{fields: after.fields})
-	}
-	a.count = func(c *Effective) int { return len(c.Cluster().Resources[id]) } // polls call it: it must not allocate
-	return a
+	}.describe()
 }
 
 // normalizeResource sets the type, and adds the defaults of its schema to the spec.
@@ -208,7 +210,8 @@ func normalizeResourceEntry(entry map[string]any) {
 }
 
 // checkResource checks a definition's document against its type.
-func checkResource(c *checker, r *resource) {
+func checkResource(c *checker, d *Document) {
+	r := d.value.(*resource)
 	c.dnsLabel("/id", r.ID)
 	if r.of == nil {
 		return

@@ -22,15 +22,21 @@ const (
 const KindRoleBinding Kind = "rolebinding"
 
 var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRoleBinding]{
-	kind: KindRoleBinding, noun: "role binding", field: "rolebindings", endpoint: "rolebindings", idField: "rolebinding_id",
-	idFrom:  func(op *api.Operation) string { return op.RolebindingID },
-	list:    func(c *Effective) *[]api.RoleBindingRef { return &c.Cluster().Rolebindings },
+	descriptor: descriptor{
+		kind: KindRoleBinding, field: "rolebindings", endpoint: "rolebindings", idField: "rolebinding_id",
+		rules:    kindRules{noun: "role binding", normalize: normalizeRoleBinding, check: checkRoleBinding},
+		idFrom:   func(op *api.Operation) string { return op.RolebindingID },
+		excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings },
+		object: func(id string) rendering.Object {
+			return rendering.Object{Group: rbacGroup, Kind: "ClusterRoleBinding", Name: id}
+		},
+	},
+	list:    func(c *Effective) []api.RoleBindingRef { return c.cluster.Rolebindings },
+	setList: func(c *Effective, entries []api.RoleBindingRef) { c.cluster.Rolebindings = entries },
 	entryID: func(e *api.RoleBindingRef) string { return e.ID },
 	setMetadata: func(b *api.RoleBinding, revision int64, created, updated time.Time) {
 		b.Revision, b.CreatedAt, b.UpdatedAt = revision, created, updated
 	},
-	normalize: normalizeRoleBinding,
-	check:     checkRoleBinding,
 	input: func(_ *inputContext, b *api.RoleBinding, _ *api.RoleBindingRef) (api.FluxRoleBinding, error) {
 		subjects := make([]api.FluxSubject, len(b.Subjects))
 		for i, s := range b.Subjects {
@@ -39,10 +45,6 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 		return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects}, nil
 	},
 	cluster: func(in *api.FluxRoleBinding) *api.FluxCluster { return &in.Cluster },
-	object: func(id string) rendering.Object {
-		return rendering.Object{Group: rbacGroup, Kind: "ClusterRoleBinding", Name: id}
-	},
-	merge: entryMerge[api.RoleBindingRef]{excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings }},
 }
 
 // normalizeRoleBinding sets defaults, and converts a role binding's object to its stored form.
@@ -65,7 +67,8 @@ func normalizeRoleBinding(obj map[string]any) {
 }
 
 // checkRoleBinding checks a role binding's document.
-func checkRoleBinding(c *checker, b *api.RoleBinding) {
+func checkRoleBinding(c *checker, d *Document) {
+	b := d.value.(*api.RoleBinding)
 	c.rbacName("/id", b.ID)
 	if reservedBinding(b.ID) {
 		c.problem("/id", "the name %q belongs to Kubernetes or Flux; choose another", b.ID)

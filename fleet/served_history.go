@@ -176,7 +176,7 @@ func (p *clusterPast) missingDefinitions(view *State) []DocumentName {
 		return nil
 	}
 	for _, a := range view.kinds.lists {
-		for id := range a.eachID(e) {
+		for id := range a.entries(e) {
 			if name := (DocumentName{a.kind, id}); !p.watched[name] {
 				p.watched[name] = true
 				names = append(names, name)

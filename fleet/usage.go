@@ -20,7 +20,7 @@ func (s *State) HasInput(cluster *Document, list, id string) bool {
 	if a == nil {
 		return false
 	}
-	for has := range a.eachID(s.Effective(cluster)) {
+	for has := range a.entries(s.Effective(cluster)) {
 		if has == id {
 			return true
 		}

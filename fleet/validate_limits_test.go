@@ -74,8 +74,8 @@ func TestStoredProblemsDoNotHideOthers(t *testing.T) {
 func counting() (*kindSet, *atomic.Int64) {
 	var asked atomic.Int64
 	kind := componentKind
-	kind.dependsOn = func(p *api.PlatformComponent) []string { asked.Add(1); return p.DependsOn }
-	return newKindSet(func(c *api.Cluster) *api.Cluster { return c }, kind.descriptor(), namespaceKind.descriptor(), roleBindingKind.descriptor()), &asked
+	kind.dependsOn = func(d *Document) []string { asked.Add(1); return d.Component().DependsOn }
+	return newKindSet(func(c *api.Cluster) *api.Cluster { return c }, kind.describe(), namespaceKind.describe(), roleBindingKind.describe()), &asked
 }
 
 // TestDependenciesAreFollowedOncePerCommit, for any number of changed components.

@@ -246,7 +246,7 @@ func (s *State) addOfClusters() {
 // addDefinitions adds the definitions that a cluster refers to.
 func (s *State) addDefinitions(e *Effective) {
 	for _, a := range s.kinds.lists {
-		for id := range a.eachID(e) {
+		for id := range a.entries(e) {
 			s.addDefinition(a, id, false)
 		}
 	}
