@@ -218,10 +218,10 @@ func (r Result) sameDeployments(a, b *Effective) bool {
 func (r Result) variantsDiffer(was, is *Effective) (keys []docKey) {
 	looked := map[docKey]bool{}
 	for _, e := range []*Effective{was, is} {
-		if e == nil || e.chain == nil || e.chain.variants == nil {
+		if e == nil || e.chain == nil || e.chain.overlay == nil {
 			continue
 		}
-		for key := range e.chain.variants.docs {
+		for key := range e.chain.overlay.docs {
 			if key.kind == KindLayer || looked[key] {
 				continue
 			}

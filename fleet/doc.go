@@ -33,8 +33,9 @@
 //     compiled_in.go registers the kinds.
 //  7. tx.go and requested.go: edits of a State, and the requested operations that the commit records. tx_documents.go,
 //     tx_delete.go, decommission.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field
-//     managers, etag.go makes an edit depend on the version that its author knows. batch.go, restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the
-//     operations of a batch, seed.go creates the first documents.
+//     managers, etag.go makes an edit depend on the version that its author knows. tx_layers.go resolves layers with the edits. batch.go,
+//     restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
+//     seed.go creates the first documents.
 //  8. validate.go validates a change, with the collected problems of tx_validation.go. dependents.go, layer_changes.go and
 //     answer_size.go check the clusters that a change affects indirectly.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
@@ -43,8 +44,9 @@
 //  11. explain.go, blame.go and served_history.go: the document and the revision that set a value of an input.
 //  12. tokens.go, token_secret.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but
 //     never part of an answer.
-//  13. rollout_model.go, rollout_stages.go, rollout_approvals.go and rollout_variants.go: changes that reach clusters stage by
-//     stage, and the documents that reached clusters have in place of the stored ones; [State.definition] returns them.
+//  13. rollout_model.go, rollout_stages.go, rollout_approvals.go, rollout_variants.go and overlay.go: changes that reach clusters
+//     stage by stage, and the [Overlay] of documents that reached clusters have in place of the stored ones, which
+//     [State.definition] returns. rollout_deletion_policies.go: deletion policies that such clusters may still have.
 //     rollout_conflicts.go refuses changes that cannot be merged with those of open rollouts. rollout_gates.go,
 //     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_raises.go bounds the clusters
 //     of a started stage, rollout_waits.go finds what a stage waits for, rollouts.go creates and changes rollouts,

@@ -104,7 +104,7 @@ func (s *State) places(d *Document) ([]explain.Place, error) {
 func (s *State) placeOn(has *Effective, doc *Document) (explain.Place, error) {
 	place, err := doc.place()
 	stored, exists := s.docs[doc.Kind][doc.ID]
-	if err != nil || !exists || len(has.rolloutsOn()) == 0 || has.chain == nil || has.chain.variants.get(doc.Kind, doc.ID) == nil {
+	if err != nil || !exists || len(has.rolloutsOn()) == 0 || has.chain == nil || has.chain.overlay.get(doc.Kind, doc.ID) == nil {
 		return place, err
 	}
 	if place.Stored, err = unstructured.Decode(stored.Body); err != nil {

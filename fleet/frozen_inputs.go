@@ -64,7 +64,7 @@ func (s *State) applySnapshots(before *State) error {
 
 // decodeSnapshot returns the settings of a cluster, and a chain without layers that has its definitions.
 func (ks *kindSet) decodeSnapshot(d *Document, c *snapshotCluster, definitions []*Document) (settings *Document, chain *layerChain, err error) {
-	v := &variants{docs: map[docKey]*Document{}}
+	v := &Overlay{docs: map[docKey]*Document{}}
 	for _, at := range c.Definitions {
 		if at < 0 || at >= len(definitions) {
 			return nil, nil, fmt.Errorf("there is no definition %d", at)
@@ -90,7 +90,7 @@ func (ks *kindSet) decodeSnapshot(d *Document, c *snapshotCluster, definitions [
 			}
 		}
 	}
-	return settings, &layerChain{key: "freeze " + d.ID + " " + c.ID, patches: api.Patches{}, variants: v}, nil
+	return settings, &layerChain{key: "freeze " + d.ID + " " + c.ID, patches: api.Patches{}, overlay: v}, nil
 }
 
 // withSnapshot returns the current configuration of a cluster with the settings and definitions of a snapshot. Fields that do not

@@ -14,9 +14,9 @@ const (
 // layerMatch are the layers that match a cluster.
 type layerMatch struct {
 	layers        []*Document
-	key           string // see chainKey; with variants, it ends with their rollouts
+	key           string // see chainKey; with an overlay, it ends with its rollouts
 	mergedEntries int
-	variants      *variants
+	overlay       *Overlay
 }
 
 // costCounter computes a layerCost before anything is merged.

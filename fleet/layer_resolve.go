@@ -15,7 +15,7 @@ import (
 
 // recomputeLayers computes the effective configurations after edits of another State; before is nil to compute all. It
 // returns an error if they exceed the limits, unless the edits are committed already (there), and if a committed layer has
-// no readable selector. changed: it must compute all, since variants of rollouts may differ.
+// no readable selector. changed: it must compute all, since overlays of rollouts may differ.
 func (s *State) recomputeLayers(before *State, edits []edit, changed, committed bool) error {
 	var was *layerResolution
 	layersChanged := before == nil || changed
@@ -43,6 +43,15 @@ func (s *State) recomputeLayers(before *State, edits []edit, changed, committed 
 	return err
 }
 
+// newLayers returns layers, given by rising priority, that are not resolved for any cluster yet.
+func newLayers(ascending []*Document, open *openRollouts) *layerResolution {
+	l := &layerResolution{ascending: ascending, version: &layersVersion{}, chains: map[string]*layerChain{}, overlays: map[rolloutMask]*Overlay{}}
+	if open != nil {
+		l.delivering = open.delivering
+	}
+	return l
+}
+
 // resolveAll resolves the layers of all clusters.
 func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed bool) (*layerResolution, error) {
 	if committed {
@@ -50,11 +59,8 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed 
 			return nil, err
 		}
 	}
-	next := &layerResolution{ascending: sortByPriority(s.docs[KindLayer]), chains: map[string]*layerChain{}, effective: make(map[string]*Effective, len(was.effective))}
-	next.version = &layersVersion{}
-	if s.rollouts != nil {
-		next.delivering, next.variants = s.rollouts.delivering, map[rolloutMask]*variants{}
-	}
+	next := newLayers(sortByPriority(s.docs[KindLayer]), s.rollouts)
+	next.effective = make(map[string]*Effective, len(was.effective))
 	known := map[*Document]bool{} // unchanged layers
 	for _, d := range was.ascending {
 		known[d] = true
@@ -70,21 +76,25 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed 
 		if before != nil {
 			prev = before.docs[KindCluster][clusters[i].ID]
 		}
-		found[i] = next.match(ks, clusters[i], reached[i], prev, was, known)
+		found[i] = next.matchAgain(ks, clusters[i], reached[i], prev, was, known)
 	})
 	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
 }
 
-// reach returns, for each cluster, the set of delivering rollouts that reach it, and computes the variants of these sets.
+// reach returns, for each cluster, the set of delivering rollouts that reach it, and computes the overlays of these sets.
 func (l *layerResolution) reach(s *State, was *layerResolution, clusters []*Document) ([]rolloutMask, error) {
 	reached := make([]rolloutMask, len(clusters))
 	if len(l.delivering) == 0 {
 		return reached, nil
 	}
-	parallel.Each(len(clusters), func(i int) { reached[i] = l.reachedBy(clusters[i]) })
+	parallel.Each(len(clusters), func(i int) {
+		if !clusters[i].Deleted() {
+			reached[i] = l.reachedBy(clusters[i].Cluster())
+		}
+	})
 	merged := map[rolloutMerge]*Document{}
 	for _, mask := range reached {
-		if err := l.addVariants(s, mask, was, merged); err != nil {
+		if err := l.addOverlay(s.kinds, s.stored, mask, was, merged); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +103,7 @@ func (l *layerResolution) reach(s *State, was *layerResolution, clusters []*Docu
 
 // resolveChanged resolves the layers of the changed clusters only.
 func (l *layerResolution) resolveChanged(s *State, clusters []*Document, edits []edit, committed bool) (*layerResolution, error) {
-	next := &layerResolution{ascending: l.ascending, version: l.version, chains: make(map[string]*layerChain, len(l.chains)), effective: maps.Clone(l.effective), delivering: l.delivering, variants: maps.Clone(l.variants)}
+	next := &layerResolution{ascending: l.ascending, version: l.version, chains: make(map[string]*layerChain, len(l.chains)), effective: maps.Clone(l.effective), delivering: l.delivering, overlays: maps.Clone(l.overlays)}
 	for _, e := range edits {
 		if e.kind == KindCluster {
 			delete(next.effective, e.id)
@@ -110,7 +120,7 @@ func (l *layerResolution) resolveChanged(s *State, clusters []*Document, edits [
 	}
 	found := make([]layerMatch, len(clusters))
 	for i, d := range clusters {
-		found[i] = next.match(s.kinds, d, reached[i], nil, l, nil)
+		found[i] = next.matchAgain(s.kinds, d, reached[i], nil, l, nil)
 	}
 	return next.resolve(s.kinds, l, clusters, found, &all, committed)
 }
@@ -157,46 +167,50 @@ func (l *layerResolution) matchesAny(layer string) bool {
 	return false
 }
 
-// match returns the layers of a cluster, and the variants of the rollouts that reach it. An unchanged layer is not matched
-// again with an unchanged cluster.
-func (l *layerResolution) match(ks *kindSet, d *Document, reached rolloutMask, prev *Document, was *layerResolution, known map[*Document]bool) layerMatch {
+// matchAgain matches the layers with a cluster of the State. An unchanged layer is not matched again with an unchanged cluster.
+func (l *layerResolution) matchAgain(ks *kindSet, d *Document, reached rolloutMask, prev *Document, was *layerResolution, known map[*Document]bool) layerMatch {
 	if d.Deleted() {
 		return layerMatch{}
 	}
 	var had []*Document
-	v := l.variants[reached]
+	v := l.overlays[reached]
 	same := prev != nil && prev.own == d.own && (v == nil || !v.layers)
 	if e := was.effective[d.ID]; same && e != nil {
 		had = e.chain.layers
-		same = e.chain.variants == nil || !e.chain.variants.layers
+		same = e.chain.overlay == nil || !e.chain.overlay.layers
 	}
-	var out []*Document
+	if !same {
+		known = nil
+	}
+	m := l.match(d.Cluster(), v, known, had)
+	m.mergedEntries = ks.mergedEntries(d.own, m.layers)
+	return m
+}
+
+// match returns the layers of a cluster that has an overlay. Of the known layers, had are those that match.
+func (l *layerResolution) match(c *api.Cluster, v *Overlay, known map[*Document]bool, had []*Document) layerMatch {
+	m := layerMatch{overlay: v}
 	for _, doc := range l.ascending {
-		if same && known[doc] {
+		if known[doc] {
 			if slices.Contains(had, doc) {
-				out = append(out, doc)
+				m.layers = append(m.layers, doc)
 			}
-			continue
-		}
-		if doc, ok := v.matchesWith(doc, d.Cluster()); ok {
-			out = append(out, doc)
+		} else if doc, ok := v.matchesWith(doc, c); ok {
+			m.layers = append(m.layers, doc)
 		}
 	}
-	key := chainKey(out)
-	if v != nil {
-		key += v.key()
-	}
-	return layerMatch{out, key, ks.mergedEntries(d.own, out), v}
+	m.key = chainKey(m.layers) + v.key()
+	return m
 }
 
 // chain returns the chain of some layers; nil if there are none. A chain of unchanged layers is reused.
 func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution) *layerChain {
-	if len(m.layers) == 0 && m.variants == nil {
+	if len(m.layers) == 0 && m.overlay == nil {
 		return nil
 	}
 	st := l.chains[m.key]
 	if st == nil {
-		if st = was.chains[m.key]; st == nil || !slices.Equal(st.layers, m.layers) || st.variants != m.variants {
+		if st = was.chains[m.key]; st == nil || !slices.Equal(st.layers, m.layers) || st.overlay != m.overlay {
 			st = l.chainWithVariants(ks, m, was)
 		}
 		l.chains[m.key] = st
@@ -210,14 +224,20 @@ func (l *layerResolution) chainWithVariants(ks *kindSet, m layerMatch, was *laye
 		for _, key := range []string{chainKey(m.layers), m.key} {
 			if other := from.chains[key]; other != nil && slices.Equal(other.layers, m.layers) {
 				st := *other
-				st.key, st.variants = m.key, m.variants
+				st.key, st.overlay = m.key, m.overlay
 				return &st
 			}
 		}
 	}
 	st := ks.newChain(m.layers)
-	st.key, st.variants = m.key, m.variants
+	st.key, st.overlay = m.key, m.overlay
 	return st
+}
+
+// layerChange is a change of a cluster's effective configuration through its layers.
+type layerChange struct {
+	doc     *Document
+	was, is *Effective
 }
 
 // layerChanges returns the clusters that are not edited themselves, and whose effective configuration changes through their
@@ -254,127 +274,6 @@ func (s *State) layerChanges(before *State, edits []edit) []layerChange {
 	}
 	slices.SortFunc(out, func(a, b layerChange) int { return strings.Compare(a.doc.ID, b.doc.ID) })
 	return out
-}
-
-// matchingLayers returns the layers of a cluster with the edits of the Tx, and their key.
-func (tx *Tx) matchingLayers(c *api.Cluster) (layers []*Document, key string) {
-	v := tx.variantsOn(c)
-	for _, doc := range tx.layers.ascending {
-		if doc, ok := v.matchesWith(doc, c); ok {
-			layers = append(layers, doc)
-		}
-	}
-	if key = chainKey(layers); v != nil {
-		key += v.key()
-	}
-	return layers, key
-}
-
-// variantsOn returns the variants of layers that a cluster has with the rollouts of the base; nil: it has none. Finish
-// refuses edits that a variant cannot be merged with.
-func (tx *Tx) variantsOn(c *api.Cluster) *variants {
-	if tx.base.rollouts == nil {
-		return nil
-	}
-	var reach rolloutMask
-	for i, d := range tx.base.rollouts.delivering {
-		if d.rollout().reaches(c) {
-			reach |= 1 << i
-		}
-	}
-	if reach == 0 {
-		return nil
-	}
-	l := tx.layers
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.variants[reach] == nil {
-		if l.variants == nil {
-			l.variants = map[rolloutMask]*variants{}
-		}
-		l.variants[reach] = tx.layerVariants(reach)
-	}
-	return l.variants[reach]
-}
-
-// layerVariants merges the changes of some delivering rollouts into the layers.
-func (tx *Tx) layerVariants(reach rolloutMask) *variants {
-	v := &variants{docs: map[docKey]*Document{}}
-	for i, d := range tx.base.rollouts.delivering {
-		if reach&(1<<i) == 0 {
-			continue
-		}
-		v.rollouts = append(v.rollouts, d)
-		for _, ch := range d.rollout().Changes {
-			key := docKey{ch.Kind, ch.ID}
-			now := cmp.Or(v.docs[key], tx.raw(ch.Kind, ch.ID))
-			if ch.Kind != KindLayer || now == nil {
-				continue
-			}
-			if doc, conflicts, err := tx.kinds.variant(ch, now); err == nil && len(conflicts) == 0 {
-				v.docs[key] = doc
-			}
-		}
-	}
-	return v
-}
-
-// effective returns a cluster's effective configuration, with the edits of the Tx.
-func (tx *Tx) effective(d *Document) *Effective {
-	if len(tx.layers.ascending) == 0 || d.Deleted() {
-		return d.own
-	}
-	if !tx.layers.edited && tx.base.docs[KindCluster][d.ID] == d {
-		return tx.base.configured(d)
-	}
-	layers, key := tx.matchingLayers(d.Cluster())
-	if len(layers) == 0 {
-		return d.own
-	}
-	return tx.kinds.effective(d, tx.layers.chain(tx.kinds, layers, key), nil)
-}
-
-// chain returns the chain of some layers, cached up to the limit of entries.
-func (l *txLayers) chain(ks *kindSet, layers []*Document, key string) *layerChain {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if st := l.chains[key]; st != nil {
-		return st
-	}
-	st := ks.newChain(layers)
-	for _, d := range layers {
-		l.cachedEntries += d.layer().entryCount()
-	}
-	if l.cachedEntries <= maxChainEntries { // otherwise validation refuses the change anyway
-		if l.chains == nil {
-			l.chains = map[string]*layerChain{}
-		}
-		l.chains[key] = st
-	}
-	return st
-}
-
-// componentsFromLayers returns the components that layers assign to a cluster, given as an object.
-func (tx *Tx) componentsFromLayers(obj map[string]any) map[string]bool {
-	assigned := map[string]bool{}
-	if len(tx.layers.ascending) == 0 {
-		return assigned
-	}
-	c := &api.Cluster{Labels: map[string]string{}}
-	c.ID, _ = obj["id"].(string)
-	c.Environment, _ = obj["environment"].(string)
-	labels, _ := obj["labels"].(map[string]any)
-	for k, v := range labels {
-		c.Labels[k], _ = v.(string)
-	}
-	a := tx.kinds.descriptor(KindComponent)
-	layers, _ := tx.matchingLayers(c)
-	for _, doc := range layers {
-		for _, id := range doc.layer().assignedIDs(a) {
-			assigned[id] = true
-		}
-	}
-	return assigned
 }
 
 // newChain merges layers, which are sorted by rising priority.

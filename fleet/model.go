@@ -328,20 +328,21 @@ type layerChain struct {
 	patches            api.Patches                                        // a nil value removes the path of lower documents
 	deletionProtection bool
 	base               *Effective // configuration of a cluster without settings of its own
-	variants           *variants  // of the rollouts that reach the clusters; nil: none
+	overlay            *Overlay   // of the rollouts that reach the clusters, or of the pin of the cluster; nil: none
 }
 
 // layerResolution holds the layers of a State and their effect on its clusters. It is computed when a layer or a cluster
-// changes, and only for the affected clusters; polls only read it.
+// changes, and only for the affected clusters; polls only read it. A [Tx] has one with its edits, without effective.
 type layerResolution struct {
 	ascending []*Document    // layers by rising priority
 	version   *layersVersion // unchanged until some layer changes
 	chains    map[string]*layerChain
 	effective map[string]*Effective // of the clusters that some layer matches, by id
 	cost      layerCost
-	// delivering are the rollouts with a started stage. variants are those of the sets of them that reach some cluster.
+	// delivering are the rollouts with a started stage. overlays are those of the sets of them that reach some cluster.
 	delivering []*Document
-	variants   map[rolloutMask]*variants
+	overlays   map[rolloutMask]*Overlay
+	mu         sync.Mutex // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
 }
 
 // layersVersion identifies layers until one of them changes, without keeping their former results alive.
@@ -587,16 +588,20 @@ type openRollouts struct {
 	open       []*Document // sorted by id
 	delivering []*Document // those with a started stage
 	changed    map[docKey]bool
-	all        *variants // of all open rollouts
+	all        *Overlay // of all open rollouts
 }
 
 // rolloutMask is a set of delivering rollouts, by their index.
 type rolloutMask uint32
 
-// variants are the variants of some rollouts. Clusters that the same rollouts reach share them.
-type variants struct {
-	rollouts []*Document
-	from     []*Document // the stored documents
+// Overlay has the documents that clusters have in place of the stored ones, because of some rollouts, or of a freeze of mode
+// snapshot. Clusters that the same rollouts reach share it.
+type Overlay struct {
 	docs     map[docKey]*Document
-	layers   bool // some document is a layer
+	rollouts []*Document
+	from     []*Document // the stored documents that the rollouts change
+	layers   bool        // some document is a layer
 }
+
+// storedDocuments returns stored documents, which may be nil.
+type storedDocuments func(kind Kind, id string) *Document

@@ -19,6 +19,7 @@ import (
 var readsStored = map[string]string{
 	"State.definition": "it is the function to use",
 	"State.versions":   "returns the variants too",
+	"State.stored":     "overlayOf makes variants of them",
 
 	// The documents themselves.
 	"State.All": "", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "", "Tx.create": "asks whether it exists", "AccessCheck.Right": "asks for the rights on it", "AccessCheck.tryDocument": "tries the right on the document itself", "AccessCheck.tryRight": "tries the right on the document itself",
@@ -28,8 +29,8 @@ var readsStored = map[string]string{
 	"State.VisibleTo": "copies documents", "State.addCovered": "", "State.addOfClusters": "adds the documents of its variants too", "State.addDefinition": "adds the documents of its variants too", "State.addRollouts": "asks whether it is visible", "Tx.checkReadable": "asks whether it is visible", "Tx.hides": "asks whether it is visible", "Tx.checkFleetLimits": "counts documents", "labelLimits.isKnown": "asks whether it is visible", "Tx.newLabelLimits": "rollouts change no selector of a layer", "State.Shows": "asks whether it is visible", "State.showsOperation": "asks whether it is visible", "State.showsVersion": "asks whether it is visible", "State.MayHaveHistory": "asks whether it is visible",
 
 	// Rollouts and the layers that they change.
-	"kindSet.variantsOf": "makes variants", "kindSet.decodeSnapshot": "makes variants", "RolloutInputs.unchanged": "compares with an earlier State", "Tx.layerVariants": "makes variants", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
-	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "variants.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
+	"kindSet.overlayOf": "makes variants", "kindSet.decodeSnapshot": "makes variants", "RolloutInputs.unchanged": "compares with an earlier State", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
+	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "Overlay.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.
 	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",

@@ -1,11 +1,11 @@
 package fleet
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // A variant is the document that clusters of started stages have in place of the stored one: the change of the rollout,
@@ -40,7 +40,7 @@ func (s *State) reindexRollouts(before *State, edits []edit, committed bool) (ch
 			s.rollouts.changed[docKey{ch.Kind, ch.ID}] = true
 		}
 	}
-	s.rollouts.all, err = s.kinds.variantsOf(s, open, nil, map[rolloutMerge]*Document{})
+	s.rollouts.all, err = s.kinds.overlayOf(s.stored, open, nil, map[rolloutMerge]*Document{})
 	if err == nil {
 		err = s.checkMergeOrder()
 	}
@@ -81,13 +81,14 @@ type rolloutMerge struct {
 	now     *Document
 }
 
-// variantsOf returns the variants of some rollouts. known are earlier ones, which are reused if they are the same; merged
-// are the results for other sets of rollouts in the same State, to which it adds.
-func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants, merged map[rolloutMerge]*Document) (*variants, error) {
-	v := &variants{rollouts: rollouts, docs: map[docKey]*Document{}}
+// overlayOf returns the overlay of some rollouts over stored documents. known is an earlier one, which is reused if it is the
+// same; merged are the results for other sets of rollouts over the same documents, to which it adds. With an error, the overlay
+// lacks the documents that cannot be merged.
+func (ks *kindSet) overlayOf(stored storedDocuments, rollouts []*Document, known *Overlay, merged map[rolloutMerge]*Document) (*Overlay, error) {
+	v := &Overlay{rollouts: rollouts, docs: map[docKey]*Document{}}
 	for _, d := range rollouts {
 		for _, ch := range d.rollout().Changes {
-			v.from = append(v.from, s.docs[ch.Kind][ch.ID])
+			v.from = append(v.from, stored(ch.Kind, ch.ID))
 			v.layers = v.layers || ch.Kind == KindLayer
 		}
 	}
@@ -100,7 +101,7 @@ func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants, m
 			key := docKey{ch.Kind, ch.ID}
 			now := v.docs[key]
 			if now == nil {
-				now = s.docs[ch.Kind][ch.ID]
+				now = stored(ch.Kind, ch.ID)
 			}
 			if now == nil {
 				continue // see checkRolloutDocuments
@@ -119,7 +120,7 @@ func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants, m
 				continue
 			}
 			if err != nil {
-				return nil, fmt.Errorf("rollout %q: %w", d.ID, err)
+				return v, fmt.Errorf("rollout %q: %w", d.ID, err)
 			}
 			// The clusters have the variant since the last change of the rollout or the document, at the latest.
 			doc.CreatedAt, doc.UpdatedAt = now.CreatedAt, later(d.UpdatedAt, now.UpdatedAt)
@@ -129,76 +130,20 @@ func (ks *kindSet) variantsOf(s *State, rollouts []*Document, known *variants, m
 	return v, failed.err()
 }
 
-// mayHaveHadVariant reports whether a rollout may have served another deletion policy of a document to a cluster so recently
-// that the cluster may not have polled since: the rollout changed, or the cluster, which may have left a stage.
-func (s *State) mayHaveHadVariant(cluster *Effective, doc *Document, now time.Time) bool {
-	of := s.docs[KindCluster][cluster.id]
-	for _, d := range s.docs[KindRollout] {
-		r := d.rollout()
-		if now.Sub(d.UpdatedAt) >= settleTime && (!r.open() || of == nil || now.Sub(of.UpdatedAt) >= settleTime) {
-			continue
-		}
-		if slices.ContainsFunc(r.Changes, func(ch rolloutChange) bool {
-			return ch.Kind == doc.Kind && ch.ID == doc.ID && ch.changesDeletionPolicy()
-		}) {
-			return true
-		}
-	}
-	return false
-}
-
-// changedDeletionPolicy returns the id of a namespace whose deletion policy the rollout changes; empty: there is none.
-func (r *rollout) changedDeletionPolicy() string {
-	for _, ch := range r.Changes {
-		if ch.Kind == KindNamespace && ch.changesDeletionPolicy() {
-			return ch.ID
-		}
-	}
-	return ""
-}
-
-// checkRolloutDeletions refuses to delete rollouts that mayHaveHadVariant still needs.
-func (s *State) checkRolloutDeletions(edits []edit, now time.Time) error {
-	for _, e := range edits {
-		if e.kind != KindRollout || e.doc != nil {
-			continue
-		}
-		d := s.docs[KindRollout][e.id]
-		until := d.UpdatedAt.Add(settleTime)
-		if namespace := d.rollout().changedDeletionPolicy(); namespace != "" && now.Before(until) {
-			return errorf(CodeConflict, "rollout %q changed the deletion policy of the namespace %q, and clusters may not have polled since it ended: delete it after %s",
-				e.id, namespace, until.UTC().Format(time.RFC3339))
-		}
-	}
-	return nil
-}
-
-// changesDeletionPolicy reports whether a change gives a namespace another deletion policy. No other definition has one; that
-// of a resource is its type's, which rollouts cannot change.
-func (ch rolloutChange) changesDeletionPolicy() bool {
-	var was, is struct {
-		DeletionPolicy string `json:"deletion_policy"`
-	}
-	return json.Unmarshal(ch.Before, &was) != nil || json.Unmarshal(ch.After, &is) != nil || was != is
-}
-
 // reachedBy returns the delivering rollouts that reach a cluster.
-func (l *layerResolution) reachedBy(d *Document) (mask rolloutMask) {
-	if len(l.delivering) == 0 || d.Deleted() {
-		return 0
-	}
+func (l *layerResolution) reachedBy(c *api.Cluster) (mask rolloutMask) {
 	for i, r := range l.delivering {
-		if r.rollout().reaches(d.Cluster()) {
+		if r.rollout().reaches(c) {
 			mask |= 1 << i
 		}
 	}
 	return mask
 }
 
-// addVariants computes the variants of a set of rollouts, unless they are known. was has those of an earlier State; merged:
-// see variantsOf.
-func (l *layerResolution) addVariants(s *State, mask rolloutMask, was *layerResolution, merged map[rolloutMerge]*Document) error {
-	if mask == 0 || l.variants[mask] != nil {
+// addOverlay computes the overlay of a set of rollouts, unless it is known. was has those of an earlier State; merged: see
+// overlayOf.
+func (l *layerResolution) addOverlay(ks *kindSet, stored storedDocuments, mask rolloutMask, was *layerResolution, merged map[rolloutMerge]*Document) (err error) {
+	if mask == 0 || l.overlays[mask] != nil {
 		return nil
 	}
 	var rollouts []*Document
@@ -207,10 +152,6 @@ func (l *layerResolution) addVariants(s *State, mask rolloutMask, was *layerReso
 			rollouts = append(rollouts, r)
 		}
 	}
-	v, err := s.kinds.variantsOf(s, rollouts, was.variants[mask], merged)
-	if err != nil {
-		return err
-	}
-	l.variants[mask] = v
-	return nil
+	l.overlays[mask], err = ks.overlayOf(stored, rollouts, was.overlays[mask], merged)
+	return err
 }

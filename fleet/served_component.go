@@ -75,7 +75,7 @@ func (p *componentPast) stepBack(changes []DocumentChange) (servedStep, error) {
 func (p *componentPast) stepBackOverClusters(changes []DocumentChange, c *componentChange) error {
 	var layers *layerResolution
 	if p.view.layers != nil {
-		layers = &layerResolution{ascending: p.view.layers.ascending, chains: map[string]*layerChain{}, delivering: p.view.layers.delivering, variants: map[rolloutMask]*variants{}}
+		layers = newLayers(p.view.layers.ascending, p.view.rollouts)
 	}
 	for _, ch := range changes {
 		was, err := p.cluster(layers, ch.ID, ch.Before)
@@ -106,15 +106,15 @@ func (p *componentPast) cluster(layers *layerResolution, id string, body []byte)
 	switch {
 	case err != nil:
 		return nil, err
-	case layers == nil:
+	case layers == nil, doc.Deleted():
 		return doc.own, nil
 	}
 	reached, err := layers.reach(p.view, p.view.layers, []*Document{doc})
 	if err != nil {
 		return nil, err
 	}
-	matched := layers.match(p.view.kinds, doc, reached[0], nil, &layerResolution{}, nil)
-	if len(matched.layers) == 0 && matched.variants == nil {
+	matched := layers.match(doc.Cluster(), layers.overlays[reached[0]], nil, nil)
+	if len(matched.layers) == 0 && matched.overlay == nil {
 		return doc.own, nil
 	}
 	return p.view.kinds.effective(doc, layers.chain(p.view.kinds, matched, p.view.layers), nil), nil

@@ -206,13 +206,16 @@ func sortDocuments(docs []*Document) {
 // document. Code that computes anything for a cluster must use it in place of [State.Get].
 func (s *State) definition(e *Effective, kind Kind, id string) (*Document, bool) {
 	if e != nil && e.chain != nil {
-		if doc := e.chain.variants.get(kind, id); doc != nil {
+		if doc := e.chain.overlay.get(kind, id); doc != nil {
 			return doc, true
 		}
 	}
 	doc, ok := s.docs[kind][id]
 	return doc, ok
 }
+
+// stored returns a stored document; nil: there is none. Clusters may have another one in its place: see [State.definition].
+func (s *State) stored(kind Kind, id string) *Document { return s.docs[kind][id] }
 
 // versions returns the versions of a definition that clusters have: the stored document, and its variants.
 func (s *State) versions(kind Kind, id string) []*Document {
@@ -222,7 +225,7 @@ func (s *State) versions(kind Kind, id string) []*Document {
 	}
 	out := []*Document{doc}
 	if s.layers != nil {
-		for _, v := range s.layers.variants {
+		for _, v := range s.layers.overlays {
 			if other := v.get(kind, id); other != nil {
 				out = append(out, other)
 			}

@@ -27,8 +27,9 @@ type Tx struct {
 	work         work
 	filters      ClusterFilters
 	notesMu      sync.Mutex
-	notes        []string // further warnings
-	layers       *txLayers
+	notes        []string         // further warnings
+	layers       *layerResolution // with the edits of the Tx
+	layersEdited bool             // a layer differs from the base
 	byLabel      labelIndex
 	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
@@ -131,22 +132,6 @@ type grant struct {
 // match each selector with each cluster. A label is indexed when a selector first requires values of it.
 type labelIndex map[string]map[string]map[string]bool
 
-// layerChange is a change of a cluster's effective configuration through its layers.
-type layerChange struct {
-	doc     *Document
-	was, is *Effective
-}
-
-// txLayers are the layers during a Tx, with its edits. Edits run on many clusters concurrently.
-type txLayers struct {
-	ascending     []*Document
-	edited        bool // a layer differs from the base
-	mu            sync.Mutex
-	chains        map[string]*layerChain
-	variants      map[rolloutMask]*variants // of layers, by the rollouts of the base that reach a cluster
-	cachedEntries int                       // number of entries and patch paths in chains
-}
-
 // doneOperation is an operation that a Tx has run.
 type doneOperation struct {
 	api.RevisionOperation
@@ -181,10 +166,12 @@ type requestedHold struct {
 
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx {
-	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, layers: &txLayers{}, shared: newSharedFields(), work: newWork(context.Background())}
+	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, shared: newSharedFields(), work: newWork(context.Background())}
+	var layers []*Document
 	if s.layers != nil {
-		tx.layers.ascending = s.layers.ascending
+		layers = s.layers.ascending
 	}
+	tx.layers = newLayers(layers, s.rollouts)
 	return tx
 }
 
@@ -284,7 +271,7 @@ func (x labelIndex) update(before, after *Document) {
 func (tx *Tx) recomputeLayers() {
 	layers := map[string]*Document{}
 	tx.each(KindLayer, func(d *Document) { layers[d.ID] = d })
-	tx.layers = &txLayers{ascending: sortByPriority(layers), edited: true}
+	tx.layers, tx.layersEdited = newLayers(sortByPriority(layers), tx.base.rollouts), true
 }
 
 // UseContext lets the work on the Tx, its plan included, end with ctx. The error is then the cause of ctx's end.

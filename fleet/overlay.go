@@ -7,16 +7,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// get returns the variant of a document; nil: there is none.
-func (v *variants) get(kind Kind, id string) *Document {
+// get returns the document in place of a stored one; nil: there is none.
+func (v *Overlay) get(kind Kind, id string) *Document {
 	if v == nil {
 		return nil
 	}
 	return v.docs[docKey{kind, id}]
 }
 
-// key is the part of a chain's key that stands for the variants.
-func (v *variants) key() string {
+// key is the part of a chain's key that stands for the overlay.
+func (v *Overlay) key() string {
+	if v == nil {
+		return ""
+	}
 	var key strings.Builder
 	for _, d := range v.rollouts {
 		key.WriteByte(1)
@@ -26,7 +29,7 @@ func (v *variants) key() string {
 }
 
 // matchesWith reports whether a layer applies to a cluster, in the version that the cluster has.
-func (v *variants) matchesWith(layer *Document, c *api.Cluster) (*Document, bool) {
+func (v *Overlay) matchesWith(layer *Document, c *api.Cluster) (*Document, bool) {
 	if other := v.get(KindLayer, layer.ID); other != nil {
 		layer = other
 	}
@@ -40,8 +43,8 @@ func sameDocument(a, b *Document) bool {
 
 // rolloutsOn returns the rollouts that reach a cluster.
 func (e *Effective) rolloutsOn() []*Document {
-	if e.chain == nil || e.chain.variants == nil {
+	if e.chain == nil || e.chain.overlay == nil {
 		return nil
 	}
-	return e.chain.variants.rollouts
+	return e.chain.overlay.rollouts
 }
