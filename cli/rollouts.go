@@ -101,7 +101,6 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			s.createCommand(), v.listCommand(), get, s.watchCommand(), v.historyCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
-			s.actionCommand("raise", "Serve the change to further clusters of the started stage, as many as its at_once", ""),
 			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start; start --plan shows its effect before", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
 			s.actionCommand("resume", "Let stages start again", ""),
@@ -213,7 +212,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 func advanceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "advance", Usage: "`MODE` of the rollout. manual: a person starts each stage; automatic: a person starts the first one, and the server does the rest"},
-		&cli.StringFlag{Name: "soak", Usage: "shortest `DURATION` between the start of a stage, or its last raise, and the next one"},
+		&cli.StringFlag{Name: "soak", Usage: "shortest `DURATION` between the start of a stage and that of the next one"},
 		&cli.StringFlag{Name: "confirmed", Usage: "`PERCENT` of the affected clusters of a stage that must have confirmed, such as 95%; 0%: it passes by time alone"},
 		&cli.IntFlag{Name: "max-failures", Usage: "`NUMBER` of clusters of a stage that may fail"},
 		&cli.StringFlag{Name: "deadline", Usage: "the rollout pauses this `DURATION` after the start of a stage that has not confirmed"},
@@ -432,7 +431,7 @@ func actionFlags() []cli.Flag {
 
 func (s rolloutCommands) actionCommand(action, usage, question string) *cli.Command {
 	flags := slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, actionFlags())
-	if slices.Contains([]string{"start", "raise", "approve", "skip", "back"}, action) {
+	if slices.Contains([]string{"start", "approve", "skip", "back"}, action) {
 		flags = append(flags, &cli.StringFlag{Name: "stage", Usage: "only if this is the `STAGE` that it concerns"})
 	}
 	return &cli.Command{

@@ -69,13 +69,13 @@ func TestRolloutOfVersionPolicy(t *testing.T) {
 	}
 }
 
-// TestRolloutRaise: raise sends the name of the stage.
-func TestRolloutRaise(t *testing.T) {
+// TestRolloutBackOfStage: back sends the name of the stage.
+func TestRolloutBackOfStage(t *testing.T) {
 	t.Parallel()
 	url, requests := scripted(t, map[string][]string{
-		"POST /rollouts/r/raise": {`200 {"id":"r","state":"running","stages":[],"changes":[]}`},
+		"POST /rollouts/r/back": {`200 {"id":"r","state":"running","stages":[],"changes":[]}`},
 	})
-	got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "rollout", "raise", "r", "--stage", "canary")
+	got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, "rollout", "back", "r", "--stage", "canary", "--yes")
 	require.Equal(t, 0, got.code, got.stderr)
-	require.Equal(t, []string{"POST /rollouts/r/raise"}, *requests)
+	require.Equal(t, []string{"POST /rollouts/r/back"}, *requests)
 }

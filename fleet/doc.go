@@ -48,8 +48,7 @@
 //     stage by stage, and the [Overlay] of documents that reached clusters have in place of the stored ones, which
 //     [State.definition] returns. rollout_deletion_policies.go: deletion policies that such clusters may still have.
 //     rollout_conflicts.go refuses changes that cannot be merged with those of open rollouts. rollout_gates.go,
-//     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_raises.go bounds the clusters
-//     of a started stage, rollout_waits.go finds what a stage waits for, rollouts.go creates and changes rollouts,
+//     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_waits.go finds what a stage waits for, rollouts.go creates and changes rollouts,
 //     rollout_inputs.go finds the inputs that they change, rollout_next.go decides how they advance.
 //  14. freeze_selection.go and freezes.go: times at which the answers to some clusters must not change. freeze_snapshots.go
 //     stores the configuration of clusters when such a time begins. frozen.go finds the frozen clusters that a change affects,

@@ -87,7 +87,7 @@ func (f *freezeCheck) result() (out []frozen) {
 	return out
 }
 
-// frozen returns the frozen clusters that the change affects. If the change starts or raises a stage of a rollout, it also returns
+// frozen returns the frozen clusters that the change affects. If the change starts a stage of a rollout, it also returns
 // the clusters of this stage under freezes of mode snapshot.
 func (r Result) frozen() ([]frozen, error) {
 	check := r.newFreezeCheck()
@@ -123,15 +123,14 @@ func (r Result) frozen() ([]frozen, error) {
 	return out, nil
 }
 
-// advancesRollout reports whether the change starts or raises a stage of a rollout.
+// advancesRollout reports whether the change starts a stage of a rollout.
 func (r Result) advancesRollout() bool {
 	return slices.ContainsFunc(r.Commit.Changes, func(ch Change) bool {
 		was, is := r.base.docs[KindRollout][ch.ID], r.State.docs[KindRollout][ch.ID]
 		if ch.Kind != KindRollout || was == nil || is == nil {
 			return false
 		}
-		before, after := was.rollout(), is.rollout()
-		return after.Started > before.Started || after.Started > 0 && after.Started == before.Started && after.Stages[after.Started-1].Raises > before.Stages[after.Started-1].Raises
+		return is.rollout().Started > was.rollout().Started
 	})
 }
 

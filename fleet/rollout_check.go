@@ -41,7 +41,7 @@ var strategyKind = kindRules{
 		s := d.value.(*strategy)
 		view := api.Strategy{Gate: s.Gate, ID: s.ID, Description: s.Description, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}
 		for _, st := range s.Stages {
-			view.Stages = append(view.Stages, api.RolloutStage{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, AtOnce: st.AtOnce, Gate: st.Gate, Approval: st.Approval})
+			view.Stages = append(view.Stages, api.RolloutStage{Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, Gate: st.Gate, Approval: st.Approval})
 		}
 		return &view
 	},
@@ -128,9 +128,6 @@ func checkStage(c *checker, at string, s *rolloutStage) {
 	}
 	if s.Count < 0 {
 		c.problem(at+"/count", "must be at least 1")
-	}
-	if s.AtOnce < 0 {
-		c.problem(at+"/at_once", "must be at least 1")
 	}
 }
 

@@ -23,7 +23,6 @@ const (
 
 const (
 	maxSoak    = 30 * 24 * time.Hour
-	maxRaises  = 50 // of a stage
 	maxWindows = 20
 	// receiptsArriveWithin is the time after which clusters have sent their receipts again if all observations were lost.
 	receiptsArriveWithin = 75 * time.Minute
@@ -182,4 +181,18 @@ func windowNext(w *api.RolloutWindow, now time.Time) (at time.Time, ok bool) {
 		}
 	}
 	return at, false
+}
+
+// since returns when the clusters of a started stage got the change; the zero time for a stage that was started by a version
+// without times.
+func (s *rolloutStage) since() (at time.Time) {
+	if s.StartedAt != nil {
+		at = *s.StartedAt
+	}
+	return at
+}
+
+// unverified reports whether a stage passes, or has passed, by time alone.
+func (r *rollout) unverified() bool {
+	return r.Advance == advanceAutomatic && slices.ContainsFunc(r.Stages, func(s rolloutStage) bool { return parseGate(r.effectiveGate(&s.RolloutStage)).confirmed == 0 })
 }

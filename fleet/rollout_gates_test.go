@@ -29,7 +29,7 @@ func TestRolloutSettings(t *testing.T) {
 	e := w.refused(CodeInvalid, roll(w, NewRollout{
 		ID: "r", Strategy: "missing", Operations: []api.Operation{bumpGrafana},
 		Stages: []RolloutStage{
-			{Name: "a", Selector: "x in (y", AtOnce: -1, Gate: &api.RolloutGate{Soak: "31d", Confirmed: "101%", MaxFailures: new(-1), Deadline: "1s"}},
+			{Name: "a", Selector: "x in (y", Gate: &api.RolloutGate{Soak: "31d", Confirmed: "101%", MaxFailures: new(-1), Deadline: "1s"}},
 			{Name: "b", All: true, Percent: -1},
 		},
 		RolloutSettings: RolloutSettings{
@@ -42,7 +42,7 @@ func TestRolloutSettings(t *testing.T) {
 		at = append(at, p.Pointer)
 	}
 	require.ElementsMatch(t, []string{
-		"/strategy", "/strategy", "/stages/0/selector", "/stages/0/at_once", "/stages/0/gate/soak", "/stages/0/gate/confirmed", "/stages/0/gate/max_failures", "/stages/0/gate/deadline",
+		"/strategy", "/strategy", "/stages/0/selector", "/stages/0/gate/soak", "/stages/0/gate/confirmed", "/stages/0/gate/max_failures", "/stages/0/gate/deadline",
 		"/stages/1/percent", "/advance", "/on_failure", "/gate/soak", "/gate/confirmed", "/windows/0/days/1", "/windows/0/from", "/windows/0/to", "/windows/0/tz", "/windows/1/tz",
 	}, at)
 	e = w.refused(CodeInvalid, roll(w, NewRollout{ID: "r", Operations: []api.Operation{bumpGrafana}, RolloutSettings: RolloutSettings{Gate: &api.RolloutGate{Soak: "3h"}}}))
@@ -77,9 +77,9 @@ func TestStageTimes(t *testing.T) {
 	require.Nil(t, w.state.docs[KindRollout]["r"].rollout().Stages[1].StartedAt, "the soak starts again with the stage")
 }
 
-// TestStageAtOnce: a stage serves the change to some clusters at its start and to more with each raise; the next stage starts
-// after the last raise.
-func TestStageAtOnce(t *testing.T) {
+// TestStagesOfPercent: stages with a percentage of the same clusters serve the change to some clusters after others, and to clusters
+// that join.
+func TestStagesOfPercent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, string(KindComponent), `{"id":"grafana","component_path":"a","oci_url":"https://charts.example.com"}`)
 	add := func(from, to int) {
@@ -101,62 +101,24 @@ func TestStageAtOnce(t *testing.T) {
 		}
 		return ids
 	}
-	stages := []RolloutStage{{Name: "one", ClusterIDs: []string{"k0"}}, {Name: "prod", All: true, AtOnce: 4}}
+	stages := []RolloutStage{{Name: "one", ClusterIDs: []string{"k0"}}, {Name: "prod-40", All: true, Percent: 40}, {Name: "prod-80", All: true, Percent: 80}, {Name: "prod", All: true}}
 	w.must(rollOut(w, "r", stages, bumpGrafana))
-	w.refused(CodeConflict, act("r", RolloutRaise))
 	w.must(act("r", RolloutStart))
 	require.Equal(t, []string{"k0"}, reached())
-	w.refused(CodeConflict, act("r", RolloutRaise))
 	w.must(act("r", RolloutStart))
 	first := reached()
-	require.Len(t, first, 5)
-	for _, action := range []string{RolloutComplete, RolloutStart, RolloutSkip} {
-		require.Contains(t, w.refused(CodeConflict, act("r", action)).Detail, "raise")
-	}
-	require.Len(t, w.plan(act("r", RolloutRaise)).Groups[0].Clusters, 4)
-	w.must(act("r", RolloutRaise))
+	require.Len(t, first, 5, "40% of the other nine are four")
+	require.Len(t, w.plan(act("r", RolloutStart)).Groups[0].Clusters, 4)
+	w.must(act("r", RolloutStart))
 	require.Len(t, reached(), 9)
 	require.Subset(t, reached(), first)
-	w.must(act("r", RolloutRaise))
+	w.must(act("r", RolloutStart))
 	require.Len(t, reached(), 10)
-	w.refused(CodeConflict, act("r", RolloutRaise))
-	require.Equal(t, 2, w.state.docs[KindRollout]["r"].rollout().Stages[1].Raises)
 	add(10, 12)
-	require.Len(t, reached(), 12, "clusters that join a stage without a bound")
+	require.Len(t, reached(), 12, "clusters that join")
 	served := polls(t, w.state)
 	w.must(act("r", RolloutComplete))
 	require.Equal(t, served, polls(t, w.state))
-}
-
-// TestRaiseLimit: at most 50 raises, also when clusters have joined.
-func TestRaiseLimit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, string(KindComponent), `{"id":"grafana","component_path":"a","oci_url":"https://charts.example.com"}`)
-	add := func(from, to int) {
-		w.must(func(tx *Tx) error {
-			for i := from; i < to; i++ {
-				if _, err := tx.Create(KindCluster, fmt.Appendf(nil, `{"id":"k%d","cluster_dns":"k%d.example.com","environment":"prod"}`, i, i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	add(0, 52)
-	one := []RolloutStage{{Name: "prod", All: true, AtOnce: 1}}
-	e := w.refused(CodeInvalid, rollOut(w, "r", one, bumpGrafana))
-	require.Equal(t, "/stages/0/at_once", e.Problems[0].Pointer)
-	require.Contains(t, e.Detail, "at least 2 at once")
-	w.must(remove(KindCluster, "k0", DeleteOptions{}))
-	w.must(rollOut(w, "r", one, bumpGrafana))
-	w.must(act("r", RolloutStart))
-	add(52, 300)
-	r := func() *rollout { return w.state.docs[KindRollout]["r"].rollout() }
-	for r().raisable() {
-		w.must(act("r", RolloutRaise))
-	}
-	require.Equal(t, maxRaises, r().Stages[0].Raises)
-	w.must(act("r", RolloutComplete))
 }
 
 // TestWindows: when the next window opens, also over midnight and at the change of daylight saving time.

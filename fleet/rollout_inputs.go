@@ -32,10 +32,7 @@ func (s *State) RolloutInputs(ctx context.Context, d *Document, known *RolloutIn
 func (s *State) rolloutInputs(work work, d *Document, known *RolloutInputs) (*RolloutInputs, error) {
 	without, with := *d.rollout(), *d.rollout()
 	without.State, without.Started = rolloutProposed, 0
-	with.State, with.Started, with.Stages = rolloutRunning, len(with.Stages), append([]rolloutStage(nil), with.Stages...)
-	for i := range with.Stages {
-		with.Stages[i].Reached = ""
-	}
+	with.State, with.Started = rolloutRunning, len(with.Stages)
 	var bodies [2]json.RawMessage
 	for i, r := range []*rollout{&without, &with} {
 		var err error

@@ -66,10 +66,8 @@ type RolloutStage struct {
 	Percent    int      `json:"percent,omitempty"`
 	Count      int      `json:"count,omitempty"`
 	// Approval: the stage cannot start without an approval.
-	Approval bool `json:"approval,omitempty"`
-	// AtOnce is the number of clusters that the start and each raise of the stage serve the change to; 0: all at the start.
-	AtOnce int              `json:"at_once,omitempty"`
-	Gate   *api.RolloutGate `json:"gate,omitempty"` // in place of fields of the rollout's
+	Approval bool             `json:"approval,omitempty"`
+	Gate     *api.RolloutGate `json:"gate,omitempty"` // in place of fields of the rollout's
 }
 
 // rolloutStage is a stage as it is stored.
@@ -81,18 +79,12 @@ type rolloutStage struct {
 	// Skipped: the stage has no clusters. Those that it selects are in the next stage that selects them.
 	Skipped  bool           `json:"skipped,omitempty"`
 	Approved *stageApproval `json:"approved,omitempty"` // nil: it has no approval
-	// Reached restricts a started stage with AtOnce to the clusters that are served the change so far, as Below does; empty:
-	// all of them.
-	Reached string `json:"reached,omitempty"`
-	Raises  int    `json:"raises,omitempty"`
-	// StartedAt and RaisedAt are times of commits, not before the newest commit then known.
+	// StartedAt is the time of a commit, not before the newest commit then known.
 	StartedAt *time.Time `json:"started_at,omitempty"`
-	RaisedAt  *time.Time `json:"raised_at,omitempty"`
 
 	ids      map[string]bool // ClusterIDs
 	selector Selector
 	below    uint64
-	reached  uint64
 }
 
 // stageApproval is the approval of a stage.

@@ -91,7 +91,7 @@ const firstReceipts = time.Minute
 func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 	s := &r.Stages[r.Started-1]
 	g := parseGate(r.effectiveGate(&s.RolloutStage))
-	if s.Skipped || c.Affected == 0 && s.Reached == "" {
+	if s.Skipped || c.Affected == 0 {
 		return RolloutStep{}
 	}
 	if c.Frozen > 0 {
@@ -122,12 +122,8 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 		}
 		return RolloutStep{Reason: "confirmations", Stage: s.Name, Until: deadline, Message: fmt.Sprintf("stage %q: %d of %d clusters have confirmed, and %d must", s.Name, c.Confirmed, online, need) + uncounted}
 	}
-	raise := s.Reached != ""
-	if soaked := since.Add(g.soak); now.Before(soaked) && (!raise || byTime) {
+	if soaked := since.Add(g.soak); now.Before(soaked) {
 		return RolloutStep{Reason: "soak", Stage: s.Name, Until: soaked, Message: fmt.Sprintf("the soak of stage %q is not over", s.Name)}
-	}
-	if raise {
-		return r.waitForWindow(RolloutStep{Action: RolloutRaise, Stage: s.Name}, now)
 	}
 	return RolloutStep{}
 }
@@ -183,7 +179,7 @@ func (s *State) WaitForFreezes(ctx context.Context, id string, step RolloutStep,
 }
 
 func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.Time) (RolloutStep, error) {
-	if !slices.Contains([]string{RolloutStart, RolloutRaise, RolloutBack}, step.Action) || len(s.ActiveFreezes(now)) == 0 {
+	if !slices.Contains([]string{RolloutStart, RolloutBack}, step.Action) || len(s.ActiveFreezes(now)) == 0 {
 		return step, nil
 	}
 	tx := s.Begin()

@@ -53,11 +53,6 @@ func TestNextStep(t *testing.T) {
 		"no window":                           {edit: func(r *rollout) { r.Windows = night }, counts: ten(counts{Confirmed: 10}), after: time.Hour, want: "window", until: 14 * time.Hour},
 		"approval":                            {edit: func(r *rollout) { r.Stages[1].Approval = true }, counts: ten(counts{Confirmed: 10}), after: time.Hour, want: "approval"},
 		"approved":                            {edit: func(r *rollout) { r.Stages[1].Approval, r.Stages[1].Approved = true, &stageApproval{} }, counts: ten(counts{Confirmed: 10}), after: time.Hour, want: RolloutStart},
-		"raise without a soak":                {edit: bounded, counts: ten(counts{Confirmed: 4}), after: time.Minute, want: RolloutRaise},
-		"raise when the bound has confirmed":  {edit: bounded, counts: ten(counts{Confirmed: 3, Pending: 1}), after: time.Minute, want: "confirmations", until: 2 * time.Hour},
-		"raise where none is affected":        {edit: bounded, counts: counts{Affected: 5}, after: time.Minute, want: RolloutRaise},
-		"raise in a window only":              {edit: both2(bounded, func(r *rollout) { r.Windows = night }), counts: ten(counts{Confirmed: 4}), after: time.Hour, want: "window", until: 14 * time.Hour},
-		"the soak counts from the raise":      {edit: func(r *rollout) { r.Stages[0].RaisedAt = new(start.Add(time.Hour)) }, counts: ten(counts{Confirmed: 10}), after: 80 * time.Minute, want: "soak", until: 90 * time.Minute},
 		"paused":                              {edit: func(r *rollout) { r.State = rolloutPaused }, counts: ten(counts{Confirmed: 10}), after: time.Hour},
 		"aborted":                             {edit: func(r *rollout) { r.State = rolloutAborted }, counts: ten(counts{Confirmed: 10}), after: time.Hour},
 		"proposed":                            {edit: func(r *rollout) { r.State, r.Started = rolloutProposed, 0 }, want: "start"},
@@ -93,10 +88,6 @@ func TestNextStep(t *testing.T) {
 }
 
 func gated(g api.RolloutGate) func(*rollout) { return func(r *rollout) { r.Gate = &g } }
-
-func bounded(r *rollout) { r.Stages[0].AtOnce, r.Stages[0].Reached = 4, "8000000000000000" }
-
-func both2(a, b func(*rollout)) func(*rollout) { return func(r *rollout) { a(r); b(r) } }
 
 // TestRolloutInputs: only inputs that the rollout changes count, on all stages, whether they have started or not.
 func TestRolloutInputs(t *testing.T) {

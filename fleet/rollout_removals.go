@@ -33,7 +33,7 @@ func (l removals) within(confirmed []byte) bool {
 	return true
 }
 
-// confirmedByRollout reports whether a commit starts or raises a stage, and its removals are among those that the author of
+// confirmedByRollout reports whether a commit starts a stage, and its removals are among those that the author of
 // the rollout confirmed with the plan_hash of the whole change.
 func (r Result) confirmedByRollout() bool {
 	if r.base.rollouts == nil || r.removals.count == 0 {

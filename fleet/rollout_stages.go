@@ -44,7 +44,6 @@ const (
 // The actions on a rollout.
 const (
 	RolloutStart    = "start"
-	RolloutRaise    = "raise"
 	RolloutPause    = "pause"
 	RolloutResume   = "resume"
 	RolloutSkip     = "skip"
@@ -81,11 +80,6 @@ func (r *rollout) parse() (err error) {
 				return fmt.Errorf("stage %q: %w", s.Name, err)
 			}
 		}
-		if s.Reached != "" {
-			if s.reached, err = strconv.ParseUint(s.Reached, 16, 64); err != nil {
-				return fmt.Errorf("stage %q: %w", s.Name, err)
-			}
-		}
 	}
 	return nil
 }
@@ -98,11 +92,8 @@ func (r *rollout) open() bool {
 // delivers reports whether the rollout reaches clusters.
 func (r *rollout) delivers() bool { return r.open() && r.Started > 0 }
 
-// reaches reports whether a cluster is in a started stage, and in the part of it that is served the change so far.
-func (r *rollout) reaches(c *api.Cluster) bool {
-	at := r.stageOf(c)
-	return at < r.Started && (at >= len(r.Stages) || r.Stages[at].Reached == "" || position(r.ID, c.ID) < r.Stages[at].reached)
-}
+// reaches reports whether a cluster is in a started stage.
+func (r *rollout) reaches(c *api.Cluster) bool { return r.stageOf(c) < r.Started }
 
 // stageOf returns the index of the first stage that selects a cluster.
 func (r *rollout) stageOf(c *api.Cluster) int {
@@ -194,7 +185,7 @@ func (r *rollout) withoutCommit() (json.RawMessage, error) {
 	out.Principal, out.Identity, out.ChangedBy, out.ChangedByID, out.Stages = "", nil, "", "", slices.Clone(r.Stages)
 	for i := range out.Stages {
 		s := &out.Stages[i]
-		s.StartedAt, s.RaisedAt = nil, nil
+		s.StartedAt = nil
 		if s.Approved != nil {
 			s.Approved = &stageApproval{Effect: s.Approved.Effect}
 		}

@@ -50,7 +50,7 @@ func (r *rollout) waitForWindow(step RolloutStep, now time.Time) RolloutStep {
 	return RolloutStep{Reason: "window", Stage: step.Stage, Until: opens, Message: fmt.Sprintf("stage %q waits for the next window", step.Stage)}
 }
 
-// stageWaits returns what the stages that a change starts or raises wait for, besides freezes: an approval, and of an
+// stageWaits returns what the stages that a change starts wait for, besides freezes: an approval, and of an
 // automatic rollout the next window.
 func (r Result) stageWaits() (out []RolloutStep) {
 	for _, ch := range r.Commit.Changes {
@@ -59,7 +59,7 @@ func (r Result) stageWaits() (out []RolloutStep) {
 		}
 		was, is := r.base.docs[KindRollout][ch.ID].rollout(), r.State.docs[KindRollout][ch.ID].rollout()
 		at := is.Started - 1
-		if at < 0 || is.Stages[at].Skipped || at < was.Started && is.Stages[at].Raises == was.Stages[at].Raises {
+		if at < 0 || is.Stages[at].Skipped || at < was.Started {
 			continue
 		}
 		if is.awaitsApproval(at) { // also if the approval has ended: see checkApproval
@@ -83,7 +83,7 @@ func (s RolloutStep) startWarning() string {
 }
 
 // RolloutWaitingSince returns since when a rollout waits for a reason, as far as its document shows: a soak and confirmations
-// begin with the last start or raise of its stage, all other waits of a running rollout when the soak is over. A pause begins
+// begin with the start of its stage, all other waits of a running rollout when the soak is over. A pause begins
 // with the last change of the document.
 func RolloutWaitingSince(d *Document, reason string) time.Time {
 	r := d.rollout()

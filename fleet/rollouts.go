@@ -128,7 +128,7 @@ func (s *State) newRollout(n NewRollout) (*rollout, error) {
 		return nil, err
 	}
 	r.setBounds(s.All(KindCluster))
-	return r, s.checkAtOnce(r)
+	return r, nil
 }
 
 // finish makes the change of a new rollout without committing it, and records the rollout's document in tx.
@@ -254,7 +254,7 @@ func (r *rollout) changesDependencies() (bool, error) {
 	return false, nil
 }
 
-// ChangeRollout runs an action on a rollout. stage, if not empty, must be the stage that the action starts, raises, skips or
+// ChangeRollout runs an action on a rollout. stage, if not empty, must be the stage that the action starts, skips or
 // rolls back. CodeConflict: the action is not possible in the rollout's state, or concerns another stage.
 func (tx *Tx) ChangeRollout(id, action, stage string) (*Document, error) {
 	return tx.changeRollout(id, action, stage, false)
@@ -289,9 +289,6 @@ func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, 
 	switch action {
 	case RolloutStart:
 		r.State, r.Started = rolloutRunning, r.Started+1
-		tx.raise(&r, false)
-	case RolloutRaise:
-		tx.raise(&r, true)
 	case RolloutPause:
 		r.State = rolloutPaused
 	case RolloutResume:
@@ -339,10 +336,6 @@ func (r *rollout) checkAction(action, stage string, planned bool) error {
 		return refuse("is %s", r.State)
 	case !slices.Contains([]string{RolloutPause, RolloutResume, RolloutBack, RolloutAbort}, action) && r.State == rolloutPaused:
 		return refuse("is paused: resume it first")
-	case action == RolloutRaise && !r.raisable():
-		return refuse("has no started stage with further clusters")
-	case (action == RolloutStart || action == RolloutSkip || action == RolloutComplete) && r.raisable():
-		return refuse("serves the change only to the first clusters of its stage %q: raise it first", r.Stages[r.Started-1].Name)
 	case (action == RolloutStart || action == RolloutSkip) && r.Started > last:
 		return refuse("has no further stage: complete it")
 	case (action == RolloutStart && !planned || action == RolloutSkip) && r.awaitsApproval(r.Started):
@@ -352,12 +345,31 @@ func (r *rollout) checkAction(action, stage string, planned bool) error {
 	case action == RolloutComplete && r.Started <= last:
 		return refuse("has not started its stage %q: start all stages first", r.Stages[r.Started].Name)
 	case stage == "":
-	case !slices.Contains([]string{RolloutStart, RolloutRaise, RolloutSkip, RolloutBack}, action):
-		return Invalid([]Problem{{Pointer: "/stage", Detail: "is for start, raise, skip and back"}})
+	case !slices.Contains([]string{RolloutStart, RolloutSkip, RolloutBack}, action):
+		return Invalid([]Problem{{Pointer: "/stage", Detail: "is for start, skip and back"}})
 	case r.stageOfAction(action) != stage:
 		return refuse("would %s its stage %q next, not %q", action, r.stageOfAction(action), stage)
 	}
 	return nil
+}
+
+// stampRollout adds the values of a rollout that the commit determines. The time of a start is not before the newest commit
+// that this process knows, so that a clock that is behind cannot shorten a soak.
+func (tx *Tx) stampRollout(r *rollout, action string, c Commit) error {
+	switch action {
+	case RolloutStart:
+		r.Stages[r.Started-1].StartedAt = new(later(tx.base.newest, c.At))
+	case RolloutSkip: // its clusters move to other stages
+		r.ChangedBy, r.ChangedByID = c.Actor, personOf(tx.scope.identity(), c.Actor)
+	}
+	if slices.Contains([]string{RolloutStart, RolloutSkip, RolloutResume}, action) && c.Actor != RolloutRunner && c.Actor != VersionAutomation {
+		r.Principal, r.Identity = c.Actor, tx.scope.identity()
+	}
+	doc, err := tx.kinds.newRecord(KindRollout, r.ID, r)
+	if err == nil {
+		tx.record(KindRollout, r.ID, doc)
+	}
+	return err
 }
 
 // stageOfAction returns the name of the stage that an action concerns, or "" if it concerns none.
@@ -366,7 +378,7 @@ func (r *rollout) stageOfAction(action string) string {
 	switch action {
 	case RolloutStart, RolloutSkip, RolloutApprove:
 		at = r.Started
-	case RolloutBack, RolloutRaise:
+	case RolloutBack:
 		at = r.Started - 1
 	}
 	if at < 0 || at >= len(r.Stages) {
@@ -426,7 +438,7 @@ func (s *State) RolloutView(d *Document) any {
 		gate := r.effectiveGate(&st.RolloutStage)
 		status := api.RolloutStageStatus{
 			Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state, Clusters: sizes[i],
-			AtOnce: st.AtOnce, Gate: &gate, Reached: s.countReached(r, i, sizes[i]), Raises: st.Raises, StartedAt: st.StartedAt, RaisedAt: st.RaisedAt, Approval: st.Approval,
+			Gate: &gate, StartedAt: st.StartedAt, Approval: st.Approval,
 		}
 		if st.Approved != nil {
 			status.ApprovedBy, status.ApprovedAt = st.Approved.By, &st.Approved.At

@@ -11,7 +11,7 @@ import (
 
 var (
 	descRolloutStage   = desc("rollout_stage", "Started stages of an open rollout.", "rollout")
-	descRolloutWaiting = desc("rollout_waiting_seconds", "Seconds for which a rollout has been paused; for which an automatic rollout has waited, by its current reason: for soak and confirmations since the last start or raise, for all others since its soak was over.", "rollout", "reason")
+	descRolloutWaiting = desc("rollout_waiting_seconds", "Seconds for which a rollout has been paused; for which an automatic rollout has waited, by its current reason: for soak and confirmations since the start, for all others since its soak was over.", "rollout", "reason")
 )
 
 // rolloutWaits are the reasons for which automatic rollouts wait, by the id of the rollout, as this process evaluated them last.

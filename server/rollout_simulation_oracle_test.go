@@ -17,13 +17,12 @@ import (
 
 // simulatedStage and simulatedDocument are the document of a rollout, read by other code than the fleet's.
 type simulatedStage struct {
-	Name, Selector, Below, Reached string
-	ClusterIDs                     []string `json:"cluster_ids"`
-	All, Skipped, Approval         bool
-	Approved                       *struct{ By string }
-	StartedAt                      *time.Time `json:"started_at"`
-	RaisedAt                       *time.Time `json:"raised_at"`
-	Gate                           *api.RolloutGate
+	Name, Selector, Below  string
+	ClusterIDs             []string `json:"cluster_ids"`
+	All, Skipped, Approval bool
+	Approved               *struct{ By string }
+	StartedAt              *time.Time `json:"started_at"`
+	Gate                   *api.RolloutGate
 }
 
 type simulatedDocument struct {
@@ -55,7 +54,7 @@ func (d *simulatedDocument) place(c *api.Cluster) (stage int, reached bool) {
 		_, tier, _ := strings.Cut(st.Selector, "=")
 		in := st.All || slices.Contains(st.ClusterIDs, c.ID) || st.Selector != "" && c.Labels["tier"] == tier
 		if in && !st.Skipped && (st.Below == "" || position < st.Below) {
-			return i, d.open() && i < d.Started && (st.Reached == "" || position < st.Reached)
+			return i, d.open() && i < d.Started
 		}
 	}
 	return len(d.Stages), false
@@ -126,7 +125,7 @@ func (s *rolloutSimulation) confirmed(c *simulatedCluster, inputs map[string]str
 }
 
 // requirePassed requires that the last started stage has truly passed.
-func (s *rolloutSimulation) requirePassed(d *simulatedDocument, at time.Time, raise bool) {
+func (s *rolloutSimulation) requirePassed(d *simulatedDocument, at time.Time) {
 	stage := d.Started - 1
 	st := &d.Stages[stage]
 	percent, soak := d.gate(stage)
@@ -162,12 +161,8 @@ func (s *rolloutSimulation) requirePassed(d *simulatedDocument, at time.Time, ra
 			missing = append(missing, fmt.Sprint(c.id, inputs, c.runs, c.applies))
 		}
 	}
-	if affected > 0 && (!raise || percent == 0) {
-		since := *st.StartedAt
-		if st.RaisedAt != nil && st.RaisedAt.After(since) {
-			since = *st.RaisedAt
-		}
-		require.GreaterOrEqual(s.t, at.Sub(since), soak, "the soak of stage %s", st.Name)
+	if affected > 0 {
+		require.GreaterOrEqual(s.t, at.Sub(*st.StartedAt), soak, "the soak of stage %s", st.Name)
 	}
 	if percent > 0 && reached > 0 {
 		need := max(1, (online*percent+99)/100)
@@ -246,28 +241,25 @@ func (s *rolloutSimulation) examineStep(c fleet.Commit, was, is *simulatedDocume
 	switch {
 	case is.State == "completed":
 		require.Equal(s.t, len(was.Stages), was.Started)
-		s.requirePassed(was, c.At, false)
+		s.requirePassed(was, c.At)
 		step = "complete"
 	case is.Started > was.Started:
 		require.Equal(s.t, was.Started+1, is.Started, "one stage starts in one step")
 		require.Positive(s.t, was.Started, "a person starts the first stage")
-		s.requirePassed(was, c.At, false)
+		s.requirePassed(was, c.At)
 		require.True(s.t, !is.Stages[was.Started].Approval || is.Stages[was.Started].Approved != nil, "approval")
 		step = "start"
 	case is.Started < was.Started:
 		require.Equal(s.t, was.Started-1, is.Started)
 		require.Equal(s.t, "paused", is.State)
 		step = "back"
-	case is.State == "running":
-		s.requirePassed(was, c.At, true)
-		step = "raise"
 	}
 	require.Less(s.t, s.skew.Abs(), time.Minute, "nothing is decided by clocks that differ")
 	s.steps[step]++
 	if step != "pause" {
 		require.False(s.t, s.revoked && strings.Contains(was.Principal, "deployer"), "%s is not authorized any more", was.Principal)
 	}
-	if step == "start" || step == "raise" {
+	if step == "start" {
 		for _, w := range was.Windows {
 			at := c.At.UTC().Format("15:04")
 			require.True(s.t, w.From <= at && at < w.To, "%s is not within %s to %s", at, w.From, w.To)

@@ -331,7 +331,7 @@ func (s *rolloutSimulation) person(p *simulatedProcess) {
 	case 4, 5:
 		act("approve")
 	case 6:
-		act(s.pick("pause", "resume", "raise", "skip", "back", "complete", "start"))
+		act(s.pick("pause", "resume", "skip", "back", "complete", "start"))
 	case 7:
 		if s.chance(4) {
 			act(s.pick("abort", "back"))
@@ -459,9 +459,6 @@ func (s *rolloutSimulation) create() {
 	var stages []string
 	for i := range s.IntN(4) {
 		stage := s.pick(`"cluster_ids":["c0"]`, `"selector":"tier=a"`, `"selector":"tier=b"`, `"all":true,"percent":50`, `"all":true,"count":1`, `"selector":"tier=c"`)
-		if s.chance(2) {
-			stage += fmt.Sprintf(`,"at_once":%d`, 1+s.IntN(2))
-		}
 		if s.chance(6) {
 			stage += `,"approval":true`
 		}

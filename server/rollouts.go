@@ -94,7 +94,7 @@ func newRollout(req api.RolloutCreate) fleet.NewRollout {
 		RolloutSettings: fleet.RolloutSettings{Advance: req.Advance, Gate: req.Gate, OnFailure: req.OnFailure, Windows: req.Windows},
 	}
 	for _, s := range req.Stages {
-		n.Stages = append(n.Stages, fleet.RolloutStage{Name: s.Name, ClusterIDs: s.ClusterIds, Selector: s.Selector, All: s.All, Percent: s.Percent, Count: s.Count, AtOnce: s.AtOnce, Gate: s.Gate, Approval: s.Approval})
+		n.Stages = append(n.Stages, fleet.RolloutStage{Name: s.Name, ClusterIDs: s.ClusterIds, Selector: s.Selector, All: s.All, Percent: s.Percent, Count: s.Count, Gate: s.Gate, Approval: s.Approval})
 	}
 	return n
 }

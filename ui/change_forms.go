@@ -58,7 +58,6 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/freezes/create-all":             stopForm,
 	"/freezes/{id}/end":               endFreezeForm,
 	"/rollouts/{id}/start":            rolloutForm("start"),
-	"/rollouts/{id}/raise":            rolloutForm("raise"),
 	"/rollouts/{id}/approve":          rolloutForm("approve"),
 	"/rollouts/{id}/pause":            rolloutForm("pause"),
 	"/rollouts/{id}/resume":           rolloutForm("resume"),

@@ -57,14 +57,12 @@ func rolloutActions(r api.Rollout) (out []rolloutAction) {
 	advances := open && !paused
 	next := min(r.Started, last)
 	approvable := open && r.Started <= last && r.Stages[next].Approval && r.Stages[next].ApprovedBy == ""
-	raisable := advances && r.Started > 0 && r.Stages[r.Started-1].AtOnce > 0 && r.Stages[r.Started-1].Reached < r.Stages[r.Started-1].Clusters
-	add(raisable, "raise", "Raise", max(r.Started-1, 0))
 	add(approvable, "approve", "Approve", next)
-	add(advances && r.Started <= last && !raisable && !approvable, "start", "Start", next)
+	add(advances && r.Started <= last && !approvable, "start", "Start", next)
 	add(advances && r.Started > last, "complete", "Complete", -1)
 	add(paused, "resume", "Resume", -1)
 	add(advances, "pause", "Pause", -1)
-	add(advances && r.Started < last && !raisable && !approvable, "skip", "Skip", next)
+	add(advances && r.Started < last && !approvable, "skip", "Skip", next)
 	add(open && r.Started > 0, "back", "Roll back", max(r.Started-1, 0))
 	add(open, "abort", "Abort", -1)
 	return out
@@ -73,7 +71,6 @@ func rolloutActions(r api.Rollout) (out []rolloutAction) {
 // rolloutForms are the texts of the actions on rollouts.
 var rolloutForms = map[string]changeForm{
 	"start":    {Button: "Start", Notes: []string{"The clusters of this stage are served the change."}},
-	"raise":    {Button: "Raise", Notes: []string{"The next clusters of this stage are served the change, at most at_once."}},
 	"approve":  {Button: "Approve", Notes: []string{"This stage may start."}},
 	"pause":    {Button: "Pause", Notes: []string{"No stage can start until the rollout is resumed. Clusters keep what they are served."}},
 	"resume":   {Button: "Resume", Notes: []string{"Stages can start again."}},

@@ -81,14 +81,10 @@ func makeRolloutRow(r api.Rollout) rolloutRow {
 
 // servedClusters returns the number of clusters of a stage that are served the change by the rollout.
 func servedClusters(r api.Rollout, stage int) int {
-	s := r.Stages[stage]
-	switch {
-	case stage >= r.Started || r.State == "aborted":
+	if stage >= r.Started || r.State == "aborted" {
 		return 0
-	case s.AtOnce > 0 && openRollout(r.State):
-		return s.Reached
 	}
-	return s.Clusters
+	return r.Stages[stage].Clusters
 }
 
 // addProgress adds the clusters of a stage by their states; offline clusters are silent.

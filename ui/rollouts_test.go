@@ -190,17 +190,17 @@ func TestRolloutActions(t *testing.T) {
 	require.Contains(t, env.get(page).body, "CHG-8: as we agreed")
 }
 
-// TestRolloutApproval: a stage with approval offers its approval, then its start, then its raise.
+// TestRolloutApproval: a stage with approval offers its approval, then its start.
 func TestRolloutApproval(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 8)
 	env.enableChanges()
 	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
 	env.call(http.MethodPost, "/rollouts", `{"id":"grafana-8.2","operations":[{"op":"patch","kind":"platform_component","id":"grafana","patch":{"component_version":"8.2.0"}}],`+
-		`"stages":[{"name":"all","all":true,"at_once":2,"approval":true}]}`)
+		`"stages":[{"name":"all","all":true,"approval":true}]}`)
 	const page = "/ui/rollouts/grafana-8.2"
-	labels := map[string]string{"approve": "Approve all…", "start": "Start all…", "raise": "Raise all…"}
-	for _, action := range []string{"approve", "start", "raise"} {
+	labels := map[string]string{"approve": "Approve all…", "start": "Start all…"}
+	for _, action := range []string{"approve", "start"} {
 		body := env.get(page).body
 		for other, label := range labels {
 			require.Equal(t, other == action, strings.Contains(body, label), "%s before %s", other, action)
@@ -208,10 +208,10 @@ func TestRolloutApproval(t *testing.T) {
 		address := page + "/" + action + "?stage=all"
 		if action == "approve" {
 			require.Contains(t, body, "needs an approval")
-			require.Contains(t, body, "On 1 cluster: 0 added, 1 changed, 0 removed.")
+			require.Contains(t, body, "On 7 clusters: 0 added, 7 changed, 0 removed.")
 			form := env.get(address).body
 			require.Contains(t, form, "Effect on clusters when the stage starts")
-			require.Contains(t, form, "On 1 cluster: 0 added, 1 changed, 0 removed.")
+			require.Contains(t, form, "On 7 clusters: 0 added, 7 changed, 0 removed.")
 			require.NotContains(t, form, "would be refused")
 			start := env.get(page + "/start?stage=all").body
 			require.Contains(t, start, "would be refused")
@@ -221,7 +221,7 @@ func TestRolloutApproval(t *testing.T) {
 		done := env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {env.planHash(address)}, "reason": {"CHG-8"}, "confirm": {""}})
 		require.Equal(t, http.StatusSeeOther, done.status, "%s: %s", action, done.body)
 	}
-	require.Equal(t, 4, env.rollout("grafana-8.2").Stages[0].Reached)
+	require.Equal(t, "started", env.rollout("grafana-8.2").Stages[0].State)
 }
 
 // TestRolloutInBrowser: a stage is started with a few clicks, and the pages fit the screen with clusters in every state.

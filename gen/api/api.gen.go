@@ -4294,7 +4294,7 @@ type Rollout struct {
 	// Example: pause
 	OnFailure string `json:"on_failure"`
 
-	// Windows Times at which stages may start and be raised automatically; empty: always.
+	// Windows Times at which stages may start automatically; empty: always.
 	Windows []RolloutWindow `json:"windows,omitempty"`
 
 	// PausedBecause Reason for which the server paused the rollout, with the message of one failed cluster.
@@ -4368,7 +4368,7 @@ type RolloutCreate struct {
 	// Example: pause
 	OnFailure string `json:"on_failure,omitempty"`
 
-	// Windows Times at which stages may start and be raised automatically; empty: always.
+	// Windows Times at which stages may start automatically; empty: always.
 	Windows []RolloutWindow `json:"windows,omitempty"`
 }
 
@@ -4381,7 +4381,7 @@ type RolloutFailure struct {
 
 // RolloutGate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
 type RolloutGate struct {
-	// Soak Minimum time from the start of a stage, or its last raise, to the next start or raise, as a Go duration; default `30m`, at most `720h`.
+	// Soak Minimum time from the start of a stage to the next start, as a Go duration; default `30m`, at most `720h`.
 	//
 	// Example: 30m
 	Soak string `json:"soak,omitempty"`
@@ -4396,7 +4396,7 @@ type RolloutGate struct {
 	// Example: 0
 	MaxFailures *int `json:"max_failures,omitempty"`
 
-	// Deadline Maximum time from the start of the stage, or its last raise, until it passes; then the rollout is paused. Default `2h`, at most `720h`, longer than the soak.
+	// Deadline Maximum time from the start of the stage until it passes; then the rollout is paused. Default `2h`, at most `720h`, longer than the soak.
 	//
 	// Example: 2h
 	Deadline string `json:"deadline,omitempty"`
@@ -4404,7 +4404,7 @@ type RolloutGate struct {
 
 // RolloutProgress Numbers of clusters of a stage whose inputs the rollout changes, by the status of these inputs.
 type RolloutProgress struct {
-	// Affected Includes clusters that are not served the change yet. The other counts, except `frozen`, are of those that are served it.
+	// Affected Includes clusters of stages that have not started. The other counts, except `frozen`, are of clusters that are served the change.
 	//
 	// Example: 12
 	Affected int `json:"affected"`
@@ -4486,11 +4486,6 @@ type RolloutStage struct {
 	// Example: 3
 	Count int `json:"count,omitempty"`
 
-	// AtOnce Number of clusters that are served the change when the stage starts, and that each `raise` adds; default: all at the start. At most 50 raises.
-	//
-	// Example: 200
-	AtOnce int `json:"at_once,omitempty"`
-
 	// Gate Overrides single fields of the gate of the rollout.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
@@ -4530,29 +4525,11 @@ type RolloutStageStatus struct {
 	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// AtOnce Example: 200
-	AtOnce int `json:"at_once,omitempty"`
-
 	// Gate The effective gate, with the values of the rollout and the defaults.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
-	// Reached Current number of its clusters that are served the change.
-	//
-	// Example: 12
-	Reached int `json:"reached,omitempty"`
-
-	// Raises Number of raises.
-	//
-	// Example: 0
-	Raises int `json:"raises,omitempty"`
-
 	// StartedAt Example: 2026-01-02T03:04:05.678901Z
 	StartedAt *time.Time `json:"started_at,omitempty"`
-
-	// RaisedAt Time of the last raise.
-	//
-	// Example: 2026-01-02T03:04:05.678901Z
-	RaisedAt *time.Time `json:"raised_at,omitempty"`
 
 	// Progress Only of open rollouts.
 	Progress *RolloutProgress `json:"progress,omitempty"`
@@ -4612,7 +4589,7 @@ type RolloutWaiting struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// RolloutWindow A time of the week in which stages may start and be raised.
+// RolloutWindow A time of the week in which stages may start.
 type RolloutWindow struct {
 	// Days Days on which the window begins; default: every day.
 	//
@@ -7840,7 +7817,7 @@ type GetRolloutParams struct {
 
 // ChangeRolloutParams defines parameters for ChangeRollout.
 type ChangeRolloutParams struct {
-	// Stage With start, raise, skip and back: the stage that the action must concern; otherwise 409.
+	// Stage With start, skip and back: the stage that the action must concern; otherwise 409.
 	Stage *StageQuery `form:"stage,omitempty" json:"stage,omitempty"`
 
 	// DryRun Validate and return the result without a commit.

@@ -1578,10 +1578,9 @@ type ClientInterface interface {
 	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
 	GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
+	// ChangeRollout Start, approve, pause, resume, skip, roll back, abort or complete
 	//
-	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+	// `start`: serves the change to the clusters of the next stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
 	// differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
@@ -5045,10 +5044,9 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 	return c.Client.Do(req)
 }
 
-// ChangeRollout Start, raise, approve, pause, resume, skip, roll back, abort or complete
+// ChangeRollout Start, approve, pause, resume, skip, roll back, abort or complete
 //
-// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+// `start`: serves the change to the clusters of the next stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
 // differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 // out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
@@ -23233,10 +23231,9 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
 	GetRolloutWithResponse(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error)
 
-	// ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
+	// ChangeRolloutWithResponse Start, approve, pause, resume, skip, roll back, abort or complete
 	//
-	// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-	// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+	// `start`: serves the change to the clusters of the next stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
 	// differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 	// out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 	// last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits
@@ -30871,10 +30868,9 @@ func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID,
 	return ParseGetRolloutResponse(rsp)
 }
 
-// ChangeRolloutWithResponse Start, raise, approve, pause, resume, skip, roll back, abort or complete
+// ChangeRolloutWithResponse Start, approve, pause, resume, skip, roll back, abort or complete
 //
-// `start`: serves the change to the clusters of the next stage. `raise`: serves it to the next `at_once` clusters of the last started
-// stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
+// `start`: serves the change to the clusters of the next stage. `approve`: allows the next stage with `approval`, or the one in `stage`, to start, with its current clusters and effect; with a `plan_hash`, the approval is refused if these
 // differ from the plan. `pause`: no stage can start until `resume`. `skip`: leaves
 // out the next stage; its clusters move to the next stage that selects them. `back`: the clusters of the
 // last started stage lose the change, and the rollout is paused. `abort`: all clusters lose the change. `complete`: commits

@@ -477,9 +477,9 @@ func TestFreezeKeepsCluster(t *testing.T) {
 	frozen.allConfirmed(1)
 }
 
-// TestRolloutRaisesByWindow: a stage with at_once serves the change to one cluster, whose receipt does not suffice while no window
-// is open. A person raises the stage all the same; then it has all of its clusters.
-func TestRolloutRaisesByWindow(t *testing.T) {
+// TestRolloutWaitsForWindow: a stage with half of the clusters serves the change to one, whose receipt does not suffice while no
+// window is open. A person starts the stage of the others all the same.
+func TestRolloutWaitsForWindow(t *testing.T) {
 	t.Parallel()
 	const id = "rw-web-2"
 	defineStaged(t, "rw-web")
@@ -488,11 +488,11 @@ func TestRolloutRaisesByWindow(t *testing.T) {
 		s.runs("1.0.0")
 		s.confirmed("platform-components", "rw-web")
 	}
-	stage := clusters[0].stage("prod")
-	stage["at_once"] = 1
+	half, others := clusters[0].stage("prod"), clusters[0].stage("prod")
+	half["name"], half["percent"] = "half", 50
 	day := strings.ToLower(time.Now().UTC().AddDate(0, 0, 3).Weekday().String()[:3])
 	clusters[0].createRollout(id, "2.0.0", object{
-		"stages":  []object{stage},
+		"stages":  []object{half, others},
 		"windows": []object{{"days": []string{day}, "from": "08:00", "to": "09:00"}},
 	})
 	watchOf := map[string]func(string){}
@@ -501,8 +501,8 @@ func TestRolloutRaisesByWindow(t *testing.T) {
 	}
 	clusters[0].cli("rollout", "start", id)
 	r := clusters[0].rolloutIs(id, "running", 1, "window")
-	if p := r.Stages[0].Progress; p.Affected != 2 || p.Confirmed != 1 {
-		t.Errorf("the stage has %+v, not one confirmed cluster of two", p)
+	if p := r.Stages[0].Progress; p.Affected != 1 || p.Confirmed != 1 {
+		t.Errorf("the stage has %+v, not one confirmed cluster", p)
 	}
 	clusters[0].evaluated(id, 1, "window")
 	first, second := clusters[0], clusters[1]
@@ -510,11 +510,11 @@ func TestRolloutRaisesByWindow(t *testing.T) {
 		first, second = second, first
 	}
 	first.runs("2.0.0")
-	watchOf[second.id]("before the raise")
+	watchOf[second.id]("before the second stage")
 
-	second.cli("rollout", "raise", id)
-	second.runs("2.0.0")
-	second.rolloutIs(id, "running", 1, "window") // before the last stage, which has no cluster
 	second.cli("rollout", "start", id)
-	second.rolloutIs(id, "completed", 2, "")
+	second.runs("2.0.0")
+	second.rolloutIs(id, "running", 2, "window") // before the last stage, which has no cluster
+	second.cli("rollout", "start", id)
+	second.rolloutIs(id, "completed", 3, "")
 }
