@@ -169,12 +169,11 @@ func (b *Batch) document(op api.Operation, body map[string]any) (*Document, erro
 	if err != nil {
 		return nil, err
 	}
-	use := b.tx.kinds.useOf(kind)
-	if !use.batch {
+	if !b.tx.kinds.useOf(kind).batch {
 		return nil, Invalid([]Problem{{Pointer: "", Detail: "kind: is required"}})
 	}
-	if !use.writers && b.tx.withoutAdmin { // also if it changes nothing, since the answer would tell what the document has
-		return nil, errNeedsAdmin
+	if err := b.tx.checkAdminKind(kind); err != nil { // also if it changes nothing, since the answer would tell what the document has
+		return nil, err
 	}
 	if len(op.ClusterIds) > 0 || op.Selector != "" || op.All || len(op.Layers) > 0 {
 		return nil, Invalid([]Problem{{Detail: op.Op + " takes kind and id; not cluster_ids, selector, all or layers"}})

@@ -53,7 +53,7 @@
 //  14. freeze_selection.go and freezes.go: times at which the answers to some clusters must not change. freeze_snapshots.go
 //     stores the configuration of clusters when such a time begins. frozen.go finds the frozen clusters that a change affects,
 //     now or when the freeze ends.
-//  15. access.go: the rights of identities. scope.go refuses changes that these rights do not permit. visible.go selects the
+//  15. access.go: the rights of identities. scope.go and scope_versions.go refuse changes that these do not permit. visible.go selects the
 //     documents that they permit to read. session_ends.go: ended sessions of people.
 //  16. version_policies.go and version_holds.go: which versions of components may move, and which are held. versions.go decides which
 //     known version a policy moves to, version_targets.go finds and changes the settings that hold it. version_reports.go evaluates the

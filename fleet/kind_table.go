@@ -15,6 +15,9 @@ type kindUse struct {
 	unreverted string
 }
 
+// forAdmins reports whether only admins change documents of the kind.
+func (u kindUse) forAdmins() bool { return !u.writers && !u.derived }
+
 // described is the use of the kinds that describe the fleet: definitions, layers, clusters and resource types.
 var described = kindUse{batch: true, writers: true, readable: true}
 

@@ -40,6 +40,7 @@ func TestKindOfNoListIsForAdmins(t *testing.T) {
 	require.Equal(t, []string{"later/x"}, outside(err))
 	tx := w.state.Begin()
 	require.NoError(t, edit(tx))
-	require.True(t, tx.NeedsAdmin(), "so a token of role write is refused")
+	tx.RefuseAdminKinds()
+	require.ErrorContains(t, tx.checkAdminKinds(), "need the role or the right admin", "so a token of role write is refused")
 	w.refused(CodeInvalid, operations(w, patchOp("later", "x", `{}`)))
 }

@@ -1,10 +1,8 @@
 package fleet
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -34,20 +32,25 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 // ReadsEverything reports whether the principal may read the whole fleet, so that the change may use the history of any document.
 func (tx *Tx) ReadsEverything() bool { return tx.scope == nil || tx.scope.rights.Everywhere(RightRead) }
 
-// errNeedsAdmin refuses a change of documents that only admins may change.
-var errNeedsAdmin = errorf(CodeOutOfScope, "changes of access documents and webhooks need the role or the right admin")
-
 // RefuseAdminKinds makes operations on documents that only admins may change fail with CodeOutOfScope, also if they change nothing.
 func (tx *Tx) RefuseAdminKinds() { tx.withoutAdmin = true }
 
-// NeedsAdmin reports whether the edits so far change a document that only admins may change.
-func (tx *Tx) NeedsAdmin() bool {
+// checkAdminKind refuses a change of a document that only admins may change.
+func (tx *Tx) checkAdminKind(kind Kind) error {
+	if tx.withoutAdmin && tx.kinds.useOf(kind).forAdmins() {
+		return errorf(CodeOutOfScope, "changes of access documents and webhooks need the role or the right admin")
+	}
+	return nil
+}
+
+// checkAdminKinds is checkAdminKind for all edits, unless access documents decide: their refusal names the documents.
+func (tx *Tx) checkAdminKinds() (err error) {
 	for key := range tx.edits {
-		if use := tx.kinds.useOf(key.kind); !use.writers && !use.derived {
-			return true
+		if err == nil && tx.scope == nil {
+			err = tx.checkAdminKind(key.kind)
 		}
 	}
-	return false
+	return err
 }
 
 // identity returns the identity of an issuer whose rights limit the Tx; nil: there is none.
@@ -138,7 +141,7 @@ func (c scopeCheck) permits(g grant, e edit) bool {
 		component := c.tx.raw(KindComponent, e.id)
 		return component != nil && (g.planned || g.may(RightWrite)) && (g.On == nil || c.covers(g, component))
 	}
-	if !c.tx.kinds.useOf(e.kind).writers {
+	if c.tx.kinds.useOf(e.kind).forAdmins() {
 		return g.On == nil && g.may(RightAdmin) // also for plans: their answers contain the subjects of access documents
 	}
 	approves := e.kind == KindRollout && approvesStage(before, after)
@@ -176,88 +179,6 @@ func approvesStage(before, after *Document) bool {
 		}
 	}
 	return false
-}
-
-// permitsVersions reports whether a change affects only versions of components, directly or through a rollout, in documents of kinds
-// that the right to push versions includes.
-func (g grant) permitsVersions(before, after *Document) bool {
-	for _, doc := range []*Document{before, after} {
-		if doc == nil || doc.Kind != KindRollout {
-			continue
-		}
-		for _, ch := range doc.rollout().Changes {
-			if !g.coversVersionsOf(ch.Kind) || !differOnlyInVersions(ch.Kind, ch.Before, ch.After) {
-				return false
-			}
-		}
-	}
-	if kind := existingVersion(before, after).Kind; !g.coversVersionsOf(kind) {
-		return kind == KindRollout
-	}
-	return before != nil && after != nil && differOnlyInVersions(after.Kind, before.Body, after.Body)
-}
-
-// differOnlyInVersions reports whether two texts of a document differ only in the versions of a component, or of the existing entries of a
-// cluster or a layer.
-func differOnlyInVersions(kind Kind, before, after json.RawMessage) bool {
-	if kind == KindComponent {
-		return differOnlyIn(before, after, versionFields)
-	}
-	was, errWas := withoutVersions(before)
-	is, errIs := withoutVersions(after)
-	return errWas == nil && errIs == nil && bytes.Equal(was, is)
-}
-
-// withoutVersions returns the text of a cluster or a layer without the versions of its entries.
-func withoutVersions(body json.RawMessage) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	var list []map[string]json.RawMessage
-	var overrides map[string]map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, err
-	}
-	for name, entries := range map[string]any{"platform_components": &list, "overrides": &overrides} {
-		if fields[name] == nil {
-			continue
-		}
-		if err := json.Unmarshal(fields[name], entries); err != nil {
-			return nil, err
-		}
-		for _, entry := range slices.Concat(list, slices.Collect(maps.Values(overrides))) {
-			for _, field := range versionFields {
-				delete(entry, field)
-			}
-		}
-		var err error
-		if fields[name], err = json.Marshal(entries); err != nil {
-			return nil, err
-		}
-	}
-	return json.Marshal(fields)
-}
-
-// existingVersion returns the version before or after a change that exists.
-func existingVersion(before, after *Document) *Document {
-	if after != nil {
-		return after
-	}
-	return before
-}
-
-// differOnlyIn reports whether all fields of two objects are the same, except the given ones.
-func differOnlyIn(before, after json.RawMessage, fields []string) bool {
-	var was, is map[string]json.RawMessage
-	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil {
-		return false
-	}
-	for _, obj := range []map[string]json.RawMessage{was, is} {
-		for name := range obj {
-			if !slices.Contains(fields, name) && !bytes.Equal(was[name], is[name]) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // covers reports whether one version of a document is within the limits of a grant.

@@ -31,10 +31,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if tx.withoutAdmin && tx.scope == nil && tx.NeedsAdmin() { // the scope names the documents
-		return Result{}, errNeedsAdmin
-	}
-	if err := tx.checkDocumentsInScope(edits); err != nil {
+	if err := cmp.Or(tx.checkAdminKinds(), tx.checkDocumentsInScope(edits)); err != nil {
 		return Result{}, err
 	}
 	if err := tx.checkLabelsInScope(edits, c.At); err != nil {
