@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,5 +34,13 @@ func TestComponentsDeviate(t *testing.T) {
 		}
 		require.Equal(t, ids(inputsOf(t, w.state, cluster.Cluster().ClusterDNS, KindComponent)), all, "the order of the inputs")
 	}
-	require.Equal(t, map[string][]string{"c0": {"loki"}, "c1": {"grafana"}, "c3": {"grafana"}}, deviating)
+	want := map[string][]string{"c0": {"loki"}, "c1": {"grafana"}, "c3": {"grafana"}}
+	require.Equal(t, want, deviating)
+
+	w.must(create(KindFreeze, `{"id":"kept","reason":"r","all":true,"mode":"snapshot"}`))
+	for _, cluster := range w.state.All(KindCluster) {
+		for c := range w.state.Components(cluster) {
+			require.Equal(t, slices.Contains(want[cluster.ID], c.ID), c.Deviates, "%s on %s under a freeze of mode snapshot", c.ID, cluster.ID)
+		}
+	}
 }

@@ -3,9 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -28,6 +31,31 @@ func (s *Server) statusWait() string {
 		return "the clock of a process differed from the clock of the database by more than ten seconds, within the last ten minutes: the order of polls and receipts is not certain"
 	}
 	return ""
+}
+
+// every calls do once in each interval, until ctx ends.
+func (s *Server) every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
+}
+
+// survive logs a panic of do: no bug may end a process that answers polls.
+func (s *Server) survive(ctx context.Context, doing string, do func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.metrics.panics.Inc()
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a task of the server ended in a panic", slog.String("doing", doing), slog.String("error", fmt.Sprintf("panic: %v\n%s", p, debug.Stack())))
+		}
+	}()
+	do()
 }
 
 // errNothingToDo ends a change of the server that turns out to be made already.

@@ -69,7 +69,7 @@ func newMetrics(s *Server) *metrics {
 			Namespace: namespace, Name: "unresolved_references_total",
 			Help: "Polls refused because a stored document refers to a missing one.",
 		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests that ended in a panic."}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests and tasks of the server that ended in a panic."}),
 		stored: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "stored_violations_total",
 			Help: "Problems in stored documents that changes found and accepted, because they existed before.",

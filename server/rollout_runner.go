@@ -18,17 +18,10 @@ const rolloutInterval = 10 * time.Second
 // RunRollouts advances automatic rollouts, and counts the clusters by state, until ctx ends. Any number of processes may run it: each step is decided again on
 // the State that its commit is based on, so the process whose commit is late finds nothing to do.
 func (s *Server) RunRollouts(ctx context.Context) {
-	tick := time.NewTicker(rolloutInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.AdvanceRollouts(ctx)
-			s.CountClusters()
-		}
-	}
+	s.every(ctx, rolloutInterval, func() {
+		s.survive(ctx, "advancing rollouts", func() { s.AdvanceRollouts(ctx) })
+		s.survive(ctx, "counting clusters by state", s.CountClusters)
+	})
 }
 
 // AdvanceRollouts ends the freezes whose until has passed, and makes at most one step of each automatic rollout. It makes no steps
@@ -44,9 +37,11 @@ func (s *Server) AdvanceRollouts(ctx context.Context) {
 	for _, d := range st.All(fleet.KindRollout) {
 		_, open := fleet.RolloutStages(d)
 		anyOpen = anyOpen || open
-		if err := s.advanceRollout(ctx, st, d.ID); err != nil && ctx.Err() == nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a rollout cannot advance", slog.String("rollout", d.ID), slog.Any("error", err))
-		}
+		s.survive(ctx, "rollout "+d.ID, func() {
+			if err := s.advanceRollout(ctx, st, d.ID); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a rollout cannot advance", slog.String("rollout", d.ID), slog.Any("error", err))
+			}
+		})
 	}
 	s.rolloutWaits.forgetMissing(st)
 	if !anyOpen {

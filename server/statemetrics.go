@@ -1,8 +1,7 @@
 package server
 
 import (
-	"fmt"
-	"runtime/debug"
+	"context"
 	"sync"
 	"time"
 
@@ -116,14 +115,10 @@ func (c *stateCollector) read() *stateCounts {
 	return c.last
 }
 
-// run counts once. A panic in it must not end a process that answers polls.
+// run counts once.
 func (c *stateCollector) run(release func()) {
 	var n *stateCounts
 	defer func() {
-		if p := recover(); p != nil {
-			c.server.metrics.panics.Inc()
-			c.server.cfg.Logger.Error("clusters could not be counted by state", "error", fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
-		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if n != nil {
@@ -132,7 +127,7 @@ func (c *stateCollector) run(release func()) {
 		release()
 		c.running = nil
 	}()
-	n = c.count(release, nil)
+	c.server.survive(context.Background(), "counting clusters by state", func() { n = c.count(release, nil) })
 }
 
 // count visits all clusters. It calls release when scrapes need not wait any longer.

@@ -33,16 +33,7 @@ type versionRunner struct {
 // RunVersions makes the changes that version policies decide until ctx ends. Any number of processes may run it: each change is
 // decided again on the State that its commit is based on, so the process whose commit is late finds nothing to do.
 func (s *Server) RunVersions(ctx context.Context) {
-	tick := time.NewTicker(versionsInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.MoveVersions(ctx)
-		}
-	}
+	s.every(ctx, versionsInterval, func() { s.survive(ctx, "moving versions", func() { s.MoveVersions(ctx) }) })
 }
 
 // MoveVersions evaluates the policies whose known versions or documents have changed since the last call, and all of them every

@@ -64,20 +64,15 @@ func (s *Server) RunVersionScans(ctx context.Context) {
 	if s.cfg.VersionScanner == nil {
 		return
 	}
-	tick := time.NewTicker(scanCheckInterval)
-	defer tick.Stop()
 	var running sync.WaitGroup
 	defer running.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	s.every(ctx, scanCheckInterval, func() {
+		s.survive(ctx, "finding due scans of versions", func() {
 			if due := s.dueScans(); len(due) > 0 {
-				running.Go(func() { s.scan(ctx, due) })
+				running.Go(func() { s.survive(ctx, "scanning versions", func() { s.scan(ctx, due) }) })
 			}
-		}
-	}
+		})
+	})
 }
 
 // ScanVersions makes the scans that are due, and waits for them.
