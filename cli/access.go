@@ -25,7 +25,7 @@ var accessDocuments = documentKind{
 			return []string{d.ID, strings.Join(subjects, "; "), strings.Join(d.May, ","), scopeText(d.On), render.TimeOr(d.ExpiresAt, "never"), d.Description}
 		}),
 	},
-	list: "access", api: calls{path: "/access", merges: true, revisions: "access"},
+	list: "access", api: calls{path: "/access", revisions: "access"},
 }
 
 // subjectText describes a subject in one line.
@@ -104,15 +104,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
-			}
-			a, err := receive(accessDocuments.api.create(c.Context, conn, body, writeEdits(c)...))
-			if err != nil {
-				return err
-			}
-			return s.printChange(c, accessDocuments.output(a.body))
+			return kindCommands{s.session, accessDocuments}.performOn(c, change{operations: fixedOperations(operation{"op": "create", "kind": accessDocuments.kind, "document": body})})
 		}),
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -58,15 +60,22 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 		if len(given) > 0 {
 			return args.Errorf("%s are settings of an assignment; name its --cluster or --layer", flagNames(settings))
 		}
-		return v.put(c, id, doc)
+		return v.performOn(c, change{operations: fixedOperations(v.changeOperation("put", id, doc))})
 	}
-	ch := change{recomputed: true, operations: func(conn client) ([]operation, error) {
-		ops, err := v.ensureOperations(c, conn, id, doc)
-		return append(ops, on.operation(v.assignOperation("assign"), withID(v.documentKind, id, given))), err
-	}}
+	put := v.changeOperation("put", id, doc)
+	ch := change{operations: fixedOperations(put, on.operation(v.assignOperation("assign"), withID(v.documentKind, id, given)))}
+	if !c.Bool("update") {
+		// An existing one is left unchanged, because other clusters use it and this command is about one.
+		put["if_absent"] = true
+		ch.refused = func(conn client, err error) error { return v.explainConflict(c, conn, id, doc, err) }
+	}
 	if cluster, ok := on.single(); ok {
-		ch.show = func(conn client, _ answer) error {
-			return v.showPair(c, assignment{id: id, settings: settings, given: given}, conn, doc, cluster)
+		ch.show = func(_ client, a answer) error {
+			results, err := resultsOf(a)
+			if err != nil {
+				return err
+			}
+			return v.printPair(c, assignment{id: id, settings: settings, given: given}, cluster, results[0].Document, results[1].Document)
 		}
 	}
 	return v.perform(c, ch)
@@ -95,50 +104,20 @@ func assignedTo(c *cli.Context) (on targets, err error) {
 	return on, nil
 }
 
-// put creates or changes one document.
-func (v kindCommands) put(c *cli.Context, id string, doc map[string]any) error {
-	return v.performOn(c, change{
-		operations: func(conn client) ([]operation, error) {
-			op, _, err := v.putOperation(c, conn, id, doc)
-			return []operation{op}, err
-		},
-		request: func(conn client, hash string) (answer, error) {
-			return v.upsert(c, conn, id, doc, planned(hash))
-		},
-	})
-}
-
-// putOperation returns the operation that creates a document, or changes an existing one, with the existing document.
-func (v kindCommands) putOperation(c *cli.Context, conn client, id string, doc map[string]any) (operation, answer, error) {
+// explainConflict adds the fields in which an existing definition differs from the command line to a conflict about them.
+func (v kindCommands) explainConflict(c *cli.Context, conn client, id string, doc map[string]any, refusal error) error {
+	if apiclient.ErrorCode(refusal) != "conflict" {
+		return refusal
+	}
 	found, err := receive(v.api.get(c.Context, conn, id))
-	if apiclient.ErrorCode(err) == "not_found" {
-		return v.operation("create", id, map[string]any{"document": doc}), found, nil
-	}
-	return v.updateOperation(id, doc), found, err
-}
-
-// ensureOperations returns the operations that create a definition. An existing one is left unchanged, because other clusters use
-// it and this command is about one. Different values are an error, unless --update allows to change them for all.
-func (v kindCommands) ensureOperations(c *cli.Context, conn client, id string, doc map[string]any) ([]operation, error) {
-	op, found, err := v.putOperation(c, conn, id, doc)
-	if err != nil || op["op"] == "create" || c.Bool("update") {
-		return []operation{op}, err
-	}
-	if len(doc) == 1 { // its id
-		return nil, nil
-	}
-	// Only the server can compare: it fills in defaults and normalizes values.
-	_, plan, err := v.requestPlan(c, conn, []operation{op})
 	if err != nil {
-		return nil, describeLocations([]operation{op}, err, describeOperation)
+		return refusal // it is about something else
 	}
-	if len(plan.Changes) == 0 {
-		return nil, nil
-	}
-	return nil, checkSameFields(v.documentKind, id, doc, found)
+	return cmp.Or(checkSameFields(v.documentKind, id, doc, found), refusal)
 }
 
-// checkSameFields returns an error with both values of each field that differs between a definition and the command line.
+// checkSameFields returns an error with both values of each field that differs between a definition and the command line; nil: none
+// differs.
 func checkSameFields(n documentKind, id string, doc map[string]any, found answer) error {
 	body, err := render.Encode(doc)
 	if err != nil {
@@ -149,7 +128,7 @@ func checkSameFields(n documentKind, id string, doc map[string]any, found answer
 		return err
 	}
 	fields, err := render.Changes(given, found.body)
-	if err != nil {
+	if err != nil || len(fields) == 0 {
 		return err
 	}
 	var text strings.Builder
@@ -175,34 +154,6 @@ func withID(n documentKind, id string, settings map[string]any) map[string]any {
 	}
 	maps.Copy(fields, settings)
 	return fields
-}
-
-// showPair prints a definition and the cluster to which it was assigned. After a dry run, the result of each needs a request of its
-// own.
-func (v kindCommands) showPair(c *cli.Context, a assignment, conn client, doc map[string]any, cluster string) error {
-	if !c.Bool("dry-run") {
-		definition, err := receive(v.api.get(c.Context, conn, a.id))
-		if err != nil {
-			return err
-		}
-		on, err := receive(conn.GetCluster(c.Context, cluster, nil))
-		if err != nil {
-			return err
-		}
-		return v.printPair(c, a, cluster, definition.body, on.body)
-	}
-	definition, err := v.upsert(c, conn, a.id, doc)
-	if err != nil {
-		return err
-	}
-	on, err := v.assign(c, conn, cluster, a.id, a.given)
-	if err != nil { // the change was checked, so the definition does not exist yet
-		v.note("The cluster is shown without the assignment: the %s does not exist yet.", v.title)
-		if on, err = receive(conn.GetCluster(c.Context, cluster, nil)); err != nil {
-			return err
-		}
-	}
-	return v.printPair(c, a, cluster, definition.body, on.body)
 }
 
 // printPair prints a definition and the cluster to which it was assigned as one document.
@@ -240,10 +191,6 @@ func settingsOf(c *cli.Context, settings []field) (map[string]any, error) {
 	return values, collectFields(c, settings, values)
 }
 
-func (v kindCommands) assign(c *cli.Context, api client, cluster, id string, settings map[string]any, more ...edit) (answer, error) {
-	return receive(v.api.assign(c.Context, api, cluster, id, settings, append(writeEdits(c), more...)...))
-}
-
 func (v kindCommands) assignCommand() *cli.Command {
 	settings := v.overrides
 	if v.assigned != nil {
@@ -273,9 +220,7 @@ func (v kindCommands) assignCommand() *cli.Command {
 				}
 			}
 			if len(settings) == 0 {
-				return v.onTargets(c, on, change{operations: on.planner(v.assignOperation("assign"), withID(v.documentKind, id, nil))}, func(conn client, cluster, hash string) (answer, error) {
-					return v.assign(c, conn, cluster, id, given, planned(hash))
-				})
+				return v.onTargets(c, on, change{operations: on.planner(v.assignOperation("assign"), withID(v.documentKind, id, nil))})
 			}
 			return v.assignWith(c, assignment{id: id, settings: settings, given: given}, on)
 		},
@@ -328,28 +273,47 @@ func (v kindCommands) unassignCommand() *cli.Command {
 				operations:           on.planner(v.assignOperation("unassign"), withID(v.documentKind, id, nil)),
 				description:          fmt.Sprintf("unassign the %s %q from %s; Flux then removes %s", v.title, id, on, v.removed),
 				unconfirmedInScripts: single,
-			}, func(conn client, cluster, hash string) (answer, error) {
-				return receive(v.api.unassign(c.Context, conn, cluster, id, append(writeEdits(c), planned(hash))...))
 			})
 		},
 	}
 }
 
-// onTargets makes a change of clusters. One cluster takes a request of its own, which returns the cluster. Several clusters, and
-// --plan-hash, need a batch.
-func (s *session) onTargets(c *cli.Context, on targets, ch change, request func(conn client, cluster, hash string) (answer, error)) error {
-	cluster, single := on.single()
-	if !single || c.IsSet("plan-hash") {
+// onTargets makes a change of clusters. The output for one cluster is the cluster; for several, and with --plan-hash, it is the batch's.
+func (s *session) onTargets(c *cli.Context, on targets, ch change) error {
+	if _, single := on.single(); !single || c.IsSet("plan-hash") {
 		return s.perform(c, ch)
 	}
-	ch.request = func(conn client, hash string) (answer, error) { return request(conn, cluster, hash) }
 	return kindCommands{s, clusters}.performOn(c, ch)
 }
 
-// performOn makes a change whose response is a document of the kind.
+// performOn makes a change of one document, and prints that unless the change has an output of its own.
 func (v kindCommands) performOn(c *cli.Context, ch change) error {
-	ch.show = func(_ client, a answer) error { return v.printChange(c, v.output(a.body)) }
+	ch.single = true
+	if ch.describe == nil {
+		ch.describe = func(operation) string { return "" } // the command line names the document
+	}
+	if ch.show == nil {
+		ch.show = func(_ client, a answer) error {
+			results, err := resultsOf(a)
+			if err != nil {
+				return err
+			}
+			return v.printChange(c, v.output(results[0].Document))
+		}
+	}
 	return v.perform(c, ch)
+}
+
+// resultsOf returns the results of a batch, which has at least one operation, all on one document each.
+func resultsOf(a answer) ([]api.OperationResult, error) {
+	var result api.BatchResult
+	if err := a.decode(&result); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(result.Results, func(r api.OperationResult) bool { return r.Document == nil }) || len(result.Results) == 0 {
+		return nil, errors.New("unexpected response of the server: it lacks the changed document")
+	}
+	return result.Results, nil
 }
 
 // assignmentOf returns the argument and the targets of a command about assignments.
@@ -360,23 +324,4 @@ func assignmentOf(c *cli.Context) (id string, on targets, err error) {
 	}
 	on, err = targetsOf(c)
 	return operands[0], on, err
-}
-
-// retryOnStale makes a change that depends on the current version of a cluster: decide receives the cluster and makes the change on
-// the condition that it is unchanged. It retries when another client changed the cluster.
-func (s *session) retryOnStale(c *cli.Context, api client, cluster string, decide func(now answer, unchanged edit) (answer, error)) (before, after answer, err error) {
-	for range maxRaces {
-		if before, err = receive(api.GetCluster(c.Context, cluster, nil)); err != nil {
-			return before, after, err
-		}
-		condition := before.etag
-		if tag := c.String("if-match"); tag != "" {
-			condition = tag
-		}
-		after, err = decide(before, header("If-Match", condition))
-		if apiclient.ErrorCode(err) != "stale" || c.IsSet("if-match") {
-			break
-		}
-	}
-	return before, after, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -73,7 +74,20 @@ func (v kindCommands) assignWith(c *cli.Context, a assignment, on targets) error
 		values = a.reset()
 	}
 	ch := change{operations: on.planner(v.assignOperation("assign"), withID(v.documentKind, a.id, values))}
-	if !c.Bool("reset") && len(on.layers) == 0 {
+	cluster, single := on.single()
+	switch {
+	case single && !c.IsSet("plan-hash"):
+		ch.show = func(_ client, answer answer) error {
+			results, err := resultsOf(answer)
+			if err == nil {
+				err = v.noteSettings(c, a, cluster, results[0])
+			}
+			if err != nil {
+				return err
+			}
+			return v.printChange(c, clusters.output(results[0].Document))
+		}
+	case !c.Bool("reset") && len(on.layers) == 0:
 		ch.show = func(conn client, result answer) error {
 			if err := v.printBatch(c, result); err != nil {
 				return err
@@ -82,26 +96,19 @@ func (v kindCommands) assignWith(c *cli.Context, a assignment, on targets) error
 			return nil
 		}
 	}
-	return v.onTargets(c, on, ch, func(conn client, cluster, hash string) (answer, error) {
-		if !c.Bool("reset") {
-			after, err := v.assign(c, conn, cluster, a.id, values, planned(hash))
-			if err != nil {
-				return after, err
-			}
-			return after, v.noteKeptSettings(a, cluster, after.body)
-		}
-		before, after, err := v.retryOnStale(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
-			return v.assign(c, conn, cluster, a.id, values, unchanged, planned(hash))
-		})
-		if err != nil {
-			return after, err
-		}
-		released, err := a.ownSettings(v.documentKind, before.body)
-		if err == nil && len(released) > 0 {
-			v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], args.ListOf(released))
-		}
-		return after, err
-	})
+	return v.onTargets(c, on, ch)
+}
+
+// noteSettings notes the settings that one cluster's assignment keeps, or that --reset releases.
+func (v kindCommands) noteSettings(c *cli.Context, a assignment, cluster string, result api.OperationResult) error {
+	if !c.Bool("reset") {
+		return v.noteKeptSettings(a, cluster, result.Document)
+	}
+	released, err := a.ownSettings(v.documentKind, result.Before)
+	if err == nil && len(released) > 0 {
+		v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], args.ListOf(released))
+	}
+	return err
 }
 
 // noteKeptSettings notes the settings that one cluster's assignment keeps.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -82,18 +83,13 @@ func (s *session) planHash(c *cli.Context) (string, error) {
 	return plan.PlanHash, nil
 }
 
-// batch sends operations as one change, or with --dry-run has them checked.
-func (s *session) batch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
-	return s.sendBatch(c, conn, ops, hash, describeOperation)
-}
-
-func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash string, describe func(operation) string) (answer, error) {
+// sendBatch sends operations as one change, or with --dry-run has them checked. The answer has the documents of operations on one.
+func (s *session) sendBatch(c *cli.Context, conn client, ops []operation, hash string) (answer, error) {
 	body := map[string]any{"operations": ops}
 	if hash != "" {
 		body["plan_hash"] = hash
 	}
-	a, err := receive(send(c.Context, conn, http.MethodPost, "/batch", body, writeEdits(c)))
-	return a, describeLocations(ops, err, describe)
+	return receive(send(c.Context, conn, http.MethodPost, "/batch", body, append(changeEdits(c), query(url.Values{"return": {"documents"}}))))
 }
 
 var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/(?:document|patch|values)\b)?(/?)`)
@@ -141,11 +137,15 @@ func describeOperation(op operation) string {
 // change is a change of the fleet that can be planned.
 type change struct {
 	operations planner
-	// recomputed: the operations depend on the fleet. They are computed again when another client creates or deletes one of the
-	// documents at the same time.
+	// recomputed: the operations depend on the fleet. They are computed again when another client changes one of the documents at the
+	// same time.
 	recomputed bool
+	// single: it is about one document, so --if-match is a condition of its operations.
+	single bool
 	// describe names the subject of an operation in errors; nil: describeOperation.
 	describe func(operation) string
+	// refused improves an error of the server; nil: it is good enough.
+	refused func(conn client, err error) error
 	// description describes the change in prompts. Empty: it is confirmed only if it removes something or the server requires
 	// confirmation.
 	description string
@@ -155,7 +155,7 @@ type change struct {
 	planRequest map[string]any
 	// repeated: it creates a rollout whose name exists; the server compares the changes.
 	repeated bool
-	// request sends the change as a request of its own, with the plan's hash if that is not empty; nil: as a batch.
+	// request sends an action on a rollout or a freeze, with the plan's hash if that is not empty; nil: the operations, as a batch.
 	request func(conn client, hash string) (answer, error)
 	// show prints the response; nil: as the result of a batch.
 	show func(conn client, a answer) error
@@ -173,7 +173,26 @@ func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage,
 		return s.sendPlanRequest(c, conn, ch.planRequest)
 	}
 	document, plan, err := s.requestPlan(c, conn, ops)
-	return document, plan, describeLocations(ops, err, ch.describe)
+	return document, plan, ch.explain(conn, ops, err)
+}
+
+// explain returns an error of the server in the words of the command line.
+func (ch change) explain(conn client, ops []operation, err error) error {
+	if err = describeLocations(ops, err, ch.describe); err != nil && ch.refused != nil {
+		err = ch.refused(conn, err)
+	}
+	return err
+}
+
+// conditional returns a planner whose operations have the condition of --if-match.
+func (p planner) conditional(tag string) planner {
+	return func(conn client) ([]operation, error) {
+		ops, err := p(conn)
+		for _, op := range ops {
+			op["if_match"] = tag
+		}
+		return ops, err
+	}
 }
 
 // perform plans, confirms and makes a change, depending on the flags.
@@ -187,6 +206,9 @@ func (s *session) perform(c *cli.Context, ch change) error {
 	}
 	if ch, err = s.inRollout(c, conn, ch); err != nil {
 		return err
+	}
+	if tag := c.String("if-match"); tag != "" && ch.single {
+		ch.operations = ch.operations.conditional(tag)
 	}
 	if ch.repeated {
 		return s.repeatRollout(c, conn, ch)
@@ -213,12 +235,11 @@ func (s *session) perform(c *cli.Context, ch change) error {
 			return err
 		}
 	}
-	if len(ops) == 0 && s.printsOneLine(c) && !ch.printsSummary {
-		if err := s.prepareResultLine(c, conn, ch); err != nil {
+	if ch.request != nil && len(ops) == 0 {
+		if _, err := ch.operations(conn); err != nil {
 			return err
 		}
 	}
-	about, before := ops, s.connection.seen.Revision()
 	a, err := s.send(c, conn, ch, hash)
 	if apiclient.ErrorCode(err) == "confirmation_required" && hash == "" {
 		if hash, err = s.confirmAfterRefusal(c, conn, ch, err); err != nil {
@@ -230,7 +251,7 @@ func (s *session) perform(c *cli.Context, ch change) error {
 		return err
 	}
 	if !ch.printsSummary {
-		s.line = resultLine(about, a, before)
+		s.line = planview.ResultLine(ops, a.body, nameOfKind)
 	}
 	if ch.show != nil {
 		return ch.show(conn, a)
@@ -242,7 +263,7 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 	if ch.request != nil {
 		return ch.request(conn, hash)
 	}
-	if c.String("if-match") != "" {
+	if c.String("if-match") != "" && !ch.single {
 		return answer{}, args.Errorf("--if-match is about one document; for more, use --plan and then --plan-hash")
 	}
 	var sent []operation
@@ -251,15 +272,18 @@ func (s *session) send(c *cli.Context, conn client, ch change, hash string) (ans
 		if err != nil {
 			return answer{}, err
 		}
-		a, err := s.sendBatch(c, conn, ops, hash, ch.describe)
-		code := apiclient.ErrorCode(err)
-		if !ch.recomputed || code != "conflict" && code != "not_found" || reflect.DeepEqual(ops, sent) {
-			return a, err
+		a, err := s.sendBatch(c, conn, ops, hash)
+		raced := c.String("if-match") == "" && slices.Contains([]string{"conflict", "not_found", "stale"}, apiclient.ErrorCode(err))
+		if !ch.recomputed || !raced || reflect.DeepEqual(ops, sent) {
+			return a, ch.explain(conn, ops, err)
 		}
 		sent = ops
 	}
 	return answer{}, errors.New("other clients keep changing the same documents; try again")
 }
+
+// maxRaces is the number of attempts of a change that depends on a read, when other clients change the same document.
+const maxRaces = 5
 
 // printBatch shows the response to a batch.
 func (s *session) printBatch(c *cli.Context, a answer) error {

@@ -20,12 +20,8 @@ const (
 
 // calls are the requests of a kind, which differ only in their paths. Edits add parameters and headers.
 type calls struct {
-	path       string // of the list, such as /clusters
-	assignment string // of assignments below a cluster's path, such as /namespaces; empty: the kind is not assigned
-	settings   bool   // an assignment has settings, which are its body
-	merges     bool   // update merges, because a PUT would replace a spec in which fields that are not given have to stay
-	puts       bool   // the API has no PATCH; an edit replaces the fields that it changes
-	revisions  string // the kind by which /revisions has the history; empty: the document has a path for it
+	path      string // of the list, such as /clusters
+	revisions string // the kind by which /revisions has the history; empty: the document has a path for it
 }
 
 func (k calls) list(ctx context.Context, c client, edits ...edit) (*http.Response, error) {
@@ -48,40 +44,7 @@ func (k calls) create(ctx context.Context, c client, body any, edits ...edit) (*
 	return send(ctx, c, http.MethodPost, k.path, body, edits)
 }
 
-func (k calls) update(ctx context.Context, c client, id string, body any, edits ...edit) (*http.Response, error) {
-	if k.merges {
-		return k.patch(ctx, c, id, body, edits...)
-	}
-	return send(ctx, c, http.MethodPut, k.document(id), body, edits)
-}
-
-func (k calls) patch(ctx context.Context, c client, id string, body any, edits ...edit) (*http.Response, error) {
-	if k.puts {
-		return k.update(ctx, c, id, body, edits...)
-	}
-	return send(ctx, c, http.MethodPatch, k.document(id), body, edits)
-}
-
-func (k calls) delete(ctx context.Context, c client, id string, edits ...edit) (*http.Response, error) {
-	return send(ctx, c, http.MethodDelete, k.document(id), nil, edits)
-}
-
-func (k calls) assign(ctx context.Context, c client, cluster, id string, body any, edits ...edit) (*http.Response, error) {
-	if !k.settings {
-		body = nil
-	}
-	return send(ctx, c, http.MethodPut, k.assigned(cluster, id), body, edits)
-}
-
-func (k calls) unassign(ctx context.Context, c client, cluster, id string, edits ...edit) (*http.Response, error) {
-	return send(ctx, c, http.MethodDelete, k.assigned(cluster, id), nil, edits)
-}
-
 func (k calls) document(id string) string { return k.path + "/" + url.PathEscape(id) }
-
-func (k calls) assigned(cluster, id string) string {
-	return clusters.api.document(cluster) + k.assignment + "/" + url.PathEscape(id)
-}
 
 // send sends a request to a path of the API. The body is nil, or a value that [render.JSON] encodes. A PATCH is a merge patch.
 func send(ctx context.Context, c client, method, path string, body any, edits []edit) (*http.Response, error) {

@@ -155,33 +155,15 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 				return err
 			}
 			v := kindCommands{s.session, clusters}
-			patched := func(now answer) (json.RawMessage, error) {
-				was, err := exclusions.Read(now.body)
+			return v.performOn(c, change{recomputed: true, operations: func(conn client) ([]operation, error) {
+				now, err := receive(conn.GetCluster(c.Context, operands[0], nil))
 				if err != nil {
 					return nil, err
 				}
-				return render.Encode(map[string]any{"excludes": x.Patch(was, c.Bool("off"))})
-			}
-			return v.performOn(c, change{
-				operations: func(conn client) ([]operation, error) {
-					now, err := receive(conn.GetCluster(c.Context, operands[0], nil))
-					if err != nil {
-						return nil, err
-					}
-					patch, err := patched(now)
-					return []operation{v.operation("patch", operands[0], map[string]any{"patch": patch})}, err
-				},
-				request: func(conn client, hash string) (answer, error) {
-					_, after, err := s.retryOnStale(c, conn, operands[0], func(now answer, unchanged edit) (answer, error) {
-						patch, err := patched(now)
-						if err != nil {
-							return answer{}, err
-						}
-						return receive(v.api.patch(c.Context, conn, operands[0], patch, append(writeEdits(c), unchanged, planned(hash))...))
-					})
-					return after, err
-				},
-			})
+				was, err := exclusions.Read(now.body)
+				patch := map[string]any{"excludes": x.Patch(was, c.Bool("off"))}
+				return []operation{v.operation("patch", operands[0], map[string]any{"patch": patch, "if_match": now.etag})}, err
+			}})
 		},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,9 +157,7 @@ func (s clusterCommands) labelCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})}, func(conn client, cluster, hash string) (answer, error) {
-				return receive(clusters.api.patch(c.Context, conn, cluster, map[string]any{"labels": labels}, append(writeEdits(c), planned(hash))...))
-			})
+			return s.onTargets(c, on, change{operations: on.planner("set_labels", map[string]any{"labels": labels})})
 		},
 	}
 }
@@ -250,10 +247,6 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			return kindCommands{s.session, clusters}.performOn(c, change{
 				operations:  fixedOperations(operation{"op": "delete", "kind": clusters.kind, "id": operands[0], "mode": mode}),
 				description: what,
-				request: func(conn client, hash string) (answer, error) {
-					edits := append(writeEdits(c), planned(hash), query(url.Values{"mode": {mode}}))
-					return receive(clusters.api.delete(c.Context, conn, operands[0], edits...))
-				},
 			})
 		}),
 	}

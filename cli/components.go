@@ -70,7 +70,7 @@ var components = documentKind{
 			},
 		},
 	},
-	api: calls{path: "/platform_components", assignment: "/platform_components", settings: true},
+	api: calls{path: "/platform_components"},
 }
 
 // assignmentSettings are the fields of a component's assignment to a cluster; componentSettings the same for commands that change no
@@ -127,9 +127,7 @@ func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command
 			if _, single := on.single(); !single && !enabled {
 				ch.description = fmt.Sprintf("let Flux remove the component %q from %s", id, on)
 			}
-			return s.onTargets(c, on, ch, func(conn client, cluster, hash string) (answer, error) {
-				return s.setAssigned(c, conn, id, cluster, hash, map[string]any{"enabled": enabled})
-			})
+			return s.setAssigned(c, on, id, ch)
 		},
 	}
 }
@@ -153,55 +151,36 @@ func (s componentCommands) setCommand() *cli.Command {
 				return err
 			}
 			if len(values) == 0 {
-				return args.Errorf("nothing to change: set at least one of --enabled, --oci-tag, --component-path and --component-version")
+				return args.Errorf("nothing to change: set at least one of %s", flagNames(settings))
 			}
-			return s.onTargets(c, on, change{operations: on.planner("set_component", withID(components, id, values))}, func(conn client, cluster, hash string) (answer, error) {
-				return s.setAssigned(c, conn, id, cluster, hash, values)
-			})
+			return s.setAssigned(c, on, id, change{operations: on.planner("set_component", withID(components, id, values))})
 		},
 	}
 }
 
-// setAssigned changes settings of a component on one cluster, if it is assigned.
-func (s componentCommands) setAssigned(c *cli.Context, conn client, id, cluster, hash string, settings map[string]any) (answer, error) {
-	_, after, err := s.retryOnStale(c, conn, cluster, func(now answer, unchanged edit) (answer, error) {
-		var doc api.Cluster
-		if err := now.decode(&doc); err != nil {
-			return answer{}, err
-		}
-		given := hasAssigned(doc, id)
-		if !given {
-			var err error
-			if given, err = s.givenByLayer(c, conn, cluster, id); err != nil {
-				return answer{}, err
+// setAssigned changes settings of a component where it is assigned.
+func (s componentCommands) setAssigned(c *cli.Context, on targets, id string, ch change) error {
+	if cluster, single := on.single(); single {
+		ch.refused = func(conn client, err error) error {
+			if apiclient.ErrorCode(err) != "validation_error" {
+				return err
 			}
-		}
-		if !given {
-			return answer{}, hintedError{
+			a, unread := s.effectiveCluster(c, conn, cluster)
+			var doc api.Cluster
+			if unread != nil || a.decode(&doc) != nil || hasAssigned(doc, id) {
+				return err
+			}
+			return hintedError{
 				fmt.Errorf("the component %q is not assigned to %q", id, cluster),
 				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
 			}
 		}
-		return kindCommands{s.session, components}.assign(c, conn, cluster, id, settings, unchanged, planned(hash))
-	})
-	return after, err
+	}
+	return s.onTargets(c, on, ch)
 }
 
 func hasAssigned(doc api.Cluster, component string) bool {
 	return slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == component })
-}
-
-// givenByLayer reports whether a cluster has a component only from a layer. An older server does not support layers.
-func (s componentCommands) givenByLayer(c *cli.Context, conn client, cluster, component string) (bool, error) {
-	a, err := s.effectiveCluster(c, conn, cluster)
-	if apiclient.ErrorCode(err) == "validation_error" {
-		return false, nil
-	}
-	var doc api.Cluster
-	if err == nil {
-		err = a.decode(&doc)
-	}
-	return hasAssigned(doc, component), err
 }
 
 func (s componentCommands) patchValuesCommand() *cli.Command {
@@ -250,21 +229,24 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 		fields["force"] = true
 	}
 	ch := change{operations: on.planner(op, fields)}
-	if !single || c.IsSet("plan-hash") {
-		return s.perform(c, ch)
+	if single && !c.IsSet("plan-hash") {
+		ch.show = func(_ client, a answer) error {
+			results, err := resultsOf(a)
+			if err != nil {
+				return err
+			}
+			before, err := patchesOf(results[0].Before, component)
+			if err != nil {
+				return err
+			}
+			after, err := patchesOf(results[0].Document, component)
+			if err != nil {
+				return err
+			}
+			return s.printValues(c, cluster, component, before, after)
+		}
 	}
-	body, err := render.Encode(values)
-	if err != nil {
-		return err
-	}
-	var before, after map[string]json.RawMessage
-	ch.request = func(conn client, _ string) (answer, error) {
-		var a answer
-		before, after, a, err = ownershipCommands(s).writeValues(c, conn, cluster, component, body)
-		return a, err
-	}
-	ch.show = func(client, answer) error { return s.printValues(c, cluster, component, before, after) }
-	return s.perform(c, ch)
+	return s.onTargets(c, on, ch)
 }
 
 func (s componentCommands) printValues(c *cli.Context, cluster, component string, old, now map[string]json.RawMessage) error {

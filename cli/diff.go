@@ -32,6 +32,7 @@ func (s *session) diffCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			a.set.Compares = true
 			conn, err := s.connect(c)
 			if err != nil {
 				return err

@@ -66,10 +66,7 @@ func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, afte
 		return nil
 	}
 	return v.performOn(c, change{
-		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": patch})),
+		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": patch, "if_match": etag})),
 		description: fmt.Sprintf("change %s/%s like this", v.name, id), unconfirmedInScripts: true,
-		request: func(conn client, hash string) (answer, error) {
-			return receive(v.api.patch(c.Context, conn, id, patch, append(writeEdits(c), header("If-Match", etag), planned(hash))...))
-		},
 	})
 }

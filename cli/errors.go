@@ -60,7 +60,7 @@ func (s *session) explainMissingRoute(err error) error {
 	}
 	lacks, ok := missingRoutes[route]
 	if !ok {
-		lacks = missingRoute{"run this command", "commands that change or show one document mostly work with an older server."}
+		lacks = missingRoute{"run this command", "commands that show one document mostly work with an older server."}
 	}
 	return hintedError{
 		fmt.Errorf("this server is too old to %s: it has no %s (it answers %s with status %d)", lacks.ability, route, problem.Method, problem.StatusCode),
@@ -73,8 +73,8 @@ type missingRoute struct{ ability, instead string }
 
 // missingRoutes are the routes that many commands need.
 var missingRoutes = map[string]missingRoute{
-	"/batch": {"change several documents in one change", "change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
-	"/plan":  {"compare or plan a change", "leave out --plan and --max-removals, and change one document a command: component create NAME, then component assign NAME --cluster CLUSTER."},
+	"/batch": {"change documents", "only commands that show something work."},
+	"/plan":  {"compare or plan a change", "leave out --plan and --max-removals."},
 }
 
 // olderTimeout limits the requests that explain an error after a command has failed.

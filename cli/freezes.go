@@ -25,7 +25,7 @@ var freezes = documentKind{
 			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason, d.Mode, strconv.Itoa(len(d.PendingClusterIds))}
 		}),
 	},
-	list: "freezes", api: calls{path: "/freezes", merges: true, revisions: "freeze"},
+	list: "freezes", api: calls{path: "/freezes", revisions: "freeze"},
 }
 
 // freezeAll is the name of the freeze that freeze --all creates without a name.
@@ -74,9 +74,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					} else if c.IsSet("selector") {
 						body["all"] = nil
 					}
-					return s.sendFreeze(c, body, func(conn client, data []byte) (answer, error) {
-						return receive(freezes.api.patch(c.Context, conn, ids[0], data, writeEdits(c)...))
-					})
+					return s.writeFreeze(c, freezes.operation("patch", ids[0], map[string]any{"patch": body}))
 				}),
 			},
 			s.endFreezeCommand("delete", "End a freeze; in mode snapshot its clusters are served the changes since then"),
@@ -117,26 +115,12 @@ func (s rolloutCommands) createFreeze(c *cli.Context, body map[string]any) error
 		return args.Errorf("%s needs --reason: each refused change states it", c.Command.HelpName)
 	}
 	maps.Copy(body, freezeBody(c))
-	return s.sendFreeze(c, body, func(conn client, data []byte) (answer, error) {
-		return receive(freezes.api.create(c.Context, conn, data, writeEdits(c)...))
-	})
+	return s.writeFreeze(c, operation{"op": "create", "kind": freezes.kind, "document": body})
 }
 
-// sendFreeze sends a freeze and prints the answer.
-func (s rolloutCommands) sendFreeze(c *cli.Context, body map[string]any, send func(conn client, data []byte) (answer, error)) error {
-	data, err := render.Encode(body)
-	if err != nil {
-		return err
-	}
-	conn, err := s.connect(c)
-	if err != nil {
-		return err
-	}
-	a, err := send(conn, data)
-	if err != nil {
-		return err
-	}
-	return s.printChange(c, freezes.outputOf(a.body, a.body))
+// writeFreeze creates or changes a freeze.
+func (s rolloutCommands) writeFreeze(c *cli.Context, op operation) error {
+	return kindCommands{s.session, freezes}.performOn(c, change{operations: fixedOperations(op)})
 }
 
 // endFreezeCommand returns a command that deletes a freeze. The end of a freeze of mode snapshot is a change with a plan.
@@ -151,12 +135,9 @@ func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 
 // endFreeze deletes a freeze according to the flags of a change.
 func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
-	return s.perform(c, change{
-		operations: fixedOperations(), planRequest: map[string]any{"freeze": id}, description: "end the freeze \"" + id + "\"", unconfirmedInScripts: true, printsSummary: true,
-		request: func(conn client, hash string) (answer, error) {
-			return receive(freezes.api.delete(c.Context, conn, id, append(writeEdits(c), planned(hash))...))
-		},
-		show: func(_ client, a answer) error { return s.printChange(c, freezes.outputOf(a.body, a.body)) },
+	return kindCommands{s.session, freezes}.performOn(c, change{
+		operations:  fixedOperations(freezes.operation("delete", id, nil)),
+		description: "end the freeze \"" + id + "\"", unconfirmedInScripts: true, printsSummary: true,
 	})
 }
 

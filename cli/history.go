@@ -121,14 +121,14 @@ func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations plan
 			return answer{}, err
 		}
 		if hash != "" {
-			return v.batch(c, conn, ops, hash)
+			return v.sendBatch(c, conn, ops, hash)
 		}
 		plan, err := v.plan(c, conn, ops)
 		if err != nil {
 			return answer{}, err
 		}
 		if plan.ConfirmationRequired || len(unconfirmed(c, plan)) > 0 { // the hash would count as confirmation
-			return v.batch(c, conn, ops, "")
+			return v.sendBatch(c, conn, ops, "")
 		}
 		again, err := operations(conn)
 		if err != nil {
@@ -137,7 +137,7 @@ func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations plan
 		if !reflect.DeepEqual(ops, again) {
 			continue
 		}
-		a, err := v.batch(c, conn, ops, plan.PlanHash)
+		a, err := v.sendBatch(c, conn, ops, plan.PlanHash)
 		if apiclient.ErrorCode(err) != "stale" {
 			return a, err
 		}

@@ -116,16 +116,12 @@ func (s *session) adoptCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			ops := []operation{{"op": "adopt", "layers": []string{id}}}
+			if len(doc) > 1 { // more than its id
+				ops = slices.Insert(ops, 0, v.changeOperation("put", id, doc))
+			}
 			return v.perform(c, change{
-				recomputed: true, description: fmt.Sprintf("move the shared settings of layer %q's clusters into it", id), unconfirmedInScripts: true,
-				operations: func(conn client) ([]operation, error) {
-					adopt := operation{"op": "adopt", "layers": []string{id}}
-					if len(doc) == 1 { // its id
-						return []operation{adopt}, nil
-					}
-					put, _, err := v.putOperation(c, conn, id, doc)
-					return []operation{put, adopt}, err
-				},
+				operations: fixedOperations(ops...), description: fmt.Sprintf("move the shared settings of layer %q's clusters into it", id), unconfirmedInScripts: true,
 			})
 		},
 	}

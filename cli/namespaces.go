@@ -39,5 +39,5 @@ var namespaces = documentKind{
 			},
 		},
 	},
-	api: calls{path: "/namespaces", assignment: "/namespaces"},
+	api: calls{path: "/namespaces"},
 }

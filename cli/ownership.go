@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
-	"net/url"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
@@ -28,51 +26,6 @@ func fieldManagerFlag(usage string) cli.Flag {
 // ownershipCommands show and release values of field managers.
 type ownershipCommands struct{ *session }
 
-// writeValues changes values of a component on one cluster, and returns them before and after.
-func (s ownershipCommands) writeValues(c *cli.Context, conn client, cluster, component string, body json.RawMessage) (before, after map[string]json.RawMessage, a answer, err error) {
-	shared := c.IsSet("field-manager") || c.Bool("force") || c.Bool("apply")
-	was, a, err := s.retryOnStale(c, conn, cluster, func(_ answer, unchanged edit) (answer, error) {
-		edits := append(writeEdits(c), unchanged)
-		if shared {
-			return s.writeShared(c, conn, cluster, component, body, edits)
-		}
-		return receive(clusters.api.patch(c.Context, conn, cluster, map[string]any{"patches": map[string]any{component: body}}, edits...))
-	})
-	if err != nil {
-		return nil, nil, a, err
-	}
-	if before, err = patchesOf(was.body, component); err != nil {
-		return nil, nil, a, err
-	}
-	if !shared {
-		after, err = patchesOf(a.body, component)
-		return before, after, a, err
-	}
-	var owned api.OwnedPatches
-	if err := a.decode(&owned); err != nil {
-		return nil, nil, a, err
-	}
-	return before, owned.Values, a, nil
-}
-
-func (s ownershipCommands) writeShared(c *cli.Context, conn client, cluster, component string, body json.RawMessage, edits []edit) (answer, error) {
-	edits = append(edits, managerEdit(c))
-	if c.Bool("force") {
-		edits = append(edits, query(url.Values{"force": {"true"}}))
-	}
-	if c.Bool("apply") {
-		return receive(conn.ApplyPatchesWithBody(c.Context, cluster, component, nil, contentJSON, bytes.NewReader(body), edits...))
-	}
-	return receive(conn.PatchPatchesWithBody(c.Context, cluster, component, nil, contentMergePatch, bytes.NewReader(body), edits...))
-}
-
-func managerEdit(c *cli.Context) edit {
-	if name := c.String("field-manager"); name != "" {
-		return query(url.Values{"field_manager": {name}})
-	}
-	return query(nil)
-}
-
 func (s ownershipCommands) ownershipCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ownership", Usage: "Show which manager owns which values of a component on a cluster",
@@ -82,7 +35,7 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			out, err := ownershipOf(a, operands[0], operands[1])
+			out, err := ownershipOf(a.body, operands[0], operands[1])
 			if err != nil {
 				return err
 			}
@@ -114,32 +67,26 @@ func (s ownershipCommands) relinquishCommand() *cli.Command {
 			}
 			ch := change{operations: on.planner("relinquish_values", fields)}
 			if cluster, single := on.single(); single && !c.IsSet("plan-hash") {
-				ch.request = func(conn client, _ string) (answer, error) { return s.relinquish(c, conn, cluster, id) }
 				ch.show = func(_ client, a answer) error {
-					out, err := ownershipOf(a, cluster, id)
+					results, err := resultsOf(a)
+					if err != nil {
+						return err
+					}
+					out, err := ownershipOf(results[0].Patches, cluster, id)
 					if err != nil {
 						return err
 					}
 					return s.printChange(c, out)
 				}
 			}
-			return s.perform(c, ch)
+			return s.onTargets(c, on, ch)
 		},
 	}
 }
 
-// relinquish releases a manager's values on one cluster.
-func (s ownershipCommands) relinquish(c *cli.Context, conn client, cluster, component string) (answer, error) {
-	edits := append(writeEdits(c), managerEdit(c))
-	if c.Bool("retain") {
-		edits = append(edits, query(url.Values{"retain": {"true"}}))
-	}
-	return receive(conn.RelinquishPatches(c.Context, cluster, component, nil, edits...))
-}
-
 // ownershipOf decodes values with their managers as output.
-func ownershipOf(a answer, cluster, component string) (render.Output, error) {
+func ownershipOf(document json.RawMessage, cluster, component string) (render.Output, error) {
 	var owned api.OwnedPatches
-	err := a.decode(&owned)
-	return fleetview.Ownership(owned, a.body, clusters.name+"/"+cluster, components.name+"/"+component), err
+	err := answer{body: document}.decode(&owned)
+	return fleetview.Ownership(owned, document, clusters.name+"/"+cluster, components.name+"/"+component), err
 }

@@ -32,7 +32,7 @@ func resourcesOf(of api.ResourceType) documentKind {
 			word: id, removed: "the objects made from it", overrides: specFields("override", "overrides", " on these clusters, instead of the definition's; replaces all overrides", properties),
 			inputs: inputType{name: id, view: properties.View(false)},
 		},
-		api: calls{path: "/resources/" + url.PathEscape(id), assignment: "/resources/" + url.PathEscape(id), settings: true, merges: true},
+		api: calls{path: "/resources/" + url.PathEscape(id)},
 	}
 }
 
@@ -92,12 +92,15 @@ func (n documentKind) operation(op, id string, more map[string]any) operation {
 	return o
 }
 
-// updateOperation returns the operation that changes fields of a document, as update of [calls] does.
-func (n documentKind) updateOperation(id string, doc any) operation {
-	if n.resourceType != "" {
-		return n.operation("patch", id, map[string]any{"patch": doc})
+// changeOperation returns the operation update or put with the given fields of a document. Those of a spec are merged: the others stay.
+func (n documentKind) changeOperation(op, id string, fields any) operation {
+	switch {
+	case n.resourceType == "":
+		return n.operation(op, id, map[string]any{"document": fields})
+	case op == "update":
+		op = "patch"
 	}
-	return n.operation("update", id, map[string]any{"document": doc})
+	return n.operation(op, id, map[string]any{"patch": fields})
 }
 
 // assignOperation returns the name of the operation that assigns or unassigns a document of the kind: VERB_component.

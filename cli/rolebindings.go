@@ -50,7 +50,7 @@ var roleBindings = documentKind{
 			},
 		},
 	},
-	api: calls{path: "/rolebindings", assignment: "/rolebindings"},
+	api: calls{path: "/rolebindings"},
 }
 
 // subjectField is one of the flags that name subjects, as in `kubectl create clusterrolebinding`. Together they are the list of

@@ -333,7 +333,7 @@ func stageOf(text string) (map[string]any, error) {
 func (s *session) inRollout(c *cli.Context, conn client, ch change) (change, error) {
 	name := c.String("rollout")
 	switch {
-	case ch.planRequest != nil: // an action on a rollout
+	case ch.planRequest != nil, !hasFlag(c, "rollout"): // an action on a rollout, or a document that clusters are not served
 		return ch, nil
 	case !c.IsSet("rollout"):
 		for _, f := range rolloutFlags() {

@@ -115,17 +115,19 @@ func header(name, value string) edit {
 	}
 }
 
-// writeEdits returns the edits that a command's flags make to its changes.
+// writeEdits returns the edits that a command's flags make to the change of one document.
 func writeEdits(c *cli.Context) []edit {
+	return append(changeEdits(c), header("If-Match", c.String("if-match")))
+}
+
+// changeEdits returns the edits that a command's flags make to its changes.
+func changeEdits(c *cli.Context) []edit {
 	edits := []edit{header("X-Fleet-Removes-From", cmp.Or(strings.Join(c.StringSlice("confirm"), ","), "none"))}
 	if names := c.StringSlice("override-freeze"); len(names) > 0 {
 		edits = append(edits, header("X-Fleet-Override-Freeze", strings.Join(names, ",")))
 	}
 	if c.Bool("dry-run") {
 		edits = append(edits, query(url.Values{"dry_run": {"true"}}))
-	}
-	if tag := c.String("if-match"); tag != "" {
-		edits = append(edits, header("If-Match", tag))
 	}
 	if reason := c.String("reason"); reason != "" {
 		edits = append(edits, header("X-Change-Reason", reason))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ var strategies = documentKind{
 			return []string{d.ID, strings.Join(stages, ", "), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt)}
 		}),
 	},
-	list: "strategies", api: calls{path: "/strategies", puts: true, revisions: "strategy"},
+	list: "strategies", api: calls{path: "/strategies", revisions: "strategy"},
 }
 
 func (s rolloutCommands) strategyCommand() *cli.Command {
@@ -48,18 +49,14 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 					"    stages:\n    - {name: dev, selector: environment=dev, gate: {soak: 24h, deadline: 26h}}\n    - {name: prod, selector: environment=prod, approval: true}\n\n" +
 					args.ExampleText("strategy create waves --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "strategy create waves -f waves.yaml"),
 				Action: func(c *cli.Context) error {
-					return s.writeStrategy(c, func(conn client, _ string, body map[string]any) (answer, error) {
-						return receive(strategies.api.create(c.Context, conn, body, writeEdits(c)...))
-					})
+					return s.writeStrategy(c, "create")
 				},
 			},
 			v.listCommand(), get, v.historyCommand(), v.editCommand(),
 			{
 				Name: "update", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
 				Action: func(c *cli.Context) error {
-					return s.writeStrategy(c, func(conn client, id string, body map[string]any) (answer, error) {
-						return receive(strategies.api.update(c.Context, conn, id, body, writeEdits(c)...))
-					})
+					return s.writeStrategy(c, "update")
 				},
 			},
 			s.deleteUnservedCommand(strategies, "Delete a strategy; rollouts keep their stages"),
@@ -68,7 +65,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 }
 
 // writeStrategy sends a strategy with the stages and the description of the flags.
-func (s rolloutCommands) writeStrategy(c *cli.Context, write func(conn client, id string, body map[string]any) (answer, error)) error {
+func (s rolloutCommands) writeStrategy(c *cli.Context, op string) error {
 	id, body, err := s.documentFrom(c, strategies)
 	if err != nil {
 		return err
@@ -79,15 +76,7 @@ func (s rolloutCommands) writeStrategy(c *cli.Context, write func(conn client, i
 	if c.IsSet("description") {
 		body["description"] = c.String("description")
 	}
-	conn, err := s.connect(c)
-	if err != nil {
-		return err
-	}
-	a, err := write(conn, id, body)
-	if err != nil {
-		return err
-	}
-	return s.printChange(c, strategies.outputOf(a.body, a.body))
+	return kindCommands{s.session, strategies}.performOn(c, change{operations: fixedOperations(strategies.operation(op, id, map[string]any{"document": body}))})
 }
 
 // deleteUnservedCommand deletes documents of a kind that is part of no answer.
@@ -95,18 +84,18 @@ func (s rolloutCommands) deleteUnservedCommand(n documentKind, usage string) *cl
 	return &cli.Command{
 		Name: "delete", Usage: usage, ArgsUsage: "NAME", Flags: append(writeFlags(), yesFlag()),
 		Action: withArguments(func(c *cli.Context, ids []string) error {
-			if err := s.confirm(c, change{description: fmt.Sprintf("delete the %s %q", n.title, ids[0]), unconfirmedInScripts: true}); err != nil {
-				return err
+			ch := change{
+				operations:  fixedOperations(n.operation("delete", ids[0], nil)),
+				description: fmt.Sprintf("delete the %s %q", n.title, ids[0]), unconfirmedInScripts: true,
 			}
-			conn, err := s.connect(c)
-			if err != nil {
-				return err
+			if n.kind == rollouts.kind { // batches do not take rollouts
+				ch.operations, ch.planRequest, ch.printsSummary = fixedOperations(), nil, true
+				ch.request = func(conn client, _ string) (answer, error) {
+					return receive(send(c.Context, conn, http.MethodDelete, n.api.document(ids[0]), nil, writeEdits(c)))
+				}
+				ch.show = func(_ client, a answer) error { return s.printChange(c, n.outputOf(a.body, a.body)) }
 			}
-			a, err := receive(n.api.delete(c.Context, conn, ids[0], writeEdits(c)...))
-			if err != nil {
-				return err
-			}
-			return s.printChange(c, n.outputOf(a.body, a.body))
+			return kindCommands{s.session, n}.performOn(c, ch)
 		}),
 	}
 }

@@ -61,12 +61,17 @@ func targetsOf(c *cli.Context) (targets, error) {
 	}
 	if ways != 1 {
 		ways := "--cluster, --selector or --all"
-		if slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return f.Names()[0] == "layer" }) {
+		if hasFlag(c, "layer") {
 			ways = "--cluster, --selector, --all or --layer"
 		}
 		return t, args.Errorf("%s needs %s, and only one of them", c.Command.HelpName, ways)
 	}
 	return t, nil
+}
+
+// hasFlag reports whether a command has a flag.
+func hasFlag(c *cli.Context, name string) bool {
+	return slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return f.Names()[0] == name })
 }
 
 // uniqueNames returns the ids of a flag without duplicates.

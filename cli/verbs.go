@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -277,12 +276,7 @@ func (v kindCommands) updateCommand() *cli.Command {
 			if len(body) == 1 {
 				return args.Errorf("nothing to change: set at least one field")
 			}
-			return v.performOn(c, change{
-				operations: fixedOperations(v.updateOperation(id, body)),
-				request: func(conn client, hash string) (answer, error) {
-					return receive(v.api.update(c.Context, conn, id, body, append(writeEdits(c), planned(hash))...))
-				},
-			})
+			return v.performOn(c, change{operations: fixedOperations(v.changeOperation("update", id, body))})
 		},
 	}
 }
@@ -299,7 +293,7 @@ func (v kindCommands) createDocumentCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return v.put(c, id, doc)
+			return v.performOn(c, change{operations: fixedOperations(v.changeOperation("put", id, doc))})
 		},
 	}
 }
@@ -346,12 +340,7 @@ func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) 
 
 // mergePatch merges a patch into a document.
 func (v kindCommands) mergePatch(c *cli.Context, id string, patch any) error {
-	return v.performOn(c, change{
-		operations: fixedOperations(v.operation("patch", id, map[string]any{"patch": patch})),
-		request: func(conn client, hash string) (answer, error) {
-			return receive(v.api.patch(c.Context, conn, id, patch, append(writeEdits(c), planned(hash))...))
-		},
-	})
+	return v.performOn(c, change{operations: fixedOperations(v.operation("patch", id, map[string]any{"patch": patch}))})
 }
 
 // fixedOperations returns a planner of operations that do not depend on the fleet.
@@ -378,50 +367,7 @@ func (v kindCommands) deleteCommand() *cli.Command {
 			return v.performOn(c, change{
 				operations:  fixedOperations(v.operation("delete", ids[0], map[string]any{"cascade": c.Bool("cascade")})),
 				description: what, unconfirmedInScripts: v.assignable != nil && v.unconfirmedInScripts && !c.Bool("cascade"),
-				request: func(conn client, hash string) (answer, error) {
-					edits := append(writeEdits(c), planned(hash))
-					if c.Bool("cascade") {
-						edits = append(edits, query(url.Values{"cascade": {"true"}}))
-					}
-					return receive(v.api.delete(c.Context, conn, ids[0], edits...))
-				},
 			})
 		}),
 	}
-}
-
-// maxRaces is the number of attempts of a change that depends on a read, when other clients change the same document.
-const maxRaces = 5
-
-// existsAlready reports whether a create failed because the document exists. An older server may send no known code.
-func existsAlready(err error) bool {
-	code := apiclient.ErrorCode(err)
-	problem, ok := errors.AsType[*apiclient.Error](err)
-	return code == "conflict" || code == "" && ok && problem.StatusCode == http.StatusConflict
-}
-
-// upsert creates a document, or changes the given fields of an existing one. The change is tied to the version that was read, so
-// that a document deleted and created again in between is not overwritten. A validation error may only mean that the fields are too
-// few for a new document, so that case reads the document, too.
-func (v kindCommands) upsert(c *cli.Context, api client, id string, doc map[string]any, more ...edit) (a answer, err error) {
-	edits := append(writeEdits(c), more...)
-	for range maxRaces {
-		a, err = receive(v.api.create(c.Context, api, doc, edits...))
-		if !existsAlready(err) && apiclient.ErrorCode(err) != "validation_error" {
-			return a, err
-		}
-		refusal := err
-		found, err := receive(v.api.get(c.Context, api, id))
-		if apiclient.ErrorCode(err) == "not_found" {
-			return answer{}, refusal // the conflict is about something else, such as a DNS name in use
-		}
-		if err != nil {
-			return answer{}, err
-		}
-		a, err = receive(v.api.update(c.Context, api, id, doc, append(slices.Clone(edits), header("If-Match", found.etag))...))
-		if code := apiclient.ErrorCode(err); code != "stale" && code != "not_found" {
-			return a, err
-		}
-	}
-	return answer{}, errors.New("other clients keep changing it; try again")
 }

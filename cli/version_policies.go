@@ -67,7 +67,7 @@ func (s versionCommands) setPolicyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.patchComponent(c, conn, ids[0], map[string]any{"version_policy": policy}, nil)
+			return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": policy}})
 		}),
 	}
 }
@@ -202,24 +202,21 @@ func (s versionCommands) changeImagePolicies(c *cli.Context, conn client, id str
 	if err != nil {
 		return err
 	}
-	var unchanged edit
-	if !c.IsSet("if-match") {
-		unchanged = header("If-Match", a.etag)
-	}
-	return s.patchComponent(c, conn, id, map[string]any{"image_policies": list}, unchanged)
+	return s.patchComponent(c, id, map[string]any{"patch": map[string]any{"image_policies": list}, "if_match": a.etag})
 }
 
 // patchComponent changes fields of a component and prints its policies.
-func (s versionCommands) patchComponent(c *cli.Context, conn client, id string, patch map[string]any, condition edit) error {
-	edits := writeEdits(c)
-	if condition != nil {
-		edits = append(edits, condition)
-	}
-	a, err := receive(components.api.patch(c.Context, conn, id, patch, edits...))
-	if err != nil {
-		return err
-	}
-	return s.printPolicies(c, id, a, s.printChange)
+func (s versionCommands) patchComponent(c *cli.Context, id string, patch map[string]any) error {
+	return kindCommands{s.session, components}.performOn(c, change{
+		operations: fixedOperations(components.operation("patch", id, patch)), printsSummary: true,
+		show: func(_ client, a answer) error {
+			results, err := resultsOf(a)
+			if err != nil {
+				return err
+			}
+			return s.printPolicies(c, id, answer{body: results[0].Document}, s.printChange)
+		},
+	})
 }
 
 func (s versionCommands) showPolicyCommand() *cli.Command {
@@ -309,7 +306,7 @@ func (s versionCommands) suspendCommand(name, usage string, suspended bool) *cli
 		Description: args.ExampleText("component policy "+name+" podinfo", "component policy "+name+" podinfo --image redis"),
 		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
 			if !c.IsSet("image") {
-				return s.patchComponent(c, conn, ids[0], map[string]any{"version_policy": map[string]any{"suspended": suspended}}, nil)
+				return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": map[string]any{"suspended": suspended}}})
 			}
 			return s.changeImagePolicies(c, conn, ids[0], func(list []map[string]any) ([]map[string]any, error) {
 				policy := findPolicy(list, c.String("image"))
@@ -333,7 +330,7 @@ func (s versionCommands) deletePolicyCommand() *cli.Command {
 		Description: args.ExampleText("component policy delete podinfo --image redis"),
 		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
 			if !c.IsSet("image") {
-				return s.patchComponent(c, conn, ids[0], map[string]any{"version_policy": nil}, nil)
+				return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": nil}})
 			}
 			return s.changeImagePolicies(c, conn, ids[0], func(list []map[string]any) ([]map[string]any, error) {
 				if findPolicy(list, c.String("image")) == nil {

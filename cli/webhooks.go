@@ -108,9 +108,7 @@ func (s webhookCommands) createCommand() *cli.Command {
 			}
 			body := webhookBody(c)
 			body["id"] = ids[0]
-			return s.send(c, func(conn client) (*http.Response, error) {
-				return webhookDocuments.api.create(c.Context, conn, body, writeEdits(c)...)
-			})
+			return s.write(c, operation{"op": "create", "kind": webhookDocuments.kind, "document": body})
 		}),
 	}
 }
@@ -125,9 +123,7 @@ func (s webhookCommands) updateCommand() *cli.Command {
 			if len(body) == 0 {
 				return args.Errorf("%s needs --url, --kind, --event or --format", c.Command.HelpName)
 			}
-			return s.send(c, func(conn client) (*http.Response, error) {
-				return webhookDocuments.api.patch(c.Context, conn, ids[0], body, writeEdits(c)...)
-			})
+			return s.write(c, webhookDocuments.operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}
 }
@@ -137,9 +133,7 @@ func (s webhookCommands) patchCommand(name, usage string, body map[string]any) *
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: writeFlags(),
 		Action: withArguments(func(c *cli.Context, ids []string) error {
-			return s.send(c, func(conn client) (*http.Response, error) {
-				return webhookDocuments.api.patch(c.Context, conn, ids[0], body, writeEdits(c)...)
-			})
+			return s.write(c, webhookDocuments.operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}
 }
@@ -172,7 +166,12 @@ func (s webhookCommands) replayCommand() *cli.Command {
 	}
 }
 
-// send sends a change of a webhook and prints the answer.
+// write creates or changes a webhook.
+func (s webhookCommands) write(c *cli.Context, op operation) error {
+	return kindCommands{s.session, webhookDocuments}.performOn(c, change{operations: fixedOperations(op)})
+}
+
+// send sends a request about a webhook and prints the answer.
 func (s webhookCommands) send(c *cli.Context, request func(client) (*http.Response, error)) error {
 	conn, err := s.connect(c)
 	if err != nil {

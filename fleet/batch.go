@@ -82,7 +82,9 @@ func (b *Batch) Locate(ops []api.Operation, err error) error {
 		}
 		located.Problems = append(located.Problems, b.locateProblems(i, ops[i], &Error{Problems: []Problem{p}})...)
 	}
-	located.Detail = summarizeProblems(located.Problems)
+	if e.Detail == summarizeProblems(e.Problems) { // otherwise it says more than the problems
+		located.Detail = summarizeProblems(located.Problems)
+	}
 	return &located
 }
 
@@ -107,6 +109,9 @@ func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clust
 			continue
 		}
 		if e, ok := errors.AsType[*Error](err); ok {
+			if len(targets) == 1 && named {
+				return nil, e // its pointers are those of the operation's values
+			}
 			if failed.add(e.Code, Problem{Detail: fmt.Sprintf("cluster %q: %s", id, e.Detail)}); len(failed.problems) >= maxBatchProblems {
 				break
 			}

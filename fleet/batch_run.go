@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 // Run runs the operations in order. Problems of all operations are reported together, with the operation's index in the
@@ -18,7 +20,8 @@ func (b *Batch) Run(ops []api.Operation) ([]api.OperationResult, error) {
 func (b *Batch) RunParsed(ops []api.Operation, bodies []map[string]any) ([]api.OperationResult, error) {
 	results := make([]api.OperationResult, len(ops))
 	var failed failures
-	partial := false // a revert with conflicts made the edits without
+	partial := false         // a revert with conflicts made the edits without
+	refused, detail := 0, "" // operations; and the text of one whose error says more than its problems
 	for i, op := range ops {
 		if err := b.stopped(); err != nil {
 			return nil, err
@@ -43,6 +46,9 @@ func (b *Batch) RunParsed(ops []api.Operation, bodies []map[string]any) ([]api.O
 			return nil, err
 		}
 		failed.add(e.Code, b.locateProblems(i, op, e)...)
+		if refused++; len(e.Problems) > 0 && e.Detail != summarizeProblems(e.Problems) {
+			detail = jsontext.Pointer("operations", i) + ": " + e.Detail
+		}
 		partial = partial || e.Code == CodeRevertConflict
 	}
 	if len(failed.problems) > 0 && !partial {
@@ -54,7 +60,11 @@ func (b *Batch) RunParsed(ops []api.Operation, bodies []map[string]any) ([]api.O
 			}
 		}
 	}
-	return results, failed.err()
+	err := failed.err()
+	if e, ok := errors.AsType[*Error](err); ok && refused == 1 && detail != "" {
+		e.Detail = detail
+	}
+	return results, err
 }
 
 // runOne runs one operation. It returns the documents that it touched and the number of clusters it was applied to.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -42,7 +43,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 	s.metrics.stored.Add(float64(res.Stored))
 	response.AddWarnings(c, res.Warnings)
 	if documents {
-		if err := s.addDocuments(c, batch, res.State, results); err != nil {
+		if err := s.addDocuments(c, batch, ops, res.State, results); err != nil {
 			return err
 		}
 	}
@@ -56,7 +57,7 @@ func (s *Server) answerBatch(c echo.Context, meta store.Meta, ops []api.Operatio
 }
 
 // addDocuments adds the documents of operations on one document to their results.
-func (s *Server) addDocuments(c echo.Context, batch *fleet.Batch, after *fleet.State, results []api.OperationResult) error {
+func (s *Server) addDocuments(c echo.Context, batch *fleet.Batch, ops []api.Operation, after *fleet.State, results []api.OperationResult) error {
 	before := batch.Base()
 	if limited := requestOf(c).limited; limited != nil {
 		before = s.visible.get(limited.base, limited.rights)
@@ -72,6 +73,11 @@ func (s *Server) addDocuments(c echo.Context, batch *fleet.Batch, after *fleet.S
 		var err error
 		if results[i].Document, err = json.Marshal(s.viewOf(after, doc)); err != nil {
 			return err
+		}
+		if strings.HasSuffix(ops[i].Op, "_values") && doc.Kind == fleet.KindCluster {
+			if results[i].Patches, err = json.Marshal(doc.OwnedPatches(ops[i].ComponentID)); err != nil {
+				return err
+			}
 		}
 		if was, err := before.Find(doc.Kind, doc.ID); err == nil && doc.Kind == fleet.KindCluster {
 			if results[i].Before, err = json.Marshal(was.View()); err != nil {

@@ -90,8 +90,10 @@ func TestPlansInTotal(t *testing.T) {
 			}
 		}
 		last := w.issue(`{"name":"last","role":"write"}`).secret
-		ask := func() *answer { return w.do("POST", path, setTag, "Authorization", "Bearer "+last) }
+		body := setTag + strings.Repeat(" ", 5<<10)
+		ask := func() *answer { return w.do("POST", path, body, "Authorization", "Bearer "+last) }
 		ask().problem(429, "too_many_requests")
+		w.do("POST", "/batch?dry_run=true", setTag, "Authorization", "Bearer "+last).want(200) // a small one has a queue of its own
 		for _, release := range held {
 			release()
 		}

@@ -3031,6 +3031,9 @@ type OperationResult struct {
 
 	// Before With `return=documents`, of an operation on one cluster that existed: as GET returned it before the batch.
 	Before json.RawMessage `json:"before,omitempty"`
+
+	// Patches With `return=documents`, of an operation on the values of a component on one cluster: an OwnedPatches, after the batch.
+	Patches json.RawMessage `json:"patches,omitempty"`
 }
 
 // OwnedPatches defines model for OwnedPatches.

@@ -33,7 +33,7 @@ type Name struct{ Kind, ID string }
 
 // Operation is one operation of a change.
 type Operation struct {
-	Op       string // create, update or delete
+	Op       string // put or delete
 	Kind     Kind
 	ID       string
 	Document map[string]json.RawMessage // nil for delete
@@ -46,13 +46,15 @@ type Set struct {
 	Prune     []Kind
 	// PruneResources: definitions of all resource types are pruned.
 	PruneResources bool
+	// Compares: the fleet's versions of the documents are read for Diff.
+	Compares bool
 
 	types []string // types of the documents, and of definitions that may be pruned
-	// found holds the fleet's versions of these documents, and all documents of the kinds to prune, by kind and id.
+	// found holds the fleet's documents of the kinds that were read, by kind and id.
 	found map[string]map[string]json.RawMessage
 }
 
-// load reads the fleet's versions of the documents.
+// load reads the fleet's documents of the kinds that are compared or pruned.
 func (s *Set) load(fleet Fleet) error {
 	s.found = map[string]map[string]json.RawMessage{}
 	if err := s.findTypes(fleet); err != nil {
@@ -62,7 +64,11 @@ func (s *Set) load(fleet Fleet) error {
 		found := map[string]json.RawMessage{}
 		s.found[k.Kind] = found
 		ids := s.ids(k)
-		if len(ids) <= fewDocuments && !s.prunes(k) {
+		switch {
+		case s.prunes(k):
+		case !s.Compares && !s.large():
+			continue
+		case len(ids) <= fewDocuments:
 			for _, id := range ids {
 				doc, err := fleet.Get(k, id)
 				if err != nil {
@@ -136,9 +142,9 @@ func (s *Set) findTypes(fleet Fleet) error {
 	return nil
 }
 
-// Operations returns the operations that apply the documents, computed from the current fleet on each call. The server decides
-// whether a document changes anything, at the revision of the change itself. For a large set of documents, those that match the
-// fleet are left out after the server has confirmed it, so that a small change is a small request. Definitions come before the
+// Operations returns the operations that apply the documents. The server decides whether a document exists and changes anything, at the
+// revision of the change itself. For a large set of documents, those that match the fleet of now are left out after the server has
+// confirmed it, so that a small change is a small request. Definitions come before the
 // clusters that refer to them, and are deleted after them. There is always an operation: the API requires at least one, and a plan
 // of no change has a hash, too.
 func (s *Set) Operations(fleet Fleet) ([]Operation, error) {
@@ -167,7 +173,7 @@ func (s *Set) Operations(fleet Fleet) ([]Operation, error) {
 	}
 	if len(ops) == 0 {
 		d := s.Documents[0]
-		ops = append(ops, Operation{"update", d.Kind, d.ID, d.Fields})
+		ops = append(ops, Operation{"put", d.Kind, d.ID, d.Fields})
 	}
 	return ops, nil
 }
@@ -187,13 +193,13 @@ func (s *Set) supplied() ([]suppliedOperation, error) {
 			if d.Kind.Kind != k.Kind {
 				continue
 			}
-			g := suppliedOperation{Operation: Operation{"create", k, d.ID, d.Fields}, size: d.size()}
+			g := suppliedOperation{Operation: Operation{"put", k, d.ID, d.Fields}, size: d.size()}
 			if now, exists := s.found[k.Kind][d.ID]; exists {
 				changes, err := render.Changes(d.Fields, now)
 				if err != nil {
 					return nil, err
 				}
-				g.Op, g.same = "update", len(changes) == 0
+				g.same = len(changes) == 0
 			}
 			given = append(given, g)
 		}

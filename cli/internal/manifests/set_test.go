@@ -62,7 +62,7 @@ func TestOperationsOrder(t *testing.T) {
 	}}
 	set := &Set{Kinds: testKinds, Documents: docs, Prune: []Kind{clusters}, PruneResources: true}
 	want := []string{
-		"create namespace/n", "create resource/quotas/q", "update cluster/c", "delete cluster/old", "delete resource/quotas/gone",
+		"put namespace/n", "put resource/quotas/q", "put cluster/c", "delete cluster/old", "delete resource/quotas/gone",
 	}
 	if got := operationsOf(t, set, fleet); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -83,7 +83,7 @@ func TestLargeSetLeavesOutConfirmed(t *testing.T) {
 	}
 	fleet.documents["cluster"]["c9"] = `{"id":"other"}`
 	delete(fleet.documents["cluster"], "c8")
-	if got, want := operationsOf(t, set, fleet), []string{"update cluster/c7", "create cluster/c8", "create cluster/c9"}; !slices.Equal(got, want) {
+	if got, want := operationsOf(t, set, fleet), []string{"put cluster/c7", "put cluster/c8", "put cluster/c9"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if fleet.plans != 2 {

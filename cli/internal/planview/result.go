@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -23,26 +24,30 @@ func (op Operation) Kind() string {
 	return kind
 }
 
-// ResultLine returns the line about operations that were carried out; empty: an operation has no text. body is the response, revision
-// the one that it is of, and before the newest known revision when they were sent. kindName is [Style.KindName].
-func ResultLine(ops []Operation, body json.RawMessage, revision, before int64, kindName func(kind string) string) string {
+// ResultLine returns the line about operations that were carried out; empty: an operation has no text. body is the response to the
+// batch. kindName is [Style.KindName].
+func ResultLine(ops []Operation, body json.RawMessage, kindName func(kind string) string) string {
 	var result api.BatchResult
-	batch := json.Unmarshal(body, &result) == nil && result.Results != nil // other responses are documents
-	if batch {
-		revision = result.Revision
+	if json.Unmarshal(body, &result) != nil {
+		return ""
 	}
-	unchanged := batch && len(result.Changes) == 0 || !batch && revision <= before
+	unchanged := len(result.Changes) == 0
 	var line strings.Builder
 	var last string
 	for i, op := range ops {
 		clusters := -1
-		if batch && i < len(result.Results) {
+		if i < len(result.Results) {
 			if op["op"] == "adopt" && result.Results[i].Documents == 0 && !unchanged {
 				continue
 			}
 			clusters = result.Results[i].Clusters
 		}
 		subject, verb := op.sentence(clusters, kindName)
+		if op["op"] == "put" && slices.ContainsFunc(result.Changes, func(ref api.ChangeRef) bool {
+			return ref.Action == "create" && ref.Kind == op.Kind() && ref.ID == op["id"]
+		}) {
+			verb = "created"
+		}
 		switch {
 		case subject == "":
 			return ""
@@ -62,7 +67,7 @@ func ResultLine(ops []Operation, body json.RawMessage, revision, before int64, k
 		subject, _ := ops[0].sentence(-1, kindName)
 		return subject + " unchanged"
 	}
-	return fmt.Sprintf("%s (revision %d)", line.String(), revision)
+	return fmt.Sprintf("%s (revision %d)", line.String(), result.Revision)
 }
 
 // sentence returns the subject of an operation and the verb with its targets; with the number of clusters if it is not negative.
@@ -71,7 +76,7 @@ func (op Operation) sentence(on int, kindName func(string) string) (subject, ver
 	switch name {
 	case "create":
 		return op.documentName(kindName), "created"
-	case "update", "patch":
+	case "update", "patch", "put":
 		return op.documentName(kindName), "changed"
 	case "delete":
 		return op.documentName(kindName), op.deletionText()

@@ -18,7 +18,7 @@ import (
 
 // Queues limit the requests that take a processor for seconds or hundreds of megabytes: how many run at a time, how many wait,
 // and how many of both belong to one principal, so that no credential delays the others. Plans and batches have separate
-// queues, because readers must not delay changes. A page of the history and an explanation take tens of megabytes while they
+// queues, because readers must not delay changes, and so have small batches, of which many come at a time. A page of the history and an explanation take tens of megabytes while they
 // are computed. Questions about the status of the whole fleet have a queue, because after a change of the catalog the first of
 // them computes the answers of all clusters, and the others reuse them. Watches wait for minutes, and have no limit of running
 // jobs. Other reads start at once, and hold their State until the client has received the answer.
@@ -48,6 +48,7 @@ const (
 	queuePlans   = "plans"
 	queueExplain = "explanations"
 	queueBatches = "batches"
+	queueChanges = "changes"
 	queueHistory = "reads of the history"
 	queueReads   = "reads"
 	queueStatus  = "questions about the whole fleet"
@@ -69,6 +70,8 @@ func queueName(r Request) string {
 		return queueWatches
 	case r.Write && (r.ContentLength < 0 || r.ContentLength > LargeBody):
 		return queueBatches
+	case r.Operation == "ApplyBatch" && r.ContentLength <= smallBatch:
+		return queueChanges
 	case known:
 		return queue
 	case !r.CRUDOnly || r.Write:
@@ -98,6 +101,7 @@ func NewQueues(watches int, duration func(queue string) prometheus.Observer) *Qu
 	queues := map[string]*queue{
 		queuePlans:   newQueue(queuePlans, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
 		queueBatches: newQueue(queueBatches, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
+		queueChanges: newQueue(queueChanges, queueLimits{perPrincipal: 16, total: 64, concurrent: 2, concurrentPerPrincipal: 1}),
 		queueExplain: newQueue(queueExplain, queueLimits{perPrincipal: 4, total: 24, concurrent: 2, concurrentPerPrincipal: 1}),
 		queueHistory: newQueue(queueHistory, queueLimits{perPrincipal: 8, total: 48, concurrent: 3, concurrentPerPrincipal: 2}),
 		queueReads:   newQueue(queueReads, queueLimits{perPrincipal: 128, total: 512}),
@@ -315,6 +319,10 @@ type Request struct {
 // LargeBody is the size from which any change is queued as a batch, in bytes: validation takes up to a hundred times the size
 // of its body.
 const LargeBody = 256 << 10
+
+// smallBatch is the size up to which a batch has a queue with more places, in bytes: it is one command of a person, or of one of many jobs
+// of a pipeline with one token.
+const smallBatch = 4 << 10
 
 // Enter admits a request to the queue of its operation, or returns 429. It is called before the body is read, which may be
 // large. The job must be left.
