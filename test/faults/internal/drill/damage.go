@@ -44,17 +44,21 @@ var empty = []string{
 	`UPDATE head SET revision = 0, commit_id = '00000000-0000-0000-0000-000000000000', at = 0, documents = 0`,
 }
 
-// dangling deletes a namespace that every cluster refers to, which the API would refuse.
-var dangling = strings.Join([]string{
-	`BEGIN`,
-	`INSERT INTO commits (revision, id, at, actor, reason, request_id)
+// dangling deletes a namespace that every cluster refers to, which the API would refuse. packed is an expression of SQL for
+// it: the log packs the document as its checksum, which the last change c has, three zeros, and the body.
+func dangling(packed string) []string {
+	return []string{strings.Join([]string{
+		`BEGIN`,
+		`INSERT INTO commits (revision, id, at, actor, reason, request_id)
 		SELECT revision + 1, '00000000-0000-4000-8000-00000000dead', at + 1, 'somebody', 'by hand', '' FROM head`,
-	`INSERT INTO changes (revision, seq, kind, id, before, after)
-		SELECT head.revision + 1, 0, d.kind, d.id, d.body, NULL FROM head, documents d WHERE d.kind = 'namespace' AND d.id = 'base'`,
-	`DELETE FROM documents WHERE kind = 'namespace' AND id = 'base'`,
-	`UPDATE head SET revision = revision + 1, commit_id = '00000000-0000-4000-8000-00000000dead', at = at + 1, documents = documents - 1`,
-	`COMMIT`,
-}, ";\n")
+		`INSERT INTO changes (revision, seq, kind, id, action, before, packed_before, bytes)
+		SELECT head.revision + 1, 0, d.kind, d.id, 'delete', '', ` + packed + `, length(d.body)
+		FROM head, documents d JOIN changes c ON c.kind = d.kind AND c.id = d.id AND c.revision = d.revision WHERE d.kind = 'namespace' AND d.id = 'base'`,
+		`DELETE FROM documents WHERE kind = 'namespace' AND id = 'base'`,
+		`UPDATE head SET revision = revision + 1, commit_id = '00000000-0000-4000-8000-00000000dead', at = at + 1, documents = documents - 1`,
+		`COMMIT`,
+	}, ";\n")}
+}
 
 func damages() []damage {
 	return []damage{
@@ -63,7 +67,11 @@ func damages() []damage {
 		{name: "dropped", postgres: []string{`DROP SCHEMA public CASCADE`}, sqlite: []string{`DROP TABLE documents`, `DROP TABLE head`}, restarts: true},
 		{name: "restored", postgres: restore, sqlite: restore},
 		{name: "failover", failover: true},
-		{name: "dangling", postgres: []string{dangling}, sqlite: []string{dangling}, logged: true, noWritesAfter: true},
+		{
+			name: "dangling", logged: true, noWritesAfter: true,
+			postgres: dangling(`decode(lpad(to_hex(c.sum), 16, '0') || '000000' || encode(convert_to(d.body, 'UTF8'), 'hex'), 'hex')`),
+			sqlite:   dangling(`unhex(printf('%016x000000', c.sum) || hex(d.body))`),
+		},
 		{name: "file-deleted", file: func(path, _ string) error { return os.Remove(path) }, restarts: true},
 		{name: "file-truncated", file: func(path, _ string) error { return os.Truncate(path, 0) }, restarts: true},
 		{name: "file-restored", file: func(path, backup string) error { return os.Rename(backup, path) }},
