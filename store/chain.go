@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -41,22 +40,10 @@ type ChainHead struct {
 	Hash   []byte         // of the head commit; nil if the log is empty
 	Oldest fleet.Revision // oldest complete revision of the log; 0 or 1 if the log was never shortened
 	// Checkpoint covers the remains of the commits before Oldest. Their hashes no longer apply because the commits are
-	// incomplete. It consists of the revision Oldest in eight bytes and a SHA-256 over the result of [Shortened.Kept] and the
+	// incomplete. It consists of the revision Oldest in eight bytes and a SHA-256 over the result of [Store.Kept] and the
 	// commit at Oldest with complete documents. Compact writes the first eight bytes, SetCheckpoint the rest. It is nil if the
 	// log was never shortened.
 	Checkpoint []byte
-}
-
-// Chained is a Store with a hash chain, to which Commit adds each commit.
-type Chained interface {
-	Store
-	// ChainHead returns the newest commit of the chain. Unlike Head, it also works while the store is quarantined.
-	ChainHead(ctx context.Context) (ChainHead, error)
-	// Links returns at most limit links of the commits after a revision, in order. It omits links before the oldest complete
-	// revision.
-	Links(ctx context.Context, after fleet.Revision, limit int) ([]Link, error)
-	// SetCheckpoint replaces the checkpoint if it belongs to the current oldest revision of the log.
-	SetCheckpoint(ctx context.Context, checkpoint []byte) error
 }
 
 // genesis is the previous hash of the first commit of a chain.
@@ -296,48 +283,4 @@ func FormatHash(sum []byte) string {
 		return "none"
 	}
 	return "sha256:" + hex.EncodeToString(sum)
-}
-
-var (
-	_ Chained   = (*Lazy)(nil)
-	_ Canonical = (*Lazy)(nil)
-)
-
-// CheckCanonical implements Canonical.
-func (l *Lazy) CheckCanonical(ctx context.Context) error {
-	_, err := with(ctx, l, func(s Store) (struct{}, error) {
-		if c, ok := s.(Canonical); ok {
-			return struct{}{}, c.CheckCanonical(ctx)
-		}
-		return struct{}{}, nil
-	})
-	return err
-}
-
-// chained calls f with the opened store, which must be Chained.
-func chained[T any](ctx context.Context, l *Lazy, f func(Chained) (T, error)) (T, error) {
-	return with(ctx, l, func(s Store) (T, error) {
-		c, ok := s.(Chained)
-		if !ok {
-			var none T
-			return none, fmt.Errorf("a store of type %T has no hash chain", s)
-		}
-		return f(c)
-	})
-}
-
-// ChainHead implements Chained.
-func (l *Lazy) ChainHead(ctx context.Context) (ChainHead, error) {
-	return chained(ctx, l, func(c Chained) (ChainHead, error) { return c.ChainHead(ctx) })
-}
-
-// Links implements Chained.
-func (l *Lazy) Links(ctx context.Context, after fleet.Revision, limit int) ([]Link, error) {
-	return chained(ctx, l, func(c Chained) ([]Link, error) { return c.Links(ctx, after, limit) })
-}
-
-// SetCheckpoint implements Chained.
-func (l *Lazy) SetCheckpoint(ctx context.Context, checkpoint []byte) error {
-	_, err := chained(ctx, l, func(c Chained) (struct{}, error) { return struct{}{}, c.SetCheckpoint(ctx, checkpoint) })
-	return err
 }

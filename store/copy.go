@@ -36,7 +36,7 @@ type Progress struct {
 //
 // A shortened log is copied as it is, with the remains of older revisions. Copy returns ErrNotEmpty if to has ever held a
 // commit, ErrCompacted if the log of from is shortened meanwhile, and the errors of both stores.
-func Copy(ctx context.Context, from Store, to Importer, progress func(Progress)) error {
+func Copy(ctx context.Context, from Store, to Store, progress func(Progress)) error {
 	if progress == nil {
 		progress = func(Progress) {}
 	}
@@ -108,11 +108,10 @@ func withLinks(ctx context.Context, s Store, oldest fleet.Revision, commits []fl
 	for i, c := range commits {
 		entries[i].Commit = c
 	}
-	chained, ok := s.(Chained)
-	if !ok || len(commits) == 0 || commits[0].Revision < oldest {
+	if len(commits) == 0 || commits[0].Revision < oldest {
 		return entries, nil
 	}
-	links, err := chained.Links(ctx, commits[0].Revision-1, len(commits))
+	links, err := s.Links(ctx, commits[0].Revision-1, len(commits))
 	if err != nil {
 		return nil, err
 	}
@@ -131,11 +130,7 @@ func nextCommits(ctx context.Context, s Store, of Snapshot, at fleet.Head) ([]fl
 	if at.Revision >= of.Oldest {
 		return s.Since(ctx, at, int(min(copyBatch, of.Head.Revision-at.Revision)))
 	}
-	shortened, ok := s.(Shortened)
-	if !ok {
-		return nil, ErrCompacted
-	}
-	kept, err := shortened.Kept(ctx, at.Revision, of.Oldest, copyBatch)
+	kept, err := s.Kept(ctx, at.Revision, of.Oldest, copyBatch)
 	if err != nil || len(kept) > 0 {
 		return kept, err
 	}

@@ -94,12 +94,12 @@ func TestCopyIsVerified(t *testing.T) {
 
 // damaging is a store that alters its input.
 type damaging struct {
-	store.Importer
+	store.Store
 	damage func()
 }
 
 func (d damaging) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[store.Entry, error]) error {
-	err := d.Importer.Import(ctx, snap, log)
+	err := d.Store.Import(ctx, snap, log)
 	d.damage()
 	return err
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -16,7 +15,7 @@ import (
 // this process's. So a process that started, or wrote, with a clock one year ahead does not age any commit. At most half of the
 // log is removed at once, so that a mistake is noticed before all history is lost.
 type Retention struct {
-	Store Compactor
+	Store Store
 	// Keep is how old a commit may become; 0 keeps all.
 	Keep   time.Duration
 	Logger *slog.Logger
@@ -107,38 +106,3 @@ func logTime(newest []Summary, now time.Time) time.Time {
 
 // notYet is the time until May is asked again.
 const notYet = time.Second
-
-var _ Compactor = (*Lazy)(nil)
-
-// Compact implements Compactor.
-func (l *Lazy) Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error) {
-	s, err := l.get(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	c, ok := s.(Compactor)
-	if !ok {
-		return 0, 0, fmt.Errorf("a store of type %T keeps its history for ever", s)
-	}
-	return c.Compact(ctx, before)
-}
-
-// Sizer is a Store that reports its size.
-type Sizer interface {
-	Store
-	// Size is how many bytes the database takes on disk, with its log and its indexes.
-	Size(ctx context.Context) (int64, error)
-}
-
-var _ Sizer = (*Lazy)(nil)
-
-// Size implements Sizer.
-func (l *Lazy) Size(ctx context.Context) (int64, error) {
-	return with(ctx, l, func(s Store) (int64, error) {
-		sizer, ok := s.(Sizer)
-		if !ok {
-			return 0, fmt.Errorf("a store of type %T cannot tell how large it is", s)
-		}
-		return sizer.Size(ctx)
-	})
-}

@@ -64,7 +64,7 @@ func TestRetention(t *testing.T) {
 			defer cancel()
 			var turns atomic.Int64
 			store.Retention{
-				Store: store.NewLazy(func(context.Context) (store.Store, error) { return w.faulty.Store, nil }),
+				Store: w.faulty.Store,
 				Keep:  tc.keep, Every: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 				Now: func() time.Time { return clock.Add(tc.now) },
 				May: func() bool {

@@ -118,25 +118,15 @@ type ChangedName struct {
 	Action string
 }
 
-// Compactor is a Store that can shorten its log.
-type Compactor interface {
-	Store
-	// Compact makes the log start with the oldest commit at or after before, or with the newest one if all are older. That
-	// revision and every later one can still be read and restored. Of older revisions only the changes that are needed to
-	// restore documents at later ones are kept. Compact works in small transactions and completes an interrupted earlier call.
-	// It returns the oldest revision and the number of removed commits.
-	Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error)
+// PoolStats describes the use of a store's database connections.
+type PoolStats struct {
+	InUse, Idle, Max int
+	Waits            int64         // number of waits for a connection
+	Waited           time.Duration // and for how long, all together
 }
 
-// Shortened is a Store that returns the remains of a shortened log: see [Copy].
-type Shortened interface {
-	// Kept returns the remains of the commits between a revision and the oldest complete one: their kept changes, of at most
-	// limit commits, in order. A change whose document is no longer known has an empty object instead. ErrCompacted if oldest
-	// is no longer the oldest revision.
-	Kept(ctx context.Context, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error)
-}
-
-// Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends.
+// Store keeps one fleet. All methods are safe for concurrent use and stop when their context ends. A backend connects on first use:
+// see [FirstUse].
 type Store interface {
 	// Head returns the newest point of history. It is cheap: replicas ask every 100 ms. While the store is quarantined, a
 	// *[QuarantinedError] with the head and the quarantine.
@@ -193,18 +183,47 @@ type Store interface {
 	// At returns a document as it was at a revision; false when there was none, or a decommissioned cluster.
 	// ErrCompacted when the log no longer holds that revision. A revision that does not exist yet is the newest one.
 	At(ctx context.Context, kind fleet.Kind, id string, rev fleet.Revision) (fleet.Record, bool, error)
+
+	// Kept returns the remains of a shortened log: of the commits between a revision and the oldest complete one, at most limit of
+	// them, in order, with their kept changes. A change whose document is no longer known has an empty object instead. ErrCompacted
+	// if oldest is no longer the oldest revision.
+	Kept(ctx context.Context, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error)
+	// Compact makes the log start with the oldest commit at or after before, or with the newest one if all are older. That
+	// revision and every later one can still be read and restored. Of older revisions only the changes that are needed to
+	// restore documents at later ones are kept. Compact works in small transactions and completes an interrupted earlier call.
+	// It returns the oldest revision and the number of removed commits.
+	Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error)
+	// Import fills a store that has never held a commit with the documents of snap and the log that leads there, all or
+	// nothing: see [Copy]. Other processes see an empty store meanwhile. log yields, in order, the remains of commits before
+	// snap.Oldest, and then every commit from the first, or from snap.Oldest, to snap.Head; an error that it yields is returned.
+	// Links are stored unchanged. The caller must ensure that the links match the commits, and that the documents are the result
+	// of the log. ErrNotEmpty if the store holds any data, ErrReadOnly and ErrUnknown as for Commit.
+	Import(ctx context.Context, snap Snapshot, log iter.Seq2[Entry, error]) error
+
+	// ChainHead returns the newest commit of the hash chain, to which Commit adds each commit. Unlike Head, it also works while the
+	// store is quarantined.
+	ChainHead(ctx context.Context) (ChainHead, error)
+	// Links returns at most limit links of the commits after a revision, in order. It omits links before the oldest complete
+	// revision.
+	Links(ctx context.Context, after fleet.Revision, limit int) ([]Link, error)
+	// SetCheckpoint replaces the checkpoint if it belongs to the current oldest revision of the log.
+	SetCheckpoint(ctx context.Context, checkpoint []byte) error
+	// CheckCanonical returns ErrCorrupt if an id is stored in another form than the one in which Commit writes it. Reads accept
+	// other forms.
+	CheckCanonical(ctx context.Context) error
+
+	// EndSession records for all processes that a session of the fleet page was ended early. Sessions are not part of the fleet:
+	// otherwise each sign-out would be a revision without changes. until is the session's expiry: after that the record is
+	// obsolete and may be removed. ErrReadOnly as for Commit.
+	EndSession(ctx context.Context, id string, until time.Time) error
+	// SessionEnded reports whether any process called EndSession for the session.
+	SessionEnded(ctx context.Context, id string) (bool, error)
+
 	// Ping returns an error if the store does not answer.
 	Ping(ctx context.Context) error
+	// Size is how many bytes the database takes on disk, with its log and its indexes.
+	Size(ctx context.Context) (int64, error)
+	// Pool does not query the database and does not wait; it returns false while there is no pool.
+	Pool() (PoolStats, bool)
 	Close() error
-}
-
-// Importer is a Store that can take over the content of another one with its whole history: see [Copy].
-type Importer interface {
-	Store
-	// Import fills a store that has never held a commit with the documents of snap and the log that leads there, all or
-	// nothing: other processes see an empty store meanwhile. log yields, in order, the remains of commits before snap.Oldest,
-	// and then every commit from the first, or from snap.Oldest, to snap.Head; an error that it yields is returned. Links are
-	// stored unchanged. The caller must ensure that the links match the commits, and that the documents are the result of the
-	// log. ErrNotEmpty if the store holds any data, ErrReadOnly and ErrUnknown as for Commit.
-	Import(ctx context.Context, snap Snapshot, log iter.Seq2[Entry, error]) error
 }

@@ -109,24 +109,16 @@ func (k *nameCheck) add(ctx context.Context, s Store, c fleet.Commit, snap Snaps
 	return nil
 }
 
-// Canonical is a Store that can check that ids are stored in the form in which it writes them. Reads accept other forms.
-type Canonical interface {
-	// CheckCanonical returns ErrCorrupt if an id is stored in another form.
-	CheckCanonical(ctx context.Context) error
-}
-
 // checkRest verifies what the hash chain does not cover: the head's hash, its quarantine, and the form of ids.
 func checkRest(ctx context.Context, s Store, snap Snapshot, check *chainCheck) error {
-	if c, ok := s.(Chained); ok {
-		head, err := c.ChainHead(ctx)
-		if err != nil {
-			return err
-		}
-		if head.Head == snap.Head && !bytes.Equal(head.Hash, check.last.Hash) {
-			return fmt.Errorf("%w: the hash of the head differs from the hash of revision %d: history was altered", ErrCorrupt, snap.Head.Revision)
-		}
+	head, err := s.ChainHead(ctx)
+	if err != nil {
+		return err
 	}
-	_, err := s.Head(ctx)
+	if head.Head == snap.Head && !bytes.Equal(head.Hash, check.last.Hash) {
+		return fmt.Errorf("%w: the hash of the head differs from the hash of revision %d: history was altered", ErrCorrupt, snap.Head.Revision)
+	}
+	_, err = s.Head(ctx)
 	if q, ok := errors.AsType[*QuarantinedError](err); ok {
 		if q.Quarantine.Altered {
 			return fmt.Errorf("%w: the quarantine of the store was altered", ErrCorrupt)
@@ -134,16 +126,13 @@ func checkRest(ctx context.Context, s Store, snap Snapshot, check *chainCheck) e
 	} else if err != nil {
 		return err
 	}
-	if c, ok := s.(Canonical); ok {
-		return c.CheckCanonical(ctx)
-	}
-	return nil
+	return s.CheckCanonical(ctx)
 }
 
 // Audit verifies the history of a store: all of it at the start and once a day, new commits every
 // minute, each time with a check that the history still contains the commit that was verified last. It uses at most a fifth of one processor.
 type Audit struct {
-	Store  Chained
+	Store  Store
 	Logger *slog.Logger
 	// Every is the time between two checks. Default 1 min.
 	Every time.Duration

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// EndedSessions stores the ids of signed-out sessions for all processes; see store.Sessions. EndSession keeps an id until the given time,
+// EndedSessions stores the ids of signed-out sessions for all processes; see store.Store. EndSession keeps an id until the given time,
 // when the session would have expired anyway.
 type EndedSessions interface {
 	EndSession(ctx context.Context, id string, until time.Time) error

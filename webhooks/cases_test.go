@@ -350,7 +350,7 @@ func TestRetention(t *testing.T) {
 	e.clock.advance(time.Hour)
 	e.change(t)
 	e.stop()
-	oldest, _, err := e.store.(store.Compactor).Compact(t.Context(), e.clock.Now())
+	oldest, _, err := e.store.Compact(t.Context(), e.clock.Now())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, oldest)
 	p := e.start(e.store)

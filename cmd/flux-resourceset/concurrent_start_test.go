@@ -57,7 +57,8 @@ func TestConcurrentStartsWait(t *testing.T) {
 		require.NoError(t, err)
 	}}
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	st := store.NewLazy((&opener{cfg: cfg, logger: logger}).open)
+	st, err := (&opener{cfg: cfg, logger: logger}).store()
+	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	replica := store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{}})
 	require.NoError(t, openStore(t.Context(), cfg, st, replica, logger))
@@ -70,10 +71,11 @@ func TestConcurrentStartIsCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	logger := slog.New(slog.NewTextHandler(&logTrigger{Writer: io.Discard, words: "holds the store exclusively", heard: cancel}, nil))
-	st := store.NewLazy(func(context.Context) (store.Store, error) {
-		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
-	})
 	db, err := parseDatabase("sqlite:///nowhere.db")
+	require.NoError(t, err)
+	st, err := db.onFirstUse(false, func(context.Context) error {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
+	})
 	require.NoError(t, err)
 	replica := store.NewReplica(store.Config{Store: st})
 	require.Error(t, openStore(ctx, config{mode: server.ModeCRUD, db: db}, st, replica, logger))
@@ -86,11 +88,12 @@ func TestConcurrentStartLogsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		attempts := 0
-		st := store.NewLazy(func(context.Context) (store.Store, error) {
-			attempts++
-			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
-		})
 		db, err := parseDatabase("sqlite:///nowhere.db")
+		require.NoError(t, err)
+		st, err := db.onFirstUse(false, func(context.Context) error {
+			attempts++
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrContended)
+		})
 		require.NoError(t, err)
 		replica := store.NewReplica(store.Config{Store: st})
 		require.ErrorIs(t, openStore(t.Context(), config{mode: server.ModeCRUD, db: db}, st, replica, slog.New(slog.NewTextHandler(&log, nil))), store.ErrContended)

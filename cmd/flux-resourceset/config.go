@@ -374,7 +374,7 @@ func readDatabase(c *cli.Context) (database, []string) {
 	backend := strings.ToLower(c.String("store-backend"))
 	switch backend {
 	case "memory", "in-memory", "in_memory":
-		return sqliteDatabase{sqlite.Config{Memory: true}}, nil
+		return sqliteDatabase{sqlite.Config{Memory: true, Path: sqlite.MemoryName()}}, nil
 	case "", backendSQLite, backendPostgres:
 	default:
 		return nil, []string{fmt.Sprintf("STORE_BACKEND is %q: it must be sqlite, postgres or memory", backend)}

@@ -69,11 +69,7 @@ func copyInto(ctx context.Context, source store.Store, to database, progress fun
 		return last, fmt.Errorf("the store to copy into: %w", err)
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	importer, ok := target.(store.Importer)
-	if !ok {
-		return last, fmt.Errorf("a %s store cannot be copied into", to.name())
-	}
-	err = store.Copy(ctx, source, importer, func(p store.Progress) { last = p; progress(p) })
+	err = store.Copy(ctx, source, target, func(p store.Progress) { last = p; progress(p) })
 	return last, err
 }
 

@@ -21,6 +21,8 @@ type database interface {
 	// where describes the location for people, without secrets.
 	where() string
 	open(ctx context.Context, readOnly bool) (store.Store, error)
+	// onFirstUse returns a store that is prepared and opened on first use.
+	onFirstUse(readOnly bool, prepare func(context.Context) error) (store.Store, error)
 	migrate(ctx context.Context) error
 	status(ctx context.Context) (schemaStatus, error)
 	// observations returns the table of cluster status shared by processes; nil for a memory store. It may not exist yet.
@@ -52,6 +54,9 @@ func parseDatabase(raw string) (database, error) {
 		cfg, err := sqlite.ParseURL(raw)
 		if err != nil {
 			return nil, err
+		}
+		if cfg.Memory {
+			cfg.Path = sqlite.MemoryName() // all stores of this process share it
 		}
 		return sqliteDatabase{cfg}, nil
 	case "postgres", "postgresql":
@@ -88,13 +93,23 @@ func (d sqliteDatabase) where() string {
 }
 
 func (d sqliteDatabase) open(ctx context.Context, readOnly bool) (store.Store, error) {
-	cfg := d.cfg
-	cfg.ReadOnly = cfg.ReadOnly || readOnly && !cfg.Memory // a memory store is filled by this process only
-	st, err := sqlite.Open(ctx, cfg)
+	st, err := sqlite.Open(ctx, d.config(readOnly))
 	if err != nil {
 		return nil, err
 	}
 	return st, nil
+}
+
+func (d sqliteDatabase) onFirstUse(readOnly bool, prepare func(context.Context) error) (store.Store, error) {
+	cfg := d.config(readOnly)
+	cfg.Prepare = prepare
+	return sqlite.New(cfg), nil
+}
+
+func (d sqliteDatabase) config(readOnly bool) sqlite.Config {
+	cfg := d.cfg
+	cfg.ReadOnly = cfg.ReadOnly || readOnly && !cfg.Memory // a memory store is filled by this process only
+	return cfg
 }
 
 var errMemory = &configError{[]string{"a memory store has no schema to manage"}}
@@ -146,6 +161,16 @@ func (d postgresDatabase) open(ctx context.Context, readOnly bool) (store.Store,
 	cfg := d.cfg
 	cfg.ReadOnly = readOnly
 	st, err := postgres.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+func (d postgresDatabase) onFirstUse(readOnly bool, prepare func(context.Context) error) (store.Store, error) {
+	cfg := d.cfg
+	cfg.ReadOnly, cfg.Prepare = readOnly, prepare
+	st, err := postgres.New(cfg)
 	if err != nil {
 		return nil, err
 	}

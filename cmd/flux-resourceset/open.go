@@ -25,7 +25,7 @@ const reasonSeed = "seeded from SEED_FILE"
 // maxSeed is the size limit of a seed file, in bytes.
 const maxSeed = 256 << 20
 
-// opener opens the store. If this process may create the store, it first migrates, imports or seeds it.
+// opener opens the store.
 type opener struct {
 	cfg      config
 	rules    fleet.Rules
@@ -44,39 +44,36 @@ func (o *opener) fills() bool {
 	return o.cfg.mode == server.ModeCRUD || ok && lite.cfg.Memory || ok && o.seedFile != "" && !exists(lite.cfg.Path) && exists(o.seedFile)
 }
 
-func (o *opener) open(ctx context.Context) (store.Store, error) {
+// store returns the store, which is prepared and opened on its first use.
+func (o *opener) store() (store.Store, error) {
+	return o.cfg.db.onFirstUse(o.cfg.mode != server.ModeCRUD, o.prepare)
+}
+
+// prepare migrates, imports or seeds the store, if this process may create it.
+func (o *opener) prepare(ctx context.Context) error {
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && o.known != "" && !lite.cfg.Memory && !lite.exists() {
-		return nil, fmt.Errorf("%w: %s does not exist, and STATE_DIR has its history (%s): if the file was moved away, move it back; "+
+		return fmt.Errorf("%w: %s does not exist, and STATE_DIR has its history (%s): if the file was moved away, move it back; "+
 			"to start an empty store in its place, run `flux-resourceset accept`", store.ErrUnavailable, lite.cfg.Path, o.known)
 	}
 	if !o.fills() {
-		return o.cfg.db.open(ctx, true)
+		return nil
 	}
 	defer relaxGC()()
-	seed, err := o.prepare(ctx)
-	if err != nil {
-		return nil, err
+	seed, err := o.migrate(ctx)
+	if err != nil || o.seedFile == "" && len(seed.documents) == 0 {
+		return err
 	}
 	st, err := o.cfg.db.open(ctx, false)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	filled, err := o.fill(ctx, st, seed)
-	if err != nil {
-		return nil, errors.Join(err, st.Close())
-	}
 	if filled {
 		// The seed took more memory than the fleet ever will, and the runtime would keep most of it. This costs a garbage collection, once
 		// in the life of a store.
 		debug.FreeOSMemory()
 	}
-	if o.cfg.mode == server.ModeCRUD || o.cfg.db.name() == backendMemory {
-		return st, nil
-	}
-	if err := st.Close(); err != nil {
-		return nil, err
-	}
-	return o.cfg.db.open(ctx, true)
+	return errors.Join(err, st.Close())
 }
 
 // initialContent is what an empty store is filled with. It takes several times the memory of the fleet, so nothing may refer to it later.
@@ -85,8 +82,8 @@ type initialContent struct {
 	reason    string // of the commit; empty: there is nothing to fill the store with
 }
 
-// prepare migrates the schema and returns the documents for an empty store. It imports a database of the Rust reference.
-func (o *opener) prepare(ctx context.Context) (initialContent, error) {
+// migrate migrates the schema and returns the documents for an empty store, also those of a database of the Rust reference.
+func (o *opener) migrate(ctx context.Context) (initialContent, error) {
 	var notes []string
 	var found initialContent
 	if lite, ok := o.cfg.db.(sqliteDatabase); ok && !lite.cfg.Memory {
@@ -142,9 +139,6 @@ func (o *opener) prepare(ctx context.Context) (initialContent, error) {
 // the seed is not the desired state of the clusters. So the store is quarantined until an operator accepts it, with SEED_ACCEPT or
 // the command accept.
 func (o *opener) fill(ctx context.Context, st store.Store, found initialContent) (filled bool, err error) {
-	if o.seedFile == "" && len(found.documents) == 0 {
-		return false, nil
-	}
 	head, err := st.Head(ctx)
 	if held, ok := errors.AsType[*store.QuarantinedError](err); ok {
 		if held.Quarantine.Reason != store.QuarantineSeeded || !o.cfg.seedAccept {

@@ -63,7 +63,10 @@ func serve(c *cli.Context) error {
 	cfg.db = traces.watch(cfg.db)
 	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson}
 	opener := &opener{cfg: cfg, rules: rules, seedFile: cfg.seedFile, logger: logger}
-	st := store.NewLazy(opener.open)
+	st, err := opener.store()
+	if err != nil {
+		return err
+	}
 	replica := store.NewReplica(store.Config{Store: st, Rules: rules, Logger: logger, StateDir: cfg.stateDir, Passive: cfg.passive, StateMaxAge: cfg.stateMaxAge, MaxStaleness: cfg.maxStaleness})
 	opener.adopt = replica.Adopt
 	switch restored := replica.Restore(ctx); {
@@ -191,12 +194,12 @@ const (
 	openRetryInterval = 100 * time.Millisecond // between two attempts
 )
 
-// openStore opens the store and loads the fleet. If the process can start without the store, a failure is logged and the
+// openStore connects to the store and loads the fleet. If the process can start without the store, a failure is logged and the
 // store is opened later.
-func openStore(ctx context.Context, cfg config, st *store.Lazy, replica *store.Replica, logger *slog.Logger) error {
+func openStore(ctx context.Context, cfg config, st store.Store, replica *store.Replica, logger *slog.Logger) error {
 	giveUp := time.Now().Add(openTimeout)
 	for waits := false; ; waits = true {
-		err := st.Open(ctx)
+		err := st.Ping(ctx)
 		if err == nil {
 			err = replica.Load(ctx)
 		}

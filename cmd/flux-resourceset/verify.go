@@ -85,7 +85,7 @@ func expected(c *cli.Context, s store.Store, found store.Verified, at fleet.Revi
 	if at == found.Head.Revision && store.FormatHash(found.Hash) == want {
 		return nil
 	}
-	links, err := s.(store.Chained).Links(c.Context, at-1, 1) //nolint:forcetypeassert // every backend is one
+	links, err := s.Links(c.Context, at-1, 1)
 	switch {
 	case err != nil:
 		return err

@@ -10,6 +10,9 @@ import (
 // ended it. So once barrier has that lock, no commit sent earlier can land. The lock is shared, so concurrent barriers do not
 // wait for each other. The statement waits for the lock and then reads the current row.
 func (s *Store) barrier(ctx context.Context, doing string) (now sqlstore.HeadRow, err error) {
+	if err := s.first.Wait(ctx); err != nil {
+		return now, err
+	}
 	inner, cancel := s.within(ctx, barrierTimeout)
 	defer cancel()
 	ses, err := s.start(inner, func(ctx context.Context, c *session) error {

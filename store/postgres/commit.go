@@ -27,6 +27,9 @@ func idle(limit time.Duration) string {
 
 // write is [sqlstore.Dialect.Write].
 func (s *Store) write(ctx context.Context, job sqlstore.Job, f func(context.Context, sqlstore.WriteTx, sqlstore.HeadRow) error) error {
+	if err := s.first.Wait(ctx); err != nil {
+		return err
+	}
 	limit, last := writeTimeout, writeTimeout
 	var setup []string
 	switch job.Mode {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -20,6 +21,8 @@ type Config struct {
 	ReadOnly bool
 	// Tracer receives every query; nil: none. The text of a query contains its values: see pool.
 	Tracer pgx.QueryTracer
+	// Prepare is called before the store connects, for example to migrate the database; nil: it is ready.
+	Prepare func(context.Context) error
 }
 
 // Every question to the server ends by itself, here and in the server, so that one that hangs is a failure and not

@@ -2,9 +2,7 @@ package postgres
 
 import "github.com/flux-resourceset/flux-resourceset/store"
 
-var _ store.Pooled = (*Store)(nil)
-
-// Pool implements [store.Pooled].
+// Pool implements [store.Store].
 func (s *Store) Pool() (store.PoolStats, bool) {
 	p := s.pool.Stat()
 	return store.PoolStats{

@@ -19,6 +19,9 @@ func (s *Store) readHead(ctx context.Context, tx sqlstore.Tx) (sqlstore.HeadRow,
 
 // read runs f in one read transaction: everything f sees is of one moment.
 func (s *Store) read(ctx context.Context, doing string, f func(context.Context, sqlstore.Tx, sqlstore.HeadRow) error) error {
+	if err := s.first.Wait(ctx); err != nil {
+		return err
+	}
 	inner, cancel := s.patiently(ctx)
 	defer cancel()
 	c, err := s.begin(inner, snapshot, answerTimeout)

@@ -1,15 +1,12 @@
 package postgres
 
-import (
-	"context"
+import "context"
 
-	"github.com/flux-resourceset/flux-resourceset/store"
-)
-
-var _ store.Sizer = (*Store)(nil)
-
-// Size implements [store.Sizer]: the size of our tables and their indexes, without other content of the database.
+// Size implements [store.Store]: the size of our tables and their indexes, without other content of the database.
 func (s *Store) Size(ctx context.Context) (int64, error) {
+	if err := s.first.Wait(ctx); err != nil {
+		return 0, err
+	}
 	var size int64
 	err := s.connected(ctx, func(ctx context.Context, c *session) error {
 		return c.conn.QueryRow(ctx, `SELECT sum(pg_total_relation_size(name::regclass))::bigint

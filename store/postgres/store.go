@@ -28,6 +28,7 @@ type Store struct {
 	sqlstore.Store
 
 	cfg   Config
+	first *store.FirstUse
 	name  string
 	pool  *pgxpool.Pool
 	turns chan struct{} // a token for each connection in use, so that waiting for one is not taken for a server that hangs
@@ -47,14 +48,7 @@ type Store struct {
 	importIdle time.Duration
 }
 
-var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Importer  = (*Store)(nil)
-	_ store.Compactor = (*Store)(nil)
-	_ store.Shortened = (*Store)(nil)
-	_ store.Chained   = (*Store)(nil)
-	_ store.Sessions  = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // durable makes COMMIT wait for the disk where the server, the database or the role was configured not to. Anything
 // stronger stays, and so does the operator's choice how to wait for standbys.
@@ -65,6 +59,18 @@ const durable = `SELECT set_config('synchronous_commit', 'on', true) WHERE curre
 // ErrNotInitialised when it has no schema, ErrSchema when the schema is another one than this binary's, ErrUnavailable
 // when the server does not answer or does not let us in.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
+	s, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.first.Wait(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// New returns a store that connects on first use, with the errors of [Open]. It fails for an invalid URL only.
+func New(cfg Config) (*Store, error) {
 	p, err := cfg.pool()
 	if err != nil {
 		return nil, err
@@ -77,34 +83,27 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s.Store = sqlstore.New(sqlstore.Dialect{
 		ReadOnly: cfg.ReadOnly, AndVersion: andVersion, ReadHead: s.readHead, Ask: s.ask, Read: s.read, Recall: s.recall, Barrier: s.barrier, Write: s.write,
 	})
-	if s.pool, err = pgxpool.NewWithConfig(ctx, p); err != nil {
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), p); err != nil {
 		return nil, err
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
-	if err := s.check(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
+	s.first = store.OnFirstUse(cfg.Prepare, s.check)
 	return s, nil
 }
 
 // check refuses a database that we must not use, and one with an unreadable head.
 func (s *Store) check(ctx context.Context) error {
 	doing := "opening " + s.name
-	var found contents
-	err := s.connected(ctx, func(ctx context.Context, c *session) (err error) {
-		found, err = inspect(ctx, c.conn, s.name)
+	return s.translate(ctx, doing, s.connected(ctx, func(ctx context.Context, c *session) error {
+		found, err := inspect(ctx, c.conn, s.name)
+		if err == nil {
+			err = found.ours(s.name)
+		}
+		if err == nil {
+			_, err = s.readHead(ctx, reading{c.conn})
+		}
 		return err
-	})
-	if err != nil {
-		return s.translate(ctx, doing, err)
-	}
-	if err := found.ours(s.name); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	if err = s.Ping(ctx); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
+	}))
 }
 
 // session is one connection while an operation has it, and its transaction when there is one.
@@ -205,6 +204,9 @@ func (s *Store) connected(ctx context.Context, question func(context.Context, *s
 
 // ask is [sqlstore.Dialect.Ask].
 func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, sqlstore.Tx) error) error {
+	if err := s.first.Wait(ctx); err != nil {
+		return err
+	}
 	return s.translate(ctx, doing, s.connected(ctx, func(ctx context.Context, c *session) error { return f(ctx, reading{c.conn}) }))
 }
 
@@ -231,6 +233,7 @@ func (c *session) begin(ctx context.Context, mode string, limit time.Duration) e
 // server does not let go of is left to itself after a moment.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
+		s.first.Close()
 		s.close()
 		go func() {
 			defer close(s.closed)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,13 +11,15 @@ import (
 
 // Config is the configuration of a database file. The zero value is not valid: it has no path.
 type Config struct {
-	// Path of the database file. Ignored with Memory.
+	// Path of the database file. With Memory a name, under which the process shares the database; empty: a database of its own.
 	Path string
-	// Memory keeps the database in this process only, and only until it is closed. Open migrates it.
+	// Memory keeps the database in this process only, and only until the last store on it is closed. Open migrates it.
 	Memory bool
 	// ReadOnly never writes to the database. SQLite still needs a writable directory, for the file by which the
 	// processes that share a database see each other's commits (https://www.sqlite.org/wal.html#readonly).
 	ReadOnly bool
+	// Prepare is called before the database is opened, for example to migrate it; nil: it is ready.
+	Prepare func(context.Context) error
 }
 
 // ParseURL parses a DATABASE_URL of this backend: sqlite://relative/path, sqlite:///absolute/path or sqlite::memory:.

@@ -6,9 +6,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-var _ store.Pooled = (*Store)(nil)
-
-// Pool implements [store.Pooled]: the connections of readers, and the one of the writer.
+// Pool implements [store.Store]: the connections of readers, and the one of the writer.
 func (s *Store) Pool() (stats store.PoolStats, ok bool) {
 	s.mu.Lock()
 	h := s.open

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-
-	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-var _ store.Sizer = (*Store)(nil)
-
-// Size implements [store.Sizer]: the file and its log, or the pages in memory.
+// Size implements [store.Store]: the file and its log, or the pages in memory.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	h, err := s.handles(ctx)
 	if err != nil {

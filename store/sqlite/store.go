@@ -25,6 +25,7 @@ type Store struct {
 	sqlstore.Store
 
 	cfg    Config
+	first  *store.FirstUse
 	keeper *sql.DB // holds the database in memory alive; nil for a file
 
 	reopening chan struct{} // holds a token while the file is opened again
@@ -42,14 +43,7 @@ type Store struct {
 // ownReaders is how many connections are left to following the log, looking after tokens, and commits.
 const ownReaders = 3
 
-var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Importer  = (*Store)(nil)
-	_ store.Compactor = (*Store)(nil)
-	_ store.Shortened = (*Store)(nil)
-	_ store.Chained   = (*Store)(nil)
-	_ store.Sessions  = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // handles are the connections to one particular file, which may later be another one than the path leads to.
 type handles struct {
@@ -64,58 +58,85 @@ type handles struct {
 // ErrNotInitialised when the file or its schema does not exist, ErrSchema when the schema is another one than this
 // binary's, ErrCorrupt when the file is not a database, ErrUnavailable when another process holds it locked or migrates it.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
+	s := New(cfg)
+	if err := s.first.Wait(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// New returns a store that is opened on first use, with the errors of [Open].
+func New(cfg Config) *Store {
 	s := &Store{cfg: cfg, reopening: make(chan struct{}, 1), commit: commit, recalls: make(chan struct{}, historyReaders())}
 	s.Store = sqlstore.New(sqlstore.Dialect{
 		ReadOnly: cfg.ReadOnly, ReadHead: readHead, Ask: s.ask, Read: s.read, Recall: s.recall, Barrier: s.barrier, Write: s.write,
 	})
+	if cfg.Memory && cfg.Path == "" {
+		s.cfg.Path = MemoryName()
+	}
+	s.first = store.OnFirstUse(s.prepare, s.connect)
+	return s
+}
+
+// MemoryName returns a new name of a database in memory.
+func MemoryName() string { return "/" + uuid.NewString() } // with a slash in front it is shared inside the process
+
+// prepare runs what the configuration asks for before the database is opened.
+func (s *Store) prepare(ctx context.Context) (err error) {
+	if s.cfg.Memory && s.keeper == nil {
+		if s.keeper, err = connect(s.cfg.Path, accessMemory, 1); err != nil {
+			return err
+		}
+		if err := s.keeper.PingContext(ctx); err != nil {
+			return translate(ctx, "opening a database in memory", err)
+		}
+	}
+	if s.cfg.Prepare == nil {
+		return nil
+	}
+	return s.cfg.Prepare(ctx)
+}
+
+func (s *Store) connect(ctx context.Context) (err error) {
+	var h *handles
 	switch {
-	case cfg.Memory && cfg.ReadOnly:
-		return nil, errors.New("a database in memory cannot be read-only: nothing could ever be in it")
-	case cfg.Memory:
-		return s, s.openMemory(ctx)
-	case cfg.Path == "":
-		return nil, errors.New("no SQLite file is named")
+	case s.cfg.Memory && s.cfg.ReadOnly:
+		return errors.New("a database in memory cannot be read-only: nothing could ever be in it")
+	case s.cfg.Memory:
+		h, err = openMemory(ctx, s.cfg.Path)
+	case s.cfg.Path == "":
+		return errors.New("no SQLite file is named")
+	default:
+		h, err = openFile(ctx, s.cfg)
 	}
-	h, err := openFile(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.open = h
-	return s, nil
+	return nil
 }
 
 // historyReaders is how many read the history at a time: they keep a processor busy each, and one is for the others.
 func historyReaders() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// openMemory names a database of SQLite's memdb VFS. All connections share it, and it lives as long as one of them. The keeper
+// openMemory opens a database of SQLite's memdb VFS. All connections share it, and it lives as long as one of them. The keeper
 // is never used for a query, so the pool has no reason to discard it.
-func (s *Store) openMemory(ctx context.Context) (err error) {
-	name := "/" + uuid.NewString() // with a slash in front it is shared inside the process
-	if s.keeper, err = connect(name, accessMemory, 1); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.keeper.Close())
-		}
-	}()
-	if err := s.keeper.PingContext(ctx); err != nil {
-		return translate(ctx, "opening a database in memory", err)
-	}
+func openMemory(ctx context.Context, name string) (*handles, error) {
 	forMigrator, err := connect(name, accessMemory, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := runMigrations(ctx, forMigrator, migrations.SQLite, contents{}); err != nil {
-		return translate(ctx, "migrating a database in memory", err)
+		return nil, translate(ctx, "migrating a database in memory", err)
 	}
 	// memdb has no WAL: a reader and a writer would lock each other out. One connection serves both in turn.
 	db, err := connect(name, accessMemory, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.open = &handles{writer: db, reader: db}
-	return nil
+	return &handles{writer: db, reader: db}, nil
 }
 
 func openFile(ctx context.Context, cfg Config) (_ *handles, err error) {
@@ -222,6 +243,9 @@ const rescueTimeout = 2 * lockedTimeout
 // handles returns the connections to the file at the path, and opens them again if the file was replaced. The caller that
 // detects damage rescues the data; concurrent callers receive the damage as an error meanwhile.
 func (s *Store) handles(ctx context.Context) (*handles, error) {
+	if err := s.first.Wait(ctx); err != nil {
+		return nil, err
+	}
 	h, err := s.current()
 	if h != nil && err != nil && ctx.Value(insideKey{}) == nil {
 		select {
@@ -333,6 +357,7 @@ func (s *Store) leftBehind() string {
 
 // Close closes every connection. Calls under way fail, calls after it return ErrUnavailable.
 func (s *Store) Close() error {
+	s.first.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -14,19 +14,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// chained is the store as one that keeps the hash chain, or skips the case.
-func (b *bench) chained() store.Chained {
-	b.t.Helper()
-	c, ok := b.Store.(store.Chained)
-	if !ok {
-		b.t.Skip("this backend keeps no hash chain")
-	}
-	return c
-}
-
 func (b *bench) links() []store.Link {
 	b.t.Helper()
-	links, err := b.chained().Links(b.ctx(), 0, 1000)
+	links, err := b.Store.Links(b.ctx(), 0, 1000)
 	require.NoError(b.t, err)
 	return links
 }
@@ -49,7 +39,7 @@ func (b *bench) answered(question func() error) error {
 
 // testChain: each commit has the hash of the one before, however it was made, and a copy has the same hashes.
 func testChain(t *testing.T, b *bench) {
-	s := b.chained()
+	s := b.Store
 	empty, err := s.ChainHead(b.ctx())
 	require.NoError(t, err)
 	require.Nil(t, empty.Hash)
@@ -86,7 +76,6 @@ func testChain(t *testing.T, b *bench) {
 
 // testChainAltered: every alteration of the log or the documents is detected, and such a store is not copied.
 func testChainAltered(t *testing.T, b *bench) {
-	b.chained()
 	b.commit(create(fleet.KindNamespace, "1", body(`{"n":1}`)), create(fleet.KindCluster, "1", body(`{ "n" : 1 }`)))
 	b.commit(update(fleet.KindNamespace, "1", body(`{"n":1}`), body(`{"n":2}`)))
 	b.commit(update(fleet.KindNamespace, "1", body(`{"n":2}`), body(`{"n":3}`)), create(fleet.KindNamespace, "2", body(`{}`)))
@@ -136,7 +125,6 @@ func testChainAltered(t *testing.T, b *bench) {
 
 // testChainLost: no commit follows a head without a hash, because it would begin another chain.
 func testChainLost(t *testing.T, b *bench) {
-	b.chained()
 	b.fill()
 	b.exec(`UPDATE head SET hash = NULL`)
 	err := b.answered(func() error { return b.Store.Commit(b.ctx(), b.head, next(b.head)) })
@@ -148,11 +136,11 @@ func testChainLost(t *testing.T, b *bench) {
 
 // testChainShortened: a checkpoint covers the remains of the incomplete commits.
 func testChainShortened(t *testing.T, b *bench) {
-	s, c := b.chained(), b.Store.(store.Compactor)
+	s := b.Store
 	l := live(b, 3, 30)
 	audit := store.Audit{Store: s}
 	require.NoError(t, audit.Check(b.ctx()))
-	_, _, err := c.Compact(b.ctx(), l.commits[14].At)
+	_, _, err := s.Compact(b.ctx(), l.commits[14].At)
 	require.NoError(t, err)
 	require.False(t, b.verified().Covered)
 	require.NoError(t, audit.Check(b.ctx()))
@@ -184,7 +172,7 @@ func testChainShortened(t *testing.T, b *bench) {
 
 // testAudit: a history that was verified once must remain in the store.
 func testAudit(t *testing.T, b *bench) {
-	s := b.chained()
+	s := b.Store
 	b.fill()
 	audit := store.Audit{Store: s}
 	require.NoError(t, audit.Check(b.ctx()))

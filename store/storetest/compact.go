@@ -204,10 +204,7 @@ func testHistoryOfDocuments(t *testing.T, b *bench) {
 
 // Commits before the oldest revision are removed; that revision and all later ones stay complete.
 func testCompact(t *testing.T, b *bench) {
-	s, ok := b.Store.(store.Compactor)
-	if !ok {
-		t.Skip("this backend keeps its log for ever")
-	}
+	s := b.Store
 	oldest, removed, err := s.Compact(b.ctx(), time.Now())
 	require.NoError(t, err, "an empty log")
 	require.Zero(t, removed)
@@ -228,9 +225,7 @@ func testCompact(t *testing.T, b *bench) {
 		documents.Oldest = 0
 		if want > 1 {
 			documents.Oldest = oldest
-			if _, ok := b.Store.(store.Chained); ok {
-				documents.Checkpoint = store.CheckpointFor(oldest, nil)
-			}
+			documents.Checkpoint = store.CheckpointFor(oldest, nil)
 		}
 		require.Equal(t, documents, b.load())
 		_, _, err = b.Store.At(b.ctx(), fleet.KindNamespace, "00", oldest-1)
@@ -259,10 +254,7 @@ func testCompact(t *testing.T, b *bench) {
 
 // A document that is changed all the time leaves one change behind, in however many transactions.
 func testCompactLong(t *testing.T, b *bench) {
-	s, ok := b.Store.(store.Compactor)
-	if !ok {
-		t.Skip("this backend keeps its log for ever")
-	}
+	s := b.Store
 	const many = 700
 	created := body(`{}`)
 	var all []fleet.Change

@@ -13,19 +13,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// importer opens one more, empty database, or skips the case.
+// importer opens one more, empty database.
 func (b *bench) importer() *bench {
 	b.t.Helper()
 	o := b.open(b.t)
 	b.t.Cleanup(func() { require.NoError(b.t, o.Store.Close()) })
-	if _, ok := o.Store.(store.Importer); !ok {
-		b.t.Skip("this backend imports nothing")
-	}
 	return &bench{Opened: o, t: b.t, open: b.open}
 }
 
 func (b *bench) imports(from *bench) error {
-	return store.Copy(b.ctx(), from.Store, b.Store.(store.Importer), nil)
+	return store.Copy(b.ctx(), from.Store, b.Store, nil)
 }
 
 // fill makes a history in which documents are created, changed, removed and created again, longer than one batch.
@@ -55,7 +52,7 @@ func testCopy(t *testing.T, b *bench) {
 	target := b.importer()
 	b.fill()
 	var last store.Progress
-	require.NoError(t, store.Copy(b.ctx(), b.Store, target.Store.(store.Importer), func(p store.Progress) { last = p }))
+	require.NoError(t, store.Copy(b.ctx(), b.Store, target.Store, func(p store.Progress) { last = p }))
 	require.Equal(t, store.Progress{Verifying: true, Revision: b.head.Revision, Of: b.head.Revision}, last)
 	require.Equal(t, b.content(), target.content())
 	require.Equal(t, b.since(fleet.Head{}, 1000), target.since(fleet.Head{}, 1000))
@@ -121,7 +118,7 @@ func testImportRefused(t *testing.T, b *bench) {
 	target := b.importer()
 	b.fill()
 	snap, log := b.load(), b.since(fleet.Head{}, 1000)
-	to := target.Store.(store.Importer)
+	to := target.Store
 	broken := errors.New("the disk is on fire")
 	twice := log[0]
 	twice.Changes = append(append([]fleet.Change{}, twice.Changes...), twice.Changes[0])
@@ -138,7 +135,7 @@ func testImportRefused(t *testing.T, b *bench) {
 	}
 	require.ErrorIs(t, to.Import(b.ctx(), snap, failing(log, broken)), broken)
 	if target.Again != nil {
-		require.ErrorIs(t, target.again(true).(store.Importer).Import(b.ctx(), snap, commits(log...)), store.ErrReadOnly)
+		require.ErrorIs(t, target.again(true).Import(b.ctx(), snap, commits(log...)), store.ErrReadOnly)
 	}
 	require.Equal(t, store.Snapshot{}, target.load())
 	require.Empty(t, target.history(store.HistoryQuery{Limit: 1}))
@@ -165,10 +162,7 @@ func failing(log []fleet.Commit, err error) iter.Seq2[store.Entry, error] {
 // testCopyShortened: a copy of a shortened log returns the same as the original for every revision, refuses the same ones, and
 // can be copied and shortened again.
 func testCopyShortened(t *testing.T, b *bench) {
-	s, ok := b.Store.(store.Compactor)
-	if !ok {
-		t.Skip("this backend keeps its log for ever")
-	}
+	s := b.Store
 	l := live(b, 3, 30)
 	from := b
 	for _, first := range []int{2, 17, 30} {
@@ -182,7 +176,7 @@ func testCopyShortened(t *testing.T, b *bench) {
 		require.Equal(t, from.content(), target.content())
 		_, err = target.Store.Since(b.ctx(), fleet.Head{}, 10)
 		require.ErrorIs(t, err, store.ErrCompacted)
-		from, s = target, target.Store.(store.Compactor)
+		from, s = target, target.Store
 	}
 	from.commit(create(fleet.KindNamespace, "more", body(`{}`)))
 	third := b.importer()

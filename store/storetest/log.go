@@ -285,8 +285,7 @@ func testNoChanges(t *testing.T, b *bench) {
 
 // The size is the database's: it grows with writes.
 func testSize(t *testing.T, b *bench) {
-	s, ok := b.Store.(store.Sizer)
-	require.True(t, ok)
+	s := b.Store
 	before, err := s.Size(b.ctx())
 	require.NoError(t, err)
 	require.Positive(t, before)
@@ -302,11 +301,9 @@ func testSize(t *testing.T, b *bench) {
 
 // Monitoring sees the store's connections, and finished queries hold none.
 func testPool(t *testing.T, b *bench) {
-	s, ok := b.Store.(store.Pooled)
-	require.True(t, ok)
 	b.commit(create(fleet.KindNamespace, "a", body(`{}`)))
 	b.load()
-	stats, ok := s.Pool()
+	stats, ok := b.Store.Pool()
 	require.True(t, ok)
 	require.Positive(t, stats.Max)
 	require.Positive(t, stats.InUse+stats.Idle)

@@ -80,7 +80,7 @@ func testDamagedLog(t *testing.T, b *bench) {
 
 // Growth returns by how many bytes the store grows for one change of one label of a cluster of 50 KB. tidy is the database's
 // own maintenance.
-func Growth(t *testing.T, s store.Sizer, tidy func()) int64 {
+func Growth(t *testing.T, s store.Store, tidy func()) int64 {
 	t.Helper()
 	const warm, changes = 300, 300
 	noise := incompressible(50_000)

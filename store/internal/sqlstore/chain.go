@@ -9,20 +9,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// ChainHead implements [store.Chained].
+// ChainHead implements [store.Store].
 func (s *Store) ChainHead(ctx context.Context) (store.ChainHead, error) {
 	h, err := s.head(ctx)
 	return h.ChainHead(), err
 }
 
-// Links implements [store.Chained].
+// Links implements [store.Store].
 func (s *Store) Links(ctx context.Context, after fleet.Revision, limit int) ([]store.Link, error) {
 	return read(ctx, s.db.Read, "reading the hash chain", func(ctx context.Context, tx Tx, h HeadRow) ([]store.Link, error) {
 		return links(ctx, tx, h, after, limit)
 	})
 }
 
-// CheckCanonical implements [store.Canonical]: ids of commits are in lower case.
+// CheckCanonical implements [store.Store]: ids of commits are in lower case.
 func (s *Store) CheckCanonical(ctx context.Context) error {
 	_, err := read(ctx, s.db.Read, "checking the ids of commits", func(ctx context.Context, tx Tx, _ HeadRow) (struct{}, error) {
 		var altered int64
@@ -47,7 +47,7 @@ func links(ctx context.Context, tx Tx, h HeadRow, after fleet.Revision, limit in
 		ORDER BY revision LIMIT $3`, int64(after), int64(h.Oldest), limit)
 }
 
-// SetCheckpoint implements [store.Chained].
+// SetCheckpoint implements [store.Store].
 func (s *Store) SetCheckpoint(ctx context.Context, checkpoint []byte) error {
 	if len(checkpoint) <= 8 {
 		return fmt.Errorf("a checkpoint has %d bytes", len(checkpoint))

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Compact implements [store.Compactor]. It first records the start of the log, which limits all readers, and then removes the
+// Compact implements [store.Store]. It first records the start of the log, which limits all readers, and then removes the
 // commits before it.
 func (s *Store) Compact(ctx context.Context, before time.Time) (oldest fleet.Revision, removed int64, err error) {
 	var at fleet.Revision

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// Import implements [store.Importer].
+// Import implements [store.Store].
 func (s *Store) Import(ctx context.Context, snap store.Snapshot, log iter.Seq2[store.Entry, error]) error {
 	job := Job{Doing: "importing", Mode: Importing, Commit: snap.Head.ID}
 	err := s.write(ctx, job, func(ctx context.Context, tx WriteTx, now HeadRow) error {

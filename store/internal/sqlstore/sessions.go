@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// EndSession implements [store.Sessions].
+// EndSession implements [store.Store].
 func (s *Store) EndSession(ctx context.Context, id string, until time.Time) error {
 	return s.write(ctx, Job{Doing: "ending a session"}, func(ctx context.Context, tx WriteTx, _ HeadRow) error {
 		if err := tx.Queue(ctx, nil, `DELETE FROM ended_sessions WHERE until < $1`, time.Now().UnixMicro()); err != nil {
@@ -15,7 +15,7 @@ func (s *Store) EndSession(ctx context.Context, id string, until time.Time) erro
 	})
 }
 
-// SessionEnded implements [store.Sessions].
+// SessionEnded implements [store.Store].
 func (s *Store) SessionEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = s.db.Ask(ctx, "looking a session up", func(ctx context.Context, tx Tx) error {
 		return QueryOne(ctx, tx, []any{&ended}, `SELECT count(*) > 0 FROM ended_sessions WHERE id = $1`, id)

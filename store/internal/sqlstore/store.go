@@ -121,7 +121,7 @@ func (s *Store) Changes(ctx context.Context, rev fleet.Revision, offset, limit i
 	})
 }
 
-// Kept implements [store.Shortened].
+// Kept implements [store.Store].
 func (s *Store) Kept(ctx context.Context, after, oldest fleet.Revision, limit int) ([]fleet.Commit, error) {
 	return read(ctx, s.db.Read, "reading the log", func(ctx context.Context, tx Tx, h HeadRow) ([]fleet.Commit, error) {
 		return kept(ctx, tx, h, after, oldest, limit)
