@@ -1,13 +1,15 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
@@ -211,7 +213,7 @@ func clustersOfCause(groups []*causeGroup, id string) []evaluatedCluster {
 }
 
 // causeView returns a group as it is listed.
-func causeView(st *fleet.State, g *causeGroup) api.FailureCause {
+func (s *Server) causeView(ctx context.Context, st *fleet.State, g *causeGroup) (api.FailureCause, error) {
 	out := api.FailureCause{
 		State: string(g.state), Cause: g.cause, List: g.list, Input: g.input, ComponentVersion: g.version, OCITag: g.tag, OtherCauses: g.causes,
 		Clusters: len(g.members), Environments: map[string]int{}, ClusterIds: []string{}, Since: timePointer(g.since), Latest: timePointer(g.latest),
@@ -227,32 +229,107 @@ func causeView(st *fleet.State, g *causeGroup) api.FailureCause {
 		}
 	}
 	if g.state != clusterstatus.Failed {
-		return out
+		return out, nil
 	}
 	out.ID = g.id()
 	example := failureOf(oldest.input.Failure)
 	example.List, example.ID = oldest.input.List, oldest.input.ID
 	out.Example, out.ExampleCluster = &example, oldest.cluster.doc.ID
 	if out.ID != otherCauses {
-		if doc := causingDocument(st, oldest); doc != nil {
-			out.Revision, out.RevisionAt = int64(doc.Revision), timePointer(doc.UpdatedAt)
+		cause, err := s.causingRevision(ctx, st, oldest)
+		if err != nil {
+			return api.FailureCause{}, err
 		}
+		out.Revision, out.RevisionAt = cause.revision, timePointer(cause.at)
 	}
-	return out
+	return out, nil
 }
 
-// causingDocument returns the document of a failed input that changed last before the failure, within maxCausingTime; nil when there
-// is none. A document that changed again since is not found: the log is not read for a list.
-func causingDocument(st *fleet.State, m causeMember) (last *fleet.Document) {
-	began := m.input.Failure.First()
-	name := []byte(`"` + m.input.ID + `"`)
-	for _, doc := range st.InputSources(m.cluster.doc, m.input.List, m.input.ID) {
-		if doc.UpdatedAt.After(began) || began.Sub(doc.UpdatedAt) > maxCausingTime || !bytes.Contains(doc.Body, name) {
-			continue
+// revisionAt is a revision and its time; the zero value is none.
+type revisionAt struct {
+	revision int64
+	at       time.Time
+}
+
+// failedInput identifies a failure of an input.
+type failedInput struct {
+	cluster, list, input string
+	began                time.Time
+}
+
+// causingRevisions are the revisions before failures that were found in the log, where they do not change: open views request the
+// causes every few seconds.
+type causingRevisions struct {
+	mu    sync.Mutex
+	known map[failedInput]revisionAt
+}
+
+const (
+	maxCausingRevisions = 1000 // kept; then all are found again
+	maxCausingPages     = 5    // of the history of a cluster, for one failure
+)
+
+// causingRevision returns the last revision before a failure that changed the input of the cluster, within maxCausingTime.
+func (s *Server) causingRevision(ctx context.Context, st *fleet.State, m causeMember) (revisionAt, error) {
+	key := failedInput{m.cluster.doc.ID, m.input.List, m.input.ID, m.input.Failure.First()}
+	// A limited caller does not see all documents that the history depends on. Most failures are older than the last changes.
+	if st.Limited() || !slices.ContainsFunc(st.InputSources(m.cluster.doc, key.list, key.input), func(d *fleet.Document) bool {
+		return key.began.Sub(d.UpdatedAt) <= maxCausingTime
+	}) {
+		return revisionAt{}, nil
+	}
+	found := &s.causingRevisions
+	found.mu.Lock()
+	at, known := found.known[key]
+	found.mu.Unlock()
+	if known {
+		return at, nil
+	}
+	at, err := s.findCausingRevision(ctx, st, key)
+	if err != nil {
+		return revisionAt{}, err
+	}
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	if found.known == nil || len(found.known) >= maxCausingRevisions {
+		found.known = map[failedInput]revisionAt{}
+	}
+	found.known[key] = at
+	return at, nil
+}
+
+// findCausingRevision reads the history of what the cluster was served, from the newest revision on.
+func (s *Server) findCausingRevision(ctx context.Context, st *fleet.State, key failedInput) (revisionAt, error) {
+	of, before := fleet.DocumentName{Kind: fleet.KindCluster, ID: key.cluster}, st.Revision()+1
+	for range maxCausingPages {
+		page, err := st.ServedHistory(ctx, of, before, defaultRevisions, &history{ctx: ctx, log: s.cfg.History})
+		if err != nil {
+			return revisionAt{}, err
 		}
-		if last == nil || doc.Revision > last.Revision {
-			last = doc
+		page.Revisions = slices.DeleteFunc(page.Revisions, func(r fleet.ServedRevision) bool { return !hasEffectOn(r.Effect[key.list], key.input) })
+		summaries, err := s.summarized(ctx, page.Revisions)
+		if err != nil {
+			return revisionAt{}, err
+		}
+		for _, r := range summaries { // the newest first
+			if age := key.began.Sub(r.At); age > maxCausingTime {
+				return revisionAt{}, nil
+			} else if age >= 0 {
+				return revisionAt{r.Revision, r.At}, nil
+			}
+		}
+		if before = page.Next; before == 0 {
+			break
 		}
 	}
-	return last
+	return revisionAt{}, nil
+}
+
+// hasEffectOn reports whether an effect adds or changes an input.
+func hasEffectOn(effect api.EndpointEffect, id string) bool {
+	return slices.ContainsFunc(effect.Changed, func(ch api.InputChange) bool { return ch.ID == id }) ||
+		slices.ContainsFunc(effect.Added, func(input json.RawMessage) bool {
+			var added struct{ ID string }
+			return json.Unmarshal(input, &added) == nil && added.ID == id
+		})
 }

@@ -145,11 +145,12 @@ type Server struct {
 	queues     *admission.Queues
 	feed       *revisionFeed
 	// changedInputs serves the progress of revisions.
-	changedInputs changedInputsCache
-	rolloutInputs rolloutInputsCache
-	rolloutWaits  rolloutWaits
-	visible       visibleStates
-	searchCache   searchCache
+	changedInputs    changedInputsCache
+	rolloutInputs    rolloutInputsCache
+	rolloutWaits     rolloutWaits
+	visible          visibleStates
+	searchCache      searchCache
+	causingRevisions causingRevisions
 	// servedHistories serves the histories of components.
 	servedHistories servedHistories
 

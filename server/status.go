@@ -178,7 +178,11 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	if p.Group != nil {
 		views := []api.FailureCause{}
 		for _, g := range response.Page(c, causes, p.Limit, p.Offset) {
-			views = append(views, causeView(st, g))
+			view, err := s.causeView(requestOf(c).job.Context(), st, g)
+			if err != nil {
+				return err
+			}
+			views = append(views, view)
 		}
 		out.Causes, out.Selected = &views, len(found)
 	} else {
