@@ -1319,7 +1319,7 @@ type FailureCause struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	Latest *time.Time `json:"latest,omitempty"`
 
-	// Revision The last revision before `since`, by an hour at most, that changed a document of this input on the cluster that failed first. It may be a coincidence. Absent if there is none, or if the document changed again.
+	// Revision The last revision before `since`, by an hour at most, that changed this input on the cluster that failed first. It may be a coincidence. Absent for callers who see a part of the fleet.
 	//
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
