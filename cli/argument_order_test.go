@@ -134,8 +134,8 @@ func TestArrange(t *testing.T) {
 		{"component get -- --odd -x", "component get -- --odd -x"},
 		{"ns get -", "namespace get -- -"},
 		{"namespace get namespace get", "namespace get -- namespace get"},
-		{"component patch x --set a=--cluster", "component patch --set=a=--cluster -- x"},
-		{"component patch x --set=--cluster", "component patch --set=--cluster -- x"},
+		{"component set x --set a=--cluster", "component set --set=a=--cluster -- x"},
+		{"component set x --set=--cluster", "component set --set=--cluster -- x"},
 		{"cluster create x --node-count -5", "cluster create --node-count=-5 -- x"},
 		{"resource list get x -o json", "--o=json resource --type=list get -- x"},
 		{"resource -o json --type=a get --revision 3 x", "--o=json resource --type=a get --revision=3 -- x"},
@@ -195,7 +195,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 
 // FuzzArrange: flags and arguments keep their order, without a panic.
 func FuzzArrange(f *testing.F) {
-	for _, line := range []string{"cluster list -ojson", "component patch x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff", "resource a --type=b list --type=c", "resource -- a"} {
+	for _, line := range []string{"cluster list -ojson", "component set x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff", "resource a --type=b list --type=c", "resource -- a"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

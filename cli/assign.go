@@ -214,10 +214,8 @@ func (v kindCommands) assignCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if v.values {
-				if values, err := v.valuesGiven(c); err != nil || len(values) > 0 {
-					return v.assignWithValues(c, assignment{id: id, given: given}, on, values, err)
-				}
+			if v.values && slices.ContainsFunc(slices.Concat(valueFlags(), ownerFlags()), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }) {
+				return v.assignWithValues(c, assignment{id: id, given: given}, on)
 			}
 			if len(settings) == 0 {
 				return v.onTargets(c, on, change{operations: on.planner(v.assignOperation("assign"), withID(v.documentKind, id, nil))})
@@ -226,35 +224,26 @@ func (v kindCommands) assignCommand() *cli.Command {
 		},
 	}
 	if v.values {
-		flags = append(flags, valueFlags()...)
+		flags = slices.Concat(flags, valueFlags(), ownerFlags())
 		cmd.Description = args.ExampleText("component assign redis --layer web --component-version 20.1.0 --set replicas=3 --plan")
 	}
 	cmd.Flags = slices.Concat(assigningFlags(), flags, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags())
 	return cmd
 }
 
-// valuesGiven returns the values to patch from the command line; none without their flags.
-func (v kindCommands) valuesGiven(c *cli.Context) (map[string]any, error) {
-	if !slices.ContainsFunc(valueFlags(), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }) {
-		return nil, nil
-	}
-	return v.valuesFrom(c)
-}
-
-// assignWithValues assigns a definition and patches its values, in one change.
-func (v kindCommands) assignWithValues(c *cli.Context, a assignment, on targets, values map[string]any, err error) error {
+// assignWithValues assigns a component and changes its values, in one change.
+func (v kindCommands) assignWithValues(c *cli.Context, a assignment, on targets) error {
 	switch {
-	case err != nil:
-		return err
 	case c.Bool("reset"):
-		return args.Errorf("--reset does not change patches: set values in a separate change, with component patch")
+		return args.Errorf("--reset does not change patches: set values in a separate change, with component set")
 	case c.IsSet("if-match"):
-		return args.Errorf("--if-match applies to one document and its fields; set values in a separate change, with component patch")
+		return args.Errorf("--if-match applies to one document and its fields; set values in a separate change, with component set")
 	}
-	return v.perform(c, change{operations: fixedOperations(
-		on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.given)),
-		on.operation("patch_values", withID(v.documentKind, a.id, map[string]any{"values": values})),
-	)})
+	values, err := componentCommands{v.session}.valuesOperation(c, on, a.id)
+	if err != nil {
+		return err
+	}
+	return v.perform(c, change{operations: fixedOperations(on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.given)), values)})
 }
 
 func (v kindCommands) unassignCommand() *cli.Command {

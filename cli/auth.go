@@ -294,7 +294,7 @@ func changeRights(noun, verb string) []string {
 		return []string{"write", "revert"}
 	case verb == "approve":
 		return []string{"approve"}
-	case noun == components.name && slices.Contains([]string{"update", "patch"}, verb), noun == rollouts.name && verb != "delete", noun == "apply":
+	case noun == components.name && slices.Contains([]string{"update", "patch", "set"}, verb), noun == rollouts.name && verb != "delete", noun == "apply":
 		return []string{"write", "push_version"}
 	}
 	return []string{"write"}

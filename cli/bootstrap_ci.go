@@ -266,7 +266,7 @@ func shellWord(word string) string {
 func (p pipeline) instructions(changed []string) string {
 	command := args.Program + " auth can-i --list"
 	if len(changed) > 0 && !strings.HasSuffix(changed[0], "*") {
-		command = args.Program + " component update " + changed[0] + ` --component-version "$VERSION"`
+		command = args.Program + " component set " + changed[0] + ` --component-version "$VERSION"`
 	}
 	of := map[string]struct{ issuer, workflow string }{
 		"github": {"https://token.actions.githubusercontent.com", `# the workflow; add contents: read if a step checks out the repository

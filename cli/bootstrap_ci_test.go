@@ -67,10 +67,10 @@ func TestBootstrapCI(t *testing.T) {
 		test.claims["aud"], test.claims["exp"] = "fleet", time.Now().Add(time.Hour).Unix()
 		token := issuers[test.issuer].Token(test.claims)
 		version++
-		got := exec(token, fmt.Sprintf("component update podinfo --component-version 6.9.%d", version))
+		got := exec(token, fmt.Sprintf("component set podinfo --component-version 6.9.%d", version))
 		require.Equal(t, test.allowed, got.code == 0, "%s %v: %s", test.issuer, test.claims, got.stderr)
-		require.NotZero(t, exec(token, "component update podinfo --component-path elsewhere").code)
-		require.NotZero(t, exec(token, "component update grafana --component-version 9").code)
+		require.NotZero(t, exec(token, "component set podinfo --component-path elsewhere").code)
+		require.NotZero(t, exec(token, "component set grafana --component-version 9").code)
 		require.Equal(t, test.allowed, exec(token, "auth can-i push_version component/podinfo").code == 0)
 		require.NotContains(t, got.stdout+got.stderr, token)
 	}

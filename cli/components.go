@@ -105,7 +105,7 @@ type componentCommands struct{ *session }
 // commands returns them in the order of the help.
 func (s componentCommands) commands() []*cli.Command {
 	return append([]*cli.Command{
-		s.usageCommand(), s.statusCommand(), s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), s.patchValuesCommand(), ownershipCommands(s).relinquishCommand(),
+		s.usageCommand(), s.statusCommand(), s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), ownershipCommands(s).relinquishCommand(),
 	}, versionCommands(s).commands()...)
 }
 
@@ -132,30 +132,93 @@ func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command
 	}
 }
 
-// setCommand changes settings of existing assignments.
+// setCommand changes the settings and values of a component where it is assigned, or its entry in the catalog.
 func (s componentCommands) setCommand() *cli.Command {
-	settings := componentSettings
+	entry := slices.DeleteFunc(slices.Clone(components.fields), func(f field) bool { return isSetting(f.flag) })
 	return &cli.Command{
-		Name: "set", Usage: "Change settings of a component on clusters that have it; update changes the catalog",
-		ArgsUsage: "NAME " + assigningUsage,
-		Description: args.ExampleText("component set grafana --selector environment=dev --component-version 17.1.0 --plan",
-			"component set grafana --all --component-version ''"),
-		Flags: slices.Concat(assigningFlags(), flagsOf(settings), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
+		Name: "set", Usage: "Change the given settings and Helm values of a component; the others stay",
+		ArgsUsage: "NAME [" + assigningUsage + "]",
+		Description: "With --cluster, --selector or --all it changes clusters that have the component, with --layer a layer. Without them it changes the\n" +
+			"catalog, and so every cluster that does not override it.\n\n" +
+			args.ExampleText("component set grafana --component-version 17.1.0 --plan",
+				"component set grafana --selector environment=dev --component-version 17.1.0 --plan",
+				"component set grafana --all --component-version ''",
+				"component set podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
+				"component set podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run",
+				"component set podinfo --selector environment=dev --set image.tag=6.9.0 --field-manager ci --plan"),
+		Flags: slices.Concat(assigningFlags(), flagsOf(componentSettings), valueFlags(), ownerFlags(), ofCatalog(flagsOf(entry)),
+			[]cli.Flag{&cli.StringFlag{Name: "file", Usage: "of the catalog: fields of the document, from a YAML or JSON `FILE` (-: standard input)"}},
+			writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 		Action: func(c *cli.Context) error {
+			if !slices.ContainsFunc(assigningFlags(), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }) {
+				return s.setEntry(c)
+			}
 			id, on, err := assignmentOf(c)
 			if err != nil {
 				return err
 			}
-			values, err := settingsOf(c, settings)
-			if err != nil {
-				return err
+			for _, f := range entry {
+				if c.IsSet(f.flag) {
+					return args.Errorf("--%s is a field of the catalog: set it without --cluster, --selector, --all and --layer", f.flag)
+				}
 			}
-			if len(values) == 0 {
-				return args.Errorf("nothing to change: set at least one of %s", flagNames(settings))
-			}
-			return s.setAssigned(c, on, id, change{operations: on.planner("set_component", withID(components, id, values))})
+			return s.setThere(c, on, id)
 		},
 	}
+}
+
+// isSetting reports whether a flag of components sets a setting of their assignments.
+func isSetting(flag string) bool {
+	return slices.ContainsFunc(componentSettings, func(f field) bool { return f.flag == flag })
+}
+
+// ofCatalog says of flags that they set fields of the catalog.
+func ofCatalog(flags []cli.Flag) []cli.Flag {
+	for _, flag := range flags {
+		switch f := flag.(type) {
+		case *cli.StringFlag:
+			f.Usage = "of the catalog: " + f.Usage
+		case *cli.StringSliceFlag:
+			f.Usage = "of the catalog: " + f.Usage
+		case *cli.BoolFlag:
+			f.Usage = "of the catalog: " + f.Usage
+		}
+	}
+	return flags
+}
+
+// setEntry changes the catalog.
+func (s componentCommands) setEntry(c *cli.Context) error {
+	for _, f := range slices.Concat(flagsOf(componentSettings[:1]), valueFlags(), ownerFlags()) {
+		if c.IsSet(f.Names()[0]) {
+			return args.Errorf("--%s needs --cluster, --selector, --all or --layer", f.Names()[0])
+		}
+	}
+	return kindCommands{s.session, components}.setFields(c)
+}
+
+// setThere changes settings and values of a component on clusters and in layers that have it.
+func (s componentCommands) setThere(c *cli.Context, on targets, id string) error {
+	settings, err := settingsOf(c, componentSettings)
+	if err != nil {
+		return err
+	}
+	values := slices.ContainsFunc(slices.Concat(valueFlags(), ownerFlags()), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) })
+	change := change{operations: on.planner("set_component", withID(components, id, settings))}
+	switch {
+	case len(settings) == 0 && values:
+		return s.patchValues(c, on, id)
+	case len(settings) == 0:
+		return args.Errorf("nothing to change: set at least one of %s, or values with --set or -f", flagNames(componentSettings))
+	case values:
+		op, err := s.valuesOperation(c, on, id)
+		if err != nil {
+			return err
+		}
+		change.operations = fixedOperations(on.operation("set_component", withID(components, id, settings)), op)
+		return s.perform(c, change)
+	}
+	return s.setAssigned(c, on, id, change)
 }
 
 // setAssigned changes settings of a component where it is assigned.
@@ -183,41 +246,21 @@ func hasAssigned(doc api.Cluster, component string) bool {
 	return slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == component })
 }
 
-func (s componentCommands) patchValuesCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "patch",
-		Usage:     "Set and remove Helm values of a component on clusters; the others stay",
-		ArgsUsage: "NAME " + assigningUsage,
-		Description: args.ExampleText("component patch podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
-			"component patch podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run",
-			"component patch podinfo --selector environment=dev --set image.tag=6.9.0 --field-manager ci --plan"),
-		Flags: slices.Concat(assigningFlags(), valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
-		Action: func(c *cli.Context) error {
-			id, on, err := assignmentOf(c)
-			if err != nil {
-				return err
-			}
-			return s.patchValues(c, on, id)
-		},
-	}
-}
-
-// patchValues changes a component's patches. For one cluster it prints them before and after.
-func (s componentCommands) patchValues(c *cli.Context, on targets, component string) error {
+// valuesOperation returns the operation on the values of a component that flags describe.
+func (s componentCommands) valuesOperation(c *cli.Context, on targets, component string) (operation, error) {
 	values, err := s.valuesFrom(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cluster, single := on.single()
 	if len(on.layers) > 0 && (c.IsSet("field-manager") || c.Bool("apply") || c.Bool("force")) {
-		return args.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
+		return nil, args.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
 	}
 	op := "patch_values"
 	if c.Bool("apply") {
 		op = "apply_values"
 		for path, value := range values {
 			if value == nil {
-				return args.Errorf("--apply sets all values of the manager: omit %q instead of --unset", path)
+				return nil, args.Errorf("--apply sets all values of the manager: omit %q instead of --unset", path)
 			}
 		}
 	}
@@ -228,7 +271,17 @@ func (s componentCommands) patchValues(c *cli.Context, on targets, component str
 	if c.Bool("force") {
 		fields["force"] = true
 	}
-	ch := change{operations: on.planner(op, fields)}
+	return on.operation(op, fields), nil
+}
+
+// patchValues changes a component's patches. For one cluster it prints them before and after.
+func (s componentCommands) patchValues(c *cli.Context, on targets, component string) error {
+	op, err := s.valuesOperation(c, on, component)
+	if err != nil {
+		return err
+	}
+	cluster, single := on.single()
+	ch := change{operations: fixedOperations(op)}
 	if single && !c.IsSet("plan-hash") {
 		ch.show = func(_ client, a answer) error {
 			results, err := resultsOf(a)

@@ -33,13 +33,13 @@ func TestConfirmedPlanBindsChange(t *testing.T) {
 	through["FLUX_API_URL"] = srv.URL
 	for _, test := range []struct{ before, args, meanwhile string }{
 		{
-			"", "component patch podinfo --cluster demo-cluster-01 --set replicaCount=3",
-			"component patch podinfo --cluster demo-cluster-01 --set replicaCount=7",
+			"", "component set podinfo --cluster demo-cluster-01 --set replicaCount=3",
+			"component set podinfo --cluster demo-cluster-01 --set replicaCount=7",
 		},
 		{
-			"component patch podinfo --cluster demo-cluster-01 --set a.b=1 --field-manager ci",
+			"component set podinfo --cluster demo-cluster-01 --set a.b=1 --field-manager ci",
 			"component relinquish podinfo --cluster demo-cluster-01 --field-manager ci",
-			"component patch podinfo --cluster demo-cluster-01 --set a.c=1 --field-manager ci",
+			"component set podinfo --cluster demo-cluster-01 --set a.c=1 --field-manager ci",
 		},
 		{"", "cluster label demo-cluster-01 tier=web", "cluster label demo-cluster-01 tier=other"},
 		{"", "component disable podinfo --cluster demo-cluster-01 --max-removals 1", "component disable podinfo --cluster demo-cluster-01"},

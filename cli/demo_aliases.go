@@ -26,7 +26,7 @@ func (s *session) demoCommand() *cli.Command {
 			},
 			{
 				Name:      "patch-component",
-				Usage:     "Set and remove Helm values of a component on a cluster; as component patch",
+				Usage:     "Set and remove Helm values of a component on a cluster; as component set",
 				ArgsUsage: "CLUSTER COMPONENT",
 				Flags:     slices.Concat(valueFlags(), ownerFlags(), writeFlags(), []cli.Flag{yesFlag()}, plannedFlags()),
 				Action: withArguments(func(c *cli.Context, operands []string) error {

@@ -65,8 +65,8 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 			},
 			v.listCommand(), get, v.historyCommand(), v.editCommand(),
 			{
-				Name: "update", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
-				Description: args.ExampleText("freeze update year-end --until 2027-01-05T06:00:00Z"),
+				Name: "set", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
+				Description: args.ExampleText("freeze set year-end --until 2027-01-05T06:00:00Z"),
 				Action: withArguments(func(c *cli.Context, ids []string) error {
 					body := freezeBody(c)
 					if c.IsSet("all") {

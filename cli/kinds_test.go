@@ -255,9 +255,9 @@ rolebinding create editors --role edit --group web -o json
 rolebinding list -o wide
 rolebinding list --sort-by role -o name
 rolebinding get editors -o table
-rolebinding update editors --role view
+rolebinding set editors --role view
 rolebinding edit editors --yes
-rolebinding patch editors --patch {"role":"edit"}
+rolebinding set editors --patch {"role":"edit"}
 rolebinding history editors -o wide
 rolebinding rollback editors --yes
 rolebinding assign editors --all --plan -o wide
@@ -267,7 +267,7 @@ rolebinding unassign editors --cluster demo-cluster-01 --plan --rendered -o wide
 rolebinding unassign editors --cluster demo-cluster-01 --plan --rendered -o json
 rolebinding unassign editors --cluster demo-cluster-01 --yes
 cluster create c-1 --dns c-1.example.com --environment dev --rolebinding editors
-cluster update c-1 --rolebinding editors --label a=b
+cluster set c-1 --rolebinding editors --label a=b
 cluster list -o wide
 cluster get c-1 -o wide
 cluster describe c-1

@@ -117,8 +117,8 @@ func TestApplyOfLargeFleet(t *testing.T) {
 	}
 	apply(fleet.String(), "2100 created")
 	for args, want := range map[string]string{
-		"namespace update n-7 --deletion-policy delete": "1 changed, 0 deleted, 2099 unchanged",
-		"namespace delete n-2099 --yes":                 "1 created",
+		"namespace set n-7 --deletion-policy delete": "1 changed, 0 deleted, 2099 unchanged",
+		"namespace delete n-2099 --yes":              "1 created",
 	} {
 		meddle.Store(&args)
 		apply(fleet.String(), want)

@@ -35,10 +35,10 @@ func TestLostAnswers(t *testing.T) {
 	through := maps.Clone(direct)
 	through["FLUX_API_URL"] = lossy.URL
 	for _, args := range []string{
-		"namespace create n", "namespace update n --label a=b", `namespace patch n -p {"labels":null}`, "namespace create m --cluster demo-cluster-01",
+		"namespace create n", "namespace set n --label a=b", `namespace set n -p {"labels":null}`, "namespace create m --cluster demo-cluster-01",
 		"namespace assign n --cluster demo-cluster-01", "namespace unassign n --cluster demo-cluster-01 --yes", "namespace delete n --yes",
 		"apply -f -", "token create t --role read", "token rotate t", "token revoke t --yes", "cluster label demo-cluster-01 a=b",
-		"component patch podinfo --cluster demo-cluster-01 --set a=1", "component disable podinfo --cluster demo-cluster-01 --yes",
+		"component set podinfo --cluster demo-cluster-01 --set a=1", "component disable podinfo --cluster demo-cluster-01 --yes",
 		"cluster rollback demo-cluster-01 --yes", "cluster delete demo-cluster-01 --yes", "restore 1 --yes --max-removals 99",
 	} {
 		documents := strings.NewReader(`{"kind":"rolebinding","id":"r","role":"view","subjects":[]}`)

@@ -100,19 +100,19 @@ func TestRenderedPlanComesTrue(t *testing.T) {
 	do("apply", "-f", "../examples/resource-types/network-policies")
 	nothing, before := 0, objectsOf(t, variables)
 	for _, line := range []string{
-		"component patch grafana --selector environment=prod --set replicas=3 --set ingress.hosts[0]=a.example.com",
-		"component patch grafana --cluster prod-01 --set replicas=4 --unset ingress.hosts[0]",
+		"component set grafana --selector environment=prod --set replicas=3 --set ingress.hosts[0]=a.example.com",
+		"component set grafana --cluster prod-01 --set replicas=4 --unset ingress.hosts[0]",
 		"component set grafana --all --oci-tag v9", // its version is pinned: no object changes
-		"component update grafana --cluster-env-enabled true",
-		"component update ingress-nginx --cluster-env-enabled true --confirm prod",
+		"component set grafana --cluster-env-enabled true",
+		"component set ingress-nginx --cluster-env-enabled true --confirm prod",
 		"component set grafana --selector environment=dev --component-version 17.2.0",
-		"component update grafana --component-version latest",
-		"component update grafana --depends-on ingress-nginx", // another type: its source is deferred
+		"component set grafana --component-version latest",
+		"component set grafana --depends-on ingress-nginx", // another type: its source is deferred
 		"component disable grafana --cluster qa-01 --yes",
-		"cluster update dev-01 --environment qa",
-		"cluster update dev-02 --name renamed --environment uat --component grafana --component ingress-nginx",
+		"cluster set dev-01 --environment qa",
+		"cluster set dev-02 --name renamed --environment uat --component grafana --component ingress-nginx",
 		"namespace create team-x --cluster prod-01 --label team=x",
-		"namespace update team-x --label team=y --label team.example.com/on=true",
+		"namespace set team-x --label team=y --label team.example.com/on=true",
 		"resource network-policies assign podinfo-default-deny --cluster qa-01 --cluster prod-01",
 		"rolebinding create readers --role view --user ann --cluster dev-01",
 		"cluster create new-01 --dns new-01.example.com --environment dev --component grafana --component ingress-nginx --namespace team-x",
@@ -172,7 +172,7 @@ func TestRenderedPlanOfChangingFleet(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/v2/flux/") {
 			n++
-			got := run(t, cli.Env{}, variables, "component", "patch", "podinfo", "--cluster", "demo-cluster-01", "--set", fmt.Sprint("replicaCount=", 10+n))
+			got := run(t, cli.Env{}, variables, "component", "set", "podinfo", "--cluster", "demo-cluster-01", "--set", fmt.Sprint("replicaCount=", 10+n))
 			if got.code != 0 {
 				t.Error(got.stderr)
 			}
@@ -182,7 +182,7 @@ func TestRenderedPlanOfChangingFleet(t *testing.T) {
 	t.Cleanup(srv.Close)
 	through := maps.Clone(variables)
 	through["FLUX_API_URL"] = srv.URL
-	args := []string{"component", "patch", "podinfo", "--cluster", "demo-cluster-01", "--set", "ui.color=red", "--plan"}
+	args := []string{"component", "set", "podinfo", "--cluster", "demo-cluster-01", "--set", "ui.color=red", "--plan"}
 	got := run(t, cli.Env{}, through, append(args, "--rendered")...)
 	if got.code != 3 || got.stdout != "" || !strings.Contains(got.stderr, "plan again") {
 		t.Error(got)

@@ -171,7 +171,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: "The file has the operations of a batch, and optionally stages and a description. A command that changes definitions or\n" +
 			"layers creates a rollout of its change with --rollout and --stage.\n\n" +
-			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component update podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "rollout create without-41 --revert 41 --strategy waves",
+			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component set podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "rollout create without-41 --revert 41 --strategy waves",
 				"rollout create without-41 --revert 41 --strategy waves --advance automatic --soak 1h --confirmed 95% --max-failures 2 --on-failure back"),
 		Flags: slices.Concat([]cli.Flag{
 			fileFlag("the rollout"), &cli.IntFlag{Name: "revert", Usage: "in place of the file: the rollout reverts this `REVISION`"},

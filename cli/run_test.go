@@ -87,7 +87,7 @@ func TestPrompts(t *testing.T) {
 		{"unassign", "n\n", "component unassign p --cluster c", true, 1},
 		{"delete", "y\n", "namespace delete n", true, 0},
 		{"cascade", "n\n", "namespace delete n --cascade", true, 1},
-		{"update", "", "namespace update n --label a=b", false, 0},
+		{"update", "", "namespace set n --label a=b", false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

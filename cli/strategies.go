@@ -54,7 +54,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 			},
 			v.listCommand(), get, v.historyCommand(), v.editCommand(),
 			{
-				Name: "update", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
+				Name: "set", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
 				Action: func(c *cli.Context) error {
 					return s.writeStrategy(c, "update")
 				},

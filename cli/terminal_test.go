@@ -22,7 +22,7 @@ func TestTerminal(t *testing.T) {
 	prepare := []string{
 		"apply -f ../examples/fleet --reason CHG-100:_the_fleet",
 		"component set grafana --cluster prod-01 --component-version 17.1.0-hotfix.20260102 --reason INC-7:_dashboards_are_empty_since_the_upgrade",
-		"component patch grafana --selector environment=prod --set ingress.annotations.team=observability --set replicas=3",
+		"component set grafana --selector environment=prod --set ingress.annotations.team=observability --set replicas=3",
 		"cluster label prod-01 region=eu-central-1 owner=team-observability exposed=true",
 	}
 	for _, args := range prepare {
@@ -36,7 +36,7 @@ func TestTerminal(t *testing.T) {
 		person := cli.Env{Now: later, StdoutTerminal: true, StderrTerminal: true, Size: func() (int, int) { return columns, 24 }}
 		for _, args := range []string{
 			"cluster list", "cluster list --show-labels", "component list", "component usage grafana", "revision list", "cluster describe prod-01",
-			"component unassign grafana --layer web --plan", "component patch grafana --cluster prod-01 --set replicas=4", "revision get 3",
+			"component unassign grafana --layer web --plan", "component set grafana --cluster prod-01 --set replicas=4", "revision get 3",
 		} {
 			got := run(t, person, variables, strings.Fields(args)...)
 			fmt.Fprintf(&page, "$ flux-resourceset-cli %s\n%s%s\n", args, masked(got.stdout), masked(got.stderr))

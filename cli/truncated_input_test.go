@@ -32,7 +32,7 @@ func TestTruncatedFile(t *testing.T) {
 	}
 	for _, args := range []string{
 		"apply -f " + dir, "diff -f " + name, "plan -f " + name, "apply -f " + name + " --plan-hash x", "rolebinding create -f " + name,
-		"rolebinding update -f " + name, "rolebinding patch c -f " + name, "component patch p --cluster c -f " + name,
+		"rolebinding set -f " + name, "rolebinding set c -p @" + name, "component set p --cluster c -f " + name,
 	} {
 		got := run(t, cli.Env{}, variables, strings.Fields(args)...)
 		if got.code != 2 || !strings.Contains(got.stderr, "cut.yaml seems truncated") {
@@ -43,7 +43,7 @@ func TestTruncatedFile(t *testing.T) {
 		t.Errorf("sent: %q", requests)
 	}
 	// Truncated JSON is invalid, and an argument cannot be truncated.
-	for _, args := range []string{"apply -f -", "rolebinding create r -f -", "rolebinding patch r -p role:\u00a0view"} {
+	for _, args := range []string{"apply -f -", "rolebinding create r -f -", "rolebinding set r -p role:\u00a0view"} {
 		words := strings.Fields(strings.ReplaceAll(args, "\u00a0", "~"))
 		words[len(words)-1] = strings.ReplaceAll(words[len(words)-1], "~", " ")
 		got := run(t, cli.Env{Stdin: strings.NewReader(`{"kind":"rolebinding","id":"r","role":"view"}`)}, variables, words...)

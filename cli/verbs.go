@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
@@ -71,9 +72,9 @@ type kindCommands struct {
 
 // definitionCommand is the command of an assignable kind, with the subcommands that only this kind has.
 func (v kindCommands) definitionCommand(own ...*cli.Command) *cli.Command {
-	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.updateCommand(), v.editCommand()}
+	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.editCommand()}
 	if len(own) == 0 {
-		commands = append(commands, v.patchDocumentCommand())
+		commands = append(commands, v.setCommand())
 	}
 	commands = append(append(commands, v.assignCommand(), v.unassignCommand()), own...)
 	return &cli.Command{
@@ -262,23 +263,58 @@ func (v kindCommands) getSeveral(c *cli.Context, ids []string, get func(id strin
 	return nil
 }
 
-func (v kindCommands) updateCommand() *cli.Command {
+func (v kindCommands) setCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "update",
+		Name:      "set",
 		Usage:     "Change the given fields of a " + v.title + " that exists; the others stay",
 		ArgsUsage: "NAME",
-		Flags:     slices.Concat(flagsOf(v.fields), []cli.Flag{fileFlag("fields of the document"), yesFlag()}, writeFlags(), plannedFlags()),
+		Flags: slices.Concat(flagsOf(v.fields), []cli.Flag{
+			fileFlag("fields of the document"),
+			&cli.StringFlag{Name: "patch", Aliases: []string{"p"}, Usage: "in place of fields a `PATCH` as JSON or YAML: null removes, objects merge, lists replace (RFC 7396); @FILE: the patch in that file"},
+			yesFlag(),
+		}, writeFlags(), plannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, body, err := v.documentFrom(c, v.documentKind)
-			if err != nil {
-				return err
+			if c.IsSet("patch") {
+				return v.setPatch(c)
 			}
-			if len(body) == 1 {
-				return args.Errorf("nothing to change: set at least one field")
-			}
-			return v.performOn(c, change{operations: fixedOperations(v.changeOperation("update", id, body))})
+			return v.setFields(c)
 		},
 	}
+}
+
+// setFields changes the fields of a document that flags or a file set.
+func (v kindCommands) setFields(c *cli.Context) error {
+	id, body, err := v.documentFrom(c, v.documentKind)
+	if err != nil {
+		return err
+	}
+	if len(body) == 1 {
+		return args.Errorf("nothing to change: set at least one field")
+	}
+	return v.performOn(c, change{operations: fixedOperations(v.changeOperation("update", id, body))})
+}
+
+// setPatch merges the patch of a flag into a document.
+func (v kindCommands) setPatch(c *cli.Context) error {
+	ids, err := arguments(c, "NAME")
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(v.fields, func(f field) bool { return c.IsSet(f.flag) }) || c.IsSet("file") {
+		return args.Errorf("--patch is in place of fields and of --file")
+	}
+	source, name := []byte(c.String("patch")), "-p"
+	if file, inFile := strings.CutPrefix(c.String("patch"), "@"); inFile {
+		if source, err = v.input(file); err != nil {
+			return err
+		}
+		name = file
+	}
+	body, err := input.Object(source, name)
+	if err != nil {
+		return err
+	}
+	return v.mergePatch(c, ids[0], body)
 }
 
 // createDocumentCommand is create of a kind that is not assigned to clusters.
@@ -298,42 +334,12 @@ func (v kindCommands) createDocumentCommand() *cli.Command {
 	}
 }
 
-func (v kindCommands) patchDocumentCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "patch",
-		Usage:     "Merge a patch into a " + v.title + ": null removes, objects merge, lists replace (RFC 7396)",
-		ArgsUsage: "NAME",
-		Flags: slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "patch", Aliases: []string{"p"}, Usage: "the patch, as `JSON` or YAML"},
-			fileFlag("the patch"), yesFlag(),
-		}, writeFlags(), plannedFlags()),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
-			if c.IsSet("patch") == c.IsSet("file") {
-				return args.Errorf("pass the patch with either -p or -f")
-			}
-			source, name := []byte(c.String("patch")), "-p"
-			if c.IsSet("file") {
-				var err error
-				name = c.String("file")
-				if source, err = v.input(name); err != nil {
-					return err
-				}
-			}
-			body, err := input.Object(source, name)
-			if err != nil {
-				return err
-			}
-			return v.mergePatch(c, ids[0], body)
-		}),
-	}
-}
-
 // documentCommand is the command of a kind that is not assigned to clusters, with the subcommands that only this kind has.
 func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Command {
 	return &cli.Command{
 		Name: v.name, Aliases: v.aliases, Usage: v.usage,
 		Subcommands: slices.Concat([]*cli.Command{
-			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.updateCommand(), v.editCommand(), v.patchDocumentCommand(),
+			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.setCommand(), v.editCommand(),
 		}, own, []*cli.Command{remove}),
 	}
 }

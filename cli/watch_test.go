@@ -42,9 +42,9 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("one document on each line: %v, %v", revision, err)
 		}
 	}
-	do("component update podinfo --component-version 6.9.0")
+	do("component set podinfo --component-version 6.9.0")
 	one.want(t, "6.9.0")
-	do("namespace update team --label a=b")
+	do("namespace set team --label a=b")
 	list.want(t, "namespace/team")
 	do("namespace delete team")
 	do("namespace create other")

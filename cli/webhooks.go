@@ -58,7 +58,7 @@ func (s webhookCommands) webhookCommand() *cli.Command {
 	return &cli.Command{
 		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), get, v.historyCommand(), v.editCommand(), s.updateCommand(),
+			s.createCommand(), v.listCommand(), get, v.historyCommand(), v.editCommand(), s.setCommand(),
 			s.patchCommand("suspend", "Send nothing until the webhook is resumed", map[string]any{"suspended": true}),
 			s.patchCommand("resume", "Continue the delivery of a suspended webhook after the last delivered revision", map[string]any{"suspended": false}),
 			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),
@@ -113,10 +113,10 @@ func (s webhookCommands) createCommand() *cli.Command {
 	}
 }
 
-func (s webhookCommands) updateCommand() *cli.Command {
+func (s webhookCommands) setCommand() *cli.Command {
 	return &cli.Command{
-		Name: "update", Usage: "Change the URL, the events or the format of a webhook", ArgsUsage: "NAME",
-		Description: args.ExampleText("webhook update change-log --url https://hooks.example.com/changes"),
+		Name: "set", Usage: "Change the URL, the events or the format of a webhook", ArgsUsage: "NAME",
+		Description: args.ExampleText("webhook set change-log --url https://hooks.example.com/changes"),
 		Flags:       append(webhookFlags(), writeFlags()...),
 		Action: withArguments(func(c *cli.Context, ids []string) error {
 			body := webhookBody(c)

@@ -63,7 +63,7 @@ func TestSystemNamespacesKept(t *testing.T) {
 
 	// Edited later: all fields stay, ours too.
 	c.labelled(free, security, "restricted")
-	c.cli("namespace", "update", "kube-public", "--label", "team=b")
+	c.cli("namespace", "set", "kube-public", "--label", "team=b")
 	c.setSays("adopt-kube-public", "not ready")
 	c.field(free, "restricted", "metadata", "labels", security)
 	c.field(free, "a", "metadata", "labels", "team")

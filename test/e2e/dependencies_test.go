@@ -45,7 +45,7 @@ func TestDependencies(t *testing.T) {
 		}
 	}
 
-	c.cli("component", "update", "dep-tree", "--component-path", "apps/dep-tree", "--yes")
+	c.cli("component", "set", "dep-tree", "--component-path", "apps/dep-tree", "--yes")
 	tree := c.ready(kustomizeAPI, "Kustomization", c.ns, "platform-dep-tree")
 	chart := c.ready(helmAPI, "HelmRelease", c.ns, "platform-dep-chart")
 	fromOCI := c.ready(helmAPI, "HelmRelease", c.ns, "platform-dep-oci")
@@ -59,7 +59,7 @@ func TestDependencies(t *testing.T) {
 	// A dependency that fails later removes no object; changes from the source wait.
 	running := []*unstructured.Unstructured{deployment, config, c.exists("apps/v1", "Deployment", "dep-oci", "dep-oci")}
 	before := c.revisions(running...)
-	c.cli("component", "update", "dep-tree", "--component-path", "absent", "--yes")
+	c.cli("component", "set", "dep-tree", "--component-path", "absent", "--yes")
 	c.field(tree, "absent", "spec", "path")
 	c.reconcile("ResourceSet", "gate-dep-chart")
 	c.waits("dep-chart", "platform-dep-tree")
@@ -84,7 +84,7 @@ func TestDependencies(t *testing.T) {
 		c.field(source, true, "spec", "suspend")
 		c.field(source, string(source.GetUID()), "metadata", "uid")
 	}
-	c.cli("component", "update", "dep-tree", "--component-path", "apps/dep-tree", "--yes")
+	c.cli("component", "set", "dep-tree", "--component-path", "apps/dep-tree", "--yes")
 	for _, release := range []*unstructured.Unstructured{chart, fromOCI} {
 		c.settledRelease(release)
 	}

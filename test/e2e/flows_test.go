@@ -22,7 +22,7 @@ func TestCommandLine(t *testing.T) {
 	c.field(namespace, "platform", "metadata", "annotations", "owner")
 
 	// Another value.
-	c.cli("component", "patch", "flow-web", "--cluster", c.id, "--set", "replicaCount=3")
+	c.cli("component", "set", "flow-web", "--cluster", c.id, "--set", "replicaCount=3")
 	c.field(deployment, int64(3), "spec", "replicas")
 	c.field(deployment, int64(3), "status", "readyReplicas")
 
@@ -37,7 +37,7 @@ func TestCommandLine(t *testing.T) {
 	c.cli("rolebinding", "create", "flow-readers", "--role", "view", "--group", "readers", "--serviceaccount", "flow-web:robot", "--cluster", c.id)
 	binding := c.exists(rbacAPI, "ClusterRoleBinding", "", "flow-readers")
 	c.field(binding, "view", "roleRef", "name")
-	c.cli("rolebinding", "update", "flow-readers", "--role", "edit", "--yes")
+	c.cli("rolebinding", "set", "flow-readers", "--role", "edit", "--yes")
 	c.field(binding, "edit", "roleRef", "name")
 	c.cli("rolebinding", "unassign", "flow-readers", "--cluster", c.id, "--yes")
 	c.gone(rbacAPI, "ClusterRoleBinding", "", "flow-readers")
@@ -95,8 +95,8 @@ func TestOverrides(t *testing.T) {
 	path(pinned, "absent-fork")
 	tag(pinned, "1.1.0-hotfix")
 
-	pinned.cli("component", "update", "over-http", "--component-version", "2.0.0", "--yes")
-	pinned.cli("component", "update", "over-oci", "--oci-tag", "2.0.0", "--yes")
+	pinned.cli("component", "set", "over-http", "--component-version", "2.0.0", "--yes")
+	pinned.cli("component", "set", "over-oci", "--oci-tag", "2.0.0", "--yes")
 	chart(other, "2.0.0")
 	path(other, "absent-http")
 	tag(other, "2.0.0")

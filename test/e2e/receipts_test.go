@@ -145,9 +145,9 @@ func TestReceipts(t *testing.T) {
 	}
 
 	// Each is reported again when it changes: a label, a role, values, versions, tags.
-	c.cli("namespace", "update", "rc-space", "--label", "team=rc")
-	c.cli("rolebinding", "update", "rc:binding", "--role", "edit", "--yes")
-	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=2")
+	c.cli("namespace", "set", "rc-space", "--label", "team=rc")
+	c.cli("rolebinding", "set", "rc:binding", "--role", "edit", "--yes")
+	c.cli("component", "set", "rc-http", "--cluster", c.id, "--set", "replicaCount=2")
 	c.cli("component", "set", "rc-oci", "--cluster", c.id, "--oci-tag", "1.1.0")
 	c.cli("component", "set", "rc-range", "--cluster", c.id, "--oci-tag", "~2")
 	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--oci-tag", "v2")
@@ -159,8 +159,8 @@ func TestReceipts(t *testing.T) {
 	c.field(c.exists("apps/v1", "Deployment", "rc-http", "rc-http"), int64(2), "spec", "replicas")
 
 	// Values that the cluster refuses, a version and a tag that are not there, a hook that fails.
-	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=many")
-	c.cli("component", "patch", "rc-oci", "--cluster", c.id, "--set", "hookFails=true")
+	c.cli("component", "set", "rc-http", "--cluster", c.id, "--set", "replicaCount=many")
+	c.cli("component", "set", "rc-oci", "--cluster", c.id, "--set", "hookFails=true")
 	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--component-path", "apps/nowhere")
 	var unwanted []rig.Receipt
 	unwanted = append(unwanted,
@@ -192,9 +192,9 @@ func TestReceipts(t *testing.T) {
 	c.failed("rc-tree", "no tag 9.0")
 
 	// Mended.
-	c.cli("component", "patch", "rc-http", "--cluster", c.id, "--set", "replicaCount=1")
+	c.cli("component", "set", "rc-http", "--cluster", c.id, "--set", "replicaCount=1")
 	c.cli("component", "set", "rc-http", "--cluster", c.id, "--component-version", "1.1.0")
-	c.cli("component", "patch", "rc-oci", "--cluster", c.id, "--set", "hookFails=false")
+	c.cli("component", "set", "rc-oci", "--cluster", c.id, "--set", "hookFails=false")
 	c.cli("component", "set", "rc-range", "--cluster", c.id, "--oci-tag", "2.0.0")
 	c.cli("component", "set", "rc-tree", "--cluster", c.id, "--oci-tag", "v3")
 	for _, id := range components {
@@ -294,7 +294,7 @@ func TestTemplateUpgrade(t *testing.T) {
 
 	// And a changed value is still one upgrade.
 	c.join(rig.Cluster{})
-	c.cli("component", "patch", "up-http", "--cluster", c.id, "--set", "level=next")
+	c.cli("component", "set", "up-http", "--cluster", c.id, "--set", "level=next")
 	c.eventually("the next value arrives", func(ctx context.Context) error {
 		now, err := c.get(ctx, "v1", "ConfigMap", "up-http", "up-http-values")
 		if err == nil && now.GetResourceVersion() == values.GetResourceVersion() {

@@ -135,7 +135,7 @@ func (s *soak) change(one *soaked, marker int, version string) {
 		if one.setting == "color" {
 			value = "c" + value
 		}
-		s.cli("component", "patch", one.id, "--cluster", s.id, "--set", one.setting+"="+value)
+		s.cli("component", "set", one.id, "--cluster", s.id, "--set", one.setting+"="+value)
 	}
 	s.remember(one, said{marker, version})
 }

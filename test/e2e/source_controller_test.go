@@ -68,7 +68,7 @@ func TestSourceController(t *testing.T) {
 	if revision == "" {
 		t.Fatalf("the source has no artifact: %v", source.Object["status"])
 	}
-	c.cli("component", "update", "real-web", "--depends-on", "real-tree", "--yes")
+	c.cli("component", "set", "real-web", "--depends-on", "real-tree", "--yes")
 	c.waits("real-web", "platform-real-tree")
 	c.field(source, true, "spec", "suspend")
 	c.field(source, string(source.GetUID()), "metadata", "uid")

@@ -27,9 +27,9 @@ func TestStatusRecovers(t *testing.T) {
 	c.allConfirmed(len(components) + 1)
 
 	c.gate.Close()
-	c.cli("namespace", "update", "hl-space", "--label", "team=hl")
+	c.cli("namespace", "set", "hl-space", "--label", "team=hl")
 	c.cli("component", "set", "hl-http", "--cluster", c.id, "--component-version", "1.1.0")
-	c.cli("component", "patch", "hl-oci", "--cluster", c.id, "--set", "replicaCount=2")
+	c.cli("component", "set", "hl-oci", "--cluster", c.id, "--set", "replicaCount=2")
 	c.cli("component", "set", "hl-tree", "--cluster", c.id, "--oci-tag", "v2")
 	if err := c.w.DeleteObservations(t.Context()); err != nil {
 		t.Fatal(err)

@@ -239,11 +239,17 @@ func takesBool(f cli.Flag) bool {
 	return isBool && b.Category == SettingCategory
 }
 
+// formerWords are former names of commands, with the present ones.
+var formerWords = map[string]string{"update": "set", "patch": "set"}
+
 func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	commands, parent := app.Commands, Program
 	if len(path) > 0 {
 		last := path[len(path)-1]
 		commands, parent = last.Subcommands, last.HelpName
+	}
+	if now, known := formerWords[arg]; known && FindCommand(commands, now) != nil {
+		return Errorf("%s %s is now: %s %s", parent, arg, parent, now)
 	}
 	if similar := Closest(arg, Visible(commands)); similar != "" {
 		return Errorf("%s has no command %q; did you mean %q?", parent, arg, similar)

@@ -9,7 +9,7 @@ import (
 
 // kubectlVerbs maps the verbs that kubectl puts before the kind to the commands of a kind.
 var kubectlVerbs = map[string]string{
-	"get": "get", "list": "list", "ls": "list", "describe": "describe", "create": "create", "edit": "edit", "delete": "delete", "patch": "patch", "label": "label",
+	"get": "get", "list": "list", "ls": "list", "describe": "describe", "create": "create", "edit": "edit", "delete": "delete", "patch": "set", "label": "label",
 }
 
 // nounFirst turns `get clusters`, `describe cluster NAME`, `edit cluster/NAME` and `get resource TYPE NAME` into `cluster list`,

@@ -49,7 +49,7 @@ func cluster(t *testing.T) {
 	helm(t, "upgrade", "--install", "flux-resourceset-cluster", "charts/flux-resourceset-cluster", "--values", file)
 
 	podinfoServes(t, 2)
-	if _, err := node.CLI(t.Context(), crud, "component", "patch", "podinfo", "--cluster", "demo-cluster-01", "--set", "replicaCount=3"); err != nil {
+	if _, err := node.CLI(t.Context(), crud, "component", "set", "podinfo", "--cluster", "demo-cluster-01", "--set", "replicaCount=3"); err != nil {
 		t.Fatal(err)
 	}
 	podinfoServes(t, 3)

@@ -48,7 +48,7 @@ Below you see what happens in the cluster. In another terminal, in the same dire
   alias frs=%s
 
   frs inputs demo-cluster-01                      # what the cluster is told
-  frs component patch podinfo --cluster demo-cluster-01 --set replicaCount=3
+  frs component set podinfo --cluster demo-cluster-01 --set replicaCount=3
   frs namespace create team-sandbox --label team=sandbox --cluster demo-cluster-01
   frs component disable podinfo --cluster demo-cluster-01
   frs component enable podinfo --cluster demo-cluster-01
