@@ -218,6 +218,9 @@ func (a *accessCheck) withRights(out api.AccessCheck, base *fleet.State, subject
 	}
 	rights := base.Rights(subject, a.server.cfg.Now())
 	a.rules.Rights = &rights
+	if !rights.Everywhere(fleet.RightRead) { // as for a change, which restores and reverts documents that are not visible
+		a.rules.History = &history{refused: &fleet.Error{Code: codeForbidden, Detail: errNeedsUnlimitedRead.Detail}}
+	}
 	out.May, out.Access = rights.Names(), rights.Documents()
 	return out
 }

@@ -193,11 +193,11 @@ func TestAccessCheckRight(t *testing.T) {
 	w.create("/access", accessFor("team-web", `["write"]`, `{"selector":"team=web","kinds":["cluster","layer","platform_component","namespace"]}`))
 	w.create("/access", accessFor("layers", `["push_version"]`, `{"components":["web-*"]}`))
 	for question, want := range map[string][]any{
-		`"right":"read"`:                                                     {true, []any{"readers"}, "", ""},
-		`"right":"write"`:                                                    {true, []any{"team-web"}, "", ""},
-		`"right":"admin"`:                                                    {false, []any{}, "forbidden", "admin"},
-		`"right":"write","kind":"cluster"`:                                   {true, []any{"team-web"}, "", ""},
-		`"right":"write","kind":"freeze"`:                                    {false, []any{}, "out_of_scope", ""},
+		`"right":"read"`:                   {true, []any{"readers"}, "", ""},
+		`"right":"write"`:                  {true, []any{"team-web"}, "", ""},
+		`"right":"admin"`:                  {false, []any{}, "forbidden", "admin"},
+		`"right":"write","kind":"cluster"`: {true, []any{"team-web"}, "", ""},
+		`"right":"write","kind":"freeze"`:  {false, []any{}, "out_of_scope", ""},
 		`"right":"write","kind":"cluster","id":"demo-cluster-01"`:            {true, []any{"team-web"}, "", ""},
 		`"right":"write","kind":"cluster","id":"other"`:                      {false, []any{}, "out_of_scope", ""},
 		`"right":"write","kind":"cluster","id":"gone"`:                       {false, []any{}, "not_found", ""},
@@ -229,4 +229,25 @@ func TestTokenOfSelectedName(t *testing.T) {
 		require.Contains(t, got.header.Get("Warning"), "readers, team-web")
 	}
 	require.Empty(t, w.post("/tokens", `{"name":"ci-data","role":"scoped","expires_at":"2027-01-01T00:00:00Z"}`).want(201).header.Get("Warning"))
+}
+
+// TestOwnCheckOfHistory: a caller whose right to read has limits learns nothing of the history: restores and reverts are refused, as by
+// a change, whatever they would reach.
+func TestOwnCheckOfHistory(t *testing.T) {
+	t.Parallel()
+	w := hiddenWorld(t)
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("team", `["read","plan","write"]`, `{"selector":"team=web","kinds":["cluster","layer"]}`))
+	before := w.revision()
+	w.patch("/clusters/zebra", `{"labels":{"team":"zebra","zebra":"1"}}`).want(http.StatusOK)
+	for _, operation := range []string{
+		fmt.Sprintf(`{"op":"restore","revision":%d}`, before), fmt.Sprintf(`{"op":"revert","revision":%d}`, before+1),
+		fmt.Sprintf(`{"op":"restore","revision":%d,"kind":"cluster","id":"zebra"}`, before), fmt.Sprintf(`{"op":"restore","revision":%d,"kind":"cluster","id":"no-such"}`, before),
+	} {
+		body := `{"operations":[` + operation + `]}`
+		got := w.do(http.MethodPost, "/access/check", body, as...).want(http.StatusOK)
+		require.Equal(t, []any{false, "forbidden"}, []any{got.json()["allowed"], got.json()["code"]}, operation)
+		require.NotContains(t, string(got.body), "zebra", operation)
+		w.do(http.MethodPost, "/batch", body, as...).problem(http.StatusForbidden, "forbidden")
+	}
 }

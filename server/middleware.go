@@ -23,7 +23,7 @@ func requestID(c echo.Context) string {
 	if r.id != "" {
 		return r.id
 	}
-	r.id = redact.ManagedTokens(c.Request().Header.Get(echo.HeaderXRequestID))
+	r.id = redact.Credentials(c.Request().Header.Get(echo.HeaderXRequestID))
 	if !isPlainID(r.id) {
 		r.id = uuid.NewString()
 	}
@@ -122,9 +122,9 @@ func (s *Server) logRequest(c echo.Context, poll bool, took time.Duration) {
 	}
 	attrs := []slog.Attr{
 		slog.String("request_id", requestID(c)), slog.String("method", c.Request().Method),
-		slog.String("path", redact.ManagedTokens(c.Request().URL.Path)), slog.Int("status", c.Response().Status),
+		slog.String("path", redact.Credentials(c.Request().URL.Path)), slog.Int("status", c.Response().Status),
 		slog.Duration("took", took), slog.String("actor", actor(c)), slog.String("remote", c.Request().RemoteAddr),
-		slog.String("user_agent", redact.ManagedTokens(c.Request().UserAgent())),
+		slog.String("user_agent", redact.Credentials(c.Request().UserAgent())),
 	}
 	if of := traceOf(c.Request()); of.HasTraceID() {
 		attrs = append(attrs, slog.String("trace_id", of.TraceID().String()))

@@ -22,6 +22,7 @@ func TestSecretsRejected(t *testing.T) {
 	for _, secret := range []string{
 		fleet.FormatSecret([32]byte{7}), writeToken, readPrevious, "-----BEGIN RSA PRIVATE KEY-----", "AKIAIOSFODNN7EXAMPLE", "ghp_" + strings.Repeat("a1", 18),
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N", "glpat-0123456789abcdefghij",
+		"frss_wP86vLTmZSerAVI2DB17hKVGRSGLv6o7yStjbimIY5Fy_HG4j1fSRg6hTv-w8_-Em3f",
 	} {
 		batch := func(rest string) string {
 			return fmt.Sprintf(`{"operations":[{"op":"set_component","all":true,"component_id":"podinfo","oci_tag":"9.9.9"%s}]}`, strings.ReplaceAll(rest, "S", secret))
@@ -52,12 +53,12 @@ func TestTokensMaskedInLogs(t *testing.T) {
 	logs := &buffer{}
 	logger := slog.New(tokens.Masker().Handler(slog.NewJSONHandler(logs, nil)))
 	managed := fleet.FormatSecret([32]byte{9})
-	for _, secret := range []string{readToken, readPrevious, writeToken, managed} {
+	for _, secret := range []string{readToken, readPrevious, writeToken, managed, "frss_wP86vLTmZSerAVI2DB17hKVGRSGLv6o7", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"} {
 		logger.With("with", "a "+secret).WithGroup("group").With("more", secret).InfoContext(t.Context(), "message "+secret, //nolint:sloglint // the enemy's
 			"text", "x"+secret+"y", "error", fmt.Errorf("wrapped: %w", errors.New(secret)), "any", map[string]string{"k": secret},
 			slog.Group("inner", "value", secret), "list", []string{secret}, "short_word", 7)
 	}
-	for _, secret := range []string{readToken, readPrevious, writeToken, managed} {
+	for _, secret := range []string{readToken, readPrevious, writeToken, managed, "frss_wP86vLTmZSerAVI2DB17hKVGRSGLv6o7", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"} {
 		require.NotContains(t, logs.String(), secret)
 	}
 	require.Contains(t, logs.String(), `"short_word":7`)

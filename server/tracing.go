@@ -40,8 +40,8 @@ func (s *Server) traced(c *request, route string) (end func()) {
 	}
 	ctx := traceContext.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := s.cfg.Tracer.Start(ctx, knownMethod(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("http.request.method", knownMethod(r.Method)), attribute.String("http.route", route), attribute.String("url.path", redact.ManagedTokens(r.URL.Path)),
-		attribute.String("user_agent.original", redact.ManagedTokens(r.UserAgent())),
+		attribute.String("http.request.method", knownMethod(r.Method)), attribute.String("http.route", route), attribute.String("url.path", redact.Credentials(r.URL.Path)),
+		attribute.String("user_agent.original", redact.Credentials(r.UserAgent())),
 	))
 	c.SetRequest(r.WithContext(ctx))
 	return func() {

@@ -10,7 +10,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 )
 
-const managed = "frs_0123456789012345678901234567890123456789012345678"
+const (
+	managed = "frs_0123456789012345678901234567890123456789012345678"
+	session = "frss_wP86vLTmZSerAVI2DB17hKVGRSGLv6o7yStjbimIY5Fy_HG4j1fSRg6hTv-w8_-Em3f"
+	idToken = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3O.sign"
+)
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
@@ -26,10 +30,14 @@ func TestTokens(t *testing.T) {
 		`bad value "quoted\"token"`:        `bad value "***"`,
 		"static-token and " + managed:      "*** and frs_***",
 		"AKIA0123456789ABCDEF is no token": "AKIA0123456789ABCDEF is no token",
+		"x " + session + "/y":              "x frss_***/y",
+		"frss_of-sessions":                 "frss_***",
+		"Bearer " + idToken + ", x":        "Bearer eyJ***, x",
+		"eyJ":                              "eyJ",
 	} {
 		require.Equal(t, want, m.Tokens(text), text)
 	}
-	require.Equal(t, "static-token", redact.ManagedTokens("static-token"))
+	require.Equal(t, "static-token", redact.Credentials("static-token"))
 }
 
 func TestAllAndFind(t *testing.T) {
@@ -37,11 +45,12 @@ func TestAllAndFind(t *testing.T) {
 	m := redact.NewMasker("static-token")
 	for text, name := range map[string]string{
 		managed:                            "a token of this service",
+		session:                            "the token of a session",
 		"static-token":                     "a token of this server's configuration",
 		"AKIA0123456789ABCDEF":             "a key of AWS",
 		"ghp_" + strings.Repeat("a", 36):   "a token of GitHub",
 		"glpat-" + strings.Repeat("a", 20): "a token of GitLab",
-		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3O.sign":                     "a JSON web token",
+		idToken:                            "a JSON web token",
 		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----": "a private key",
 		"-----BEGIN PRIVATE KEY-----\nMII":                                    "a private key",
 	} {

@@ -14,8 +14,8 @@ const Mask = "***"
 // minToken is the length of the shortest static token that is looked for in text: shorter ones occur in words.
 const minToken = 8
 
-// managed matches the secret of a managed token, also a truncated one.
-var managed = regexp.MustCompile(`frs_[0-9A-Za-z]{8,}`)
+// credential matches the secret of a managed token, also a truncated one, the token of a session, and a JSON web token.
+var credential = regexp.MustCompile(`(frs_)[0-9A-Za-z]{8,}|(frss_)[0-9A-Za-z_-]{8,}|(eyJ)[0-9A-Za-z_-]{10,}\.eyJ[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]*`)
 
 // formats are the secrets that can be recognized by their format.
 var formats = []struct {
@@ -23,6 +23,7 @@ var formats = []struct {
 	pattern *regexp.Regexp
 }{
 	{"a token of this service", regexp.MustCompile(`frs_[0-9A-Za-z]{49}`)},
+	{"the token of a session", regexp.MustCompile(`frss_[0-9A-Za-z_-]{40,}`)},
 	{"a private key", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY(?s:.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))?`)},
 	{"a JSON web token", regexp.MustCompile(`eyJ[0-9A-Za-z_-]{10,}\.eyJ[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]*`)},
 	{"a key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
@@ -30,12 +31,13 @@ var formats = []struct {
 	{"a token of GitLab", regexp.MustCompile(`\bglpat-[0-9A-Za-z_-]{20}`)},
 }
 
-// ManagedTokens replaces the secrets of managed tokens by "frs_***".
-func ManagedTokens(text string) string {
-	if !strings.Contains(text, "frs_") {
+// Credentials replaces what the service accepts of every client, by "frs_***" (managed tokens), "frss_***" (sessions) and "eyJ***" (ID
+// tokens).
+func Credentials(text string) string {
+	if !strings.Contains(text, "frs_") && !strings.Contains(text, "frss_") && !strings.Contains(text, "eyJ") {
 		return text
 	}
-	return managed.ReplaceAllString(text, "frs_"+Mask)
+	return credential.ReplaceAllString(text, "${1}${2}${3}"+Mask)
 }
 
 // Masker replaces secrets in text. The zero value knows no static tokens.
@@ -59,9 +61,9 @@ func NewMasker(static ...string) *Masker {
 	return m
 }
 
-// Tokens replaces the tokens of this service: managed and static ones.
+// Tokens replaces what the service accepts: see [Credentials], and static tokens.
 func (m *Masker) Tokens(text string) string {
-	text = ManagedTokens(text)
+	text = Credentials(text)
 	for _, token := range m.static {
 		text = strings.ReplaceAll(text, token, Mask)
 	}
