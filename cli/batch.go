@@ -235,11 +235,6 @@ func (s *session) perform(c *cli.Context, ch change) error {
 			return err
 		}
 	}
-	if ch.request != nil && len(ops) == 0 {
-		if _, err := ch.operations(conn); err != nil {
-			return err
-		}
-	}
 	a, err := s.send(c, conn, ch, hash)
 	if apiclient.ErrorCode(err) == "confirmation_required" && hash == "" {
 		if hash, err = s.confirmAfterRefusal(c, conn, ch, err); err != nil {

@@ -111,7 +111,6 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			s.describeCommand(),
 			s.statusCommand(),
 			kindCommands{s.session, clusters}.historyCommand(),
-			kindCommands{s.session, clusters}.rollbackCommand(),
 			kindCommands{s.session, clusters}.createDocumentCommand(),
 			kindCommands{s.session, clusters}.setCommand(),
 			kindCommands{s.session, clusters}.editCommand(),

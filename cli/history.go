@@ -2,21 +2,16 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -92,102 +87,6 @@ func (v kindCommands) historyDescription() string {
 			"that it depends on. SERVED has the number of these clusters and the fields that a revision changed; " + rest
 	}
 	return ""
-}
-
-func (v kindCommands) rollbackCommand() *cli.Command {
-	return &cli.Command{
-		Name: "rollback", Usage: "Restore a " + v.title + " to its version before the last change, as a new revision; a second time reverts the first",
-		ArgsUsage: "NAME",
-		Flags:     slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
-		Action: withArguments(func(c *cli.Context, operands []string) error {
-			var told sync.Once
-			operations := func(conn client) ([]operation, error) { return v.rollback(c, conn, operands[0], &told) }
-			return v.perform(c, change{
-				operations: operations,
-				request: func(conn client, hash string) (answer, error) {
-					return v.unlessChanged(c, conn, operations, hash)
-				},
-			})
-		}),
-	}
-}
-
-// unlessChanged sends operations that were computed from a read, and computes them again when another client changes the document
-// first: they would revert that change, too.
-func (v kindCommands) unlessChanged(c *cli.Context, conn client, operations planner, hash string) (answer, error) {
-	for range maxRaces {
-		ops, err := operations(conn)
-		if err != nil {
-			return answer{}, err
-		}
-		if hash != "" {
-			return v.sendBatch(c, conn, ops, hash)
-		}
-		plan, err := v.plan(c, conn, ops)
-		if err != nil {
-			return answer{}, err
-		}
-		if plan.ConfirmationRequired || len(unconfirmed(c, plan)) > 0 { // the hash would count as confirmation
-			return v.sendBatch(c, conn, ops, "")
-		}
-		again, err := operations(conn)
-		if err != nil {
-			return answer{}, err
-		}
-		if !reflect.DeepEqual(ops, again) {
-			continue
-		}
-		a, err := v.sendBatch(c, conn, ops, plan.PlanHash)
-		if apiclient.ErrorCode(err) != "stale" {
-			return a, err
-		}
-	}
-	return answer{}, errors.New("other clients keep changing it; try again")
-}
-
-// rollback restores the revision before the last one that changed the document. A newly created document is not deleted: that would
-// be a different request.
-func (v kindCommands) rollback(c *cli.Context, conn client, id string, told *sync.Once) ([]operation, error) {
-	history, err := receiveAs[[]api.RevisionSummary](v.api.history(c.Context, conn, id, query(url.Values{"limit": {"1"}})))
-	if err != nil {
-		return nil, err
-	}
-	if len(history) == 0 {
-		return nil, fmt.Errorf("there is no history of a %s %q", v.title, id)
-	}
-	before := history[0].Revision - 1
-	if before > 0 {
-		_, err = receive(v.api.get(c.Context, conn, id, query(atRevision(before))))
-	}
-	if before == 0 || apiclient.ErrorCode(err) == "not_found" && !existedBefore(history[0], v.kind, id) {
-		return nil, hintedError{
-			fmt.Errorf("the last change of the %s %q, revision %d, created it: there is no earlier version", v.title, id, history[0].Revision),
-			fmt.Sprintf("delete it with: %s delete %s", v.command(), id),
-		}
-	}
-	if err != nil { // the server may no longer keep that revision
-		return nil, err
-	}
-	told.Do(func() { v.noteOtherChanges(history[0]) })
-	if c.String("reason") == "" {
-		if err := c.Set("reason", fmt.Sprintf("rolled back revision %d of %s/%s", history[0].Revision, v.name, id)); err != nil {
-			return nil, err
-		}
-	}
-	return []operation{v.operation("restore", id, map[string]any{"revision": before})}, nil
-}
-
-// noteOtherChanges notes that the last change of a document included other documents, which a rollback of this one leaves
-// unchanged.
-func (s *session) noteOtherChanges(last api.RevisionSummary) {
-	if n := last.ChangeCount - 1; n > 0 {
-		s.note("Revision %d changed %s as well; to revert all of it: revision revert %d", last.Revision, summarize.Count(n, "other document"), last.Revision)
-	}
-}
-
-// existedBefore reports whether a document existed before the revision that changed it.
-func existedBefore(rev api.RevisionSummary, kind, id string) bool {
-	return slices.ContainsFunc(rev.Changes, func(c api.ChangeRef) bool { return c.Kind == kind && c.ID == id && c.Action != "create" })
 }
 
 func atRevision(n int64) url.Values { return url.Values{"revision": {strconv.FormatInt(n, 10)}} }

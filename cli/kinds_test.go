@@ -259,7 +259,7 @@ rolebinding set editors --role view
 rolebinding edit editors --yes
 rolebinding set editors --patch {"role":"edit"}
 rolebinding history editors -o wide
-rolebinding rollback editors --yes
+restore 3 rolebinding editors --yes
 rolebinding assign editors --all --plan -o wide
 rolebinding assign editors --all
 rolebinding unassign editors --cluster demo-cluster-01 --plan -o wide

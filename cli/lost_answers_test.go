@@ -39,7 +39,7 @@ func TestLostAnswers(t *testing.T) {
 		"namespace assign n --cluster demo-cluster-01", "namespace unassign n --cluster demo-cluster-01 --yes", "namespace delete n --yes",
 		"apply -f -", "token create t --role read", "token rotate t", "token revoke t --yes", "cluster label demo-cluster-01 a=b",
 		"component set podinfo --cluster demo-cluster-01 --set a=1", "component disable podinfo --cluster demo-cluster-01 --yes",
-		"cluster rollback demo-cluster-01 --yes", "cluster delete demo-cluster-01 --yes", "restore 1 --yes --max-removals 99",
+		"restore 2 cluster demo-cluster-01 --yes", "cluster delete demo-cluster-01 --yes", "restore 1 --yes --max-removals 99",
 	} {
 		documents := strings.NewReader(`{"kind":"rolebinding","id":"r","role":"view","subjects":[]}`)
 		got := run(t, cli.Env{Stdin: documents}, through, append(strings.Fields(args), "-q")...)

@@ -38,7 +38,7 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"component unassign podinfo --cluster c-2", "component/podinfo unassigned from cluster/c-2 (revision 12)\n"},
 		{"namespace create team --cluster c-1", "namespace/team created and assigned to cluster/c-1 (revision 13)\n"},
 		{"namespace set team --label a=b", "namespace/team changed (revision 14)\n"},
-		{"namespace rollback team", "namespace/team restored to revision 13 (revision 15)\n"},
+		{"restore 13 namespace team --yes", "namespace/team restored to revision 13 (revision 15)\n"},
 		{"namespace delete team --cascade --yes", "namespace/team deleted (revision 16)\n"},
 		{"revision revert 16 --yes", "revision 16 reverted (revision 17)\n"},
 		{"restore 16 --yes", "the fleet restored to revision 16 (revision 18)\n"},

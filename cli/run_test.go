@@ -363,26 +363,3 @@ func TestOlderServer(t *testing.T) {
 		}
 	}
 }
-
-// TestRollbackBeyondHistory: a revision that the server no longer keeps is not taken for one before the document's creation, which
-// would lead to the hint to delete it.
-func TestRollbackBeyondHistory(t *testing.T) {
-	t.Parallel()
-	for action, want := range map[string]string{"update": "no longer keeps that revision", "create": "created it"} {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			if strings.HasSuffix(r.URL.Path, "/history") {
-				_, _ = w.Write([]byte(`[{"revision":7,"change_count":1,"changes":[{"kind":"cluster","id":"c","action":"` + action + `"}]}]`))
-				return
-			}
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"status":404,"error":"not_found","detail":"this server no longer keeps that revision"}`))
-		}))
-		t.Cleanup(srv.Close)
-		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL, "FLUX_API_TOKEN": "t"}, "cluster", "rollback", "c")
-		if got.code == 0 || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "delete it") != (action == "create") {
-			t.Errorf("%s: %d %s", action, got.code, got.stderr)
-		}
-	}
-}

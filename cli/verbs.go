@@ -72,7 +72,7 @@ type kindCommands struct {
 
 // definitionCommand is the command of an assignable kind, with the subcommands that only this kind has.
 func (v kindCommands) definitionCommand(own ...*cli.Command) *cli.Command {
-	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createCommand(), v.editCommand()}
+	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.createCommand(), v.editCommand()}
 	if len(own) == 0 {
 		commands = append(commands, v.setCommand())
 	}
@@ -339,7 +339,7 @@ func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) 
 	return &cli.Command{
 		Name: v.name, Aliases: v.aliases, Usage: v.usage,
 		Subcommands: slices.Concat([]*cli.Command{
-			v.listCommand(), v.getCommand(), v.historyCommand(), v.rollbackCommand(), v.createDocumentCommand(), v.setCommand(), v.editCommand(),
+			v.listCommand(), v.getCommand(), v.historyCommand(), v.createDocumentCommand(), v.setCommand(), v.editCommand(),
 		}, own, []*cli.Command{remove}),
 	}
 }

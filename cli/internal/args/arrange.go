@@ -251,6 +251,9 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	if now, known := formerWords[arg]; known && FindCommand(commands, now) != nil {
 		return Errorf("%s %s is now: %s %s", parent, arg, parent, now)
 	}
+	if arg == "rollback" && FindCommand(commands, "history") != nil {
+		return Errorf("%s rollback is now: %s revision revert REVISION; %s history NAME lists the revisions", parent, Program, parent)
+	}
 	if similar := Closest(arg, Visible(commands)); similar != "" {
 		return Errorf("%s has no command %q; did you mean %q?", parent, arg, similar)
 	}
