@@ -49,7 +49,7 @@ func (s *Store) write(ctx context.Context, job sqlstore.Job, f func(context.Cont
 	if err != nil {
 		return s.translate(ctx, job.Doing, err)
 	}
-	tx := &pipeline{reading: reading{ses.tx}, store: s, caller: ctx, limit: last, conn: ses.conn.Conn().PgConn()}
+	tx := &pipeline{reading: reading{ses.tx}, store: s, caller: ctx, limit: last, tx: ses.tx}
 	if err = tx.begin(inner, ses, setup); err == nil {
 		err = f(inner, tx, ses.head)
 	}

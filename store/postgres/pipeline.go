@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -19,70 +21,86 @@ import (
 const maxMessageSize = 1 << 20
 
 // pipeline is a transaction that collects its statements and sends them as one message, which is one round trip, when they reach
-// maxMessageSize. Values are written into the message as SQL literals: binding them with the driver copies megabytes several
-// times.
+// maxMessageSize. The driver writes the values into the message: see Config.pool.
 type pipeline struct {
 	reading
-	store   *Store
-	caller  context.Context //nolint:containedctx // the statements of a large commit have more time than the start of the transaction
-	limit   time.Duration   // of these statements
-	extra   time.Duration   // see store.ExtraCommitTime
-	conn    *pgconn.PgConn
-	message []byte
-	done    []*int64 // where the number of rows affected by each statement is added; nil: nowhere
-	columns []column // reused by QueueRows
+	store  *Store
+	caller context.Context //nolint:containedctx // the statements of a large commit have more time than the start of the transaction
+	limit  time.Duration   // of these statements
+	extra  time.Duration   // see store.ExtraCommitTime
+	tx     pgx.Tx
+	batch  pgx.Batch
+	size   int // of the values in the batch
 }
 
 var _ sqlstore.WriteTx = (*pipeline)(nil)
 
 // Queue implements [sqlstore.WriteTx].
 func (p *pipeline) Queue(ctx context.Context, affected *int64, statement string, args ...any) error {
-	start := len(p.message)
-	message, err := appendStatement(p.message, statement, args)
-	if err != nil {
-		return err
+	size := len(statement)
+	for i, arg := range args {
+		if body, ok := arg.(sqlstore.Body); ok {
+			args[i] = string(body)
+		}
+		size += sizeOf(arg)
 	}
-	message = append(message, ';')
-	if start > 0 && len(message) > maxMessageSize {
+	return p.queue(ctx, affected, size, statement, args)
+}
+
+func (p *pipeline) queue(ctx context.Context, affected *int64, size int, statement string, args []any) error {
+	if p.size > 0 && p.size+size > maxMessageSize {
 		if err := p.Flush(ctx); err != nil {
 			return err
 		}
-		message = append(message[:0], message[start:]...)
 	}
-	p.message, p.done = message, append(p.done, affected)
+	p.size += size
+	query := p.batch.Queue(statement, args...)
+	if affected != nil {
+		query.Exec(func(tag pgconn.CommandTag) error { *affected += tag.RowsAffected(); return nil })
+	}
 	return nil
+}
+
+// sizeOf is the approximate size of a value in a message.
+func sizeOf(value any) int {
+	switch v := value.(type) {
+	case string:
+		return len(v)
+	case sqlstore.Body:
+		return len(v)
+	case []byte:
+		return 2 * len(v) // in hexadecimal
+	}
+	return 8
 }
 
 // QueueRows implements [sqlstore.WriteTx]. PostgreSQL plans a statement for one row faster without unnest.
 func (p *pipeline) QueueRows(ctx context.Context, affected *int64, s sqlstore.RowStatement, fixed []any, rows iter.Seq[[]any]) error {
-	size, count := 0, 0
-	var last []any
+	var batch [][]any
+	size := 0
 	flush := func() error {
-		n := count
-		size, count = 0, 0
+		full, n := batch, size
+		batch, size = batch[:0], 0
 		args := slices.Clip(fixed)
-		switch n {
+		switch len(full) {
 		case 0:
 			return nil
 		case 1:
-			return p.Queue(ctx, affected, s.Each, append(args, last...)...)
+			return p.Queue(ctx, affected, s.Each, append(args, full[0]...)...)
 		}
-		for i := range p.columns {
-			args = append(args, p.columns[i].literal())
-		}
-		return p.Queue(ctx, affected, s.All, args...)
-	}
-	for row := range rows {
-		if count == 0 {
-			p.columns = resetColumns(p.columns, len(row))
-		}
-		count, last = count+1, row
-		for i, value := range row {
-			n, err := p.columns[i].add(value)
+		for i := range full[0] {
+			column, err := array(full, i)
 			if err != nil {
 				return err
 			}
-			size += n
+			args = append(args, column)
+		}
+		return p.queue(ctx, affected, n, s.All, args)
+	}
+	for row := range rows {
+		batch = append(batch, row)
+		for _, value := range row {
+			size += sizeOf(value)
 		}
 		if size >= maxMessageSize {
 			if err := flush(); err != nil {
@@ -93,29 +111,65 @@ func (p *pipeline) QueueRows(ctx context.Context, affected *int64, s sqlstore.Ro
 	return flush()
 }
 
+// array returns a column of rows as one value: an array, or bodies with sqlstore.BodySeparator between them.
+func array(rows [][]any, column int) (any, error) {
+	for _, row := range rows {
+		switch row[column].(type) {
+		case nil:
+			continue
+		case sqlstore.Body:
+			return joined(rows, column)
+		case int64:
+			return values[int64](rows, column)
+		case []byte:
+			return values[[]byte](rows, column)
+		}
+		break
+	}
+	return values[string](rows, column)
+}
+
+// values returns a column as a slice; nil is NULL.
+func values[T any](rows [][]any, column int) ([]*T, error) {
+	all := make([]*T, len(rows))
+	for i, row := range rows {
+		switch v := row[column].(type) {
+		case nil:
+		case T:
+			all[i] = &v
+		default:
+			return nil, fmt.Errorf("a %T is among values of %T", v, *new(T))
+		}
+	}
+	return all, nil
+}
+
+func joined(rows [][]any, column int) (string, error) {
+	var all []byte
+	for i, row := range rows {
+		body, ok := row[column].(sqlstore.Body)
+		if !ok {
+			return "", fmt.Errorf("a %T is among documents", row[column])
+		}
+		if bytes.Contains(body, []byte(sqlstore.BodySeparator)) { // it would be taken for two
+			return "", fmt.Errorf("a document is not JSON: it has the character %q", sqlstore.BodySeparator)
+		}
+		if i > 0 {
+			all = append(all, sqlstore.BodySeparator...)
+		}
+		all = append(all, body...)
+	}
+	return string(all), nil
+}
+
 // Flush implements [sqlstore.WriteTx].
 func (p *pipeline) Flush(ctx context.Context) error {
-	message, done := p.message, p.done
-	p.message, p.done = message[:0], done[:0]
-	if len(message) == 0 {
+	if p.batch.Len() == 0 {
 		return nil
 	}
-	for setting, value := range requiredSettings {
-		if is := p.conn.ParameterStatus(setting); is != value {
-			return fmt.Errorf("%s is %q on this connection, and must be %q", setting, is, value)
-		}
-	}
-	results := p.conn.Exec(ctx, string(message))
-	for i := 0; results.NextResult(); i++ {
-		tag, err := results.ResultReader().Close()
-		if err != nil {
-			break // Close returns the error
-		}
-		if i < len(done) && done[i] != nil {
-			*done[i] += tag.RowsAffected()
-		}
-	}
-	return results.Close()
+	batch := p.batch
+	p.batch, p.size = pgx.Batch{}, 0
+	return p.tx.SendBatch(ctx, &batch).Close()
 }
 
 // Exec implements [sqlstore.WriteTx].

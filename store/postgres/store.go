@@ -5,7 +5,7 @@
 // processes work on a standby.
 //
 // Package store/internal/sqlstore has the store itself, and this package its dialect. Reading order: store.go and config.go
-// (connections and timeouts), commit.go with pipeline.go and sql_literals.go (a transaction that writes, in one round trip),
+// (connections and timeouts), commit.go with pipeline.go (a transaction that writes, in one round trip),
 // barrier.go (the lock of the head), read.go (queries), migrate.go (schema versions).
 package postgres
 
