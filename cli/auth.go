@@ -274,8 +274,8 @@ func rightQuery(right, kind, id string) permissionQuery {
 func changeQuery(noun, cmd *cli.Command, verb, id string) permissionQuery {
 	q := rightQuery("write", apiKind(noun.Name), id)
 	switch {
-	case noun.Name == clusters.name && (verb == "freeze" || verb == "unfreeze"):
-		q.kinds, q.create = []string{freezes.kind}, verb == "freeze" && id != ""
+	case noun.Name == clusters.name && (verb == "pin" || verb == "unpin"):
+		q.kinds, q.create = []string{freezes.kind}, verb == "pin" && id != ""
 		if q.create {
 			q.selects = "id=" + id
 		}

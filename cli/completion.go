@@ -102,7 +102,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return s.contextNames()
 	case "mode":
 		if len(path) > 0 && path[0].Name == freezes.name {
-			return []string{"block", "snapshot"}
+			return []string{"block", "pin"}
 		}
 		return []string{"uninstall", "orphan"}
 	case "deletion-policy":
@@ -171,7 +171,7 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 		return append(kindCommandNames(), tokens.name, accessDocuments.name, webhookDocuments.name)
 	case leaf.Name == "wait":
 		return s.idsOf(clusters)
-	case leaf.Name == "unfreeze":
+	case leaf.Name == "unfreeze", leaf.Name == "unpin":
 		return s.idsOf(freezes)
 	case leaf.Name == "label" && index > 0:
 		return s.labelKeys("=")

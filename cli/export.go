@@ -170,7 +170,7 @@ func notExported(k manifests.Kind, docs []json.RawMessage) (names []string) {
 		}
 		switch {
 		case json.Unmarshal(doc, &d) != nil:
-		case k.Kind == freezes.kind && d.Mode == "snapshot":
+		case k.Kind == freezes.kind && d.Mode == "pin":
 			names = append(names, fmt.Sprintf("what the clusters of the freeze %s are kept at", d.ID))
 		case k.Kind == webhookDocuments.kind && strings.HasSuffix(d.URL, "?…"):
 			names = append(names, fmt.Sprintf("the query of the URL of the webhook %s, without which a server that has no such webhook refuses it", d.ID))

@@ -57,8 +57,8 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), modeFlag(), dryRunFlag()),
-				Description: "With --mode snapshot changes are possible, and reach the clusters, at most 100, when the freeze ends. cluster freeze does this for one cluster.\n\n" +
-					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026", "freeze create shop-eu --selector shop=eu --mode snapshot --reason CHG-2027"),
+				Description: "A pin (--mode pin) delays changes in place of refusing them: its clusters, at most 100, keep what they are served until it ends. cluster pin pins one cluster.\n\n" +
+					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026", "freeze create shop-eu --selector shop=eu --mode pin --reason CHG-2027"),
 				Action: withArguments(func(c *cli.Context, ids []string) error {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
@@ -77,7 +77,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.writeFreeze(c, freezes.operation("patch", ids[0], map[string]any{"patch": body}))
 				}),
 			},
-			s.endFreezeCommand("delete", "End a freeze; in mode snapshot its clusters are served the changes since then"),
+			s.endFreezeCommand("delete", "End a freeze or a pin; the clusters of a pin are served the changes since then"),
 		},
 	}
 }
@@ -92,7 +92,7 @@ func freezeFlags() []cli.Flag {
 }
 
 func modeFlag() cli.Flag {
-	return &cli.StringFlag{Name: "mode", Usage: "`MODE`: block refuses changes of what the clusters are served; snapshot keeps what they are served now, whatever changes (default: block)"}
+	return &cli.StringFlag{Name: "mode", Usage: "`MODE`: block refuses changes of what the clusters are served; pin keeps what they are served now, whatever changes (default: block)"}
 }
 
 // freezeBody returns the fields that flags set.
@@ -123,7 +123,7 @@ func (s rolloutCommands) writeFreeze(c *cli.Context, op operation) error {
 	return kindCommands{s.session, freezes}.performOn(c, change{operations: fixedOperations(op)})
 }
 
-// endFreezeCommand returns a command that deletes a freeze. The end of a freeze of mode snapshot is a change with a plan.
+// endFreezeCommand returns a command that deletes a freeze. The end of a pin is a change with a plan.
 func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, actionFlags()),
@@ -163,16 +163,16 @@ func (s rolloutCommands) unfreezeCommand() *cli.Command {
 	return cmd
 }
 
-// freezeClusterCommand returns the command that freezes one cluster in mode snapshot. The freeze has the name of the cluster.
-func (s rolloutCommands) freezeClusterCommand() *cli.Command {
+// pinClusterCommand returns the command that pins one cluster. The pin is a freeze with the name of the cluster.
+func (s rolloutCommands) pinClusterCommand() *cli.Command {
 	return &cli.Command{
-		Name: "freeze", Usage: "Keep what a cluster is served, whatever changes, until cluster unfreeze", ArgsUsage: "NAME",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "until", Usage: "end at this `TIME`; default: with cluster unfreeze"}, dryRunFlag()},
+		Name: "pin", Usage: "Keep what a cluster is served, whatever changes, until cluster unpin", ArgsUsage: "NAME",
+		Flags: []cli.Flag{&cli.StringFlag{Name: "until", Usage: "end at this `TIME`; default: with cluster unpin"}, dryRunFlag()},
 		Description: "The cluster is served exactly what it is served now, regardless of changes of components, namespaces, layers and its own document.\n" +
-			"Plans and freeze get show the changes that wait. The freeze has the name of the cluster, and mode snapshot.\n\n" +
-			args.ExampleText("cluster freeze demo-cluster-01 --reason 'INC-7: do not touch'", "cluster unfreeze demo-cluster-01 --plan"),
+			"Plans and freeze get show the changes that wait. The pin is a freeze of mode pin with the name of the cluster.\n\n" +
+			args.ExampleText("cluster pin demo-cluster-01 --reason 'INC-7: do not touch'", "cluster unpin demo-cluster-01 --plan"),
 		Action: withArguments(func(c *cli.Context, ids []string) error {
-			return s.createFreeze(c, map[string]any{"id": ids[0], "selector": "id=" + ids[0], "mode": "snapshot"})
+			return s.createFreeze(c, map[string]any{"id": ids[0], "selector": "id=" + ids[0], "mode": "pin"})
 		}),
 	}
 }

@@ -191,17 +191,17 @@ func TestChangesOutOfScope(t *testing.T) {
 		}, nil},
 		"a component of all": {`["write"]`, prod, nil, func(*world) func(*Tx) error { return patch(KindComponent, "grafana", `{"component_version":"18"}`) }, []string{"cluster/c0", "cluster/c1"}},
 		"a component of others after a freeze": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","all":true,"mode":"snapshot"}`))
+			w.must(create(KindFreeze, `{"id":"keep","reason":"r","all":true,"mode":"pin"}`))
 			w.must(withoutGuard(assign("c0", KindComponent, "loki", "")))
 		}, func(*world) func(*Tx) error { return patch(KindComponent, "loki", `{"component_version":"18"}`) }, []string{"cluster/c0"}},
 		"the end of a freeze of others": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","all":true,"mode":"snapshot"}`))
+			w.must(create(KindFreeze, `{"id":"keep","reason":"r","all":true,"mode":"pin"}`))
 		}, func(*world) func(*Tx) error { return remove(KindFreeze, "keep", DeleteOptions{}) }, []string{"freeze/keep"}},
-		"a freeze of mode snapshot within": {`["write"]`, prod, nil, func(*world) func(*Tx) error {
-			return create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"snapshot"}`)
+		"a pin within": {`["write"]`, prod, nil, func(*world) func(*Tx) error {
+			return create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`)
 		}, nil},
 		"the end of a freeze that keeps a cluster that left": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"snapshot"}`))
+			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`))
 			w.must(withoutGuard(both(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`), patch(KindComponent, "grafana", `{"component_version":"18"}`))))
 		}, func(*world) func(*Tx) error { return remove(KindFreeze, "keep", DeleteOptions{}) }, []string{"freeze/keep"}},
 		"a component within":                  {`["write"]`, prod, nil, func(*world) func(*Tx) error { return patch(KindComponent, "loki", `{"component_version":"18"}`) }, nil},
@@ -242,11 +242,11 @@ func TestChangesOutOfScope(t *testing.T) {
 			w.must(rollOut(w, "r", []RolloutStage{{Name: "prod", Selector: "tier=prod", Approval: true}}, patchOp(KindComponent, "loki", `{"component_version":"18"}`)))
 		}, func(*world) func(*Tx) error { return act("r", RolloutApprove) }, nil},
 		"the time of a freeze that keeps a cluster that left": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"snapshot"}`))
+			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`))
 			w.must(withoutGuard(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`)))
 		}, func(*world) func(*Tx) error { return patch(KindFreeze, "keep", `{"until":"2026-02-02T03:10:00Z"}`) }, []string{"freeze/keep"}},
 		"the time of a freeze within": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"snapshot"}`))
+			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`))
 		}, func(*world) func(*Tx) error { return patch(KindFreeze, "keep", `{"until":"2026-02-02T03:10:00Z"}`) }, nil},
 		"the name of a deleted cluster": {`["write"]`, prod, func(w *world) { w.must(withoutGuard(remove(KindCluster, "c0", DeleteOptions{Orphan: true}))) }, func(*world) func(*Tx) error {
 			return create(KindCluster, `{"id":"mine","cluster_dns":"c0.example.com","environment":"dev","labels":{"tier":"prod"}}`)

@@ -47,7 +47,7 @@ const KindBudget Kind = "budget"
 // budget, but the history shows them.
 const KindOrphan Kind = "forgotten"
 
-// KindSnapshot is the kind of documents that store the configuration of the clusters of a freeze of mode snapshot. They have the
+// KindSnapshot is the kind of documents that store the configuration of the clusters of a pin. They have the
 // id of the freeze, are created and deleted with it, and never change. The history shows them without their content.
 const KindSnapshot Kind = "freeze_snapshot"
 

@@ -34,7 +34,7 @@ func (s *State) Effective(d *Document) *Effective {
 	return s.configured(d)
 }
 
-// configured returns the configuration of a cluster of the State without freezes of mode snapshot: changes are validated
+// configured returns the configuration of a cluster of the State without pins: changes are validated
 // with it.
 func (s *State) configured(d *Document) *Effective {
 	if s.layers != nil {

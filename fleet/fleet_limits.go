@@ -34,7 +34,7 @@ var openRolloutLimit = fleetLimit{name: "open_rollouts", noun: "rollouts that ar
 var fleetLimits = []fleetLimit{
 	{name: "freezes", noun: "freezes that have not ended", max: maxFreezes, everyone: true, share: limitedShare, kinds: []Kind{KindFreeze}, size: freezeSize},
 	{name: "stored_freezes", noun: "freezes, with those that have ended", max: maxStoredFreezes, share: limitedShare, kinds: []Kind{KindFreeze}, size: storedFreezeSize},
-	{name: "snapshot_bytes", noun: "bytes of freezes of mode snapshot", max: maxSnapshotBytes, share: limitedShare, kinds: []Kind{KindSnapshot}, size: func(d *Document, _ time.Time) int { return len(d.Body) }},
+	{name: "snapshot_bytes", noun: "bytes of pins", max: maxSnapshotBytes, share: limitedShare, kinds: []Kind{KindSnapshot}, size: func(d *Document, _ time.Time) int { return len(d.Body) }},
 	openRolloutLimit,
 	{name: "layers", noun: "layers", max: maxLayers, everyone: true, share: limitedShare, kinds: []Kind{KindLayer}},
 	{name: "clusters", noun: "clusters", max: MaxInputs, share: limitedShare, kinds: []Kind{KindCluster}, size: clusterSize},
@@ -62,7 +62,7 @@ func freezeSize(d *Document, at time.Time) int {
 }
 
 func storedFreezeSize(d *Document, _ time.Time) int {
-	if d.freeze().All && d.freeze().Mode != freezeModeSnapshot {
+	if d.freeze().All && d.freeze().Mode != freezeModePin {
 		return 0
 	}
 	return 1

@@ -8,11 +8,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// The modes of a freeze.
+// The modes of a freeze. A pin is a freeze of mode pin: changes are possible, and reach its clusters when it ends.
 const (
-	freezeModeBlock    = "block"
-	freezeModeSnapshot = "snapshot"
+	freezeModeBlock = "block"
+	freezeModePin   = "pin"
 )
+
+// noun returns the word for the freeze in messages.
+func (f *freeze) noun() string {
+	if f.Mode == freezeModePin {
+		return "pin"
+	}
+	return "freeze"
+}
 
 func (d *Document) freeze() *freeze { return d.value.(*freeze) }
 
@@ -49,7 +57,7 @@ func (f *freeze) matches(c *api.Cluster) bool {
 	return f.All || f.Selector != "" && f.selector.Matches(c)
 }
 
-// isFrozenBy reports whether a freeze, active or not, concerns a cluster. A freeze of mode snapshot concerns the clusters that its
+// isFrozenBy reports whether a freeze, active or not, concerns a cluster. A pin concerns the clusters that its
 // selector matched when it was created.
 func (s *State) isFrozenBy(freeze *Document, c *api.Cluster) bool {
 	if snapshot := s.docs[KindSnapshot][freeze.ID]; snapshot != nil {

@@ -14,14 +14,14 @@ const (
 	maxSnapshotBytes    = 8 << 20 // of all freezes together
 )
 
-// storeSnapshot stores the configuration of the clusters of a new freeze of mode snapshot, as it is before the change. The mode of
+// storeSnapshot stores the configuration of the clusters of a new pin, as it is before the change. The mode of
 // a freeze never changes, nor do its clusters in this mode.
 func (tx *Tx) storeSnapshot(before, freeze *Document) error {
 	f := freeze.freeze()
 	if before != nil {
 		return before.freeze().checkUnchanged(f)
 	}
-	if f.Mode != freezeModeSnapshot || f.All == (f.Selector != "") { // Finish refuses the latter
+	if f.Mode != freezeModePin || f.All == (f.Selector != "") { // Finish refuses the latter
 		return nil
 	}
 	snapshot, err := tx.base.newSnapshot(f)
@@ -36,7 +36,7 @@ func (tx *Tx) storeSnapshot(before, freeze *Document) error {
 	return nil
 }
 
-// checkUnchanged refuses a change of the mode, and of the clusters in mode snapshot.
+// checkUnchanged refuses a change of the mode, and of the clusters of a pin.
 func (f *freeze) checkUnchanged(next *freeze) error {
 	var problems []Problem
 	for _, field := range []struct {
@@ -44,11 +44,11 @@ func (f *freeze) checkUnchanged(next *freeze) error {
 		differ bool
 	}{
 		{"/mode", f.Mode != next.Mode},
-		{"/selector", f.Mode == freezeModeSnapshot && f.Selector != next.Selector},
-		{"/all", f.Mode == freezeModeSnapshot && f.All != next.All},
+		{"/selector", f.Mode == freezeModePin && f.Selector != next.Selector},
+		{"/all", f.Mode == freezeModePin && f.All != next.All},
 	} {
 		if field.differ {
-			problems = append(problems, Problem{Pointer: field.at, Kind: KindFreeze, ID: f.ID, Detail: "never changes in mode snapshot: delete the freeze, and create another one"})
+			problems = append(problems, Problem{Pointer: field.at, Kind: KindFreeze, ID: f.ID, Detail: "never changes in mode pin: delete the pin, and create another one"})
 		}
 	}
 	if len(problems) > 0 {
@@ -66,7 +66,7 @@ func (s *State) newSnapshot(f *freeze) (*freezeSnapshot, error) {
 	}
 	clusters := slices.DeleteFunc(s.All(KindCluster), func(d *Document) bool { return !f.matches(d.Cluster()) })
 	if n := len(clusters); n == 0 || n > maxSnapshotClusters {
-		return nil, Invalid([]Problem{{Pointer: at, Kind: KindFreeze, ID: f.ID, Detail: fmt.Sprintf("selects %s; a freeze of mode snapshot has 1 to %d", plural(n, "cluster"), maxSnapshotClusters)}})
+		return nil, Invalid([]Problem{{Pointer: at, Kind: KindFreeze, ID: f.ID, Detail: fmt.Sprintf("selects %s; a pin has 1 to %d", plural(n, "cluster"), maxSnapshotClusters)}})
 	}
 	out := &freezeSnapshot{ID: f.ID, Definitions: []snapshotDefinition{}, Clusters: make([]snapshotCluster, len(clusters))}
 	type version struct {
@@ -106,7 +106,7 @@ func (s *State) newSnapshot(f *freeze) (*freezeSnapshot, error) {
 		}
 		if size > maxSnapshotBytes {
 			return nil, &Error{
-				Code: CodeLimitExceeded, Detail: fmt.Sprintf("the freezes of mode snapshot would store more than %d bytes: freeze fewer clusters, or end another freeze first", maxSnapshotBytes),
+				Code: CodeLimitExceeded, Detail: fmt.Sprintf("the pins would store more than %d bytes: pin fewer clusters, or end another pin first", maxSnapshotBytes),
 				Problems: []Problem{{Pointer: at, Kind: KindFreeze, ID: f.ID, Detail: fmt.Sprintf("has %s with large settings and definitions", plural(len(clusters), "cluster"))}},
 			}
 		}

@@ -47,11 +47,11 @@ func normalizeFreeze(obj map[string]any) {
 	unstructured.DropFalse(obj)
 }
 
-// phase returns pending, active or ended at a time. A freeze of mode snapshot is active until a commit deletes it, since no
+// phase returns pending, active or ended at a time. A pin is active until a commit deletes it, since no
 // answer may depend on a clock.
 func (f *freeze) phase(at time.Time) string {
 	switch {
-	case f.Mode == freezeModeSnapshot:
+	case f.Mode == freezeModePin:
 		return freezeActive
 	case f.From != nil && at.Before(*f.From):
 		return freezePending
@@ -110,7 +110,7 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	return view
 }
 
-// snapshotClusters returns the clusters of a freeze of mode snapshot that satisfy a condition, sorted.
+// snapshotClusters returns the clusters of a pin that satisfy a condition, sorted.
 func (s *State) snapshotClusters(snapshot *Document, condition func(id string, f *frozenCluster) bool) (ids []string) {
 	for _, c := range snapshot.snapshot().Clusters {
 		if f := s.frozen[c.ID]; f != nil && condition(c.ID, f) {
@@ -120,7 +120,7 @@ func (s *State) snapshotClusters(snapshot *Document, condition func(id string, f
 	return ids
 }
 
-// OverdueFreezes returns the active freezes of mode snapshot whose until has passed, and the time since then. A commit has to
+// OverdueFreezes returns the active pins whose until has passed, and the time since then. A commit has to
 // delete them.
 func (s *State) OverdueFreezes(at time.Time) map[string]time.Duration {
 	overdue := map[string]time.Duration{}
@@ -135,7 +135,7 @@ func (s *State) OverdueFreezes(at time.Time) map[string]time.Duration {
 // checkFreeze checks a freeze's document.
 func checkFreeze(c *checker, f *freeze) {
 	c.dnsSubdomain("/id", f.ID)
-	if f.ID == emergencyStop && (!f.All || f.Mode == freezeModeSnapshot) {
+	if f.ID == emergencyStop && (!f.All || f.Mode == freezeModePin) {
 		c.problem("/id", "%q is reserved for a freeze of all clusters, so that an emergency stop finds it free", f.ID)
 	}
 	c.text("/reason", f.Reason, 1024)
@@ -145,10 +145,10 @@ func checkFreeze(c *checker, f *freeze) {
 	if f.All == (strings.TrimSpace(f.Selector) != "") {
 		c.problem("/selector", "exactly one of selector (not empty) and all is required")
 	}
-	c.oneOf("/mode", f.Mode, "", freezeModeBlock, freezeModeSnapshot)
+	c.oneOf("/mode", f.Mode, "", freezeModeBlock, freezeModePin)
 	switch {
-	case f.From != nil && f.Mode == freezeModeSnapshot:
-		c.problem("/from", "must be absent with mode snapshot, which keeps what the clusters are served now")
+	case f.From != nil && f.Mode == freezeModePin:
+		c.problem("/from", "must be absent with mode pin, which keeps what the clusters are served now")
 	case f.From != nil && f.Until != nil && !f.From.Before(*f.Until):
 		c.problem("/until", "must be later than from")
 	case f.Until != nil && !c.next.At().Before(*f.Until):

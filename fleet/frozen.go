@@ -10,7 +10,7 @@ import (
 )
 
 // freezeCheck collects the frozen clusters that a change affects. Freezes, and the clusters that they select, are those
-// before the change: a commit that ends a freeze cannot also use its end. Only the end of a freeze of mode snapshot is itself
+// before the change: a commit that ends a freeze cannot also use its end. Only the end of a pin is itself
 // a change of answers, which its own freeze does not forbid.
 type freezeCheck struct {
 	r      Result
@@ -88,7 +88,7 @@ func (f *freezeCheck) result() (out []frozen) {
 }
 
 // frozen returns the frozen clusters that the change affects. If the change starts a stage of a rollout, it also returns
-// the clusters of this stage under freezes of mode snapshot.
+// the clusters of this stage under pins.
 func (r Result) frozen() ([]frozen, error) {
 	check := r.newFreezeCheck()
 	if len(check.active) == 0 {
@@ -134,7 +134,7 @@ func (r Result) advancesRollout() bool {
 	})
 }
 
-// pending returns the clusters under freezes of mode snapshot that the change reaches when the freezes end. A cluster under several
+// pending returns the clusters under pins that the change reaches when the freezes end. A cluster under several
 // freezes is listed for each of them.
 func (r Result) pending() (out []frozen, err error) {
 	for _, d := range r.State.sorted(KindSnapshot, func(*Document) bool { return true }) {
@@ -165,7 +165,7 @@ func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 	var overridden []api.RevisionOperation
 	var refused []frozen
 	for _, f := range all {
-		if slices.Contains(g.OverrideFreezes, f.freeze.ID) && f.freeze.freeze().Mode != freezeModeSnapshot {
+		if slices.Contains(g.OverrideFreezes, f.freeze.ID) && f.freeze.freeze().Mode != freezeModePin {
 			overridden = append(overridden, api.RevisionOperation{Op: "override", Kind: string(KindFreeze), ID: f.freeze.ID, Clusters: len(f.clusters)})
 		} else {
 			refused = append(refused, f)
@@ -187,10 +187,10 @@ func frozenError(all []frozen) error {
 	ends := "" // advice if a freeze cannot be overridden
 	for _, f := range all {
 		details = append(details, f.describe())
-		if f.freeze.freeze().Mode != freezeModeSnapshot {
+		if f.freeze.freeze().Mode != freezeModePin {
 			ids = append(ids, f.freeze.ID)
 		} else {
-			ends = "; end the freezes of mode snapshot first"
+			ends = "; end the pins first"
 		}
 		for _, id := range f.clusters {
 			problems = append(problems, Problem{Kind: KindCluster, ID: id, Detail: fmt.Sprintf("is frozen by %q", f.freeze.ID)})
@@ -209,7 +209,7 @@ func (f frozen) describe() string {
 	if t := f.freeze.freeze().Until; t != nil {
 		until = " until " + t.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("the answers to %s would change, which freeze %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, until, f.firstClusters())
+	return fmt.Sprintf("the answers to %s would change, which %s %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.freeze().noun(), f.freeze.ID, f.freeze.freeze().Reason, until, f.firstClusters())
 }
 
 // firstClusters returns the ids of the first clusters, and the number of the other clusters.

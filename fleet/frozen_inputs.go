@@ -8,7 +8,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// A freeze of mode snapshot keeps the merged settings of each of its clusters, and the definitions that these refer to, as they
+// A pin keeps the merged settings of each of its clusters, and the definitions that these refer to, as they
 // were when the freeze was created. [State.Effective] returns them until the freeze is deleted, so
 // polls, plans, guards and all other readers need no special case. Validation uses [State.configured]: a change must be valid
 // for the clusters once the freeze has ended.
@@ -22,7 +22,7 @@ func (ks *kindSet) settingsFields() []string {
 	return fields
 }
 
-// applySnapshots computes the configuration of the clusters under freezes of mode snapshot. It reuses the unchanged ones of an
+// applySnapshots computes the configuration of the clusters under pins. It reuses the unchanged ones of an
 // earlier State; before may be nil.
 func (s *State) applySnapshots(before *State) error {
 	s.frozen = nil

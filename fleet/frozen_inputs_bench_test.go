@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkSnapshotFreeze changes a component of 10,000 clusters, none or 100 of which are under a freeze of mode snapshot, and
+// BenchmarkSnapshotFreeze changes a component of 10,000 clusters, none or 100 of which are under a pin, and
 // plans, follows and polls the change.
 func BenchmarkSnapshotFreeze(b *testing.B) {
 	base := loadShared(b, sharedFleet(b, 10_000, 5))
@@ -37,7 +37,7 @@ func BenchmarkSnapshotFreeze(b *testing.B) {
 					ids[i] = fmt.Sprintf("k%05d", i)
 				}
 				lap(0, func() {
-					s = commit(create(KindFreeze, fmt.Sprintf(`{"id":"keep","mode":"snapshot","selector":"id in (%s)","reason":"INC-7"}`, strings.Join(ids, ",")))).State
+					s = commit(create(KindFreeze, fmt.Sprintf(`{"id":"keep","mode":"pin","selector":"id in (%s)","reason":"INC-7"}`, strings.Join(ids, ",")))).State
 				})
 			}
 			pollAll(b, s)

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// snapshotFleets is a fleet with freezes of mode snapshot, and a fleet with the same changes in which no freeze ever was.
+// snapshotFleets is a fleet with pins, and a fleet with the same changes in which no freeze ever was.
 type snapshotFleets struct {
 	*world
 	plain   *world
@@ -196,7 +196,7 @@ func (f *snapshotFleets) freeze(t *rapid.T) {
 		return
 	}
 	body := rapid.SampledFrom([]string{`"all":true`, `"selector":"tier=prod"`, `"selector":"region=eu"`, `"selector":"id=c1"`, `"selector":"tier=dev"`}).Draw(t, "frozen")
-	res, err := f.try(create(KindFreeze, fmt.Sprintf(`{"id":%q,"mode":"snapshot","reason":"CHG-1",%s}`, id, body)))
+	res, err := f.try(create(KindFreeze, fmt.Sprintf(`{"id":%q,"mode":"pin","reason":"CHG-1",%s}`, id, body)))
 	if err != nil {
 		require.ErrorContains(t, err, "selects 0 clusters")
 		return
@@ -343,7 +343,7 @@ func TestSnapshotFreezeRules(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	snapshot := func(body string) func(*Tx) error {
-		return create(KindFreeze, `{"id":"stop","mode":"snapshot","reason":"INC-7",`+body+`}`)
+		return create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7",`+body+`}`)
 	}
 	for body, at := range map[string]string{
 		`"selector":"tier=none"`: "/selector", `"all":true,"from":"2026-01-01T00:00:00Z"`: "/from", `"all":true,"selector":"tier=dev"`: "/selector",
@@ -416,23 +416,23 @@ func TestSnapshotFreezeRules(t *testing.T) {
 	require.ErrorContains(t, w.as("ann", end), `namespace "team" would be deleted on cluster "c2"`)
 }
 
-// TestSnapshotFreezeOfStages: no stage starts that would reach a cluster under a freeze of mode snapshot, and a rollout waits
+// TestSnapshotFreezeOfStages: no stage starts that would reach a cluster under a pin, and a rollout waits
 // for one that is frozen in a started stage.
 func TestSnapshotFreezeOfStages(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	w.must(rollOut(w, "r", []RolloutStage{{Name: "dev", Selector: "tier=dev"}, {Name: "prod", Selector: "tier=prod"}}, bump2))
 	w.must(act("r", RolloutStart))
-	w.must(create(KindFreeze, `{"id":"stop","mode":"snapshot","reason":"INC-7","selector":"id=c3"}`))
+	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c3"}`))
 	start := act("r", RolloutStart)
 	require.Equal(t, []string{"c3"}, frozenIDs(w.refused(CodeFrozen, start)))
 	require.Equal(t, "c3", w.plan(start).Frozen[0].ClusterIds[0])
 	step, err := w.state.WaitForFreezes(t.Context(), "r", RolloutStep{Action: RolloutStart, Stage: "prod"}, w.now)
 	require.NoError(t, err)
-	require.Equal(t, RolloutStep{Reason: "freeze", Stage: "prod", Message: `freeze "stop" of c3`}, step)
+	require.Equal(t, RolloutStep{Reason: "freeze", Stage: "prod", Message: `pin "stop" of c3`}, step)
 	require.Empty(t, w.plan(remove(KindFreeze, "stop", DeleteOptions{})).Groups)
 	w.must(remove(KindFreeze, "stop", DeleteOptions{}))
-	w.must(create(KindFreeze, `{"id":"stop","mode":"snapshot","reason":"INC-7","selector":"id=c3"}`))
+	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c3"}`))
 	inputs, err := w.state.RolloutInputs(t.Context(), w.state.docs[KindRollout]["r"], nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, inputs.ByCluster["c3"], "the rollout counts it")
@@ -453,7 +453,7 @@ func TestSnapshotFreezeLimits(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	freeze := func(id, selector string) func(*Tx) error {
-		return create(KindFreeze, fmt.Sprintf(`{"id":%q,"mode":"snapshot","reason":"INC-7","selector":%q}`, id, selector))
+		return create(KindFreeze, fmt.Sprintf(`{"id":%q,"mode":"pin","reason":"INC-7","selector":%q}`, id, selector))
 	}
 	must := func(edits ...func(*Tx) error) Result { // w.must compares all polls
 		res, err := w.try(both(edits...))
@@ -476,7 +476,7 @@ func TestSnapshotFreezeLimits(t *testing.T) {
 	}
 	e := w.refused(CodeLimitExceeded, freeze("f1", "id=c3"))
 	require.Equal(t, "/selector", e.Problems[0].Pointer)
-	require.ErrorContains(t, e, "end another freeze first")
+	require.ErrorContains(t, e, "end another pin first")
 	must(freeze("small", "id=c2"))
 	must(remove(KindFreeze, "f0", DeleteOptions{}))
 	must(freeze("f1", "id=c3"))
@@ -485,7 +485,7 @@ func TestSnapshotFreezeLimits(t *testing.T) {
 		clusters = append(clusters, create(KindCluster, fmt.Sprintf(`{"id":"more%d","cluster_dns":"more%d.example.com","environment":"dev","labels":{"tier":"more"}}`, i, i)))
 	}
 	must(clusters...)
-	require.ErrorContains(t, w.refused(CodeInvalid, freeze("many", "tier=more")), "selects 200 clusters; a freeze of mode snapshot has 1 to 100")
+	require.ErrorContains(t, w.refused(CodeInvalid, freeze("many", "tier=more")), "selects 200 clusters; a pin has 1 to 100")
 }
 
 // TestSnapshotFreezeEndsWithoutPerson: the end by time removes nothing from a protected environment.
@@ -493,7 +493,7 @@ func TestSnapshotFreezeEndsWithoutPerson(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	w.state.rules.MaxRemovals, w.state.rules.Protected = 100, []string{"dev"}
-	w.must(create(KindFreeze, `{"id":"stop","mode":"snapshot","reason":"INC-7","selector":"id=c3"}`))
+	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c3"}`))
 	w.must(patch(KindComponent, "grafana", `{"target_namespace":"elsewhere"}`))
 	byTime := func(tx *Tx) error { return tx.EndFreeze("stop") }
 	require.ErrorContains(t, w.refused(CodeConfirm, byTime), `would be removed from 1 cluster of the protected environment "dev"`)
@@ -507,7 +507,7 @@ func TestSnapshotFreezeOfRecentPolicy(t *testing.T) {
 	w := tiers(t, prodLayer, baseLayer)
 	w.now = w.now.Add(time.Hour)
 	w.must(patch(KindNamespace, "team", `{"deletion_policy":"orphan"}`))
-	w.must(create(KindFreeze, `{"id":"stop","mode":"snapshot","reason":"INC-7","selector":"id=c2"}`))
+	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c2"}`))
 	w.must(patch(KindCluster, "c2", `{"excludes":{"namespaces":["team"]}}`))
 	end := remove(KindFreeze, "stop", DeleteOptions{})
 	require.Equal(t, 1, w.plan(end).Totals.Removals)

@@ -48,7 +48,7 @@ type State struct {
 	live     int                       // number of clusters that are not decommissioned
 	layers   *layerResolution          // nil if there are no layers and no rollout delivers
 	rollouts *openRollouts             // nil if there are none
-	frozen   map[string]*frozenCluster // clusters under a freeze of mode snapshot, by id
+	frozen   map[string]*frozenCluster // clusters under a pin, by id
 	id       *stateID
 	shared   *sharedObjects
 	// definitions stays the same until a definition or a resource type changes.
@@ -91,7 +91,7 @@ type references struct {
 	changed []string        // ids of the clusters that have changed since that State
 }
 
-// referenceTable has a row for each cluster of a State. Freezes of mode snapshot do not affect it. It does not change, except that
+// referenceTable has a row for each cluster of a State. Pins do not affect it. It does not change, except that
 // it caches selectors.
 type referenceTable struct {
 	updates   int            // clusters that were updated since a table was computed from a whole State
@@ -511,7 +511,7 @@ type freeze struct {
 	From     *time.Time `json:"from,omitempty"`  // nil: since it was created
 	Until    *time.Time `json:"until,omitempty"` // nil: until it is deleted
 	Reason   string     `json:"reason"`
-	Mode     string     `json:"mode,omitempty"` // freezeModeSnapshot; empty: changes are refused
+	Mode     string     `json:"mode,omitempty"` // freezeModePin; empty: changes are refused
 
 	selector Selector
 }
@@ -540,7 +540,7 @@ type snapshotCluster struct {
 	Definitions []int           `json:"definitions"`
 }
 
-// frozenCluster is a cluster under a freeze of mode snapshot.
+// frozenCluster is a cluster under a pin.
 type frozenCluster struct {
 	snapshot   *Document
 	settings   *Document  // from the snapshot, in the form of a cluster's document

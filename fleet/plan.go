@@ -74,7 +74,7 @@ func (r Result) Plan() (api.Plan, error) {
 		frozen = append(frozen, pending...)
 	} else {
 		for _, f := range pending {
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf("the change reaches %s when freeze %q (%s) ends: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, f.firstClusters()))
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("the change reaches %s when %s %q (%s) ends: %s", plural(len(f.clusters), "cluster"), f.freeze.freeze().noun(), f.freeze.ID, f.freeze.freeze().Reason, f.firstClusters()))
 		}
 	}
 	for _, f := range frozen {

@@ -48,7 +48,7 @@ func (r *references) after(next, before *State, edits []edit) *references {
 
 // referrersOutside yields each cluster that refers to one of some definitions and that the selectors of some access documents do
 // not match, with the indexes of these documents, which are valid until the next cluster. It may yield clusters that refer to
-// other definitions only. It ignores freezes of mode snapshot.
+// other definitions only. It ignores pins.
 func (s *State) referrersOutside(limits []*access, definitions ...map[Kind]map[string]bool) iter.Seq2[string, []int] {
 	return func(yield func(string, []int) bool) {
 		s.references.mu.Lock()

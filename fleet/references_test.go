@@ -15,14 +15,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// randomLimitedWrite draws a change of any kind. Some create or end a freeze of mode snapshot, or assign a definition to one cluster.
+// randomLimitedWrite draws a change of any kind. Some create or end a pin, or assign a definition to one cluster.
 func randomLimitedWrite(t *rapid.T, w *world) (string, func(*Tx) error) {
 	switch rapid.IntRange(0, 7).Draw(t, "limited write") {
 	case 0:
 		if w.state.Has(KindFreeze, "s") {
 			return "end s", remove(KindFreeze, "s", DeleteOptions{})
 		}
-		body := fmt.Sprintf(`{"id":"s","mode":"snapshot","reason":"r","selector":%q}`, rapid.SampledFrom([]string{"tier=prod", "region=eu", "id=c1"}).Draw(t, "snapshot"))
+		body := fmt.Sprintf(`{"id":"s","mode":"pin","reason":"r","selector":%q}`, rapid.SampledFrom([]string{"tier=prod", "region=eu", "id=c1"}).Draw(t, "snapshot"))
 		return body, create(KindFreeze, body)
 	case 1:
 		id := fmt.Sprintf("c%d", rapid.IntRange(0, 3).Draw(t, "of"))
@@ -96,7 +96,7 @@ func TestScopeChecksTheSameAsAComparisonOfAllClusters(t *testing.T) {
 			w.grantCI(fmt.Sprint("a", i), `["write"]`, rapid.SampledFrom([]string{"", `{"kinds":["cluster"]}`, fmt.Sprintf(`{"selector":%q}`, selector), fmt.Sprintf(`{"selector":%q}`, selector), fmt.Sprintf(`{"selector":%q}`, selector)}).Draw(rt, "on"))
 		}
 		if id := rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(rt, "frozen"); id != "" {
-			w.must(create(KindFreeze, fmt.Sprintf(`{"id":"s","mode":"snapshot","reason":"r","selector":"id=%s"}`, id)))
+			w.must(create(KindFreeze, fmt.Sprintf(`{"id":"s","mode":"pin","reason":"r","selector":"id=%s"}`, id)))
 		}
 		for range rapid.IntRange(1, 10).Draw(rt, "writes") {
 			what, edit := randomLimitedWrite(rt, w)
@@ -165,12 +165,12 @@ func requireReferences(t require.TestingT, s *State) {
 	}
 }
 
-// TestScopeChecksFrozenClusters: a cluster under a freeze of mode snapshot counts with the configuration that it is served, and with
+// TestScopeChecksFrozenClusters: a cluster under a pin counts with the configuration that it is served, and with
 // the one that it gets when the freeze ends.
 func TestScopeChecksFrozenClusters(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
-	w.must(create(KindFreeze, `{"id":"s","mode":"snapshot","reason":"r","selector":"id=c1"}`))
+	w.must(create(KindFreeze, `{"id":"s","mode":"pin","reason":"r","selector":"id=c1"}`))
 	w.must(withoutGuard(patch(KindLayer, "base", `{"namespaces":[]}`)))
 	w.grantCI("others", `["write"]`, `{"selector":"id!=c1"}`)
 	for what, edit := range map[string]func(*Tx) error{

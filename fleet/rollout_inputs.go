@@ -133,7 +133,7 @@ func sameRolloutChanges(a, b *Document) bool {
 	})
 }
 
-// HeldBack reports whether a freeze of mode snapshot keeps changes of some inputs from a cluster.
+// HeldBack reports whether a pin keeps changes of some inputs from a cluster.
 func (s *State) HeldBack(cluster *Document, inputs []ChangedInput) (bool, error) {
 	f := s.frozen[cluster.ID]
 	if f == nil {

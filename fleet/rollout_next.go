@@ -95,7 +95,7 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 		return RolloutStep{}
 	}
 	if c.Frozen > 0 {
-		return RolloutStep{Reason: "freeze", Stage: s.Name, Message: fmt.Sprintf("stage %q: freezes of mode snapshot keep the change from %s", s.Name, plural(c.Frozen, "cluster"))}
+		return RolloutStep{Reason: "freeze", Stage: s.Name, Message: fmt.Sprintf("stage %q: pins keep the change from %s", s.Name, plural(c.Frozen, "cluster"))}
 	}
 	uncounted := ""
 	if c.Shared > 0 {
@@ -202,7 +202,7 @@ func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.
 	}
 	details, until := make([]string, len(all)), all[0].freeze.freeze().Until
 	for i, f := range all {
-		details[i] = fmt.Sprintf("freeze %q of %s", f.freeze.ID, f.firstClusters())
+		details[i] = fmt.Sprintf("%s %q of %s", f.freeze.freeze().noun(), f.freeze.ID, f.firstClusters())
 		if end := f.freeze.freeze().Until; end == nil || until != nil && end.After(*until) {
 			until = end
 		}
@@ -224,7 +224,7 @@ func Advances(d *Document) bool {
 	return r.State == rolloutRunning && r.Advance == advanceAutomatic
 }
 
-// EndFreeze ends a freeze of mode snapshot whose until has passed. Its removals are not confirmed, so the guard also refuses
+// EndFreeze ends a pin whose until has passed. Its removals are not confirmed, so the guard also refuses
 // removals from a protected environment.
 func (tx *Tx) EndFreeze(id string) error {
 	tx.Guard(Guard{Careful: true})

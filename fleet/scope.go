@@ -207,7 +207,7 @@ func (c scopeCheck) covers(g grant, doc *Document) bool {
 	}
 }
 
-// coversSnapshot reports whether the clusters that a freeze of mode snapshot keeps are within the limits of a grant. Some may have
+// coversSnapshot reports whether the clusters that a pin keeps are within the limits of a grant. Some may have
 // left its selector, and the server ends the freeze when its until has passed, whoever set that.
 func (c scopeCheck) coversSnapshot(g grant, id string) bool {
 	snapshot := c.tx.base.docs[KindSnapshot][id]
@@ -337,7 +337,7 @@ func (tx *Tx) clustersToCover(r *Result) ([]affected, error) {
 	return out, nil
 }
 
-// affectedLater returns the clusters under freezes of mode snapshot whose answers change when the freezes end.
+// affectedLater returns the clusters under pins whose answers change when the freezes end.
 func (r *Result) affectedLater() (out []affected, err error) {
 	for id := range r.State.frozen {
 		if err := r.work.stopped(); err != nil {

@@ -33,8 +33,8 @@ var clusterSelections = map[Kind]func(d *Document, at time.Time) []clusterSelect
 		return nil
 	},
 	KindFreeze: func(d *Document, at time.Time) []clusterSelection {
-		// A freeze of mode snapshot keeps its clusters when their labels change.
-		if f := d.freeze(); !f.All && f.Selector != "" && f.Mode != freezeModeSnapshot && f.phase(at) != freezeEnded {
+		// A pin keeps its clusters when their labels change.
+		if f := d.freeze(); !f.All && f.Selector != "" && f.Mode != freezeModePin && f.phase(at) != freezeEnded {
 			return []clusterSelection{{d, &f.selector, f.matches}}
 		}
 		return nil

@@ -132,7 +132,7 @@ func TestServedHistoryMatchesPolls(t *testing.T) {
 			edit, _ := randomLayerEdit(rt)
 			if rapid.IntRange(0, 5).Draw(rt, "freeze") == 0 {
 				if edit = remove(KindFreeze, "keep", DeleteOptions{}); w.state.docs[KindFreeze]["keep"] == nil {
-					edit = create(KindFreeze, `{"id":"keep","mode":"snapshot","all":true,"reason":"INC-7"}`)
+					edit = create(KindFreeze, `{"id":"keep","mode":"pin","all":true,"reason":"INC-7"}`)
 				}
 			}
 			tx := w.state.Begin()

@@ -67,7 +67,7 @@ type ClusterComponent struct {
 func (s *State) Components(cluster *Document) iter.Seq[ClusterComponent] {
 	return func(yield func(ClusterComponent) bool) {
 		e := s.Effective(cluster)
-		deviating := s.deviatingComponents(s.configured(cluster)) // a freeze of mode snapshot keeps settings, not who set them
+		deviating := s.deviatingComponents(s.configured(cluster)) // a pin keeps settings, not who set them
 		entries := e.Cluster().PlatformComponents
 		for i := range entries {
 			one := ClusterComponent{ID: entries[i].ID, Deviates: slices.Contains(deviating, entries[i].ID)}

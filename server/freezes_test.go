@@ -69,13 +69,13 @@ func TestFreezeRoutes(t *testing.T) {
 	w.post("/freezes", `{"id":"all","all":true,"from":"2999-01-01T00:00:00Z","until":"2998-01-01T00:00:00Z","reason":"r"}`).problem(400, "validation_error")
 }
 
-// TestSnapshotFreezeRoutes runs a freeze of mode snapshot from its creation to its end, which is planned like a change.
+// TestSnapshotFreezeRoutes runs a pin from its creation to its end, which is planned like a change.
 func TestSnapshotFreezeRoutes(t *testing.T) {
 	t.Parallel()
 	w := rolloutWorld(t)
 	before := w.polls()
-	made := w.post("/freezes", `{"id":"keep","mode":"snapshot","selector":"id=wave-1","until":"2999-01-01T00:00:00Z","reason":"INC-7"}`).want(201).json()
-	require.Equal(t, "snapshot", made["mode"])
+	made := w.post("/freezes", `{"id":"keep","mode":"pin","selector":"id=wave-1","until":"2999-01-01T00:00:00Z","reason":"INC-7"}`).want(201).json()
+	require.Equal(t, "pin", made["mode"])
 	require.Equal(t, []any{"wave-1"}, made["cluster_ids"])
 	require.NotContains(t, made, "snapshot", "the stored inputs are no part of the view")
 	require.NotContains(t, made, "pending_cluster_ids")
@@ -84,8 +84,8 @@ func TestSnapshotFreezeRoutes(t *testing.T) {
 	require.Equal(t, "INC-7", at(created, "changes", 0, "after", "reason"))
 	require.NotContains(t, at(created, "changes", 0, "after"), "snapshot")
 	require.Equal(t, before, w.polls())
-	w.post("/freezes", `{"id":"none","mode":"snapshot","selector":"id=nobody","reason":"INC-7"}`).problem(400, "validation_error")
-	w.post("/freezes", `{"id":"later","mode":"snapshot","all":true,"from":"2998-01-01T00:00:00Z","reason":"INC-7"}`).problem(400, "validation_error")
+	w.post("/freezes", `{"id":"none","mode":"pin","selector":"id=nobody","reason":"INC-7"}`).problem(400, "validation_error")
+	w.post("/freezes", `{"id":"later","mode":"pin","all":true,"from":"2998-01-01T00:00:00Z","reason":"INC-7"}`).problem(400, "validation_error")
 
 	plan := w.post("/plan", `{"operations":[`+bump+`]}`).want(200).json()
 	require.Equal(t, "keep", at(plan, "pending", 0, "freeze"))
@@ -103,7 +103,7 @@ func TestSnapshotFreezeRoutes(t *testing.T) {
 	end := w.post("/plan", `{"freeze":"keep"}`).want(200).json()
 	require.Equal(t, []any{"wave-1"}, at(end, "groups", 0, "clusters"))
 	w.delete("/freezes/keep?plan_hash=0123456789abcdef").problem(412, "stale")
-	w.post("/freezes", `{"id":"other","mode":"snapshot","selector":"id=wave-2","reason":"INC-8"}`).want(201)
+	w.post("/freezes", `{"id":"other","mode":"pin","selector":"id=wave-2","reason":"INC-8"}`).want(201)
 	ended := w.delete("/freezes/keep?plan_hash=" + end["plan_hash"].(string)).want(200)
 	require.NotContains(t, ended.json(), "pending_cluster_ids")
 	require.NotEqual(t, after, w.polls())
@@ -115,7 +115,7 @@ func TestSnapshotFreezeEnds(t *testing.T) {
 	w, runners := autoRollout(t, 2, "")
 	w.patch("/clusters/wave-1", `{"cluster_name":"kept"}`).want(200) // so that no input of it is confirmed
 	until := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
-	w.post("/freezes", `{"id":"keep","mode":"snapshot","selector":"id=wave-1","until":"`+until+`","reason":"INC-7"}`).want(201)
+	w.post("/freezes", `{"id":"keep","mode":"pin","selector":"id=wave-1","until":"`+until+`","reason":"INC-7"}`).want(201)
 	w.patch("/clusters/wave-1", `{"cluster_name":"renamed","platform_components":[]}`).want(200)
 	w.patch("/platform_components/podinfo", `{"oci_tag":"v7"}`).want(200)
 	w.confirm("wave-1.example.com")
@@ -138,7 +138,7 @@ func TestSnapshotFreezeEnds(t *testing.T) {
 	w.get("/freezes/keep").problem(404, "not_found")
 	require.NotEqual(t, kept, w.polls())
 	newest := w.get("/revisions?limit=1").want(200).list()[0]
-	require.Equal(t, "the time of the freeze is over", at(newest, "reason"))
+	require.Equal(t, "the time of the pin is over", at(newest, "reason"))
 }
 
 // TestSnapshotFreezeEndRemoves: the end by time is not committed if it removes more than a change may without a plan.
@@ -152,14 +152,14 @@ func TestSnapshotFreezeEndRemoves(t *testing.T) {
 	}
 	w.patch("/clusters/wave-2", `{"namespaces":[`+strings.Join(namespaces, ",")+`]}`).want(200)
 	until := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
-	w.post("/freezes", `{"id":"keep","mode":"snapshot","selector":"id=wave-2","until":"`+until+`","reason":"INC-7"}`).want(201)
+	w.post("/freezes", `{"id":"keep","mode":"pin","selector":"id=wave-2","until":"`+until+`","reason":"INC-7"}`).want(201)
 	w.patch("/clusters/wave-2", `{"namespaces":[]}`).want(200)
 	w.clock.advance(2 * time.Hour)
 	kept := w.polls()
 	runners[0].AdvanceRollouts(t.Context())
 	runners[0].AdvanceRollouts(t.Context())
 	require.Equal(t, kept, w.polls())
-	require.Equal(t, 1, strings.Count(w.logs.String(), "a freeze cannot end"), "it is logged once")
+	require.Equal(t, 1, strings.Count(w.logs.String(), "a pin cannot end"), "it is logged once")
 	view := w.get("/freezes/keep").want(200).json()
 	require.Equal(t, "active", view["state"])
 	require.Contains(t, view["end_refused"], "would be removed")
@@ -176,7 +176,7 @@ func TestSnapshotFreezeHoldsRollout(t *testing.T) {
 	t.Parallel()
 	w, runners := autoRollout(t, 1, "")
 	w.do("POST", autoPath+"/start", "").want(200)
-	w.post("/freezes", `{"id":"keep","mode":"snapshot","selector":"id=wave-1","reason":"INC-7"}`).want(201)
+	w.post("/freezes", `{"id":"keep","mode":"pin","selector":"id=wave-1","reason":"INC-7"}`).want(201)
 	w.patch("/clusters/wave-1", `{"cluster_name":"renamed"}`).want(200)
 	w.confirmAll()
 	pass := func() {

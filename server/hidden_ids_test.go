@@ -311,7 +311,7 @@ func TestHiddenIDs(t *testing.T) {
 			w := hiddenWorld(t)
 			if name == "kept" {
 				w.patch("/clusters/web-01", `{"platform_components":[{"id":"web-app","component_version":"9.9.9"}]}`).want(200)
-				w.create("/freezes", `{"id":"kept","reason":"r","mode":"snapshot","selector":"team=web"}`)
+				w.create("/freezes", `{"id":"kept","reason":"r","mode":"pin","selector":"team=web"}`)
 			}
 			as := bearer(w.issue(scopedBody).secret)
 			for _, body := range rights {

@@ -39,7 +39,7 @@ func TestTeamChangesItsDocuments(t *testing.T) {
 
 	w.do("POST", "/layers", `{"id":"web-more","priority":11,"selector":"team=web","namespaces":[{"id":"web-ns"}]}`, as...).want(201)
 	w.do("DELETE", "/layers/web-more", "", as...).want(200)
-	w.do("POST", "/freezes", `{"id":"mine","reason":"launch","selector":"team=web","mode":"snapshot"}`, as...).want(201)
+	w.do("POST", "/freezes", `{"id":"mine","reason":"launch","selector":"team=web","mode":"pin"}`, as...).want(201)
 	w.do("DELETE", "/freezes/mine", "", as...).want(200)
 
 	// Without the right to read a cluster, no right to change it suffices.

@@ -61,8 +61,8 @@ func twoTeams(t *testing.T) *world {
 	w.do(http.MethodDelete, "/clusters/zebra-old", "", "X-Change-Reason", "zebra").want(200)
 	w.post("/rollouts/web-rollout/start", "").want(200)
 	w.post("/rollouts/zebra-both/start", "").want(200)
-	w.post("/freezes", `{"id":"zebra-snapshot","reason":"zebra-reason","selector":"team=zebra","mode":"snapshot"}`).want(201)
-	w.post("/freezes", `{"id":"snapshot","reason":"outage","all":true,"mode":"snapshot"}`).want(201)
+	w.post("/freezes", `{"id":"zebra-snapshot","reason":"zebra-reason","selector":"team=zebra","mode":"pin"}`).want(201)
+	w.post("/freezes", `{"id":"snapshot","reason":"outage","all":true,"mode":"pin"}`).want(201)
 	return w
 }
 

@@ -30,11 +30,12 @@ const shownFreezes = 10
 // freezeRow is a freeze that is active now.
 type freezeRow struct {
 	ID, Reason string
-	Selection  string     // all clusters, the selector, or in mode snapshot the clusters
+	Selection  string     // all clusters, the selector, or in mode pin the clusters
 	By         string     // the author of its last change
 	Since      *time.Time // of that change
 	Until      *time.Time
 	Pending    int    // clusters whose answers change when it ends
+	Pinned     bool   // it is a pin
 	EndRefused string // why the server cannot end it although its time is over
 	History    string
 	End        string // the address of the form that ends it; empty: the token may not
@@ -71,7 +72,8 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
 	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), EndRefused: f.EndRefused, History: historyLink(kindFreeze, f.ID)}
 	switch {
-	case f.Mode == "snapshot":
+	case f.Mode == "pin":
+		row.Pinned = true
 		row.Selection = strings.Join(f.ClusterIds, ", ")
 	case f.All:
 		row.Selection = allClusters
@@ -91,7 +93,7 @@ func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
 	switch {
 	case cluster == "":
 		return true, nil
-	case f.Mode == "snapshot":
+	case f.Mode == "pin":
 		return slices.Contains(f.ClusterIds, cluster), nil
 	case f.All:
 		return true, nil
@@ -117,7 +119,7 @@ func (req *pageRequest) readFreezes() error {
 		return nil // without a header
 	}
 	for _, f := range req.freezes {
-		if f.State == "active" && f.Mode != "snapshot" && (f.All || strings.HasPrefix(f.ID, stopPrefix)) {
+		if f.State == "active" && f.Mode != "pin" && (f.All || strings.HasPrefix(f.ID, stopPrefix)) {
 			stop, err := req.freezeRow(f)
 			req.stop = &stop
 			return err

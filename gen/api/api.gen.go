@@ -1207,7 +1207,7 @@ type Explanation struct {
 	Layers []string         `json:"layers"`
 	Inputs []ExplainedInput `json:"inputs"`
 
-	// Freeze The freeze of mode `snapshot` that the values come from: pointers are those of the documents as it keeps them, and revisions are its own.
+	// Freeze The pin that the values come from: pointers are those of the documents as it keeps them, and revisions are its own.
 	//
 	// Example: year-end
 	Freeze string `json:"freeze,omitempty"`
@@ -1759,22 +1759,22 @@ type Freeze struct {
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Mode `block`: changes of the answers are refused. `snapshot`: changes are possible, and reach the clusters when the freeze has been deleted.
+	// Mode `block`: changes of the answers are refused. `pin`: changes are possible, and reach the clusters when the freeze has been deleted.
 	//
 	// Example: block
 	Mode string `json:"mode"`
 
-	// PendingClusterIds Only with mode `snapshot`: the clusters whose answers will change when the freeze ends.
+	// PendingClusterIds Only with mode `pin`: the clusters whose answers will change when the freeze ends.
 	//
 	// Example: ["demo-cluster-01"]
 	PendingClusterIds []string `json:"pending_cluster_ids,omitempty"`
 
-	// EndRefused Only with mode `snapshot`, when `until` has passed: why the server cannot end the freeze, so that a person has to delete it with a plan hash.
+	// EndRefused Only with mode `pin`, when `until` has passed: why the server cannot end the freeze, so that a person has to delete it with a plan hash.
 	//
 	// Example: 4 installed things would be removed
 	EndRefused string `json:"end_refused,omitempty"`
 
-	// ClusterIds Only with mode `snapshot`: its clusters, sorted. They stay the same whatever their labels are.
+	// ClusterIds Only with mode `pin`: its clusters, sorted. They stay the same whatever their labels are.
 	//
 	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids,omitempty"`
@@ -1812,7 +1812,7 @@ type FreezeCreate struct {
 	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
 
-	// Mode `block`, the default: changes of the answers are refused. `snapshot`: the clusters, at most 100, are served what they are served now until the freeze is deleted, whatever changes; then `from` must be absent.
+	// Mode `block`, the default: changes of the answers are refused. `pin`: the clusters, at most 100, are served what they are served now until the freeze is deleted, whatever changes; then `from` must be absent.
 	//
 	// Example: block
 	Mode string `json:"mode,omitempty"`
@@ -3126,7 +3126,7 @@ type Plan struct {
 	// Waiting What the stage of a rollout waits for, besides freezes. `approval`: its start is refused with 409 until then. `window`: the server starts it in the next window; a person may start it before.
 	Waiting []RolloutWaiting `json:"waiting,omitempty"`
 
-	// Pending The clusters that the change reaches when their freezes of mode `snapshot` end.
+	// Pending The clusters that the change reaches when their pins end.
 	Pending []FrozenClusters `json:"pending,omitempty"`
 	Totals  PlanTotals       `json:"totals"`
 }
@@ -4448,7 +4448,7 @@ type RolloutProgress struct {
 	// Failures Failures of the first 20 failed clusters. Not in lists.
 	Failures []RolloutFailure `json:"failures,omitempty"`
 
-	// Frozen A freeze of mode `snapshot` keeps the change from the cluster.
+	// Frozen A pin keeps the change from the cluster.
 	//
 	// Example: 0
 	Frozen int `json:"frozen,omitempty"`

@@ -623,8 +623,8 @@ type ClientInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 	// would reach them. They cannot be overridden.
 	//
@@ -640,8 +640,8 @@ type ClientInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 	// would reach them. They cannot be overridden.
 	//
@@ -652,7 +652,7 @@ type ClientInterface interface {
 
 	// DeleteFreeze End a freeze
 	//
-	// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+	// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
 	// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 	//
 	// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
@@ -2989,8 +2989,8 @@ func (c *Client) ListFreezes(ctx context.Context, params *ListFreezesParams, req
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 // deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 // would reach them. They cannot be overridden.
 //
@@ -3016,8 +3016,8 @@ func (c *Client) CreateFreezeWithBody(ctx context.Context, params *CreateFreezeP
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 // deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 // would reach them. They cannot be overridden.
 //
@@ -3038,7 +3038,7 @@ func (c *Client) CreateFreeze(ctx context.Context, params *CreateFreezeParams, b
 
 // DeleteFreeze End a freeze
 //
-// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
 // served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 //
 // Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
@@ -22182,8 +22182,8 @@ type ClientWithResponsesInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 	// would reach them. They cannot be overridden.
 	//
@@ -22199,8 +22199,8 @@ type ClientWithResponsesInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-	// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 	// would reach them. They cannot be overridden.
 	//
@@ -22211,7 +22211,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteFreezeWithResponse End a freeze
 	//
-	// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+	// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
 	// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -29159,8 +29159,8 @@ func (c *ClientWithResponses) ListFreezesWithResponse(ctx context.Context, param
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 // deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 // would reach them. They cannot be overridden.
 //
@@ -29182,8 +29182,8 @@ func (c *ClientWithResponses) CreateFreezeWithBodyWithResponse(ctx context.Conte
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: snapshot` changes are possible, and do not reach its clusters: each is served exactly what it is served now until
-// the freeze is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
+// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
+// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
 // deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
 // would reach them. They cannot be overridden.
 //
@@ -29200,7 +29200,7 @@ func (c *ClientWithResponses) CreateFreezeWithResponse(ctx context.Context, para
 
 // DeleteFreezeWithResponse End a freeze
 //
-// In mode `block` it changes no answer: changes that were refused have to be made again. In mode `snapshot` the clusters are
+// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
 // served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
 //
 // Returns a wrapper object for the known response body format(s).

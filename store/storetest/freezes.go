@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testSnapshotFreeze: a freeze of mode snapshot keeps the answers to its clusters in every process, also later ones, and in a
+// testSnapshotFreeze: a pin keeps the answers to its clusters in every process, also later ones, and in a
 // copy of the store, as backups and restores make it.
 func testSnapshotFreeze(t *testing.T, b *bench) {
 	process := func(s store.Store) *store.Replica {
@@ -49,7 +49,7 @@ func testSnapshotFreeze(t *testing.T, b *bench) {
 	follower := process(b.again(false))
 	before := answers(writer)
 	update(func(tx *fleet.Tx) error {
-		return create(tx, fleet.KindFreeze, `{"id":"keep","mode":"snapshot","selector":"id=a","reason":"INC-7"}`)
+		return create(tx, fleet.KindFreeze, `{"id":"keep","mode":"pin","selector":"id=a","reason":"INC-7"}`)
 	})
 	update(func(tx *fleet.Tx) error {
 		_, err := tx.Patch(fleet.KindNamespace, "team", []byte(`{"labels":{"v":"2"}}`))

@@ -460,7 +460,7 @@ func TestFreezeKeepsCluster(t *testing.T) {
 	other.runs("1.0.0")
 	input := frozen.receipt("platform-components", "fk-web")
 	kept := watch(frozen)
-	frozen.cli("cluster", "freeze", frozen.id, "--reason", "e2e")
+	frozen.cli("cluster", "pin", frozen.id, "--reason", "e2e")
 	other.api("PATCH", "/platform_components/fk-web", object{"component_version": "2.0.0"})
 	other.runs("2.0.0")
 	other.confirmed("platform-components", "fk-web")
@@ -472,7 +472,7 @@ func TestFreezeKeepsCluster(t *testing.T) {
 	}
 	kept("after its receipt")
 
-	frozen.cli("cluster", "unfreeze", frozen.id, "--yes")
+	frozen.cli("cluster", "unpin", frozen.id, "--yes")
 	frozen.runs("2.0.0")
 	frozen.allConfirmed(1)
 }
