@@ -193,11 +193,11 @@ func TestAccessCheckRight(t *testing.T) {
 	w.create("/access", accessFor("team-web", `["write"]`, `{"selector":"team=web","kinds":["cluster","layer","platform_component","namespace"]}`))
 	w.create("/access", accessFor("layers", `["push_version"]`, `{"components":["web-*"]}`))
 	for question, want := range map[string][]any{
-		`"right":"read"`:                   {true, []any{"readers"}, "", ""},
-		`"right":"write"`:                  {true, []any{"team-web"}, "", ""},
-		`"right":"admin"`:                  {false, []any{}, "forbidden", "admin"},
-		`"right":"write","kind":"cluster"`: {true, []any{"team-web"}, "", ""},
-		`"right":"write","kind":"freeze"`:  {false, []any{}, "out_of_scope", ""},
+		`"right":"read"`:                                                     {true, []any{"readers"}, "", ""},
+		`"right":"write"`:                                                    {true, []any{"team-web"}, "", ""},
+		`"right":"admin"`:                                                    {false, []any{}, "forbidden", "admin"},
+		`"right":"write","kind":"cluster"`:                                   {true, []any{"team-web"}, "", ""},
+		`"right":"write","kind":"freeze"`:                                    {false, []any{}, "out_of_scope", ""},
 		`"right":"write","kind":"cluster","id":"demo-cluster-01"`:            {true, []any{"team-web"}, "", ""},
 		`"right":"write","kind":"cluster","id":"other"`:                      {false, []any{}, "out_of_scope", ""},
 		`"right":"write","kind":"cluster","id":"gone"`:                       {false, []any{}, "not_found", ""},
