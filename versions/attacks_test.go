@@ -489,7 +489,7 @@ func TestCredentialsStay(t *testing.T) {
 // TestAuthFile: a file of credentials that cannot be read fails the scan, without its text. It is read again at each scan.
 func TestAuthFile(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"SECRET", `{"auths":["SECRET"]}`, `{"auths":{"x":{"auth":"SECRET!"}}}`, `{"auths":{"x":"SECRET"}}`, strings.Repeat(" ", 1<<20+1)} {
+	for _, text := range []string{"SECRET", `{"auths":["SECRET"]}`, strings.Repeat(" ", 1<<20+1)} {
 		s := New(Config{AuthFile: authFile(t, text)})
 		err := s.Scan(t.Context(), []Source{{}}, func(int, Result) { t.Error("a result") })
 		require.ErrorContains(t, err, "REGISTRY_AUTH_FILE")
@@ -502,7 +502,41 @@ func TestAuthFile(t *testing.T) {
 		{"index.docker.io", "library/redis"}: "a", {"registry-1.docker.io", "x"}: "a", {"ghcr.io", "other/x"}: "c", {"ghcr.io", "team/x"}: "e", {"ghcr.io", "team"}: "e",
 		{"ghcr.io", "teammate/x"}: "c", {"evil-ghcr.io", "x"}: "", {"ghcr.io.evil.com", "x"}: "", {"ghcr.io:5000", "x"}: "",
 	} {
-		require.Equal(t, want, all.find(at[0], at[1]).Username, at)
+		found, invalid := all.find(at[0], at[1])
+		require.Nil(t, invalid)
+		require.Equal(t, want, found.Username, at)
+	}
+}
+
+// TestSpellingsOfOneHost: of several entries for a host, the same one is used each time, and one without credentials never in place of
+// one that has them. An entry that is not valid fails scans of its host only, without its text.
+func TestSpellingsOfOneHost(t *testing.T) {
+	t.Parallel()
+	const good, old = `{"username":"good","password":"p"}`, `{"username":"old","password":"p"}`
+	for auths, want := range map[string]string{
+		`"h.example":` + good + `,"https://h.example":` + old:              "good",
+		`"https://h.example":` + old + `,"h.example":` + good:              "good",
+		`"http://h.example":` + good + `,"https://h.example/v2/":` + old:   "good", // the first by text
+		`"h.example":{},"https://h.example":` + good:                       "good",
+		`"https://h.example":` + good + `,"h.example":{"auth":"SECRET!"}`:  "good",
+		`"other.example":{"auth":"SECRET!"},"h.example":` + good:           "good",
+		`"other.example":"SECRET","https://registry-1.docker.io/v2/":null`: "",
+	} {
+		for range 20 { // the order of a map is random
+			all, err := readCredentials(authFile(t, `{"auths":{`+auths+`}}`))
+			require.NoError(t, err)
+			found, invalid := all.find("h.example", "team/app")
+			require.Nil(t, invalid, auths)
+			require.Equal(t, want, found.Username, auths)
+		}
+	}
+	for _, auths := range []string{`"h.example":{"auth":"SECRET!"}`, `"h.example":"SECRET"`, `"https://h.example/team":{"auth":"SECRET!"},"h.example":` + good} {
+		all, err := readCredentials(authFile(t, `{"auths":{`+auths+`}}`))
+		require.NoError(t, err)
+		_, invalid := all.authenticator("h.example", "team/app")
+		require.Equal(t, Invalid, invalid.Class, auths)
+		require.NotContains(t, invalid.Message, "SECRET")
+		require.Contains(t, invalid.Message, "h.example")
 	}
 }
 

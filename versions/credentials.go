@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -16,7 +18,12 @@ import (
 const maxAuthFile = 1 << 20
 
 // credentials are those of hosts, or of paths of a host.
-type credentials map[string]authn.AuthConfig
+type credentials map[string]credential
+
+type credential struct {
+	authn.AuthConfig
+	invalid string // the key of an entry that is not valid; only scans of its host fail
+}
 
 // readCredentials reads a config.json of Docker. Programs that it names (credHelpers, credsStore) are not run. Errors do not contain
 // text of the file.
@@ -43,15 +50,21 @@ func readCredentials(path string) (credentials, error) {
 		return nil, errors.New("the file of REGISTRY_AUTH_FILE is not a config.json of Docker")
 	}
 	out := credentials{}
-	for key, raw := range config.Auths {
-		var one authn.AuthConfig
-		if json.Unmarshal(raw, &one) != nil {
-			return nil, fmt.Errorf("the file of REGISTRY_AUTH_FILE: the entry %q of auths is not valid", key)
+	for _, key := range slices.Sorted(maps.Keys(config.Auths)) {
+		var one credential
+		if json.Unmarshal(config.Auths[key], &one.AuthConfig) != nil {
+			one = credential{invalid: key}
 		}
-		out[credentialKey(key)] = one
+		// Of several spellings of a host: one with credentials, if possible as the host itself is written.
+		name := credentialKey(key)
+		if other, known := out[name]; !known || one.usable() && (!other.usable() || key == name) {
+			out[name] = one
+		}
 	}
 	return out, nil
 }
+
+func (c credential) usable() bool { return c.AuthConfig != authn.AuthConfig{} }
 
 // credentialKey returns the host, and the path if there is one, of a key: Docker writes some as URLs of the API.
 func credentialKey(key string) string {
@@ -73,26 +86,28 @@ func credentialHost(host string) string {
 }
 
 // find returns the credentials for a path of a host: those of the longest path that contains it, else those of the host.
-func (c credentials) find(host, path string) authn.AuthConfig {
+func (c credentials) find(host, path string) (authn.AuthConfig, *Error) {
 	key := credentialHost(host) + "/" + strings.Trim(path, "/")
 	for {
-		if one, ok := c[key]; ok {
-			return one
+		one, ok := c[key]
+		switch end := strings.LastIndexByte(key, '/'); {
+		case one.invalid != "":
+			return authn.AuthConfig{}, newError(Invalid, host, "the entry %q of auths in the file of REGISTRY_AUTH_FILE is not valid", one.invalid)
+		case ok || end < 0:
+			return one.AuthConfig, nil
+		default:
+			key = key[:end]
 		}
-		end := strings.LastIndexByte(key, '/')
-		if end < 0 {
-			return authn.AuthConfig{}
-		}
-		key = key[:end]
 	}
 }
 
 // authenticator returns the credentials for a registry.
-func (c credentials) authenticator(host, path string) authn.Authenticator {
-	if one := c.find(host, path); one != (authn.AuthConfig{}) {
-		return authn.FromConfig(one)
+func (c credentials) authenticator(host, path string) (authn.Authenticator, *Error) {
+	one, err := c.find(host, path)
+	if one == (authn.AuthConfig{}) {
+		return authn.Anonymous, err
 	}
-	return authn.Anonymous
+	return authn.FromConfig(one), err
 }
 
 // basicTransport sends credentials to one host only, also after redirects.

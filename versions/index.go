@@ -40,7 +40,11 @@ func (s *Scanner) scanIndex(ctx context.Context, auth credentials, l *list) ([]R
 	req.Header.Set("Accept-Encoding", "gzip")
 	validator := commonValidator(l.sources)
 	setValidator(req.Header, validator)
-	t := &basicTransport{l.host, auth.find(l.host, strings.TrimSuffix(l.index.Path, "/index.yaml")), s.transport}
+	login, invalid := auth.find(l.host, strings.TrimSuffix(l.index.Path, "/index.yaml"))
+	if invalid != nil {
+		return nil, invalid
+	}
+	t := &basicTransport{l.host, login, s.transport}
 	resp, err := client(t).Do(req)
 	if err != nil {
 		return nil, scanError(l.host, err)

@@ -48,7 +48,10 @@ type manifest struct {
 
 // scanRepository reads the tags of a repository, and the digests of those that the sources of a list want.
 func (s *Scanner) scanRepository(ctx context.Context, auth credentials, l *list) ([]Result, *Error) {
-	authenticator := auth.authenticator(l.host, l.repository.RepositoryStr())
+	authenticator, invalid := auth.authenticator(l.host, l.repository.RepositoryStr())
+	if invalid != nil {
+		return nil, invalid
+	}
 	t, err := transport.NewWithContext(ctx, l.repository.Registry, authenticator, s.transport, []string{l.repository.Scope(transport.PullScope)})
 	if err != nil {
 		return nil, scanError(l.host, err)
