@@ -110,7 +110,10 @@ func NewQueues(watches int, duration func(queue string) prometheus.Observer) *Qu
 		queueWatches: newQueue(queueWatches, queueLimits{perPrincipal: watchesPerPrincipal, total: watches}),
 	}
 	for name, q := range queues {
-		if q.limits.concurrent > 0 {
+		switch {
+		case name == queueChanges:
+			q.duration = duration(queueBatches) // a small batch is a batch in metrics
+		case q.limits.concurrent > 0:
 			q.duration = duration(name)
 		}
 	}
