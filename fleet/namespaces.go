@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -77,10 +78,33 @@ func checkNamespace(c *checker, d *Document) {
 			}
 		}
 	}
+	for _, k := range sortedKeys(n.Labels) {
+		if problem := podSecurityProblem(k, n.Labels[k]); problem != "" && !c.full() {
+			c.problem("/labels"+jsontext.Pointer(k), "%s; Kubernetes refuses the namespace, and Flux then applies no namespace of the cluster", problem)
+		}
+	}
 	c.oneOf("/deletion_policy", n.DeletionPolicy, policyDelete, policyOrphan)
 	if rendering.SystemNamespace(n.ID) && n.DeletionPolicy == policyDelete {
 		c.problem("/deletion_policy", `the system namespace %q can only be adopted with deletion_policy "orphan": taking it off a cluster would delete it`, n.ID)
 	}
+}
+
+var (
+	podSecurityLabel = regexp.MustCompile(`^pod-security\.kubernetes\.io/(enforce|audit|warn)(-version)?$`)
+	// podSecurityVersion is a version of Kubernetes, as ParseVersion of k8s.io/pod-security-admission accepts it.
+	podSecurityVersion = regexp.MustCompile(`^(latest|v1\.(0|[1-9][0-9]*))$`)
+)
+
+// podSecurityProblem returns the reason for which the Pod Security admission of Kubernetes refuses a label of a namespace; empty: none.
+func podSecurityProblem(key, value string) string {
+	switch parts := podSecurityLabel.FindStringSubmatch(key); {
+	case parts == nil:
+	case parts[2] != "" && !podSecurityVersion.MatchString(value):
+		return "must be latest or a minor version such as v1.33"
+	case parts[2] == "" && !slices.Contains([]string{"privileged", "baseline", "restricted"}, value):
+		return "must be privileged, baseline or restricted"
+	}
+	return ""
 }
 
 // adviseNamespaces warns of namespaces that probably exist on a cluster already.
