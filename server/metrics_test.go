@@ -211,7 +211,7 @@ func TestCommitsByKind(t *testing.T) {
 
 	w.plan(`{"op":"create","kind":"namespace","document":{"id":"d"}}`)
 	require.Equal(t, 1.0, w.metric(`flux_resourceset_work_duration_seconds_count{work="plans"}`))
-	require.Equal(t, 1.0, w.metric(`flux_resourceset_work_duration_seconds_count{work="changes"}`))
+	require.Equal(t, 1.0, w.metric(`flux_resourceset_work_duration_seconds_count{work="batches"}`))
 	require.Equal(t, 1.0, w.metric(`flux_resourceset_build_info{goversion="`+runtime.Version()+`",mode="crud",store="memory",version="v2.0.0-test"}`))
 	require.Equal(t, 2.0, w.metric(`flux_resourceset_store_connections{state="idle"}`))
 	require.Equal(t, 4.0, w.metric(`flux_resourceset_store_connections{state="max"}`))
