@@ -13,10 +13,21 @@ func TestPodSecurityLabels(t *testing.T) {
 		key, value string
 		accepted   bool
 	}{
-		{"enforce", "restricted", true}, {"audit", "baseline", true}, {"warn", "privileged", true},
-		{"enforce-version", "latest", true}, {"warn-version", "v1.30", true}, {"audit-version", "v1.0", true}, {"exempt", "x", true},
-		{"enforce", "Restricted", false}, {"enforce", "strict", false}, {"audit", "", false},
-		{"enforce-version", "1.30", false}, {"warn-version", "v1.x", false}, {"warn-version", "v1.030", false}, {"audit-version", "v2.1", false}, {"audit-version", "Latest", false},
+		{"enforce", "restricted", true},
+		{"audit", "baseline", true},
+		{"warn", "privileged", true},
+		{"enforce-version", "latest", true},
+		{"warn-version", "v1.30", true},
+		{"audit-version", "v1.0", true},
+		{"exempt", "x", true},
+		{"enforce", "Restricted", false},
+		{"enforce", "strict", false},
+		{"audit", "", false},
+		{"enforce-version", "1.30", false},
+		{"warn-version", "v1.x", false},
+		{"warn-version", "v1.030", false},
+		{"audit-version", "v2.1", false},
+		{"audit-version", "Latest", false},
 	} {
 		key := "pod-security.kubernetes.io/" + c.key
 		w, edit := newWorld(t), create(KindNamespace, `{"id":"pss","labels":{"`+key+`":"`+c.value+`"}}`)
