@@ -35,7 +35,7 @@ func (s *Server) rejectSecrets(c echo.Context) error {
 	return fleet.Invalid(problems)
 }
 
-// visitLabels visits such texts with their JSON pointers, also in the operations of a batch and in their documents.
+// visitLabels visits such texts with their JSON pointers, also in the operations of a batch and in their documents and patches.
 func visitLabels(body any, at string, visit func(pointer, text string)) {
 	object, _ := body.(map[string]any)
 	for _, field := range labels {
@@ -49,8 +49,10 @@ func visitLabels(body any, at string, visit func(pointer, text string)) {
 			visit(fmt.Sprintf("%s/cluster_ids/%d", at, i), text)
 		}
 	}
-	if document := object["document"]; document != nil {
-		visitLabels(document, at+"/document", visit)
+	for _, field := range []string{"document", "patch"} {
+		if content := object[field]; content != nil {
+			visitLabels(content, at+"/"+field, visit)
+		}
 	}
 	operations, _ := object["operations"].([]any)
 	for i, op := range operations {

@@ -36,6 +36,9 @@ func TestSecretsRejected(t *testing.T) {
 				"description":     w.do("POST", "/tokens", fmt.Sprintf(`{"name":"n","role":"read","description":%q}`, secret)),
 				"of an operation": w.do("POST", "/batch", batch(`,"field_manager":"S"`)),
 				"of a document":   w.do("POST", "/plan", fmt.Sprintf(`{"operations":[{"op":"create","kind":"namespace","document":{"id":%q}}]}`, secret)),
+				"of a patch":      w.do("POST", "/batch", fmt.Sprintf(`{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"cluster_name":%q}}]}`, secret)),
+				"of a put":        w.do("POST", "/batch", fmt.Sprintf(`{"operations":[{"op":"put","kind":"strategy","id":"s","patch":{"description":%q}}]}`, secret)),
+				"of a rollout":    w.do("POST", "/rollouts", fmt.Sprintf(`{"id":"r","operations":[{"op":"patch","kind":"layer","id":"l","patch":{"description":%q}}],"stages":[{"name":"one","all":true}]}`, secret)),
 				"of a batch":      w.do("POST", "/batch", fmt.Sprintf(`{"reason":%q,"operations":[{"op":"set_component","all":true,"component_id":"podinfo","oci_tag":"9.9.9"}]}`, secret)),
 			} {
 				require.Equal(t, http.StatusBadRequest, got.status, "%s: %s", name, got.body)
