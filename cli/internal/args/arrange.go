@@ -240,7 +240,7 @@ func takesBool(f cli.Flag) bool {
 }
 
 // formerWords are former names of commands, with the present ones.
-var formerWords = map[string]string{"update": "set", "patch": "set"}
+var formerWords = map[string]string{"update": "set", "patch": "set", "freeze": "pin", "unfreeze": "unpin"}
 
 func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	commands, parent := app.Commands, Program
