@@ -132,9 +132,9 @@ func (s *Server) tryMove(ctx context.Context, st *fleet.State, move string) (don
 		return true
 	}
 	message := err.Error()
-	ofFleet, isRefusal := errors.AsType[*fleet.Error](err)
-	if isRefusal && ofFleet.Code == fleet.CodeOutOfScope {
-		message = "the principal of the policy may not make the change: " + ofFleet.Detail
+	refusal, isRefusal := errors.AsType[*fleet.Error](err)
+	if isRefusal && refusal.Code == fleet.CodeOutOfScope {
+		message = "the principal of the policy may not make the change: " + refusal.Detail
 	}
 	refused(message)
 	return isRefusal // it is tried again when documents change
