@@ -15,7 +15,7 @@ import (
 )
 
 func testSession() *session {
-	return newSession(Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }})
+	return newSession(context.Background(), Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }})
 }
 
 // leaves returns all commands without subcommands, including hidden ones.

@@ -49,6 +49,8 @@ const (
 	exitTrouble = 3 // replaces exitError
 
 	exitTimedOut = 2 // of wait: the state was not reached within the time
+
+	exitInterrupted = 130 // of a command that a signal ended, as a shell reports SIGINT
 )
 
 // Env is the environment of a run.
@@ -69,12 +71,12 @@ type Env struct {
 
 // Run executes one command line, whose first element is the program's name, and returns the exit code: 0 success, 1 failure, 2 a
 // wrong command line. Commands that compare return 0 for no difference, 1 for a difference, 2 for a wrong command line and 3 for a
-// failure.
+// failure. A run whose context is canceled before it has finished returns 130.
 func Run(ctx context.Context, commandLine []string, env Env) int {
 	if env.Now == nil {
 		env.Now = time.Now
 	}
-	s := newSession(env)
+	s := newSession(ctx, env)
 	s.program = args.NameOf(commandLine[0])
 	app := s.app()
 	words := commandLine[1:]
@@ -99,7 +101,10 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 		return exitDiffers
 	}
 	s.reportError(err)
-	if errors.Is(err, errTimedOut) {
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, errTimedOut):
 		return exitTimedOut
 	}
 	if _, ok := errors.AsType[args.Error](err); ok {

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
@@ -47,9 +45,6 @@ func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (
 		return "", s.confirm(c, ch)
 	}
 	_, plan, err := ch.plan(s, c, conn)
-	if e, ok := errors.AsType[*apiclient.Error](err); ok && !limited && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.StatusCode) {
-		return "", s.confirm(c, ch) // an older server cannot plan; any other missing route fails again when the change is sent
-	}
 	if err == nil && plan.PlanHash == "" {
 		err = errors.New("unexpected response of the server: it is not a plan")
 	}

@@ -7,22 +7,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestMaxRemovalsNeedsPlan: a server without plans cannot count removals, so --max-removals fails there and no change is sent, also
-// with --yes and at a terminal.
-func TestMaxRemovalsNeedsPlan(t *testing.T) {
-	t.Parallel()
-	for _, args := range []string{"cluster delete c --max-removals 5", "cluster delete c --max-removals 5 --yes", "component unassign p --cluster c --max-removals 0"} {
-		for _, terminal := range []bool{true, false} {
-			var requests []string
-			env := cli.Env{StdinTerminal: terminal, StderrTerminal: terminal, Stdin: strings.NewReader("y\n")}
-			got := run(t, env, map[string]string{"FLUX_API_URL": recorder(t, &requests).URL}, strings.Fields(args)...)
-			if sent := strings.Join(requests, "|"); got.code != 1 || strings.Contains(sent, "DELETE") || strings.Contains(got.stderr, "[y/N]") {
-				t.Errorf("%s, terminal %v: exit %d, sent %s\n%s", args, terminal, got.code, sent, got.stderr)
-			}
-		}
-	}
-}
-
 // TestConfirmedEnvironments: exactly the requested environments confirm a change. A further one may have been typed for another
 // prompt.
 func TestConfirmedEnvironments(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 // console is the environment of a run, and its messages on standard error.
 type console struct {
 	env            Env
+	stdin          io.Reader // env.Stdin, whose reads end when the run is interrupted
 	quiet, verbose bool
 
 	mu           sync.Mutex // guards the fields that the client's callbacks use
@@ -114,5 +115,5 @@ func (c *console) interactive() bool { return c.env.StdinTerminal && c.env.Stder
 
 // environment is the source of the configuration.
 func (c *console) environment() config.Environment {
-	return config.Environment{Getenv: c.env.Getenv, Stdin: c.env.Stdin, Stderr: c.env.Stderr, Now: c.env.Now, Warn: c.warn}
+	return config.Environment{Getenv: c.env.Getenv, In: c.stdin, Stdin: c.env.Stdin, Stderr: c.env.Stderr, Now: c.env.Now, Warn: c.warn}
 }

@@ -133,11 +133,7 @@ func (s rolloutCommands) watchCommand() *cli.Command {
 				return err
 			}
 			line := progressLine{session: s.session, out: s.env.Stdout, terminal: s.env.StdoutTerminal, every: true}
-			err = s.follow(c, &line, func() (progress, error) { return watchedProgress(c, conn, ids[0]) })
-			if c.Err() != nil && !c.Bool("exit-status") { // an interrupt
-				return nil
-			}
-			return err
+			return s.follow(c, &line, func() (progress, error) { return watchedProgress(c, conn, ids[0]) })
 		},
 	}
 }

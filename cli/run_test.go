@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,8 +52,13 @@ func run(t *testing.T, env cli.Env, variables map[string]string, args ...string)
 func recorder(t *testing.T, requests *[]string) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/plan" { // the response of an older server
-			w.WriteHeader(http.StatusNotFound)
+		if r.URL.Path == "/plan" {
+			action := "update"
+			if body, err := io.ReadAll(r.Body); err != nil || bytes.Contains(body, []byte(`"op":"delete"`)) || bytes.Contains(body, []byte(`"unassign"`)) {
+				action = "delete"
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"plan_hash":"abc","changes":[{"kind":"cluster","id":"c","action":%q}],"groups":[],"results":[],"totals":{},"warnings":[]}`, action)
 			return
 		}
 		*requests = append(*requests, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Fleet-Min-Revision"))

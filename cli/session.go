@@ -37,12 +37,12 @@ type session struct {
 	stdout   *stdout
 }
 
-func newSession(env Env) *session {
+func newSession(ctx context.Context, env Env) *session {
 	out := &stdout{to: env.Stdout}
 	env.Stdout = out
-	s := &session{console: console{env: env, warned: map[string]bool{}}, stdout: out}
+	s := &session{console: console{env: env, stdin: prompt.Interruptible(ctx, env.Stdin), warned: map[string]bool{}}, stdout: out}
 	s.connection.console = &s.console
-	s.prompter = prompt.Prompter{In: env.Stdin, Out: env.Stderr}
+	s.prompter = prompt.Prompter{In: s.stdin, Out: env.Stderr}
 	return s
 }
 

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -77,9 +75,6 @@ func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters
 		return err
 	}
 	for revision, err := range apiclient.Revisions(c.Context, &rawclient.ClientWithResponses{ClientInterface: conn}, from) {
-		if errors.Is(err, context.Canceled) {
-			return nil // it was interrupted
-		}
 		if err != nil {
 			return err
 		}

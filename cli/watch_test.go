@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 	do("namespace delete team")
 	do("namespace create other")
 	list.want(t, "namespace/other")
-	if code, stderr := list.stop(); code != 0 || !strings.Contains(stderr, "namespace/team was deleted.") {
+	if code, stderr := list.stop(); code != 130 || !strings.Contains(stderr, "namespace/team was deleted.") {
 		t.Errorf("exit %d\n%s", code, stderr)
 	}
 	do("component delete podinfo --cascade --yes")

@@ -10,8 +10,9 @@ import (
 // Environment is the source of the configuration.
 type Environment struct {
 	Getenv func(name string) string
-	Stdin  io.Reader
-	Stderr io.Writer // for commands that print tokens
+	In     io.Reader // standard input, to read files from
+	Stdin  io.Reader // of commands that print tokens
+	Stderr io.Writer // of the same
 	Now    func() time.Time
 	Warn   func(text string)
 }

@@ -255,10 +255,10 @@ func (w Environment) Input(name string) ([]byte, error) {
 	if name != "-" {
 		return ReadFile(name)
 	}
-	if w.Stdin == nil {
+	if w.In == nil {
 		return nil, errors.New("there is no standard input")
 	}
-	return readAll(w.Stdin, "standard input")
+	return readAll(w.In, "standard input")
 }
 
 // Masked hides the token and keeps its source.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"syscall"
+	"time"
 )
 
 // Terminal is the terminal that shows the text.
@@ -33,7 +35,12 @@ func (t Terminal) Show(ctx context.Context, text []byte) error {
 	cmd := exec.CommandContext(ctx, shell[0], shell[1], pager) //nolint:gosec // the user's own pager
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), t.Out, t.Err
 	cmd.Env = append(cmd.Environ(), "LESS="+cmp.Or(t.Getenv("LESS"), "FRX"))
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it restores the terminal
+	cmd.WaitDelay = time.Second
 	err := cmd.Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	// Every other exit status of a pager means that it has shown the text: the user may quit early, or with a signal.
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() != 126 && exit.ExitCode() != 127 {
 		return nil

@@ -3,6 +3,7 @@ package prompt
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 
 // ErrNotConfirmed is the error of a reply that does not confirm.
 var ErrNotConfirmed = errors.New("not confirmed; nothing was changed")
+
+var errInterrupted = errors.New("interrupted; nothing was changed")
 
 // Prompter reads replies from the terminal. A run uses one for all prompts, because it buffers input.
 type Prompter struct {
@@ -58,6 +61,10 @@ func (p *Prompter) reply(question string) (string, error) {
 		p.replies = bufio.NewReader(p.In)
 	}
 	line, err := p.replies.ReadString('\n')
+	if errors.Is(err, context.Canceled) {
+		_, _ = io.WriteString(p.Out, "\n")
+		return "", errInterrupted
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}

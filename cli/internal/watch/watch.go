@@ -35,7 +35,7 @@ type Watch struct {
 	Empty bool
 }
 
-// Run polls until the context ends, which is no error.
+// Run polls until the context ends, and returns its error.
 func (w Watch) Run(ctx context.Context) error {
 	known := map[string]json.RawMessage{}
 	version := ""
@@ -46,7 +46,7 @@ func (w Watch) Run(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // whatever is interrupted fails
+			return ctx.Err()
 		case err != nil && (first || !w.Failed(err)):
 			return err
 		case err == nil && w.Empty && len(known) == 0:
@@ -56,7 +56,7 @@ func (w Watch) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
+			return ctx.Err()
 		case <-timer.C:
 		}
 	}
