@@ -28,7 +28,7 @@ func (v kindCommands) editCommand() *cli.Command {
 			}
 			edited, file, err := v.editor().Edit(c.Context, text)
 			if err == nil {
-				err = v.changeEdited(c, operands[0], found.etag, text, edited)
+				err = v.changeEdited(c, operands[0], cmp.Or(found.etag, found.revision), text, edited)
 			}
 			return edits(file, err)
 		}),
@@ -55,8 +55,9 @@ func edits(file string, err error) error {
 	return hintedError{err, fmt.Sprintf("nothing was changed. Your version is kept in %s; to use it: diff -f %s, apply -f %s", file, file, file)}
 }
 
-// changeEdited sends the difference between a document's text before and after the edit.
-func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, after []byte) error {
+// changeEdited sends the difference between a document's text before and after the edit. version is the document's ETag, or if a
+// proxy removed it, the fleet's revision that was read.
+func (v kindCommands) changeEdited(c *cli.Context, id, version string, before, after []byte) error {
 	patch, err := fileKinds().EditPatch(v.fileKind(), before, after)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (v kindCommands) changeEdited(c *cli.Context, id, etag string, before, afte
 		return nil
 	}
 	return v.performOn(c, change{
-		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": patch, "if_match": etag})),
+		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": patch, "if_match": version})),
 		description: fmt.Sprintf("change %s/%s like this", v.name, id), unconfirmedInScripts: true,
 	})
 }

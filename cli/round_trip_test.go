@@ -177,6 +177,22 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestNumbersInExports: an export changes nothing on its own server, however a client of the API spelled a number.
+func TestNumbersInExports(t *testing.T) {
+	t.Parallel()
+	server := realServer(t)
+	variables := map[string]string{"FLUX_API_URL": server, "FLUX_API_TOKEN": "write-token"}
+	const values = `{"a":2.0,"b":1e6,"c":[0.10,-0,1000000.0],"d":{"e":3.14159265358979323846,"f":1e-7,"g":123456789012345}}`
+	fetched(t, server, [2]string{"/batch", `{"operations":[
+		{"op":"create","kind":"platform_component","id":"app","document":{"id":"app","oci_url":"https://charts.example.com","component_path":"app"}},
+		{"op":"create","kind":"cluster","id":"c","document":{"id":"c","cluster_dns":"c.example.com","environment":"dev","platform_components":[{"id":"app"}],"patches":{"app":{"v":` + values + `}}}}]}`})
+	export := run(t, cli.Env{}, variables, "export").stdout
+	env := cli.Env{Stdin: strings.NewReader(export)}
+	if got := run(t, env, variables, "diff", "-f", "-"); got.code != 0 || !strings.Contains(export, "1000000") {
+		t.Errorf("exit code %d\n%s%s\n%s", got.code, got.stdout, got.stderr, export)
+	}
+}
+
 // answersAndRights returns requests whose answers depend on the whole fleet: polls of clusters, and each right of each subject on each document.
 func answersAndRights(fleet map[string][]map[string]any) (requests [][2]string) {
 	for _, doc := range fleet["clusters"] {

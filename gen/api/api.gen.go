@@ -3000,7 +3000,7 @@ type Operation struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	RequestedAt string `json:"requested_at,omitempty"`
 
-	// IfMatch Only if the document had one of these ETags before the batch, or `*`; otherwise 412. For operations on one document, one cluster of `cluster_ids` or one layer.
+	// IfMatch Only if the document had one of these ETags before the batch, or `*`, or has not changed since this revision of the fleet; otherwise 412. For operations on one document, one cluster of `cluster_ids` or one layer.
 	//
 	// Example: "42-5f1c2ab9"
 	IfMatch string `json:"if_match,omitempty"`
@@ -5768,7 +5768,7 @@ type DeleteAccessParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -5795,7 +5795,7 @@ type PatchAccessParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -5978,7 +5978,7 @@ type DeleteClusterParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6026,7 +6026,7 @@ type PatchClusterParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6056,7 +6056,7 @@ type UpdateClusterParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6113,7 +6113,7 @@ type UnassignNamespaceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6140,7 +6140,7 @@ type AssignNamespaceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6173,7 +6173,7 @@ type RelinquishPatchesParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6215,7 +6215,7 @@ type PatchPatchesParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6248,7 +6248,7 @@ type ApplyPatchesParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6275,7 +6275,7 @@ type UnassignPlatformComponentParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6302,7 +6302,7 @@ type AssignPlatformComponentParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6329,7 +6329,7 @@ type UnassignResourceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6356,7 +6356,7 @@ type AssignResourceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6383,7 +6383,7 @@ type UnassignRoleBindingParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6410,7 +6410,7 @@ type AssignRoleBindingParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6476,7 +6476,7 @@ type DeleteFreezeParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6503,7 +6503,7 @@ type PatchFreezeParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6566,7 +6566,7 @@ type DeleteLayerParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6608,7 +6608,7 @@ type PatchLayerParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6635,7 +6635,7 @@ type UpdateLayerParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6665,7 +6665,7 @@ type UnassignLayerNamespaceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6692,7 +6692,7 @@ type AssignLayerNamespaceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6719,7 +6719,7 @@ type UnassignLayerPlatformComponentParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6746,7 +6746,7 @@ type AssignLayerPlatformComponentParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6773,7 +6773,7 @@ type UnassignLayerResourceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6800,7 +6800,7 @@ type AssignLayerResourceParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6827,7 +6827,7 @@ type UnassignLayerRoleBindingParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6854,7 +6854,7 @@ type AssignLayerRoleBindingParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -6926,7 +6926,7 @@ type DeleteNamespaceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6965,7 +6965,7 @@ type PatchNamespaceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -6992,7 +6992,7 @@ type UpdateNamespaceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7076,7 +7076,7 @@ type DeletePlatformComponentParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7115,7 +7115,7 @@ type PatchPlatformComponentParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7142,7 +7142,7 @@ type UpdatePlatformComponentParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7202,7 +7202,7 @@ type ReleaseComponentVersionParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7220,7 +7220,7 @@ type HoldComponentVersionParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7298,7 +7298,7 @@ type DeleteResourceTypeParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7337,7 +7337,7 @@ type PatchResourceTypeParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7364,7 +7364,7 @@ type UpdateResourceTypeParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7439,7 +7439,7 @@ type DeleteResourceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7478,7 +7478,7 @@ type PatchResourceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7505,7 +7505,7 @@ type UpdateResourceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7670,7 +7670,7 @@ type DeleteRoleBindingParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7709,7 +7709,7 @@ type PatchRoleBindingParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7736,7 +7736,7 @@ type UpdateRoleBindingParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7799,7 +7799,7 @@ type DeleteRolloutParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -7829,7 +7829,7 @@ type ChangeRolloutParams struct {
 	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
 	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
@@ -7994,7 +7994,7 @@ type DeleteStrategyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8021,7 +8021,7 @@ type UpdateStrategyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8072,7 +8072,7 @@ type RevokeTokenParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8099,7 +8099,7 @@ type RotateTokenParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8144,7 +8144,7 @@ type DeleteWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8168,7 +8168,7 @@ type PatchWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8186,7 +8186,7 @@ type UpdateWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8216,7 +8216,7 @@ type ReplayWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
@@ -8234,7 +8234,7 @@ type RotateWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch Change only if the document still has one of these ETags, or `*`.
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
 	// XChangeReason Why; kept with the revision.

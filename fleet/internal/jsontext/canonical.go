@@ -11,7 +11,7 @@ import (
 // Text is an object or a list that is not parsed. Canonical writes it unchanged.
 type Text []byte
 
-// Canonical writes a document in the form that is stored and compared: compact, keys sorted, numbers as they were written.
+// Canonical writes a document in the form that is stored and compared: compact, keys sorted; of numbers Parse returns the form.
 func Canonical(v any) (json.RawMessage, error) {
 	w := writers.Get().(*writer)
 	err := w.value(v)

@@ -37,14 +37,19 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseKeepsNumbers(t *testing.T) {
+// TestNumbers: a number is written as YAML and JSON encoders write it, and an integer as it was.
+func TestNumbers(t *testing.T) {
 	t.Parallel()
-	const body = `{"a":9007199254740992,"b":1.10,"c":1e3,"d":-0}`
-	v, problems := Parse([]byte(body))
-	require.Empty(t, problems)
-	out, err := Canonical(v)
-	require.NoError(t, err)
-	require.Equal(t, body, string(out))
+	for number, want := range map[string]string{
+		"9007199254740992": "9007199254740992", "1.10": "1.1", "2.0": "2", "1e3": "1000", "1E3": "1000", "-0": "0", "-0.0": "0", "0e7": "0",
+		"1e-7": "1e-7", "3.14159265358979323846": "3.141592653589793",
+	} {
+		v, problems := Parse([]byte(number))
+		require.Empty(t, problems)
+		out, err := Canonical(v)
+		require.NoError(t, err)
+		require.Equal(t, want, string(out), number)
+	}
 }
 
 // TestMergePatch runs the test cases of RFC 7396, appendix A.

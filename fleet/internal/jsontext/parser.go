@@ -67,7 +67,7 @@ func (p *parser) value(depth int) (any, error) {
 		return nil, nil
 	default:
 		n := json.Number(p.word())
-		return n, p.number(n)
+		return p.canonical(n), p.number(n)
 	}
 }
 
@@ -242,6 +242,26 @@ func (p *parser) array(depth int) (any, error) {
 		p.path = p.path[:len(p.path)-1]
 	}
 	return items, nil
+}
+
+// canonical writes a number as YAML and JSON encoders write it, so that applying an export changes nothing: 2.0 as 2, 1e6 as
+// 1000000, -0 as 0. An integer stays as it is.
+func (p *parser) canonical(n json.Number) json.Number {
+	if p.ours || !strings.ContainsAny(string(n), ".eE") && n != "-0" {
+		return n
+	}
+	f, err := n.Float64()
+	if err != nil { // refused
+		return n
+	}
+	if f == 0 {
+		return "0"
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return n
+	}
+	return json.Number(text)
 }
 
 // Limits of a number. Validation compares numbers exactly, and an exact 1e-1000000 has a million digits.
