@@ -3,11 +3,11 @@ package fleet
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
@@ -163,7 +163,7 @@ func (f *failures) take(layer string, err error) error {
 	return nil
 }
 
-// patchLayerValues sets values of a component on a layer; null removes one.
+// patchLayerValues sets values of a component on a layer, each as a whole, as on a cluster; null removes one.
 func patchLayerValues(component string, values []byte) layerEdit {
 	return func(obj map[string]any) error {
 		request, err := ParseObject(values)
@@ -171,7 +171,19 @@ func patchLayerValues(component string, values []byte) layerEdit {
 			return err
 		}
 		patches, _ := obj["patches"].(map[string]any)
-		patches[component] = jsontext.MergePatch(patches[component], request)
+		before, _ := patches[component].(map[string]any)
+		values := maps.Clone(before)
+		if values == nil {
+			values = map[string]any{}
+		}
+		for path, v := range request {
+			if v == nil {
+				delete(values, path)
+			} else {
+				values[path] = v
+			}
+		}
+		patches[component] = values
 		return nil
 	}
 }

@@ -74,6 +74,9 @@ func cutPath(pair string) (path, value string, ok bool) {
 	return "", "", false
 }
 
+// null is the value that removes a chart's default, as with helm. A JSON null in a request removes the value instead.
+const null = "null"
+
 func jsonValue(text string) (any, error) {
 	parts, err := JSON([]byte(text))
 	if errors.Is(err, ErrDuplicateKey) {
@@ -87,7 +90,7 @@ func jsonValue(text string) (any, error) {
 		return nil, err
 	}
 	if v == nil {
-		return nil, args.Errorf("null is not a value; use --unset")
+		return null, nil
 	}
 	return stringsLiteral(v), nil
 }
@@ -133,7 +136,8 @@ func flatten(values map[string]any, data []byte, source string) error {
 func flattenInto(values map[string]any, path string, v any, source string) error {
 	switch v := v.(type) {
 	case nil:
-		return args.Errorf("%s: %s is null, which is not a value; use --unset", source, path)
+		values[path] = null
+		return nil
 	case map[string]any:
 		if len(v) == 0 {
 			break

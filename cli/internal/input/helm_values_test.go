@@ -39,9 +39,14 @@ none: {}
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, source := range []string{"[1]", "a: [", "a: null", "a: {b: [null]}", "text"} {
+	for _, source := range []string{"[1]", "a: [", "text"} {
 		if err := flatten(map[string]any{}, []byte(source), "test"); err == nil {
 			t.Errorf("%q was accepted", source)
+		}
+	}
+	for source, path := range map[string]string{"a: null": "a", "a: {b: [null]}": "a.b[0]"} {
+		if err := flatten(values, []byte(source), "test"); err != nil || values[path] != "null" {
+			t.Errorf("%q: %v, %v", source, values, err)
 		}
 	}
 	for _, source := range []string{"{}", "# nothing but a comment\n{}"} {
