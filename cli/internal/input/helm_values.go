@@ -130,10 +130,10 @@ func flatten(values map[string]any, data []byte, source string) error {
 	if !ok {
 		return args.Errorf("%s must hold one object of values", source)
 	}
-	return flattenInto(values, "", tree, source)
+	return flattenInto(values, "", tree)
 }
 
-func flattenInto(values map[string]any, path string, v any, source string) error {
+func flattenInto(values map[string]any, path string, v any) error {
 	switch v := v.(type) {
 	case nil:
 		values[path] = null
@@ -147,7 +147,7 @@ func flattenInto(values map[string]any, path string, v any, source string) error
 			if path != "" {
 				at = path + "." + at
 			}
-			if err := flattenInto(values, at, child, source); err != nil {
+			if err := flattenInto(values, at, child); err != nil {
 				return err
 			}
 		}
@@ -157,7 +157,7 @@ func flattenInto(values map[string]any, path string, v any, source string) error
 			break
 		}
 		for i, child := range v {
-			if err := flattenInto(values, path+"["+strconv.Itoa(i)+"]", child, source); err != nil {
+			if err := flattenInto(values, path+"["+strconv.Itoa(i)+"]", child); err != nil {
 				return err
 			}
 		}
