@@ -38,12 +38,12 @@ func (t *resourceType) compile() {
 // render executes the template on the input of a definition on a cluster.
 func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCluster) rendering.Result {
 	input := make(map[string]any, len(spec)+5)
+	input["settings"] = map[string]any{} // a property of the type has precedence
 	maps.Copy(input, spec)
 	input["id"] = id
 	input["cluster"] = map[string]any{"name": cluster.Name, "dns": cluster.DNS, "environment": cluster.Environment}
 	input["receipt"] = Receipt{}.String()
 	input["provider"] = map[string]any{"apiVersion": rendering.FluxGroup + "/v1", "kind": rendering.KindProvider, "name": t.ID, "namespace": rendering.FluxNamespace}
-	input["settings"] = map[string]any{}
 	return rendering.Execute(t.compiled, input)
 }
 

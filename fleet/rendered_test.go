@@ -167,6 +167,18 @@ func TestObjectsOfADefinition(t *testing.T) {
 	require.Equal(t, want, r.renderOn(api.FluxCluster{Name: "k"}, nil).Objects)
 }
 
+// TestPropertySettings: a property of this name has precedence over the settings of the cluster, as in Flux Operator.
+func TestPropertySettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, string(KindResourceType), `{"id":"a","template":"`+strings.ReplaceAll(strings.ReplaceAll(configMap, "inputs.name", "inputs.settings.name"), "\n", `\n`)+`","schema":{"type":"object",
+		"additionalProperties":false,"required":["settings"],"properties":{"settings":{"type":"object","required":["name"],"properties":{"name":{"type":"string","minLength":1}}}}}}`)
+	w.must(create(ResourceKind("a"), `{"id":"r","spec":{"settings":{"name":"x"}}}`))
+	doc, _ := w.state.Get(ResourceKind("a"), "r")
+	made := doc.value.(*resource).rendered(nil, work{})
+	require.NoError(t, made.Err)
+	require.Equal(t, []rendering.Object{{Kind: "ConfigMap", Namespace: "ns", Name: "x"}}, made.Objects)
+}
+
 // TestTemplatesThatStall: a template cannot exhaust a processor or the memory either.
 func TestTemplatesThatStall(t *testing.T) {
 	t.Parallel()
