@@ -289,7 +289,19 @@ type resourceType struct {
 
 	compiled   *resourceset.Template // the parsed template; nil: there is none, or it cannot be parsed
 	uncompiled error                 // if it cannot be parsed
+	// objectsKnown: the objects of an input follow from the template and the input.
+	objectsKnown bool
+	clusterUse   clusterUse
 }
+
+// clusterUse is the part of a cluster that a template reads.
+type clusterUse int
+
+const (
+	usesNoCluster clusterUse = iota
+	usesEnvironment
+	usesWholeCluster
+)
 
 // resource is the value of a definition's document.
 type resource struct {

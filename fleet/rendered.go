@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -36,13 +38,16 @@ func (t *resourceType) compile() {
 }
 
 // render executes the template on the input of a definition on a cluster.
-func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCluster) rendering.Result {
+func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCluster, receipt Receipt) rendering.Result {
 	input := make(map[string]any, len(spec)+5)
 	input["settings"] = map[string]any{} // a property of the type has precedence
 	maps.Copy(input, spec)
 	input["id"] = id
-	input["cluster"] = map[string]any{"name": cluster.Name, "dns": cluster.DNS, "environment": cluster.Environment}
-	input["receipt"] = Receipt{}.String()
+	block := map[string]any{"name": cluster.Name, "dns": cluster.DNS, "environment": cluster.Environment}
+	if cluster.ReconcileRequestedAt != "" {
+		block["reconcile_requested_at"] = cluster.ReconcileRequestedAt
+	}
+	input["cluster"], input["receipt"] = block, receipt.String()
 	input["provider"] = map[string]any{"apiVersion": rendering.FluxGroup + "/v1", "kind": rendering.KindProvider, "name": t.ID, "namespace": rendering.FluxNamespace}
 	return rendering.Execute(t.compiled, input)
 }
@@ -60,7 +65,7 @@ func checkTemplate(c *checker, t *resourceType) {
 		c.warn("the template of resource type %q is not tried: its schema has neither examples nor a spec that could be guessed from it; add `examples` to the schema", t.ID)
 	}
 	for _, spec := range samples {
-		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"})
+		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"}, Receipt{})
 		text, _ := jsontext.Canonical(spec) // a decoded value can be encoded
 		if made.Problem() != "" {
 			c.checkRenders("/template", t, made, fmt.Sprintf("with the spec %.300s", text))
@@ -86,6 +91,33 @@ func (c *checker) checkRenders(at string, t *resourceType, made rendering.Result
 // readsCluster reports whether the template reads settings or the environment of the cluster that executes it.
 func (t *resourceType) readsCluster() bool {
 	return strings.Contains(t.Template, "settings") || strings.Contains(t.Template, "environment")
+}
+
+var (
+	// inputReads matches the places in a template that read its input: a field, or all of it.
+	inputReads = regexp.MustCompile(`\b(?:(?:get|hasKey) inputs "(\w+)"|dig "(\w+)"(?: (?:"\w*"|\d+|true|false|\(dict\)|\(list\)))* inputs\b|inputs\.(\w+(?:\.\w+)*)|inputs\b)`)
+	// settingsReads matches the places that read the settings of the cluster, which the fleet does not know.
+	settingsReads = regexp.MustCompile("\\.settings\\b|[\"`]settings[\"`]")
+)
+
+// findClusterUse returns the part of the cluster that the template reads, or more.
+func (t *resourceType) findClusterUse() clusterUse {
+	use := usesNoCluster
+	for _, m := range inputReads.FindAllStringSubmatch(t.Template, -1) {
+		name, _, _ := strings.Cut(m[1]+m[2]+m[3], ".")
+		switch {
+		case m[3] == "cluster.environment":
+			use = max(use, usesEnvironment)
+		case name == "" || name == "cluster":
+			return usesWholeCluster
+		}
+	}
+	return use
+}
+
+// findObjectsKnown reports whether the objects of an input follow from the input alone.
+func (t *resourceType) findObjectsKnown() bool {
+	return t.compiled != nil && (!settingsReads.MatchString(t.Template) || t.schema != nil && slices.Contains(t.schema.Properties(), "settings"))
 }
 
 // maxRenderings is the number of different overrides of one definition that are cached.
@@ -138,13 +170,20 @@ func (r *resource) renderOn(cluster api.FluxCluster, overrides map[string]json.R
 	if err != nil {
 		return rendering.Failed(err)
 	}
-	spec := make(map[string]any, len(fields))
-	for _, f := range fields {
-		if spec[f.name], err = decodeValue(f.value); err != nil {
+	return r.typ().renderInput(&resourceInput{id: r.ID, fields: fields, cluster: cluster}, Receipt{})
+}
+
+// renderInput executes the template on an input.
+func (t *resourceType) renderInput(in *resourceInput, receipt Receipt) rendering.Result {
+	spec := make(map[string]any, len(in.fields))
+	for _, f := range in.fields {
+		value, err := decodeValue(f.value)
+		if err != nil {
 			return rendering.Failed(err)
 		}
+		spec[f.name] = value
 	}
-	return r.typ().render(r.ID, spec, cluster)
+	return t.render(in.id, spec, in.cluster, receipt)
 }
 
 // wrongRemoval returns the reason if Flux would delete an object that must stay: one of a type whose removal is "keep", or

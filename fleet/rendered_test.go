@@ -201,7 +201,7 @@ func TestTemplatesThatStall(t *testing.T) {
 			rt := resourceType{ResourceType: api.ResourceType{ID: "stall", Template: c.template}}
 			rt.compile()
 			require.NoError(t, rt.uncompiled)
-			made := rt.render("x", map[string]any{"name": "x"}, placeholderCluster)
+			made := rt.render("x", map[string]any{"name": "x"}, placeholderCluster, Receipt{})
 			require.ErrorContains(t, made.Err, c.want)
 		})
 	}

@@ -63,6 +63,7 @@ func (t *resourceType) parse() error {
 	}
 	t.schema, t.problems = typeschema.Parse(text, len(t.Schema))
 	t.compile()
+	t.objectsKnown, t.clusterUse = t.findObjectsKnown(), t.findClusterUse()
 	t.template = sync.OnceValue(func() objectidentity.Identity { return objectidentity.Of(t.Template) })
 	return nil
 }

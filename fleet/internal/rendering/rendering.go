@@ -2,7 +2,7 @@
 // objects that it makes, including those of nested ResourceSets. It does not know fleets.
 //
 // objects.go identifies objects, rendering.go executes templates within a budget, aliases.go limits YAML documents before they
-// are expanded, retained.go determines how Flux treats an object when the input is removed.
+// are expanded, identity.go compares results, retained.go determines how Flux treats an object when the input is removed.
 package rendering
 
 import (
@@ -30,9 +30,11 @@ const receiptStub = `<<- define "receipt" ->><<- $_ := .list ->><<- range $o := 
 type Result struct {
 	Objects  []Object            // sorted, without duplicates
 	Handling map[Object]Handling // how Flux treats each object
-	nulls    []string            // places of null items in lists: Kubernetes does not read them as an empty list
-	Err      error               // the reason why the template fails
-	left     int                 // units that executions may still use, including those of nested ResourceSets
+	// identities of all objects, in any order; objects that several ResourceSets apply have several.
+	identities []Identity
+	nulls      []string // places of null items in lists: Kubernetes does not read them as an empty list
+	Err        error    // the reason why the template fails
+	left       int      // units that executions may still use, including those of nested ResourceSets
 }
 
 // Parse parses the template of a resource type.
@@ -112,8 +114,9 @@ func (r *Result) object(obj map[string]any, in enclosing) {
 	// The objects of a ResourceSet with inputs of its own are unknown.
 	opened := ref.Group == FluxGroup && ref.Kind == KindResourceSet && in.depth < deepest && spec["inputs"] == nil && spec["inputsFrom"] == nil
 	r.handle(ref, Handling{Kept: kept, Opened: opened, Guarded: slices.Contains(in.guards, ref)})
+	r.identify(ref, spec, in, opened)
 	if opened {
-		r.nested(spec, enclose(spec, kept, in.depth+1))
+		r.nested(spec, enclose(ref, spec, kept, in))
 	}
 }
 

@@ -21,7 +21,8 @@ type Handling struct {
 // enclosing is the ResourceSet that creates an object.
 type enclosing struct {
 	depth  int
-	kept   bool // by its common metadata
+	set    string // its name, after those of the ResourceSets around it
+	kept   bool   // by its common metadata
 	guards []Object
 }
 
@@ -32,9 +33,9 @@ func disablesPrune(metadata map[string]any) bool {
 }
 
 // enclose describes a ResourceSet for the objects in it.
-func enclose(spec map[string]any, kept bool, depth int) enclosing {
+func enclose(set Object, spec map[string]any, kept bool, around enclosing) enclosing {
 	common, _ := spec["commonMetadata"].(map[string]any)
-	in := enclosing{depth: depth, kept: kept || disablesPrune(common)}
+	in := enclosing{depth: around.depth + 1, set: around.set + set.Namespace + "/" + set.Name + "\n", kept: kept || disablesPrune(common)}
 	dependencies, _ := spec["dependsOn"].([]any)
 	for _, d := range dependencies {
 		dependency, _ := d.(map[string]any)

@@ -1,0 +1,339 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// modelInput is an input of the types of this test.
+type modelInput struct {
+	id, a, b, n, note string
+	on                bool
+	list              []string
+	name, environment string // of the cluster
+}
+
+func (m modelInput) input(t require.TestingT) *resourceInput {
+	list := make([]any, len(m.list))
+	for i, item := range m.list {
+		list[i] = item
+	}
+	fields, err := encodeFields(map[string]any{"a": m.a, "b": m.b, "obj": map[string]any{"n": m.n}, "note": m.note, "on": m.on, "list": list})
+	require.NoError(t, err)
+	return &resourceInput{id: m.id, fields: fields, cluster: api.FluxCluster{Name: m.name, DNS: m.name + ".example.com", Environment: m.environment}}
+}
+
+// modelText is an expression of a template, and its value.
+type modelText struct {
+	text  string
+	value func(in modelInput) string
+}
+
+func randomText(t *rapid.T) modelText {
+	all := []modelText{
+		{`"k"`, func(modelInput) string { return "k" }},
+		{`"m"`, func(modelInput) string { return "m" }},
+		{"inputs.id", func(in modelInput) string { return in.id }},
+		{"inputs.a", func(in modelInput) string { return in.a }},
+		{"inputs.obj.n", func(in modelInput) string { return in.n }},
+		{`get inputs "b"`, func(in modelInput) string { return in.b }},
+		{`dig "obj" "n" "x" inputs`, func(in modelInput) string { return in.n }},
+		{`printf "%s-%s" inputs.a inputs.b`, func(in modelInput) string { return in.a + "-" + in.b }},
+		{`inputs.a | trunc 1`, func(in modelInput) string { return in.a[:1] }},
+		{`ternary "p" inputs.b inputs.on`, func(in modelInput) string {
+			if in.on {
+				return "p"
+			}
+			return in.b
+		}},
+		{"inputs.cluster.environment", func(in modelInput) string { return in.environment }},
+		{"inputs.cluster.name", func(in modelInput) string { return in.name }},
+		{"inputs.receipt | trunc 8", func(in modelInput) string { return fmt.Sprint(in) }},
+		{"toJson inputs | sha256sum | trunc 8", func(in modelInput) string { return fmt.Sprint("JSON of ", in) }},
+		{"$v", func(in modelInput) string {
+			if in.on {
+				return in.a
+			}
+			return "v"
+		}},
+	}
+	return rapid.SampledFrom(all).Draw(t, "text")
+}
+
+// modelStart is the start of each template.
+const modelStart = "<<- $v := \"v\" ->><<- if inputs.on ->><<- $v = inputs.a ->><<- end >>\n" +
+	"<<- define \"secret\" >>\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: << .x | quote >>}\n<<- end >>\n"
+
+// modelPart is a part of a template, and the identities of the objects that it renders.
+type modelPart struct {
+	text    string
+	objects func(in modelInput) []string
+}
+
+func one(f func(in modelInput) string) func(in modelInput) []string {
+	return func(in modelInput) []string { return []string{f(in)} }
+}
+
+// randomObject returns a YAML document with an object.
+func randomObject(t *rapid.T) modelPart {
+	name, namespace, other, note := randomText(t), randomText(t), randomText(t), randomText(t)
+	metadata := fmt.Sprintf("{name: << %s | quote >>, namespace: << %s | quote >>, labels: {note: << %s | quote >>}}", name.text, namespace.text, note.text)
+	id := func(kind string) func(in modelInput) string {
+		return func(in modelInput) string { return kind + " " + namespace.value(in) + "/" + name.value(in) }
+	}
+	flux := "---\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: " + metadata + "\nspec:\n"
+	switch rapid.IntRange(0, 9).Draw(t, "object") {
+	case 0:
+		kind := rapid.SampledFrom([]string{"v1\nkind: ConfigMap", "v1\nkind: Secret", "apps/v1\nkind: Deployment", "apps/v1beta1\nkind: Deployment"}).Draw(t, "kind")
+		group, kindName, _ := strings.Cut(kind, "\nkind: ")
+		group, _, grouped := strings.Cut(group, "/")
+		if !grouped {
+			group = ""
+		}
+		return modelPart{"---\napiVersion: " + kind + "\nmetadata: " + metadata + "\ndata: {x: << " + other.text + " | quote >>}\n", one(id(group + "/" + kindName))}
+	case 1:
+		return modelPart{"---\napiVersion: v1\nkind: << " + other.text + " | quote >>\nmetadata: " + metadata + "\n", one(func(in modelInput) string { return id("/" + other.value(in))(in) })}
+	case 2:
+		return modelPart{"---\napiVersion: v1\nkind: ConfigMap\ndata: {m: &m " + metadata + "}\nmetadata: *m\n", one(id("/ConfigMap"))}
+	case 3:
+		return modelPart{"---\napiVersion: v1\nkind: List\nitems:\n  - {apiVersion: v1, kind: ConfigMap, metadata: " + metadata + "}\n", one(id("/ConfigMap"))}
+	case 4:
+		field := rapid.SampledFrom([]string{"releaseName", "targetNamespace", "storageNamespace"}).Draw(t, "field")
+		return modelPart{
+			"---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: " + metadata + "\nspec: {" + field + ": << " + other.text + " | quote >>, values: {x: << " + note.text + " | quote >>}}\n",
+			one(func(in modelInput) string { return id("helm/HelmRelease")(in) + " " + field + " " + other.value(in) }),
+		}
+	case 5:
+		return modelPart{
+			"---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: " + metadata + "\nspec: {chart: {spec: {chart: << " + other.text + " | quote >>, version: << " + note.text + " | quote >>}}}\n",
+			one(func(in modelInput) string { return id("helm/HelmRelease")(in) + " chart " + other.value(in) }),
+		}
+	case 6:
+		return modelPart{
+			"---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: " + metadata + "\nspec: {path: << " + other.text + " | quote >>, interval: << " + note.text + " | quote >>}\n",
+			one(func(in modelInput) string { return id("kustomize/Kustomization")(in) + " path " + other.value(in) }),
+		}
+	case 7:
+		return modelPart{
+			flux + "  resources:\n    - {apiVersion: v1, kind: ConfigMap, metadata: {name: << " + other.text + " | quote >>}, data: {x: << " + note.text + " | quote >>}}\n",
+			func(in modelInput) []string {
+				set := id("flux/ResourceSet")(in)
+				return []string{set, set + " > " + other.value(in)}
+			},
+		}
+	case 8:
+		return modelPart{
+			flux + "  resourcesTemplate: << dict \"apiVersion\" \"v1\" \"kind\" \"ConfigMap\" \"metadata\" (dict \"name\" (" + other.text + ")) | toJson | toJson >>\n",
+			func(in modelInput) []string {
+				set := id("flux/ResourceSet")(in)
+				return []string{set, set + " > " + other.value(in)}
+			},
+		}
+	}
+	return modelPart{
+		flux + "  inputs: [{x: << " + other.text + " | quote >>}]\n  resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: '<< \"<<\" >> inputs.x >>'}}]\n  interval: << " + note.text + " | quote >>\n",
+		one(func(in modelInput) string { return id("flux/ResourceSet")(in) + " of " + other.value(in) }),
+	}
+}
+
+// randomPart returns a part of a template: objects, or objects under a condition or in a loop.
+func randomPart(t *rapid.T) modelPart {
+	object := randomObject(t)
+	when := func(text string, condition func(in modelInput) bool) modelPart {
+		otherwise := modelPart{"", func(modelInput) []string { return nil }}
+		if rapid.Bool().Draw(t, "else") {
+			otherwise = randomObject(t)
+			otherwise.text = "<<- else >>\n" + otherwise.text
+		}
+		return modelPart{"<<- " + text + " >>\n" + object.text + otherwise.text + "<<- end >>\n", func(in modelInput) []string {
+			if condition(in) {
+				return object.objects(in)
+			}
+			return otherwise.objects(in)
+		}}
+	}
+	switch rapid.IntRange(0, 8).Draw(t, "part") {
+	case 6:
+		return modelPart{"<<- template \"secret\" (dict \"x\" inputs.b) >>\n", one(func(in modelInput) string { return "/Secret " + in.b })}
+	case 0:
+		return when("if inputs.on", func(in modelInput) bool { return in.on })
+	case 1:
+		return when(`if eq inputs.a "x"`, func(in modelInput) bool { return in.a == "x" })
+	case 2:
+		return when("if and inputs.on inputs.list", func(in modelInput) bool { return in.on && len(in.list) > 0 })
+	case 3:
+		return when(`if eq inputs.cluster.environment "prod"`, func(in modelInput) bool { return in.environment == "prod" })
+	case 4:
+		return when("with inputs.obj.n", func(in modelInput) bool { return in.n != "" })
+	case 5:
+		namespace := randomText(t)
+		return modelPart{
+			"<<- range $item := inputs.list >>\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: << $item | quote >>, namespace: << " + namespace.text + " | quote >>}\n<<- end >>\n",
+			func(in modelInput) (out []string) {
+				for _, item := range in.list {
+					out = append(out, "/ConfigMap "+namespace.value(in)+"/"+item)
+				}
+				return out
+			},
+		}
+	}
+	return object
+}
+
+// randomTemplate returns a template of some parts.
+func randomTemplate(t *rapid.T) []modelPart {
+	return rapid.SliceOfN(rapid.Custom(randomPart), 1, 3).Draw(t, "parts")
+}
+
+func typeOfParts(t require.TestingT, parts []modelPart) *resourceType {
+	template := modelStart
+	for _, part := range parts {
+		template += part.text
+	}
+	out := &resourceType{ResourceType: api.ResourceType{ID: "model", Template: template}}
+	require.NoError(t, out.parse())
+	require.NoError(t, out.uncompiled, template)
+	return out
+}
+
+func objectsOfParts(parts []modelPart, in modelInput) (out []string) {
+	for _, part := range parts {
+		out = append(out, part.objects(in)...)
+	}
+	return out
+}
+
+func randomInput(t *rapid.T) modelInput {
+	value := rapid.SampledFrom([]string{"x", "y"})
+	return modelInput{
+		id: "r", a: value.Draw(t, "a"), b: value.Draw(t, "b"), n: rapid.SampledFrom([]string{"x", "y", ""}).Draw(t, "n"), note: value.Draw(t, "note"),
+		on: rapid.Bool().Draw(t, "on"), list: rapid.SliceOfN(value, 0, 2).Draw(t, "list"),
+		name: rapid.SampledFrom([]string{"k0", "k1"}).Draw(t, "name"), environment: rapid.SampledFrom([]string{"dev", "prod"}).Draw(t, "environment"),
+	}
+}
+
+// TestRemovedObjectsOfRandomTemplates: an edit of an input or of its template is a removal if, and only if, an object that was
+// rendered before is not rendered afterwards.
+func TestRemovedObjectsOfRandomTemplates(t *testing.T) {
+	t.Parallel()
+	counts := map[[2]bool]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		parts, before := randomTemplate(rt), randomInput(rt)
+		next, after := slices.Clone(parts), before
+		if rapid.IntRange(0, 3).Draw(rt, "retyped") == 0 {
+			next[rapid.IntRange(0, len(next)-1).Draw(rt, "at")] = rapid.Custom(randomPart).Draw(rt, "part")
+		}
+		other := randomInput(rt)
+		for _, edit := range rapid.SliceOfN(rapid.IntRange(0, 7), 0, 2).Draw(rt, "edits") {
+			[]func(){
+				func() { after.a = other.a },
+				func() { after.b = other.b },
+				func() { after.n = other.n },
+				func() { after.note = other.note },
+				func() { after.on = other.on },
+				func() { after.list = other.list },
+				func() { after.name = other.name },
+				func() { after.environment = other.environment },
+			}[edit]()
+		}
+		was, is := typeOfParts(rt, parts), typeOfParts(rt, next)
+		in, out := before.input(rt), after.input(rt)
+		made := was.renderInput(in, Receipt{})
+		if made.Err != nil { // an empty name
+			rt.Skip()
+		}
+		if m := is.renderInput(out, Receipt{}); m.Err != nil {
+			rt.Skip()
+		}
+		want := false
+		stays := objectsOfParts(next, after)
+		for _, object := range objectsOfParts(parts, before) {
+			want = want || !slices.Contains(stays, object)
+		}
+		require.Equal(rt, want, newObjectChanges(newWork(t.Context())).removes(was, is, in, out), "%s\n=>\n%s\n%+v => %+v", was.Template, is.Template, before, after)
+		text := renamesObjects(was.naming(), is.naming(), *in, *out)
+		require.True(rt, text || !want, "the analysis of the text misses this removal: %s\n=>\n%s\n%+v => %+v", was.Template, is.Template, before, after)
+		counts[[2]bool{text, want}]++
+	})
+	t.Logf("by the text and by the objects, number of edits: %v", counts)
+}
+
+// TestRemovedObjects judges the kinds of edits where the fields that a template's text uses and the objects that it renders differ.
+func TestRemovedObjects(t *testing.T) {
+	t.Parallel()
+	const object = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs.a | quote >>}\n"
+	const release = "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: r}\nspec: {chart: {spec: {chart: << inputs.a | quote >>, version: << inputs.b | quote >>}}}\n"
+	const set = "---\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: << inputs.a | quote >>}\nspec: {resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}\n"
+	a, b := func(in *modelInput) { in.a = "z" }, func(in *modelInput) { in.b = "z" }
+	on := func(in *modelInput) { in.on = true }
+	for name, c := range map[string]struct {
+		template, next string // next is empty if it stays
+		edit           func(in *modelInput)
+		removes, text  bool // by the rendered objects, by the text of the template
+	}{
+		"a name":                                 {object, "", a, true, true},
+		"no name":                                {object, "", b, false, false},
+		"the version of a chart":                 {release, "", b, false, true},
+		"the chart":                              {release, "", a, true, true},
+		"the version of an API":                  {object, strings.Replace(object, "v1", "v2", 1), nil, false, true},
+		"the group of an API":                    {object, strings.Replace(object, "v1", "g/v1", 1), nil, true, true},
+		"an object appears":                      {"<<- if inputs.on >>\n" + object + "<<- end >>\n", "", on, false, true},
+		"an object goes":                         {"<<- if not inputs.on >>\n" + object + "<<- end >>\n", "", on, true, true},
+		"an item is added":                       {"<<- range inputs.list >>\n" + strings.Replace(object, "inputs.a", ".", 1) + "<<- end >>\n", "", func(in *modelInput) { in.list = []string{"x", "y"} }, false, true},
+		"an item goes":                           {"<<- range inputs.list >>\n" + strings.Replace(object, "inputs.a", ".", 1) + "<<- end >>\n", "", func(in *modelInput) { in.list = nil }, true, true},
+		"a part of a value that is not used":     {strings.Replace(object, "inputs.a", "inputs.a | trunc 1", 1), "", func(in *modelInput) { in.a = "xz" }, false, true},
+		"a value under a condition that is off":  {"<<- if not inputs.list >>\n" + object + "<<- end >>\n", "", a, false, true},
+		"the value of a branch that is not used": {strings.Replace(object, "inputs.a", `ternary inputs.b inputs.a inputs.on`, 1), "", b, false, true},
+		"another expression with the same value": {object, strings.Replace(object, "inputs.a", `printf "%s" inputs.a`, 1), nil, false, true},
+		"an object moves to another ResourceSet": {set, "", a, true, true},
+		"an object is added to the template":     {object, object + release, nil, false, true},
+		"the template fails before":              {object + `<< if eq inputs.b "y" >><< fail "b" >><< end >>`, "", b, true, false},
+		"the template fails afterwards":          {object + `<< if eq inputs.b "z" >><< fail "b" >><< end >>`, "", b, true, false},
+		"it fails before and afterwards":         {object + `<< fail "always" >>`, "", b, true, false},
+		"a setting decides on an object":         {object + `<< if dig "settings" "more" false inputs >>` + strings.Replace(object, "inputs.a", "inputs.b", 1) + "<< end >>", "", b, true, true},
+		"a setting, and a field without a name":  {strings.Replace(object, "{name", `{labels: {x: << dig "settings" "x" "" inputs | quote >>}, name`, 1), "", b, true, false},
+		"a comment in the template":              {object, "<<- /* text */ ->>\n" + object, nil, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := modelInput{id: "r", a: "x", b: "y", n: "n", list: []string{"x"}, name: "k0", environment: "dev"}
+			after := before
+			if c.edit != nil {
+				c.edit(&after)
+			}
+			part := func(text string) *resourceType { return typeOfParts(t, []modelPart{{text: text}}) }
+			was := part(c.template)
+			is := was
+			if c.next != "" {
+				is = part(c.next)
+			}
+			in, out := before.input(t), after.input(t)
+			require.Equal(t, c.removes, newObjectChanges(newWork(t.Context())).removes(was, is, in, out))
+			require.Equal(t, c.text, renamesObjects(was.naming(), is.naming(), *in, *out))
+		})
+	}
+}
+
+// TestPropertySettingsNamesObjects: the analysis of the text takes the property for a setting of the cluster.
+func TestPropertySettingsNamesObjects(t *testing.T) {
+	t.Parallel()
+	of := &resourceType{ResourceType: api.ResourceType{
+		ID: "a", Template: strings.Replace(configMap, "inputs.name", "inputs.settings.name", 1),
+		Schema: []byte(`{"type":"object","additionalProperties":false,"required":["settings"],"properties":{"settings":{"type":"object"}}}`),
+	}}
+	require.NoError(t, of.parse())
+	in := func(name string) *resourceInput {
+		fields, err := encodeFields(map[string]any{"settings": map[string]any{"name": name}})
+		require.NoError(t, err)
+		return &resourceInput{id: "r", fields: fields}
+	}
+	require.True(t, newObjectChanges(newWork(t.Context())).removes(of, of, in("x"), in("y")))
+	require.False(t, renamesObjects(of.naming(), of.naming(), *in("x"), *in("y")))
+}
