@@ -58,11 +58,11 @@ func (r Result) keptOf(list *descriptor) ([]keptOn, error) {
 		if doc.Deleted() || list.count(cluster) == 0 {
 			continue
 		}
-		installed := slices.DeleteFunc(r.base.installed(cluster, r.Commit.At), func(i installation) bool { return i.Kind != list.kind })
+		installed := slices.DeleteFunc(r.base.installed(cluster, nil, r.Commit.At), func(i installation) bool { return i.Kind != list.kind })
 		if len(installed) == 0 {
 			continue
 		}
-		installed = r.base.identified(cluster, installed)
+		installed = r.identified(cluster, installed)
 		key := fmt.Sprint(installed)
 		if groups[key] == nil {
 			groups[key] = &keptOn{Installed: installed, Clusters: map[string]string{}}

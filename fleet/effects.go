@@ -21,6 +21,7 @@ import (
 // block. Usually that is known before the inputs are built: they are built of the same definitions and settings.
 type effects struct {
 	base, next *State
+	objects    *objectChanges
 	removed    removals
 	now        time.Time
 	known      map[docKey][]*difference // by the definition of the input
@@ -31,13 +32,13 @@ type effects struct {
 }
 
 // newEffects returns the effects of a commit between two States.
-func newEffects(base, next *State) *effects {
-	return &effects{base: base, next: next, known: map[docKey][]*difference{}, computed: map[docKey][]computed{}, alike: map[groupKey]effect{}, byKey: map[string]effect{}}
+func newEffects(base, next *State, objects *objectChanges) *effects {
+	return &effects{base: base, next: next, objects: objects, known: map[docKey][]*difference{}, computed: map[docKey][]computed{}, alike: map[groupKey]effect{}, byKey: map[string]effect{}}
 }
 
 // effects returns the effects of the change.
 func (r Result) effects() *effects {
-	e := newEffects(r.base, r.State)
+	e := newEffects(r.base, r.State, r.objects)
 	e.removed, e.now = r.removals, r.Commit.At
 	return e
 }
@@ -90,7 +91,7 @@ func (e *effects) on(a affected) (effect, error) {
 		return none, nil
 	}
 	like, shared := a.groupKey()
-	if shared = shared && fluxCluster(a.before.cluster) == fluxCluster(a.after.cluster); shared {
+	if shared = shared && fluxCluster(a.before.cluster) == fluxCluster(a.after.cluster) && !e.objects.ofCluster(a.before, a.after); shared {
 		if known, present := e.alike[like]; present {
 			return known, nil
 		}
@@ -208,7 +209,7 @@ func (e *effects) computedEffect(a affected, list *descriptor, look map[string]b
 // whose inputs are built of the same documents and settings; patches may differ if they do not change.
 func (e *effects) knownEffect(a affected, list *descriptor, look map[string]bool) (out listEffect, known bool) {
 	before := e.base.kinds.byKind[list.kind]
-	if look == nil || before == nil || e.next.kinds.byKind[list.kind] != list {
+	if look == nil || before == nil || e.next.kinds.byKind[list.kind] != list || list.typed && e.objects.ofCluster(a.before, a.after) {
 		return out, false
 	}
 	inputs := 0
@@ -317,7 +318,8 @@ func (e *effects) uninstalls(on *Effective, list *descriptor, id string, before,
 	if base == nil || !ok || !isInput || base.kept(doc, e.now) {
 		return false
 	}
-	return renamesObjects(namingOf(base), namingOf(list), was, after.(resourceInput))
+	is := after.(resourceInput)
+	return e.objects.removes(base.resourceType(), list.resourceType(), &was, &is)
 }
 
 // compare computes the difference between two versions of an input; before is nil for a new one.

@@ -236,7 +236,7 @@ func (f *snapshotFleets) requireRemovals(t require.TestingT, freeze string, end 
 	slices.SortFunc(commit.Changes, func(a, b Change) int { return strings.Compare(string(a.Kind)+" "+a.ID, string(b.Kind)+" "+b.ID) })
 	next, err := was.Apply(commit)
 	require.NoError(t, err)
-	r := Result{Commit: commit, State: next, base: was, layerChanges: next.layerChanges(was, edits), work: newWork(context.Background())}
+	r := Result{Commit: commit, State: next, base: was, layerChanges: next.layerChanges(was, edits), work: newWork(context.Background()), objects: newObjectChanges(was, next, newWork(context.Background()))}
 	names, err := r.affected(false)
 	require.NoError(t, err)
 	r.removals = r.computeRemovals(names)

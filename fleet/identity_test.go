@@ -69,12 +69,11 @@ func TestRenameIsARemoval(t *testing.T) {
 		"less identity and another namespace": {
 			nil, both(patch(KindResourceType, "volumes", `{"template":"","identity":[]}`), patch(kindVolume, "v", `{"spec":{"namespace":"store"}}`)), 3,
 		},
-		"what names nothing":        {nil, patch(kindVolume, "v", `{"spec":{"note":"n"}}`), 0},
-		"an override of the same":   {nil, assign("c0", kindVolume, "v", `{"overrides":{"namespace":"data"}}`), 0},
-		"an override of the note":   {nil, assign("c0", kindVolume, "v", `{"overrides":{"note":"x"}}`), 0},
-		"the rest of the template":  {nil, patch(KindResourceType, "volumes", `{"template":"`+strings.ReplaceAll(volumeTemplate, "inputs.note", "inputs.other")+`"}`), 0},
-		"the description":           {nil, patch(KindResourceType, "volumes", `{"description":"x"}`), 0},
-		"identity as it is derived": {nil, patch(KindResourceType, "volumes", `{"identity":["namespace"]}`), 0},
+		"what names nothing":       {nil, patch(kindVolume, "v", `{"spec":{"note":"n"}}`), 0},
+		"an override of the same":  {nil, assign("c0", kindVolume, "v", `{"overrides":{"namespace":"data"}}`), 0},
+		"an override of the note":  {nil, assign("c0", kindVolume, "v", `{"overrides":{"note":"x"}}`), 0},
+		"the rest of the template": {nil, patch(KindResourceType, "volumes", `{"template":"`+strings.ReplaceAll(volumeTemplate, "inputs.note", "inputs.other")+`"}`), 0},
+		"the description":          {nil, patch(KindResourceType, "volumes", `{"description":"x"}`), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,32 +112,32 @@ func TestRenamedObjectsAndDeletionProtection(t *testing.T) {
 	w.refused(CodeConfirm, func(tx *Tx) error { _, err := tx.restore(kindVolume, "v", doc.Body); return err })
 }
 
+// TestDeclaredIdentityOfAType: only a type whose objects are not known has one.
 func TestDeclaredIdentityOfAType(t *testing.T) {
 	t.Parallel()
 	renamed := patch(kindVolume, "v", `{"spec":{"namespace":"store"}}`)
 	noted := patch(kindVolume, "v", `{"spec":{"note":"n"}}`)
 	count := func(w *world, edit func(*Tx) error) int { return w.plan(edit).Totals.Removals }
 
-	w := volumes(t, 2, `,"identity":["namespace","note"]`)
-	require.Equal(t, 2, count(w, renamed))
-	require.Equal(t, 2, count(w, noted))
-	e := w.refused(CodeInvalid, patch(KindResourceType, "volumes", `{"identity":["note"]}`))
-	require.Contains(t, e.Problems[0].Detail, `must list "namespace"`)
-	e = w.refused(CodeInvalid, patch(KindResourceType, "volumes", `{"identity":["namespace","nothing"]}`))
-	require.Equal(t, "/identity/1", e.Problems[0].Pointer)
-
-	w = volumes(t, 2, `,"removal":"keep"`) // Flux leaves the object
+	w := volumes(t, 2, `,"removal":"keep"`) // Flux leaves the object
 	require.Zero(t, count(w, renamed))
-	for _, typed := range []string{
-		`{"template":""}`, `{"template":"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs | toJson | sha256sum | trunc 8 | quote >>}\n"}`,
-	} {
+	w = volumes(t, 2, "")
+	e := w.refused(CodeInvalid, patch(KindResourceType, "volumes", `{"identity":["namespace"]}`))
+	require.Contains(t, e.Problems[0].Detail, "leave identity out")
+	for _, template := range []string{"", `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs.namespace | quote >>, namespace: << dig \"settings\" \"namespace\" \"\" inputs >>}\n`} {
 		w = volumes(t, 2, "")
-		res := w.must(confirmedBy(w, patch(KindResourceType, "volumes", typed)))
+		res := w.must(confirmedBy(w, patch(KindResourceType, "volumes", `{"template":"`+template+`"}`)))
 		require.Contains(t, strings.Join(res.Warnings, " "), "it is not known which fields name its objects")
-		require.Equal(t, 2, count(w, noted), "nobody knows what is named after it: %s", typed)
-		w.must(confirmedBy(w, patch(KindResourceType, "volumes", `{"template":"","identity":["namespace"]}`)))
+		require.Equal(t, 2, count(w, noted), "nobody knows what is named after it: %s", template)
+		w.must(patch(KindResourceType, "volumes", `{"identity":["namespace"]}`))
 		require.Zero(t, count(w, noted))
 		require.Equal(t, 2, count(w, renamed))
+		e := w.refused(CodeInvalid, patch(KindResourceType, "volumes", `{"identity":["namespace","nothing"]}`))
+		require.Equal(t, "/identity/1", e.Problems[0].Pointer)
+		w.must(patch(KindResourceType, "volumes", `{"identity":[]}`))
+		if template != "" {
+			require.Equal(t, 2, count(w, renamed), "the template renders another name")
+		}
 	}
 }
 

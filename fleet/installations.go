@@ -25,15 +25,19 @@ type orphanRecord struct {
 
 func isKeptID(id string) bool { return strings.HasPrefix(id, resourcePrefix) }
 
-// desiredInstallations returns the enabled entries of a cluster.
-func (s *State) desiredInstallations(cluster *Effective) []installation {
-	n := 0
+// desiredInstallations returns the enabled entries of a cluster, of kinds with some documents; nil: of all kinds.
+func (s *State) desiredInstallations(cluster *Effective, only map[Kind]map[string]bool) []installation {
+	n, skipped := 0, func(a *descriptor) bool { return only != nil && len(only[a.kind]) == 0 }
 	for _, a := range s.kinds.lists {
-		n += a.count(cluster)
+		if !skipped(a) {
+			n += a.count(cluster)
+		}
 	}
 	out := make([]installation, 0, n)
 	for _, a := range s.kinds.lists {
-		out = a.appendInstallations(out, s, cluster)
+		if !skipped(a) {
+			out = a.appendInstallations(out, s, cluster)
+		}
 	}
 	return out
 }
@@ -52,8 +56,8 @@ func (s *State) InstallCount(d *Document) int {
 }
 
 // installed returns the installations that Flux would remove if the answer lacked them.
-func (s *State) installed(cluster *Effective, now time.Time) []installation {
-	return slices.DeleteFunc(s.desiredInstallations(cluster), func(i installation) bool {
+func (s *State) installed(cluster *Effective, only map[Kind]map[string]bool, now time.Time) []installation {
+	return slices.DeleteFunc(s.desiredInstallations(cluster, only), func(i installation) bool {
 		a := s.kinds.descriptor(i.Kind)
 		doc, ok := s.definition(cluster, i.Kind, i.ID)
 		return a.kept != nil && (!ok || a.kept(doc, now) && !s.mayHaveHadVariant(cluster, doc, now))

@@ -11,7 +11,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/graph"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
@@ -285,7 +284,6 @@ type resourceType struct {
 	api.ResourceType
 	schema   *typeschema.Schema   // nil: it is invalid
 	problems []typeschema.Problem // if it is invalid
-	template func() objectidentity.Identity
 
 	compiled   *resourceset.Template // the parsed template; nil: there is none, or it cannot be parsed
 	uncompiled error                 // if it cannot be parsed
@@ -311,6 +309,23 @@ type resource struct {
 	endless bool // its defaults exceed the limit
 
 	renderings *renderings
+}
+
+// objectChanges compares the objects of inputs before and after one change.
+type objectChanges struct {
+	work  work
+	known map[objectChange]bool
+	made  map[objectChange]rendering.Result // of single inputs, without a type and an input before
+	// perCluster are resource types whose objects depend on more of a cluster than its environment.
+	perCluster []string
+	rendered   int // executions of templates
+}
+
+// objectChange is an input before and after a change, as far as its template reads it.
+type objectChange struct {
+	was, is       *resourceType
+	before, after [sha256.Size]byte
+	sameReceipt   bool
 }
 
 // inputField is an encoded field of an input.

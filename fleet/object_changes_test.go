@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -223,7 +224,6 @@ func randomInput(t *rapid.T) modelInput {
 // rendered before is not rendered afterwards.
 func TestRemovedObjectsOfRandomTemplates(t *testing.T) {
 	t.Parallel()
-	counts := map[[2]bool]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		parts, before := randomTemplate(rt), randomInput(rt)
 		next, after := slices.Clone(parts), before
@@ -257,15 +257,11 @@ func TestRemovedObjectsOfRandomTemplates(t *testing.T) {
 		for _, object := range objectsOfParts(parts, before) {
 			want = want || !slices.Contains(stays, object)
 		}
-		require.Equal(rt, want, newObjectChanges(newWork(t.Context())).removes(was, is, in, out), "%s\n=>\n%s\n%+v => %+v", was.Template, is.Template, before, after)
-		text := renamesObjects(was.naming(), is.naming(), *in, *out)
-		require.True(rt, text || !want, "the analysis of the text misses this removal: %s\n=>\n%s\n%+v => %+v", was.Template, is.Template, before, after)
-		counts[[2]bool{text, want}]++
+		require.Equal(rt, want, (&objectChanges{work: newWork(t.Context()), known: map[objectChange]bool{}}).removes(was, is, in, out), "%s\n=>\n%s\n%+v => %+v", was.Template, is.Template, before, after)
 	})
-	t.Logf("by the text and by the objects, number of edits: %v", counts)
 }
 
-// TestRemovedObjects judges the kinds of edits where the fields that a template's text uses and the objects that it renders differ.
+// TestRemovedObjects: only an object that goes counts, not every field that the text of the template uses.
 func TestRemovedObjects(t *testing.T) {
 	t.Parallel()
 	const object = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs.a | quote >>}\n"
@@ -276,30 +272,30 @@ func TestRemovedObjects(t *testing.T) {
 	for name, c := range map[string]struct {
 		template, next string // next is empty if it stays
 		edit           func(in *modelInput)
-		removes, text  bool // by the rendered objects, by the text of the template
+		removes        bool
 	}{
-		"a name":                                 {object, "", a, true, true},
-		"no name":                                {object, "", b, false, false},
-		"the version of a chart":                 {release, "", b, false, true},
-		"the chart":                              {release, "", a, true, true},
-		"the version of an API":                  {object, strings.Replace(object, "v1", "v2", 1), nil, false, true},
-		"the group of an API":                    {object, strings.Replace(object, "v1", "g/v1", 1), nil, true, true},
-		"an object appears":                      {"<<- if inputs.on >>\n" + object + "<<- end >>\n", "", on, false, true},
-		"an object goes":                         {"<<- if not inputs.on >>\n" + object + "<<- end >>\n", "", on, true, true},
-		"an item is added":                       {"<<- range inputs.list >>\n" + strings.Replace(object, "inputs.a", ".", 1) + "<<- end >>\n", "", func(in *modelInput) { in.list = []string{"x", "y"} }, false, true},
-		"an item goes":                           {"<<- range inputs.list >>\n" + strings.Replace(object, "inputs.a", ".", 1) + "<<- end >>\n", "", func(in *modelInput) { in.list = nil }, true, true},
-		"a part of a value that is not used":     {strings.Replace(object, "inputs.a", "inputs.a | trunc 1", 1), "", func(in *modelInput) { in.a = "xz" }, false, true},
-		"a value under a condition that is off":  {"<<- if not inputs.list >>\n" + object + "<<- end >>\n", "", a, false, true},
-		"the value of a branch that is not used": {strings.Replace(object, "inputs.a", `ternary inputs.b inputs.a inputs.on`, 1), "", b, false, true},
-		"another expression with the same value": {object, strings.Replace(object, "inputs.a", `printf "%s" inputs.a`, 1), nil, false, true},
-		"an object moves to another ResourceSet": {set, "", a, true, true},
-		"an object is added to the template":     {object, object + release, nil, false, true},
-		"the template fails before":              {object + `<< if eq inputs.b "y" >><< fail "b" >><< end >>`, "", b, true, false},
-		"the template fails afterwards":          {object + `<< if eq inputs.b "z" >><< fail "b" >><< end >>`, "", b, true, false},
-		"it fails before and afterwards":         {object + `<< fail "always" >>`, "", b, true, false},
-		"a setting decides on an object":         {object + `<< if dig "settings" "more" false inputs >>` + strings.Replace(object, "inputs.a", "inputs.b", 1) + "<< end >>", "", b, true, true},
-		"a setting, and a field without a name":  {strings.Replace(object, "{name", `{labels: {x: << dig "settings" "x" "" inputs | quote >>}, name`, 1), "", b, true, false},
-		"a comment in the template":              {object, "<<- /* text */ ->>\n" + object, nil, false, false},
+		"a name":                                 {object, "", a, true},
+		"no name":                                {object, "", b, false},
+		"the version of a chart":                 {release, "", b, false},
+		"the chart":                              {release, "", a, true},
+		"the version of an API":                  {object, strings.Replace(object, "v1", "v2", 1), nil, false},
+		"the group of an API":                    {object, strings.Replace(object, "v1", "g/v1", 1), nil, true},
+		"an object appears":                      {"<<- if inputs.on >>\n" + object + "<<- end >>\n", "", on, false},
+		"an object goes":                         {"<<- if not inputs.on >>\n" + object + "<<- end >>\n", "", on, true},
+		"an item is added":                       {"<<- range inputs.list >>\n" + strings.Replace(object, "inputs.a", ".", 1) + "<<- end >>\n", "", func(in *modelInput) { in.list = []string{"x", "y"} }, false},
+		"an item goes":                           {"<<- range inputs.list >>\n" + strings.Replace(object, "inputs.a", ".", 1) + "<<- end >>\n", "", func(in *modelInput) { in.list = nil }, true},
+		"a part of a value that is not used":     {strings.Replace(object, "inputs.a", "inputs.a | trunc 1", 1), "", func(in *modelInput) { in.a = "xz" }, false},
+		"a value under a condition that is off":  {"<<- if not inputs.list >>\n" + object + "<<- end >>\n", "", a, false},
+		"the value of a branch that is not used": {strings.Replace(object, "inputs.a", `ternary inputs.b inputs.a inputs.on`, 1), "", b, false},
+		"another expression with the same value": {object, strings.Replace(object, "inputs.a", `printf "%s" inputs.a`, 1), nil, false},
+		"an object moves to another ResourceSet": {set, "", a, true},
+		"an object is added to the template":     {object, object + release, nil, false},
+		"the template fails before":              {object + `<< if eq inputs.b "y" >><< fail "b" >><< end >>`, "", b, true},
+		"the template fails afterwards":          {object + `<< if eq inputs.b "z" >><< fail "b" >><< end >>`, "", b, true},
+		"it fails before and afterwards":         {object + `<< fail "always" >>`, "", b, true},
+		"a setting decides on an object":         {object + `<< if dig "settings" "more" false inputs >>` + strings.Replace(object, "inputs.a", "inputs.b", 1) + "<< end >>", "", b, true},
+		"a setting, and a field without a name":  {strings.Replace(object, "{name", `{labels: {x: << dig "settings" "x" "" inputs | quote >>}, name`, 1), "", b, true},
+		"a comment in the template":              {object, "<<- /* text */ ->>\n" + object, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -315,13 +311,12 @@ func TestRemovedObjects(t *testing.T) {
 				is = part(c.next)
 			}
 			in, out := before.input(t), after.input(t)
-			require.Equal(t, c.removes, newObjectChanges(newWork(t.Context())).removes(was, is, in, out))
-			require.Equal(t, c.text, renamesObjects(was.naming(), is.naming(), *in, *out))
+			require.Equal(t, c.removes, (&objectChanges{work: newWork(t.Context()), known: map[objectChange]bool{}}).removes(was, is, in, out))
 		})
 	}
 }
 
-// TestPropertySettingsNamesObjects: the analysis of the text takes the property for a setting of the cluster.
+// TestPropertySettingsNamesObjects: a property of this name is no setting of the cluster.
 func TestPropertySettingsNamesObjects(t *testing.T) {
 	t.Parallel()
 	of := &resourceType{ResourceType: api.ResourceType{
@@ -334,6 +329,119 @@ func TestPropertySettingsNamesObjects(t *testing.T) {
 		require.NoError(t, err)
 		return &resourceInput{id: "r", fields: fields}
 	}
-	require.True(t, newObjectChanges(newWork(t.Context())).removes(of, of, in("x"), in("y")))
-	require.False(t, renamesObjects(of.naming(), of.naming(), *in("x"), *in("y")))
+	require.True(t, (&objectChanges{work: newWork(t.Context()), known: map[objectChange]bool{}}).removes(of, of, in("x"), in("y")))
+}
+
+// TestRemovalsOfRandomChanges: the removals of a change, and those in its plan, are the inputs and objects that each cluster
+// loses, although clusters with equal configurations are compared once.
+func TestRemovalsOfRandomChanges(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		`inputs.namespace`, `inputs.note`, `inputs.cluster.name`, `inputs.cluster.environment`, `inputs.receipt`, `ternary inputs.note inputs.namespace (eq inputs.cluster.name \"c1\")`,
+		`dig \"cluster\" \"dns\" \"\" inputs`, `ternary inputs.namespace \"n\" (eq inputs.cluster.environment \"prod\")`, `dig \"settings\" \"x\" \"y\" inputs`,
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := volumes(t, 3, "")
+		w.must(confirmedBy(w, both(patch(KindCluster, "c0", `{"environment":"dev"}`), create(kindVolume, `{"id":"u","spec":{"namespace":"data"}}`))))
+		w.state.rules.Protected = nil // a cluster that leaves prod is no removal then
+		value := rapid.SampledFrom([]string{"data", "store", "n"})
+		for range rapid.IntRange(1, 5).Draw(rt, "changes") {
+			var edits []func(*Tx) error
+			what := ""
+			for range rapid.IntRange(1, 2).Draw(rt, "edits") {
+				cluster, id := fmt.Sprint("c", rapid.IntRange(0, 2).Draw(rt, "cluster")), rapid.SampledFrom([]string{"v", "u"}).Draw(rt, "id")
+				spec := fmt.Sprintf(`{"namespace":%q,"note":%q}`, value.Draw(rt, "namespace"), value.Draw(rt, "note"))
+				kind, of, body := kindVolume, id, `{"spec":`+spec+`}`
+				switch rapid.IntRange(0, 8).Draw(rt, "edit") {
+				case 8:
+					edits = append(edits, batch(`{"op":"reconcile","cluster_ids":["`+cluster+`"]}`))
+				case 0:
+					kind, of = KindLayer, rapid.SampledFrom([]string{"all", "far"}).Draw(rt, "layer")
+					body = `{"resources":{"volumes":[{"id":"` + id + `","overrides":` + spec + `}]}}`
+				case 1:
+					kind, of = KindLayer, "all"
+					body = `{"resources":{"volumes":[{"id":"v"},{"id":"u"}]}}`
+				case 2:
+					kind, of, body = KindCluster, cluster, `{"resources":{"volumes":[{"id":"`+id+`","overrides":`+spec+`}]}}`
+				case 3:
+					kind, of, body = KindCluster, cluster, `{"resources":{"volumes":[]}}`
+				case 4:
+					kind, of = KindCluster, cluster
+					body = rapid.SampledFrom([]string{`{"cluster_name":"x"}`, `{"environment":"dev"}`, `{"environment":"prod"}`, `{"labels":{"region":"far"}}`, `{"labels":{"region":null}}`}).Draw(rt, "body")
+				case 5, 6:
+					kind, of = KindResourceType, "volumes"
+					body = `{"template":"` + strings.Replace(volumeTemplate, "inputs.namespace", rapid.SampledFrom(names).Draw(rt, "name"), 1) + `"}`
+				}
+				edits = append(edits, patch(kind, of, body))
+				what += fmt.Sprintln(kind, of, body)
+			}
+			tx := w.state.Begin()
+			tx.Guard(Guard{Off: true})
+			if both(edits...)(tx) != nil {
+				rt.Skip()
+			}
+			res, err := tx.Finish(Commit{ID: newCommitID(rt), At: w.now, Actor: "test"})
+			require.NoError(rt, err, what)
+			requireRemovals(rt, w.state, res, what)
+			w.state = res.State
+		}
+	})
+}
+
+// TestComparisonEndsWithTheWork: a change whose objects cannot all be compared is refused. It never counts fewer removals.
+func TestComparisonEndsWithTheWork(t *testing.T) {
+	t.Parallel()
+	const clusters, all = 5, 20_000_000
+	w := volumes(t, clusters, "")
+	w.must(confirmedBy(w, patch(KindResourceType, "volumes", `{"template":"`+strings.Replace(volumeTemplate, "inputs.id", "inputs.cluster.name", 1)+`"}`)))
+	refused, counted := 0, 0
+	for left := 0; left < 10_000; left += 250 {
+		tx := w.state.Begin()
+		tx.Guard(Guard{Off: true})
+		require.NoError(t, patch(kindVolume, "v", `{"spec":{"namespace":"store"}}`)(tx))
+		tx.work.Spend(all - left)
+		res, err := tx.Finish(Commit{ID: [16]byte{1}, At: w.now, Actor: "test"})
+		if err == nil {
+			require.Equal(t, clusters, res.removals.count)
+			counted++
+			continue
+		}
+		e, isDomain := errors.AsType[*Error](err)
+		require.True(t, isDomain && e.Code == CodeLimitExceeded, "%v", err)
+		refused++
+	}
+	require.Greater(t, refused, 2)
+	require.Positive(t, counted)
+}
+
+// requireRemovals compares the removals of a change with the inputs of each cluster before and after.
+func requireRemovals(t *rapid.T, base *State, res Result, what string) {
+	plan, err := res.Plan()
+	require.NoError(t, err, what)
+	planned := map[string][]string{}
+	for _, group := range plan.Groups {
+		for _, id := range group.Clusters {
+			for _, ch := range group.Effect["volumes"].Changed {
+				if ch.Removal {
+					planned[id] = append(planned[id], string(kindVolume)+"/"+ch.ID)
+				}
+			}
+			for _, removed := range group.Effect["volumes"].Removed {
+				planned[id] = append(planned[id], string(kindVolume)+"/"+removed)
+			}
+		}
+	}
+	list, was := res.State.kinds.byKind[kindVolume], base.kinds.byKind[kindVolume]
+	for _, doc := range base.docs[KindCluster] {
+		var want []string
+		is := res.State.typedInputs(res.State.Effective(res.State.docs[KindCluster][doc.ID]), kindVolume)
+		for id, before := range base.typedInputs(base.Effective(doc), kindVolume) {
+			after, stays := is[id]
+			if !stays || newObjectChanges(base, res.State, newWork(t.Context())).removes(was.resourceType(), list.resourceType(), &before, &after) {
+				want = append(want, string(kindVolume)+"/"+id)
+			}
+		}
+		require.ElementsMatch(t, want, res.removals.idsFor(lowerName(doc.Cluster())), "%s: %s", doc.ID, what)
+		require.ElementsMatch(t, want, planned[doc.ID], "plan of %s: %s", doc.ID, what)
+	}
 }

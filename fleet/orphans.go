@@ -29,11 +29,14 @@ func (r Result) orphanEdits(affectedNames []affected) ([]edit, error) {
 	var edits []edit
 	kept := sync.OnceValue(r.keptNow)
 	for _, a := range affectedNames {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
 		switch {
 		case a.after != nil && r.base.docs[KindOrphan][a.name] != nil:
 			edits = append(edits, edit{KindOrphan, a.name, nil})
 		case a.after == nil && a.before != nil && !a.before.Deleted():
-			installed := append(r.base.identified(a.before, r.base.installed(a.before, r.Commit.At)), kept()[a.name]...)
+			installed := append(r.identified(a.before, r.base.installed(a.before, nil, r.Commit.At)), kept()[a.name]...)
 			doc, err := r.base.kinds.newRecord(KindOrphan, a.name, orphanRecord{
 				ID: a.name, Installed: installed, At: later(r.Commit.At, r.base.newest),
 				Incarnation: r.base.docs[KindCluster][a.before.id].incarnation(),

@@ -22,6 +22,7 @@ func BenchmarkPlan(b *testing.B) {
 	const clusters = 10_000
 	base := loadShared(b, sharedFleet(b, clusters, 0))
 	templated, patched := templatedFleet(b, clusters), patchedFleet(b, base)
+	assigned := assignedFleet(b, templated)
 	cluster := func(i int) string { return fmt.Sprintf(`"cluster_ids":["k%05d"]`, i) }
 	repeated := func(n int, op func(i int) string) string {
 		ops := make([]string, n)
@@ -48,6 +49,9 @@ func BenchmarkPlan(b *testing.B) {
 		{"overrides", repeated(1000, func(i int) string {
 			return fmt.Sprintf(`{"op":"assign_resource",%s,"type":"settings","resource_id":"a","overrides":{"name":"n%d"}}`, cluster(i), i)
 		}), templated, 1000},
+		{"definition", `{"op":"patch","kind":"resource","type":"settings","id":"a","patch":{"spec":{"list":["x"]}}}`, assigned, 1},
+		{"type", `{"op":"patch","kind":"resource_type","id":"settings","patch":{"template":"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: ns}\n"}}`, assigned, 0},
+		{"type-of-cluster", `{"op":"patch","kind":"resource_type","id":"settings","patch":{"template":"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: ns}\n# << inputs.cluster.name >>\n"}}`, assigned, 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var operations []api.Operation
@@ -118,6 +122,19 @@ func templatedFleet(b *testing.B, clusters int) *State {
 	_, err := tx.Create(KindResourceType, []byte(typeWith(b, "settings", configMap, map[string]any{"overridable": []string{"name"}})))
 	require.NoError(b, err)
 	_, err = tx.Create(ResourceKind("settings"), []byte(`{"id":"a"}`))
+	require.NoError(b, err)
+	res, err := tx.Finish(Commit{ID: uuid.New(), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Actor: "test"})
+	require.NoError(b, err)
+	return res.State
+}
+
+// assignedFleet returns a fleet in which each cluster has the definition of the resource type.
+func assignedFleet(b *testing.B, templated *State) *State {
+	b.Helper()
+	tx := templated.Begin()
+	var operations []api.Operation
+	require.NoError(b, json.Unmarshal([]byte(`[{"op":"assign_resource","all":true,"type":"settings","resource_id":"a"}]`), &operations))
+	_, err := NewBatch(tx, nil).Run(operations)
 	require.NoError(b, err)
 	res, err := tx.Finish(Commit{ID: uuid.New(), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Actor: "test"})
 	require.NoError(b, err)

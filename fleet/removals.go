@@ -167,7 +167,7 @@ func (r Result) removedIDs(a affected) []string {
 // cachedRemovals is removalsOn, computed once per group.
 func (r Result) cachedRemovals(a affected, known map[groupKey][]installation) []installation {
 	key, shared := a.groupKey()
-	if !shared {
+	if !shared || r.objects.ofCluster(a.before, a.after) {
 		return r.removalsOn(a)
 	}
 	removed, present := known[key]
@@ -196,14 +196,18 @@ func (r Result) removalsOn(a affected) []installation {
 	if a.before != nil && !a.redeployed && len(a.kept) == 0 && r.sameDeployments(a.before, after) {
 		return nil
 	}
-	was := r.installedBefore(a)
+	only := a.changed // of the same lists, Flux uninstalls only definitions that change
+	if a.before != after || len(a.kept) > 0 {
+		only = nil
+	}
+	was := r.installedBefore(a, only)
 	if len(was) == 0 {
 		return nil
 	}
 	has := map[installation]bool{}
 	if !after.Deleted() {
 		// A namespace that stays on the list stays installed, whatever its policy has become.
-		for _, i := range r.State.desiredInstallations(after) {
+		for _, i := range r.State.desiredInstallations(after, only) {
 			has[i] = true
 		}
 	}
@@ -217,13 +221,13 @@ func (r Result) removalsOn(a affected) []installation {
 	return append(removed, r.renamed(a.before, after, was)...)
 }
 
-// installedBefore returns the installations on the cluster that polls by a name.
-func (r Result) installedBefore(a affected) []installation {
+// installedBefore returns the installations on the cluster that polls by a name; see desiredInstallations.
+func (r Result) installedBefore(a affected, only map[Kind]map[string]bool) []installation {
 	if a.before != nil {
 		if a.before.Deleted() {
 			return a.kept
 		}
-		return append(r.base.installed(a.before, r.Commit.At), a.kept...)
+		return append(r.base.installed(a.before, only, r.Commit.At), a.kept...)
 	}
 	if doc := r.base.docs[KindOrphan][a.name]; doc != nil {
 		return doc.value.(*orphanRecord).Installed

@@ -100,9 +100,12 @@ var (
 	settingsReads = regexp.MustCompile("\\.settings\\b|[\"`]settings[\"`]")
 )
 
-// findClusterUse returns the part of the cluster that the template reads, or more.
+// findClusterUse returns the part of the cluster that the objects of an input depend on, or more.
 func (t *resourceType) findClusterUse() clusterUse {
 	use := usesNoCluster
+	if !t.objectsKnown && slices.ContainsFunc(t.namingFields(), func(path string) bool { return path == wholeInput || strings.HasPrefix(path, "cluster") }) {
+		return usesWholeCluster
+	}
 	for _, m := range inputReads.FindAllStringSubmatch(t.Template, -1) {
 		name, _, _ := strings.Cut(m[1]+m[2]+m[3], ".")
 		switch {

@@ -7,12 +7,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/objectidentity"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/typeschema"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
@@ -63,8 +61,8 @@ func (t *resourceType) parse() error {
 	}
 	t.schema, t.problems = typeschema.Parse(text, len(t.Schema))
 	t.compile()
-	t.objectsKnown, t.clusterUse = t.findObjectsKnown(), t.findClusterUse()
-	t.template = sync.OnceValue(func() objectidentity.Identity { return objectidentity.Of(t.Template) })
+	t.objectsKnown = t.findObjectsKnown()
+	t.clusterUse = t.findClusterUse()
 	return nil
 }
 
@@ -163,10 +161,7 @@ func resourceKind(id string, of *Document) *descriptor {
 					checkOverrides(c, has, id, entryOf(has.cluster, id, resource))
 				},
 			},
-			redeployed: func(was, is *Document) bool {
-				before, after := was.value.(*resource), is.value.(*resource)
-				return renamesObjects(before.typ().naming(), after.typ().naming(), resourceInput{fields: before.fields}, resourceInput{fields: after.fields})
-			},
+			redeployed: func(was, is *Document) bool { return mayRename(was.value.(*resource), is.value.(*resource)) },
 			kept: func(d *Document, now time.Time) bool {
 				of := d.value.(*resource).of
 				return of != nil && of.value.(*resourceType).Removal == removalKeep && !of.unsettled(now)

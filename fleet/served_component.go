@@ -54,7 +54,7 @@ func (p *componentPast) documents() []DocumentName {
 // stepBack implements servedPast.
 func (p *componentPast) stepBack(changes []DocumentChange) (servedStep, error) {
 	c := &componentChange{
-		component: p.component, list: p.list, effects: newEffects(p.view, p.view), shown: map[string]bool{},
+		component: p.component, list: p.list, effects: newEffects(p.view, p.view, nil), shown: map[string]bool{},
 		effect: api.EndpointEffect{Added: []json.RawMessage{}, Changed: []api.InputChange{}, Removed: []string{}},
 	}
 	var err error

@@ -32,6 +32,7 @@ const (
 	servedLog      = 16 << 20 // bytes of documents that are read from the log for one page
 	servedClusters = 100_000  // inputs of clusters that are compared for one page
 	servedBytes    = 4 << 20  // bytes of differences in one page
+	renderingCost  = 10       // inputs of clusters that are compared in the time of one execution of a template
 )
 
 // servedPast walks back through the changes of the documents that some inputs depend on.
@@ -109,7 +110,7 @@ func (s *State) ClusterAt(id string, at Revision, history DocumentHistory) (*Sta
 func (s *State) servedPast(ctx context.Context, of DocumentName, at Revision, history DocumentHistory) (servedPast, error) {
 	switch of.Kind { //nolint:exhaustive // the other kinds have no such history
 	case KindCluster:
-		p := &clusterPast{newest: s, history: history, cluster: of.ID, watched: map[DocumentName]bool{}}
+		p := &clusterPast{newest: s, history: history, cluster: of.ID, watched: map[DocumentName]bool{}, work: newWork(ctx)}
 		return p, p.start(at)
 	case KindComponent:
 		p := &componentPast{component: of.ID, list: s.kinds.descriptor(KindComponent), view: s, pending: Documents{}, work: newWork(ctx)}
@@ -125,6 +126,7 @@ type clusterPast struct {
 	cluster string
 	watched map[DocumentName]bool
 	view    *State
+	work    work
 }
 
 // documents implements servedPast: the watched documents, sorted.
@@ -236,13 +238,15 @@ func (p *clusterPast) stepBack(changes []DocumentChange) (step servedStep, err e
 	if p.view, err = p.add(older, p.missingDefinitions(older), changes[0].Revision-1); err != nil {
 		return step, err
 	}
-	step.compared = 1
-	step.effect, step.size, err = p.compare(p.view, view, changes)
-	return step, err
+	objects := newObjectChanges(p.view, view, p.work)
+	step.effect, step.size, err = p.compare(view, changes, objects)
+	step.compared = 1 + renderingCost*objects.rendered
+	return step, cmp.Or(err, p.work.stopped())
 }
 
-// compare returns the effect on the cluster's polls of the changes between two States, and its approximate size.
-func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[string]api.EndpointEffect, int, error) {
+// compare returns the effect on the cluster's polls of the changes from the view to the next State, and its approximate size.
+func (p *clusterPast) compare(next *State, changes []DocumentChange, objects *objectChanges) (map[string]api.EndpointEffect, int, error) {
+	base := p.view
 	a := affected{id: p.cluster, before: base.clusterByID(p.cluster), after: next.clusterByID(p.cluster), changed: map[Kind]map[string]bool{}}
 	for _, ch := range changes {
 		if a.changed[ch.Kind] == nil {
@@ -252,7 +256,7 @@ func (p *clusterPast) compare(base, next *State, changes []DocumentChange) (map[
 	}
 	next.addChangedTypes(base, a.changed)
 	a = Result{base: base, State: next}.withVariants(a, map[[2]*layerChain]affected{})
-	effects := newEffects(base, next)
+	effects := newEffects(base, next, objects)
 	effect, err := effects.on(a)
 	return effect.Effect, effects.size, err
 }

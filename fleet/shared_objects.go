@@ -14,8 +14,11 @@ import (
 
 // hasTemplate reports whether the kind's definitions are rendered by a template that the fleet knows.
 func (a *descriptor) hasTemplate() bool {
-	return a.typed && a.typeDoc != nil && a.typeDoc.value.(*resourceType).compiled != nil
+	return a.typed && a.typeDoc != nil && a.resourceType().compiled != nil
 }
+
+// resourceType returns the type of a list of a resource type.
+func (a *descriptor) resourceType() *resourceType { return a.typeDoc.value.(*resourceType) }
 
 // sharedByDefinitions returns the shared objects of the State. In a new process it executes the templates of all
 // definitions, so it ends with the work, and its result is then incomplete and must not be used. The next call continues,

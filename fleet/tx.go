@@ -59,6 +59,7 @@ type Result struct {
 	base         *State
 	layerChanges []layerChange // clusters that layers or freezes change
 	removals     removals
+	objects      *objectChanges
 	work         work
 	filters      ClusterFilters
 }

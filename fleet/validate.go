@@ -38,7 +38,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	if len(changes) == 0 {
-		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, work: tx.work}
+		res := Result{Commit: c, State: tx.base, Warnings: tx.sortedNotes(), base: tx.base, objects: newObjectChanges(tx.base, tx.base, tx.work), work: tx.work}
 		return res, tx.guard.check(res)
 	}
 	if err := tx.checkFleetLimits(edits, c.At); err != nil {
@@ -78,12 +78,15 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := v.checkVariants(edits); err != nil {
 		return Result{}, err
 	}
-	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, work: tx.work}
+	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work}
 	affectedNames, err := res.affected(false)
 	if err != nil {
 		return Result{}, err
 	}
 	res.removals = res.computeRemovals(affectedNames)
+	if err := tx.work.stopped(); err != nil {
+		return Result{}, err // the objects were not compared completely
+	}
 	res.Warnings = append(res.Warnings, res.removals.warnings...)
 	if err := tx.checkClustersInScope(&res); err != nil {
 		return Result{}, err

@@ -2077,7 +2077,7 @@ type InputChange struct {
 	// ID Example: podinfo
 	ID string `json:"id"`
 
-	// Removal Flux uninstalls it: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a resource type, a field of its identity or how its template names objects (then `fields` may be empty).
+	// Removal Flux uninstalls it: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a resource type, an object is no longer rendered (then `fields` may be empty).
 	//
 	// Example: false
 	Removal bool          `json:"removal"`
@@ -3765,7 +3765,7 @@ type ResourceType struct {
 	// Example: none
 	Receipt string `json:"receipt,omitempty"`
 
-	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	// Identity Fields that determine the names of the objects of an input: properties, or paths such as `object.name` or `cluster.environment`. A change of one of these values counts as a removal. Only for types without a template, or with one that reads settings of the cluster; of others, the service compares the rendered objects. Absent: every field. Empty: only the id.
 	//
 	// Example: ["namespace"]
 	Identity *[]string `json:"identity,omitempty"`
@@ -3819,7 +3819,7 @@ type ResourceTypeCreate struct {
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
-	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	// Identity Fields that determine the names of the objects of an input: properties, or paths such as `object.name` or `cluster.environment`. A change of one of these values counts as a removal. Only for types without a template, or with one that reads settings of the cluster; of others, the service compares the rendered objects. Absent: every field. Empty: only the id.
 	//
 	// Example: ["namespace"]
 	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
@@ -3876,7 +3876,7 @@ type ResourceTypeUpdate struct {
 	// Example: none
 	Receipt nullable.Nullable[string] `json:"receipt,omitempty"`
 
-	// Identity Fields that determine the names of the objects that the template renders: properties, or paths such as `object.name` or `cluster.environment`. Flux deletes an object whose name, namespace, kind or apiVersion changes, so a change of one of these values counts as a removal. Absent: derived from the metadata in the template; every field, where there is no template or it is not understood. It must list the fields that the template's metadata uses. Empty: only the id.
+	// Identity Fields that determine the names of the objects of an input: properties, or paths such as `object.name` or `cluster.environment`. A change of one of these values counts as a removal. Only for types without a template, or with one that reads settings of the cluster; of others, the service compares the rendered objects. Absent: every field. Empty: only the id.
 	//
 	// Example: ["namespace"]
 	Identity nullable.Nullable[[]string] `json:"identity,omitempty"`
