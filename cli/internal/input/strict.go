@@ -1,5 +1,5 @@
 // Package input reads the JSON and YAML that users supply, as JSON. It is strict: after a duplicate key, text after the value, or the
-// end of a file in the middle of a line, half of the input would otherwise be taken for the whole.
+// end of standard input in the middle of a line, half of the input would otherwise be taken for the whole.
 //
 //	file or argument ── Truncated? ── Stream: a value for each document ──> JSON
 //	                                  Object: one object
@@ -15,11 +15,14 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	goyaml "go.yaml.in/yaml/v3"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 	"sigs.k8s.io/yaml"
 )
 
@@ -84,13 +87,17 @@ func Stream(data []byte) ([]json.RawMessage, error) {
 	if err == nil || errors.Is(err, ErrDuplicateKey) { // YAML would lose the precision of large numbers
 		return parts, err
 	}
+	text, err := utf8Text(data)
+	if err != nil {
+		return nil, err
+	}
 	parts = nil
-	for _, part := range yamlDocuments(data) {
-		text, err := onlyDocument(part)
+	for _, part := range yamlDocuments(text) {
+		document, err := onlyDocument(part)
 		if err != nil {
 			return nil, err
 		}
-		converted, err := yaml.YAMLToJSONStrict(text)
+		converted, err := yaml.YAMLToJSON(document)
 		if err != nil {
 			return nil, err
 		}
@@ -101,8 +108,15 @@ func Stream(data []byte) ([]json.RawMessage, error) {
 	return parts, nil
 }
 
-// onlyDocument returns a text that must be one YAML document, for a conversion that reads only the first, without an error, and that
-// takes the keys on, y and 010 for booleans and a number: these are quoted.
+// utf8Text returns a text with a byte order mark, such as the UTF-16 of Windows PowerShell, as UTF-8.
+func utf8Text(data []byte) ([]byte, error) {
+	text, _, err := transform.Bytes(unicode.BOMOverride(transform.Nop), data)
+	return text, err
+}
+
+// onlyDocument returns a text that must be one YAML document without duplicate keys, for a conversion that reads only the first
+// document and the last of two equal keys, without an error. That conversion takes the keys on, y and 010 for booleans and a number,
+// and lets a merge key (<<) override the keys before it: the former are quoted, the latter come first.
 func onlyDocument(part string) ([]byte, error) {
 	dec := goyaml.NewDecoder(strings.NewReader(part))
 	var node, rest goyaml.Node
@@ -115,24 +129,49 @@ func onlyDocument(part string) ([]byte, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if quoteKeys(&node) {
+	changed, err := prepareKeys(&node)
+	if err == nil && changed {
 		return goyaml.Marshal(&node)
 	}
-	return []byte(part), nil
+	return []byte(part), err
 }
 
 // notText matches keys that YAML 1.1 does not read as text.
 var notText = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|[-+.]?[0-9][-+0-9a-fox_.:]*)$`)
 
-// quoteKeys quotes such keys below a node, and reports whether there are any.
-func quoteKeys(node *goyaml.Node) (quoted bool) {
+// prepareKeys quotes such keys in and below a node, moves merge keys to the front and reports whether it changed any. It returns
+// ErrDuplicateKey for a duplicate key.
+func prepareKeys(node *goyaml.Node) (changed bool, err error) {
+	seen := map[string]bool{}
 	for i, child := range node.Content {
-		if node.Kind == goyaml.MappingNode && i%2 == 0 && child.Kind == goyaml.ScalarNode && child.Style == 0 && notText.MatchString(child.Value) {
-			child.Tag, child.Style, quoted = "!!str", goyaml.DoubleQuotedStyle, true
+		if node.Kind == goyaml.MappingNode && i%2 == 0 {
+			key := child
+			if key.Kind == goyaml.AliasNode {
+				key = key.Alias
+			}
+			if key.Kind == goyaml.ScalarNode && seen[key.Value] {
+				return false, fmt.Errorf("line %d: the key %s %w", child.Line, key.Value, ErrDuplicateKey)
+			}
+			seen[key.Value] = true
+			if child.Kind == goyaml.ScalarNode && child.Style == 0 && notText.MatchString(child.Value) {
+				child.Tag, child.Style, changed = "!!str", goyaml.DoubleQuotedStyle, true
+			}
+			if child.Tag == "!!merge" && i > 0 {
+				merge := slices.Clone(node.Content[i : i+2])
+				copy(node.Content[2:], node.Content[:i])
+				copy(node.Content, merge)
+				changed = true
+			}
 		}
-		quoted = quoteKeys(child) || quoted
 	}
-	return quoted
+	for _, child := range node.Content {
+		below, err := prepareKeys(child)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || below
+	}
+	return changed, nil
 }
 
 // oneValue returns the value of a file that must contain one.
@@ -171,7 +210,8 @@ func Decode(raw json.RawMessage) (v any, err error) {
 	return v, err
 }
 
-// yamlDocuments splits a YAML stream at the markers of document starts and ends, which cannot occur inside a document.
+// yamlDocuments splits a YAML stream at the markers of document starts and ends, which cannot occur inside a document. The directive of
+// the YAML version is left out, because the versions read these files alike, and so is a byte order mark.
 func yamlDocuments(data []byte) []string {
 	var parts []string
 	var part strings.Builder
@@ -184,6 +224,10 @@ func yamlDocuments(data []byte) []string {
 			parts = append(parts, part.String())
 			part.Reset()
 			line = rest
+		} else if strings.TrimSpace(part.String()) == "" { // of a file that was joined from others
+			if line = strings.TrimPrefix(line, "\ufeff"); strings.HasPrefix(line, "%YAML ") {
+				continue
+			}
 		}
 		part.WriteString(line)
 	}
@@ -225,6 +269,9 @@ func SourceName(name string) string {
 // Truncated reports whether YAML may end in the middle of a line: half a line can be valid, such as the role "c" of
 // "cluster-admin". Truncated JSON is invalid, and an end marker proves that nothing is missing.
 func Truncated(data []byte) bool {
+	if text, err := utf8Text(data); err == nil {
+		data = text
+	}
 	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
 		return false
 	}

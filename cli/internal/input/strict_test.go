@@ -1,10 +1,12 @@
 package input
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 )
 
 func TestTruncated(t *testing.T) {
@@ -94,5 +96,41 @@ func TestKeysAreText(t *testing.T) {
 	}
 	if _, err := Stream([]byte("on: 1\non: 2\n")); err == nil {
 		t.Error("a duplicate key is read")
+	}
+}
+
+// TestYAMLOfOtherPrograms: YAML is read as kubectl apply and helm -f read it.
+func TestYAMLOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	utf16 := func(text string, order binary.AppendByteOrder) string {
+		var out []byte
+		for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
+			out = order.AppendUint16(out, unit)
+		}
+		return string(out)
+	}
+	for text, want := range map[string]string{
+		utf16("a: ü\r\n", binary.LittleEndian):                      `{"a":"ü"}`,
+		utf16("a: ü\n", binary.BigEndian):                           `{"a":"ü"}`,
+		"\ufeffa: 1\n---\n\ufeffb: 2\n":                             `{"a":1} {"b":2}`,
+		"%YAML 1.2\n---\na: 1\n...\n%YAML 1.1\n---\nb: yes\n":       `{"a":1} {"b":true}`,
+		"a: &a {x: 1, y: 2}\nb: {z: 0, x: 3, <<: *a}\n":             `{"a":{"x":1,"y":2},"b":{"x":3,"y":2,"z":0}}`,
+		"a: &a {x: 1}\nb: &b {x: 2, y: 2}\nc: {y: 3, <<: [*a, *b]}": `{"a":{"x":1},"b":{"x":2,"y":2},"c":{"x":1,"y":3}}`,
+		"a: &a {on: 1}\nb:\n  010: x\n  <<: *a\n  n: no\n":          `{"a":{"on":1},"b":{"010":"x","n":false,"on":1}}`,
+		"a: |\n  %YAML 1.2\nb: x":                                   `{"a":"%YAML 1.2\n","b":"x"}`,
+	} {
+		values, err := Stream([]byte(text))
+		var got []string
+		for _, value := range values {
+			got = append(got, string(value))
+		}
+		if joined := strings.Join(got, " "); err != nil || joined != want {
+			t.Errorf("%q: %s, want %s: %v", text, joined, want, err)
+		}
+	}
+	for _, text := range []string{"a: &a {x: 1}\nb: {<<: *a, <<: {y: 1}}", "a: {1: x, \"1\": y}", "&k a: 1\n*k : 2", "a: {010: 1, 010: 2}"} {
+		if values, err := Stream([]byte(text)); !errors.Is(err, ErrDuplicateKey) {
+			t.Errorf("%q: %s, %v", text, values, err)
+		}
 	}
 }
