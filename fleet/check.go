@@ -63,8 +63,10 @@ func (c *checker) required(at, s string) {
 	}
 }
 
-// text checks a free string: its length in bytes, and that it has no control characters, which no Kubernetes field accepts.
-func (c *checker) text(at, s string, limit int) {
+// text checks a free string, and returns whether it is valid: its length in bytes, and that it has no control characters, which no
+// Kubernetes field accepts.
+func (c *checker) text(at, s string, limit int) bool {
+	before := len(c.problems)
 	if len(s) > limit {
 		c.problem(at, "must be at most %d bytes", limit)
 	}
@@ -74,6 +76,7 @@ func (c *checker) text(at, s string, limit int) {
 	if strings.TrimSpace(s) != s {
 		c.problem(at, "must not start or end with a space")
 	}
+	return len(c.problems) == before
 }
 
 // oneOf reports a string that is not one of the allowed ones.

@@ -121,9 +121,7 @@ func checkOwnSettings(c *checker, cl *api.Cluster) {
 			continue
 		}
 		at := jsontext.Pointer("platform_components", i)
-		c.text(at+"/oci_tag", e.OCITag, 253)
 		c.text(at+"/component_path", e.ComponentPath, 1024)
-		c.text(at+"/component_version", e.ComponentVersion, 253)
 		c.valuesFrom(at+"/values_from", e.ValuesFrom)
 		c.artifact(at, e.ComponentVersion, e.OCITag, e.OCIDigest, e.Images)
 	}

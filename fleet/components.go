@@ -139,8 +139,6 @@ func checkComponent(c *checker, d *Document) {
 	}
 	c.required("/component_path", p.ComponentPath)
 	c.text("/component_path", p.ComponentPath, 1024)
-	c.text("/component_version", p.ComponentVersion, 253)
-	c.text("/oci_tag", p.OCITag, 253)
 	c.artifact("", p.ComponentVersion, p.OCITag, p.OCIDigest, p.Images)
 	c.text("/secret_ref", p.SecretRef, 253)
 	c.oneOf("/type", p.Type, typeHelm, typeKustomize)
@@ -189,6 +187,8 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 		c.problem("/oci_url", "must have neither query nor fragment")
 	case p.Type == typeKustomize && u.Scheme != "oci":
 		c.problem("/type", "a kustomize component needs an oci:// URL")
+	case p.ComponentPath != "":
+		c.repository(p, u)
 	}
 	c.text("/oci_url", p.OCIURL, 2048)
 	if p.OCIDigest != "" && !strings.HasPrefix(p.OCIURL, "oci://") {

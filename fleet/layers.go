@@ -201,9 +201,7 @@ func checkLayerSelector(c *checker, l *layer) {
 
 // settings checks the settings of a component besides its id.
 func (c *checker) settings(at string, o api.LayerOverride) {
-	c.text(at+"/oci_tag", o.OCITag, 253)
 	c.text(at+"/component_path", o.ComponentPath, 1024)
-	c.text(at+"/component_version", o.ComponentVersion, 253)
 	c.valuesFrom(at+"/values_from", o.ValuesFrom)
 	c.artifact(at, o.ComponentVersion, o.OCITag, o.OCIDigest, o.Images)
 }
