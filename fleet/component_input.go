@@ -156,8 +156,8 @@ func checkClusterPatches(c *checker, has *Effective, id string) {
 			problems[i].Detail = has.withSources(id, p)
 		}
 	}
-	c.patches(at, patches, problems)
-	if len(problems) == 0 && !large && !slices.ContainsFunc(sortedKeys(patches), secretLike) {
+	c.patches(at, p.Type, patches, problems)
+	if len(problems) == 0 && !large && !adviseAgainst(p.Type, patches) {
 		c.valid.add(doc, patches)
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -33,8 +34,8 @@ func patchProblems(kind string, patches api.PatchValues) []Problem {
 	return problemsOf(helmvalues.Check(patches))
 }
 
-// patches reports the problems of patches, and patches that look like secrets.
-func (c *checker) patches(at string, patches api.PatchValues, problems []Problem) {
+// patches reports the problems of patches of a component of some type, and warns of patches that are probably a mistake.
+func (c *checker) patches(at, kind string, patches api.PatchValues, problems []Problem) {
 	for _, p := range problems {
 		c.problem(at+p.Pointer, "%s", p.Detail)
 		if c.full() {
@@ -42,16 +43,41 @@ func (c *checker) patches(at string, patches api.PatchValues, problems []Problem
 		}
 	}
 	for _, path := range sortedKeys(patches) {
-		if secretLike(path) {
+		if secretLike(path, patches[path]) {
 			c.warn("the patch %q looks like a secret; patches are stored and served in clear: refer to a Secret on the cluster instead", path)
+		}
+		if text, is := misread(kind, patches[path]); is {
+			c.warn("the variable %q is %q, which YAML reads as another value where the variable is a whole value, as substitution drops quotes: use it only inside longer text", path, text)
 		}
 	}
 }
 
+// adviseAgainst reports whether patches has warnings.
+func adviseAgainst(kind string, patches api.PatchValues) bool {
+	for path, raw := range patches {
+		if _, is := misread(kind, raw); is || secretLike(path, raw) {
+			return true
+		}
+	}
+	return false
+}
+
+// misread reports whether a patch is a variable whose text YAML reads as another value.
+func misread(kind string, raw json.RawMessage) (text string, is bool) {
+	if kind != typeKustomize || len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		return "", false
+	}
+	return text, helmvalues.Misread(text)
+}
+
 var joiners = strings.NewReplacer("_", "", "-", "")
 
-// secretLike guesses from the last name of a value path.
-func secretLike(path string) bool {
+// secretLike guesses from the last name of a value path. Booleans, numbers, null and an empty text are no secrets.
+func secretLike(path string, raw json.RawMessage) bool {
+	if value := string(raw); !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "{") && !strings.HasPrefix(value, "[") ||
+		slices.Contains([]string{`""`, `"true"`, `"false"`, "{}", "[]"}, value) {
+		return false
+	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	name = strings.ToLower(joiners.Replace(name))
 	if strings.HasPrefix(name, "existing") {

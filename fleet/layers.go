@@ -269,10 +269,11 @@ func checkLayerPatches(c *checker, l *layer, id string) {
 	set := make(api.PatchValues, len(l.Patches[id]))
 	for path, value := range l.Patches[id] {
 		if set[path] = value; string(value) == "null" {
-			set[path] = json.RawMessage(`""`)
+			set[path] = json.RawMessage("0")
 		}
 	}
-	c.patches(jsontext.Pointer("patches", id), set, patchProblems(doc.Component().Type, set))
+	kind := doc.Component().Type
+	c.patches(jsontext.Pointer("patches", id), kind, set, patchProblems(kind, set))
 }
 
 // checkLayerCountEarly ends a change that creates very many layers: it would only become slower until Finish refuses it.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
@@ -67,6 +68,8 @@ func plainScalar(s string) error {
 	switch {
 	case s == "":
 		return nil
+	case s == "~" || s == "null" || s == "Null" || s == "NULL":
+		return fmt.Errorf("a substitution must not be %s: YAML would read no value", s)
 	case strings.ContainsAny(s, "\"'\\$`"):
 		return fmt.Errorf("a substitution must not contain quotes, backslashes, backquotes or $")
 	case strings.Contains(s, ": ") || strings.HasSuffix(s, ":"):
@@ -83,4 +86,30 @@ func plainScalar(s string) error {
 		return fmt.Errorf("a substitution must not start or end with a space")
 	}
 	return nil
+}
+
+var (
+	truth = regexp.MustCompile(`^([yYnN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF|True|TRUE|False|FALSE)$`)
+	// number matches what YAML may read as a number.
+	number = regexp.MustCompile(`^[-+]?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO]?[0-7_]+|[0-9][0-9_]*([.][0-9_]*)?([eE][-+]?[0-9]+)?|[.][0-9][0-9_]*([eE][-+]?[0-9]+)?|[.](inf|Inf|INF))$|^[.](nan|NaN|NAN)$`)
+)
+
+// Misread returns whether YAML reads a substitution as another text, if it is a whole value, whose quotes are dropped: 1.10 as
+// 1.1, 0777 as 511, yes as true. Inside a longer text, such as a name, it stays as it is.
+func Misread(s string) bool {
+	if s == "" || truth.MatchString(s) {
+		return true
+	}
+	if !number.MatchString(s) {
+		return false
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return strconv.FormatInt(n, 10) != s
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return true
+	}
+	written, err := json.Marshal(f)
+	return err != nil || string(written) != s
 }

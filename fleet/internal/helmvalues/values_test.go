@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v4/pkg/strvals"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
 )
 
 func patchesOf(t require.TestingT, doc string) map[string]json.RawMessage {
@@ -134,11 +135,30 @@ func TestSubstitutions(t *testing.T) {
 		`{"a":"- x"}`:  "means something in YAML",
 		`{"a":" x"}`:   "space",
 		`{"a":"---"}`:  "mean something in YAML",
+		`{"a":"null"}`: "no value",
+		`{"a":"Null"}`: "no value",
+		`{"a":"~"}`:    "no value",
 	} {
 		_, problems := Substitutions(patchesOf(t, patches))
 		require.Len(t, problems, 1, patches)
 		require.Contains(t, problems[0].Detail, want, patches)
 	}
+}
+
+// TestMisread: Misread knows exactly the texts that YAML, as Flux reads it, makes another text of.
+func TestMisread(t *testing.T) {
+	t.Parallel()
+	for _, text := range strings.Fields(`a yes no on off y n Y N Yes NO True TRUE false true null2 0 1 -1 +1 10 007 0777 08 0x1F 0x1G 0o17 0b11 1_000 1.5 1.10 1.0 0.5 .5 5. -0 -0.0 1e3 1E3 1e+3 1.5e-7
+		012345678901 12345678901 9223372036854775807 18446744073709551616 1.2.3 v1 1h 10Gi .inf -.Inf .nan .NaN inf nan 1-2 1:30 2001-01-01 0.1 100000000000000000000.5 0.30000000000000004 1e308 _1 __ +.5 -.5 +`) {
+		read := text
+		if plain, err := yaml.YAMLToJSON([]byte("a: " + text)); err == nil {
+			read = strings.Trim(string(patchesOf(t, string(plain))["a"]), `"`)
+		} else {
+			read = err.Error() // a number that JSON does not have
+		}
+		require.Equal(t, read != text, Misread(text), "%q is read as %s", text, read)
+	}
+	require.True(t, Misread(""))
 }
 
 // TestBoundOfOddPatches covers patches whose nested form is much larger than the patches.
