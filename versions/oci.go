@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,8 +19,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// pageSize is the number of tags that a page is requested with.
-const pageSize = "1000"
+const (
+	pageSize  = 1000 // the number of tags that a page is requested with
+	smallPage = 100  // the same of a registry that refuses such pages
+)
 
 // Media types of manifests.
 const (
@@ -72,6 +76,8 @@ func (s *Scanner) scanRepository(ctx context.Context, auth credentials, l *list)
 
 // tagList has the tags of a repository.
 type tagList struct {
+	limit     int
+	seen      map[string]struct{}
 	tags      []string
 	listed    int
 	invalid   int
@@ -81,40 +87,33 @@ type tagList struct {
 // errPages is the error of a list of tags that does not end.
 var errPages = errors.New("the list of tags has too many pages, or pages without new tags")
 
-// tags reads all pages of the list of tags.
+// tags reads all pages of the list of tags. After a full page without a link it asks for more by itself.
 func (r *repository) tags(ctx context.Context) (tagList, error) {
-	var out tagList
-	seen := map[string]struct{}{}
-	next := r.url("tags/list")
-	next.RawQuery = "n=" + pageSize
+	out := tagList{limit: r.limits.Tags, seen: map[string]struct{}{}}
+	size, last, guessed := pageSize, "", false
+	next := r.tagsURL(size, last)
 	for page := 0; next != nil; page++ {
 		if page == r.limits.Pages {
 			return tagList{}, newError(Invalid, r.host, "%s", errPages)
 		}
-		before := out.listed
+		before, onPage := out.listed, 0
 		resp, err := r.get(ctx, http.MethodGet, next, "application/json")
-		if err != nil {
-			return tagList{}, err
+		if known, is := errors.AsType[*Error](err); is && page == 0 && known.Class == Invalid && size == pageSize {
+			size = smallPage
+			if resp, err = r.get(ctx, http.MethodGet, r.tagsURL(size, ""), "application/json"); err != nil {
+				return tagList{}, known
+			}
 		}
-		err = decodeTags(resp.Body, func(tag string) bool {
-			if _, ok := seen[tag]; ok {
-				return true
-			}
-			if out.listed == r.limits.Tags {
-				out.truncated = true
-				return false
-			}
-			out.listed++
-			if !tagForm.MatchString(tag) {
-				out.invalid++
-				return true
-			}
-			seen[tag] = struct{}{}
-			out.tags = append(out.tags, tag)
-			return true
-		})
-		_ = resp.Body.Close()
-		if err != nil {
+		if err == nil {
+			err = decodeTags(resp.Body, func(tag string) bool {
+				onPage, last = onPage+1, tag
+				return out.add(tag)
+			})
+			_ = resp.Body.Close()
+		}
+		if guessed && (err != nil || onPage > 0 && out.listed == before) { // the registry cannot be asked for more
+			out.truncated = true
+		} else if err != nil {
 			return tagList{}, err
 		}
 		if out.truncated {
@@ -126,8 +125,40 @@ func (r *repository) tags(ctx context.Context) (tagList, error) {
 		if next != nil && out.listed == before {
 			return tagList{}, newError(Invalid, r.host, "%s", errPages)
 		}
+		if guessed = next == nil && onPage == size; guessed {
+			next = r.tagsURL(size, last)
+		}
 	}
 	return out, nil
+}
+
+// add adds a tag that is not there yet; false: there are too many.
+func (l *tagList) add(tag string) bool {
+	if _, ok := l.seen[tag]; ok {
+		return true
+	}
+	if l.listed == l.limit {
+		l.truncated = true
+		return false
+	}
+	l.listed++
+	if !tagForm.MatchString(tag) {
+		l.invalid++
+		return true
+	}
+	l.seen[tag] = struct{}{}
+	l.tags = append(l.tags, tag)
+	return true
+}
+
+// tagsURL returns the URL of a page of tags, after the last one of the page before.
+func (r *repository) tagsURL(size int, last string) *url.URL {
+	u := r.url("tags/list")
+	u.RawQuery = "n=" + strconv.Itoa(size)
+	if last != "" {
+		u.RawQuery += "&last=" + url.QueryEscape(last)
+	}
+	return u
 }
 
 // decodeTags reads a page, and passes each tag on until add returns false.
@@ -183,24 +214,36 @@ func tagsError(err error) error {
 	return errors.New("the answer is not a list of tags")
 }
 
-// nextPage returns the URL of the next page; nil: there is none. A link to another host is refused.
+var (
+	linkForm = regexp.MustCompile(`^\s*<([^>]*)>((?:[^,"]|"[^"]*")*),?`)
+	relForm  = regexp.MustCompile(`(?i);\s*rel\s*=\s*"?([^";]*)`)
+)
+
+// nextPage returns the URL of the next page; nil: there is none. A link to another host is refused. Proxies change scheme and port
+// in links, so those of the page stay.
 func (r *repository) nextPage(resp *http.Response) (*url.URL, error) {
-	link := resp.Header.Get("Link")
-	if link == "" {
-		return nil, nil
+	for links := strings.Join(resp.Header.Values("Link"), ","); strings.TrimSpace(links) != ""; {
+		link := linkForm.FindStringSubmatch(links)
+		if link == nil {
+			return nil, newError(Invalid, r.host, "the link to the next page is not valid")
+		}
+		links = links[len(link[0]):]
+		if rel := relForm.FindStringSubmatch(link[2]); rel != nil && !slices.Contains(strings.Fields(strings.ToLower(rel[1])), "next") {
+			continue
+		}
+		target, err := url.Parse(link[1])
+		if err != nil {
+			return nil, newError(Invalid, r.host, "the link to the next page is not valid")
+		}
+		from := resp.Request.URL
+		target = from.ResolveReference(target)
+		if !strings.EqualFold(target.Hostname(), from.Hostname()) || target.User != nil {
+			return nil, newError(Refused, r.host, "the link to the next page leads to another host")
+		}
+		target.Scheme, target.Host = from.Scheme, from.Host
+		return target, nil
 	}
-	text, ok := strings.CutPrefix(link, "<")
-	text, _, closed := strings.Cut(text, ">")
-	target, err := url.Parse(text)
-	if !ok || !closed || err != nil {
-		return nil, newError(Invalid, r.host, "the link to the next page is not valid")
-	}
-	from := resp.Request.URL
-	target = from.ResolveReference(target)
-	if target.Scheme != from.Scheme || hostName(target) != hostName(from) || target.User != nil {
-		return nil, newError(Refused, r.host, "the link to the next page leads to another host")
-	}
-	return target, nil
+	return nil, nil
 }
 
 // result returns the versions of a source, with the digests of those that it wants.

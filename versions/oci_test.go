@@ -1,8 +1,11 @@
 package versions
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -216,5 +219,73 @@ func TestHTTP(t *testing.T) {
 		if allow {
 			require.Equal(t, []string{"1.0.0"}, names(got.Versions))
 		}
+	}
+}
+
+// TestPagesOfRegistries: all tags are read from registries that send no link, links of another scheme or port, several links,
+// or small pages only.
+func TestPagesOfRegistries(t *testing.T) {
+	t.Parallel()
+	const all = 2105
+	for name, c := range map[string]struct {
+		links            func(r *http.Request, next string) []string
+		most             int // tags per page; more are refused
+		ignoresLast      bool
+		listed, requests int
+		truncated        bool
+	}{
+		"a link":           {func(_ *http.Request, next string) []string { return []string{"<" + next + `>; rel="next"`} }, 1000, false, all, 3, false},
+		"no link":          {nil, 1000, false, all, 3, false},
+		"no link, no last": {nil, 1000, true, 1000, 2, true},
+		"another scheme": {func(r *http.Request, next string) []string {
+			return []string{"<http://" + r.Host + next + `>; rel="next"`}
+		}, 1000, false, all, 3, false},
+		"another port": {func(_ *http.Request, next string) []string {
+			return []string{"<https://127.0.0.1:9" + next + `>; rel="next"`}
+		}, 1000, false, all, 3, false},
+		"a second header": {func(_ *http.Request, next string) []string {
+			return []string{"</x>; rel=prev", "<" + next + ">; rel=next"}
+		}, 1000, false, all, 3, false},
+		"a second link": {func(_ *http.Request, next string) []string {
+			return []string{`</x>; rel="first", <` + next + `>; title="a,b"; rel="next"`}
+		}, 1000, false, all, 3, false},
+		"no next link":      {func(*http.Request, string) []string { return []string{"</x>; rel=first"} }, 1000, false, all, 3, false},
+		"pages of 100 only": {func(_ *http.Request, next string) []string { return []string{"<" + next + ">"} }, 100, false, all, 23, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newServer(t, func(w http.ResponseWriter, q *http.Request) {
+				if strings.Contains(q.URL.Path, "/manifests/") {
+					w.WriteHeader(http.StatusNotFound)
+				}
+				if !strings.HasSuffix(q.URL.Path, "/tags/list") {
+					return
+				}
+				n, err := strconv.Atoi(q.URL.Query().Get("n"))
+				if err != nil || n > c.most {
+					w.WriteHeader(http.StatusBadRequest)
+					return
+				}
+				first := 0
+				if last, err := strconv.Atoi(strings.TrimPrefix(q.URL.Query().Get("last"), "1.0.")); err == nil && !c.ignoresLast {
+					first = last + 1
+				}
+				var tags []string
+				for i := first; i < min(first+n, all); i++ {
+					tags = append(tags, fmt.Sprintf(`"1.0.%d"`, i))
+				}
+				if first+n < all && c.links != nil {
+					for _, link := range c.links(q, fmt.Sprintf("%s?n=%d&last=1.0.%d", q.URL.Path, n, first+n-1)) {
+						w.Header().Add("Link", link)
+					}
+				}
+				_, _ = fmt.Fprintf(w, `{"tags":[%s]}`, strings.Join(tags, ","))
+			})
+			got := scanOne(t, newScanner(t, []*server{r}), Source{Kind: Image, URL: r.host() + "/podinfo", Wants: every})
+			require.Nil(t, got.Err)
+			require.Equal(t, c.listed, got.Listed)
+			require.Equal(t, c.truncated, got.Truncated)
+			require.Equal(t, c.requests, r.count("/tags/list"))
+		})
 	}
 }
