@@ -102,14 +102,18 @@ func (r *versionRule) evaluate(stored storedVersion, known []KnownVersion, held 
 	case r.tag == "" && stored.version != "" && from == nil:
 		out.Problem = fmt.Sprintf("the stored version %s is not a semantic version", excerpt(stored.version))
 	}
+	var highest *semver.Version
 	for _, parsed := range r.known(known) {
 		k := parsed.KnownVersion
 		why := r.excludes(parsed, from, stored, held, now)
 		if why == "" && out.Problem == "" {
 			out.eligible = append(out.eligible, k)
-			if out.Candidate == nil {
-				out.Candidate = &k
-			} else {
+			switch {
+			case out.Candidate == nil:
+				out.Candidate, highest = &k, parsed.v
+			case highest != nil && parsed.v != nil && highest.Compare(parsed.v) == 0 && highest.Metadata() != parsed.v.Metadata():
+				why = "has the precedence of the candidate, and a lower build"
+			default:
 				why = "is older than the candidate"
 			}
 		}
@@ -145,9 +149,25 @@ func (r *versionRule) known(all []KnownVersion) []parsedVersion {
 		case b.v != nil:
 			order = 1
 		}
+		if order == 0 && a.v != nil {
+			order = compareBuilds(b.v.Metadata(), a.v.Metadata())
+		}
 		return cmp.Or(order, b.FirstSeen.Compare(a.FirstSeen), strings.Compare(a.Version, b.Version), strings.Compare(a.Digest, b.Digest), b.CreatedAt.Compare(a.CreatedAt))
 	})
 	return some
+}
+
+var buildParts = regexp.MustCompile(`[0-9]+|[^0-9]+`)
+
+// compareBuilds orders build metadata, which precedence ignores: numbers in it as numbers, so that k3s10 is above k3s9.
+func compareBuilds(a, b string) int {
+	return slices.CompareFunc(buildParts.FindAllString(a, -1), buildParts.FindAllString(b, -1), func(a, b string) int {
+		if strings.Contains("0123456789", a[:1]) && strings.Contains("0123456789", b[:1]) {
+			a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+			return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+		}
+		return strings.Compare(a, b)
+	})
 }
 
 // excludes returns why a version cannot be the candidate, regardless of others; empty: it can be. from is the stored version, if it is
@@ -193,8 +213,10 @@ func (r *versionRule) excludesVersion(k parsedVersion, from *semver.Version) str
 		return "matches exclude"
 	case r.versions == nil || !r.versions.Check(v):
 		return "is not in the range " + r.rangeText
-	case from != nil && v.Compare(from) == 0:
+	case from != nil && v.Compare(from) == 0 && v.Metadata() == from.Metadata():
 		return "is the stored version"
+	case from != nil && v.Compare(from) == 0:
+		return "has the precedence of the stored version"
 	case from != nil && v.LessThan(from):
 		return "is older than the stored version"
 	}
