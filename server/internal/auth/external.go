@@ -148,7 +148,7 @@ func externalRefusal(err error) error {
 	if errors.Is(err, oidc.ErrNoKeys) {
 		return &httperror.Error{
 			Status: http.StatusServiceUnavailable, Code: "issuer_unavailable",
-			Detail: "the ID token cannot be verified: its issuer did not answer for too long; try again, or use a managed token", Headers: map[string]string{"Retry-After": "60"},
+			Detail: "the ID token cannot be verified without the keys of its issuer, which did not answer or sent none that can be used: the log has the reason; try again, or use a managed token", Headers: map[string]string{"Retry-After": "60"},
 		}
 	}
 	refused, ok := errors.AsType[*oidc.TokenError](err)

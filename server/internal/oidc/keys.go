@@ -242,6 +242,9 @@ func algorithmOf(key jose.JSONWebKey) string {
 	return ""
 }
 
+// certificateFields are fields of a key that tokens are not verified with, and which some issuers fill with what cannot be read.
+var certificateFields = []string{"x5c", "x5t", "x5t#S256", "x5u"}
+
 // parseKeys reads a JSON Web Key Set. It skips keys of other algorithms, and fails if no usable key remains.
 func parseKeys(body []byte) (keys []jose.JSONWebKey, err error) {
 	var set struct {
@@ -254,8 +257,19 @@ func parseKeys(body []byte) (keys []jose.JSONWebKey, err error) {
 		return nil, fmt.Errorf("%d keys: at most %d", len(set.Keys), maxKeys)
 	}
 	for _, each := range set.Keys {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(each, &fields) != nil {
+			continue
+		}
+		for _, field := range certificateFields {
+			delete(fields, field)
+		}
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return nil, err
+		}
 		var key jose.JSONWebKey
-		if json.Unmarshal(each, &key) == nil && key.Use != "enc" && algorithmOf(key) != "" {
+		if json.Unmarshal(text, &key) == nil && key.Use != "enc" && algorithmOf(key) != "" {
 			keys = append(keys, key)
 		}
 	}

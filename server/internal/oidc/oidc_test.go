@@ -260,6 +260,22 @@ func TestUnknownKeys(t *testing.T) {
 
 var edKey = sync.OnceValue(func() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)) })
 
+// TestKeysWithCertificates: the key of an entry counts, whatever its certificates are: nothing is verified with them.
+func TestKeysWithCertificates(t *testing.T) {
+	t.Parallel()
+	for _, fields := range []string{`"x5c":["AAAA"]`, `"x5c":[7]`, `"x5c":"x"`, `"x5t":"x"`, `"x5t#S256":"AAAA"`, `"x5u":"::"`, `"x5u":7,"x5t":{}`} {
+		e := setup(t)
+		keys := bytes.Replace(e.issuer.JWKS(), []byte(`"kty"`), []byte(fields+`,"kty"`), 1)
+		require.Contains(t, string(keys), fields)
+		e.issuer.ServeKeys(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keys) })
+		for _, s := range e.sources {
+			require.NoError(t, s.refresh(t.Context()), fields)
+		}
+		_, err := e.Verify(t.Context(), e.issuer.Token(valid()))
+		require.NoError(t, err, fields)
+	}
+}
+
 // TestBadKeys: answers of the issuer that cannot be used keep the keys from before.
 func TestBadKeys(t *testing.T) {
 	t.Parallel()

@@ -67,8 +67,8 @@ func refuse(format string, args ...any) error {
 	return &TokenError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// ErrNoKeys means that the token cannot be verified now, because its issuer did not answer for too long.
-var ErrNoKeys = errors.New("the keys of the token's issuer are not available: the issuer does not answer")
+// ErrNoKeys means that the token cannot be verified now, because its issuer did not answer for too long, or sent no usable key.
+var ErrNoKeys = errors.New("the keys of the token's issuer are not available: the issuer does not answer, or sends no usable key")
 
 // Config configures a Verifier. StateDir may be empty; all others are required.
 type Config struct {
