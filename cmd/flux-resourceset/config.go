@@ -297,7 +297,9 @@ func (cfg *config) readPage(c *cli.Context) (problems []string) {
 	}
 	cfg.sessionKey, cfg.sessionKeyPrevious = c.String("session-key"), c.String("session-key-previous")
 	for name, key := range map[string]string{"SESSION_KEY": cfg.sessionKey, "SESSION_KEY_PREVIOUS": cfg.sessionKeyPrevious} {
-		if key != "" && len(key) < minSessionKey {
+		if padded(key) {
+			problems = append(problems, name+" "+isPadded)
+		} else if key != "" && len(key) < minSessionKey {
 			problems = append(problems, fmt.Sprintf("%s has less than %d characters: take the output of openssl rand -hex 32", name, minSessionKey))
 		}
 	}

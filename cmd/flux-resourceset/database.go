@@ -42,11 +42,17 @@ const (
 	backendPostgres = "postgres"
 )
 
+const isPadded = "begins or ends with a space, or has a newline or another control character: echo adds a newline to a Secret, so use printf or --from-literal"
+
+// padded reports whether the text of a secret setting has more than was meant.
+func padded(text string) bool {
+	return strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl)
+}
+
 // parseDatabase reads a database URL. Its errors contain no part of the text, since any part may belong to a password.
 func parseDatabase(raw string) (database, error) {
-	if strings.TrimSpace(raw) != raw || strings.ContainsFunc(raw, unicode.IsControl) {
-		return nil, errors.New("it begins or ends with a space, or has a newline or another control character: echo adds a newline to a Secret, so use printf or --from-literal; " +
-			"write %20 for a space of a path")
+	if padded(raw) {
+		return nil, errors.New("it " + isPadded + "; write %20 for a space of a path")
 	}
 	scheme, _, _ := strings.Cut(raw, ":")
 	switch strings.ToLower(scheme) {

@@ -36,7 +36,11 @@ func TestPageSettings(t *testing.T) {
 		require.NotContains(t, p.Log(), pageKey)
 		require.NotContains(t, p.Log(), session.Value)
 	}
-	for setting, want := range map[string]string{"UI=maybe": "UI is", "UI_CHANGES=maybe": "UI_CHANGES is", "SESSION_KEY=short": "SESSION_KEY has less than 32 characters"} {
+	for setting, want := range map[string]string{
+		"UI=maybe": "UI is", "UI_CHANGES=maybe": "UI_CHANGES is", "SESSION_KEY=short": "SESSION_KEY has less than 32 characters",
+		"SESSION_KEY=" + pageKey + "\n": "SESSION_KEY begins or ends with a space, or has a newline", "WEBHOOK_KEY=" + pageKey + "\n": "WEBHOOK_KEY begins or ends with a space, or has a newline",
+		"SESSION_KEY_PREVIOUS= " + pageKey: "SESSION_KEY_PREVIOUS begins or ends with a space, or has a newline",
+	} {
 		p := run(setting)
 		require.Equal(t, 2, p.exit(), setting)
 		require.Contains(t, p.Log(), want)

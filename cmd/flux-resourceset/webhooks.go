@@ -23,7 +23,9 @@ func (cfg *config) readWebhooks(c *cli.Context) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	w := &cfg.webhooks
 	w.Key, w.PublicURL = c.String("webhook-key"), strings.TrimSuffix(c.String("public-url"), "/")
-	if w.Key != "" && len(w.Key) < minWebhookKey {
+	if padded(w.Key) {
+		problem("WEBHOOK_KEY %s", isPadded)
+	} else if w.Key != "" && len(w.Key) < minWebhookKey {
 		problem("WEBHOOK_KEY has less than %d characters: use the output of openssl rand -hex 32", minWebhookKey)
 	}
 	if w.Key != "" && w.PublicURL == "" {
