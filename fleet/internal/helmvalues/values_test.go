@@ -148,9 +148,9 @@ func TestSubstitutions(t *testing.T) {
 // TestMisread: Misread knows exactly the texts that YAML, as Flux reads it, makes another text of.
 func TestMisread(t *testing.T) {
 	t.Parallel()
-	for _, text := range strings.Fields(`a yes no on off y n Y N Yes NO True TRUE false true null2 0 1 -1 +1 10 007 0777 08 0x1F 0x1G 0o17 0b11 1_000 1.5 1.10 1.0 0.5 .5 5. -0 -0.0 1e3 1E3 1e+3 1.5e-7
+	for text := range strings.FieldsSeq(`a yes no on off y n Y N Yes NO True TRUE false true null2 0 1 -1 +1 10 007 0777 08 0x1F 0x1G 0o17 0b11 1_000 1.5 1.10 1.0 0.5 .5 5. -0 -0.0 1e3 1E3 1e+3 1.5e-7
 		012345678901 12345678901 9223372036854775807 18446744073709551616 1.2.3 v1 1h 10Gi .inf -.Inf .nan .NaN inf nan 1-2 1:30 2001-01-01 0.1 100000000000000000000.5 0.30000000000000004 1e308 _1 __ +.5 -.5 +`) {
-		read := text
+		var read string
 		if plain, err := yaml.YAMLToJSON([]byte("a: " + text)); err == nil {
 			read = strings.Trim(string(patchesOf(t, string(plain))["a"]), `"`)
 		} else {
