@@ -312,3 +312,21 @@ func warnStagesChanged(c *checker, before, after *Document) {
 		}
 	}
 }
+
+// howToUnprotect returns the request that clears deletion_protection.
+func (e *Effective) howToUnprotect() string {
+	if e.withoutLayers().cluster.DeletionProtection {
+		return fmt.Sprintf("PATCH /clusters/%s {\"deletion_protection\": false}", e.id)
+	}
+	for _, d := range slices.Backward(e.chain.layers) {
+		if d.layer().DeletionProtection != nil {
+			return fmt.Sprintf("PATCH /layers/%s {\"deletion_protection\": null}", d.ID)
+		}
+	}
+	return ""
+}
+
+// protectedError refuses to delete the cluster.
+func (e *Effective) protectedError() *Error {
+	return errorf(CodeProtected, "cluster %q has deletion_protection; clear it first: %s", e.id, e.howToUnprotect())
+}

@@ -279,6 +279,9 @@ type Effective struct {
 	checked atomic.Pointer[definitionsID]
 }
 
+// receiptNone declares that the template of a type sends no receipts.
+const receiptNone = "none"
+
 // resourceType is the value of a resource type's document.
 type resourceType struct {
 	api.ResourceType

@@ -223,3 +223,36 @@ func (t *resourceType) mayDelete(overrides map[string]json.RawMessage) bool {
 	}
 	return false
 }
+
+// hasTemplate reports whether the kind's definitions are rendered by a template that the fleet knows.
+func (a *descriptor) hasTemplate() bool {
+	return a.typed && a.typeDoc != nil && a.resourceType().compiled != nil
+}
+
+// resourceType returns the type of a list of a resource type.
+func (a *descriptor) resourceType() *resourceType { return a.typeDoc.value.(*resourceType) }
+
+// checkOwnSet refuses a definition that renders the ResourceSet or the provider of a polled list.
+func checkOwnSet(c *checker, r *resource) {
+	for _, o := range r.rendered(nil, c.work).Objects {
+		if o.OwnSet() && c.next.kinds.byEndpoint[o.Name] != nil {
+			c.problem("/spec", "the template makes %s, which is that of the list %q itself", o, o.Name)
+		}
+	}
+}
+
+// checkSetTaken refuses a resource type whose ResourceSet and provider would have the name of those that a definition
+// renders.
+func checkSetTaken(c *checker, id string) {
+	for _, a := range c.next.kinds.lists[c.next.kinds.compiledCount:] {
+		if !a.hasTemplate() {
+			continue
+		}
+		for _, doc := range c.next.docs[a.kind] {
+			if slices.ContainsFunc(doc.value.(*resource).rendered(nil, c.work).Objects, func(o rendering.Object) bool { return o.OwnSet() && o.Name == id }) {
+				c.problem("/id", "the %s %q makes a ResourceSet or provider of this name, and that of the type would be the same", a.rules.noun, doc.ID)
+				return
+			}
+		}
+	}
+}

@@ -16,9 +16,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// receiptNone declares that the template of a type sends no receipts.
-const receiptNone = "none"
-
 const (
 	maxTypeID = 53
 )
