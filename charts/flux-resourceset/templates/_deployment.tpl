@@ -47,9 +47,6 @@ spec:
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with .values.priorityClassName }}
-      priorityClassName: {{ . }}
-      {{- end }}
       securityContext:
         {{- toYaml $v.podSecurityContext | nindent 8 }}
       terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
@@ -96,13 +93,8 @@ spec:
         {{- with .values.extraVolumes }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- with .values.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .values.tolerations }}
-      tolerations:
-        {{- toYaml . | nindent 8 }}
+      {{- with include "api.nodes" .values | trim }}
+      {{- . | nindent 6 }}
       {{- end }}
       {{- with .values.affinity }}
       affinity:
@@ -120,6 +112,21 @@ spec:
               {{- include "api.selector" $root | nindent 14 }}
               app.kubernetes.io/component: {{ .part }}
         {{- end }}
+{{- end }}
+
+{{/* Which nodes pods may run on, as the values of a part say. The jobs and tests beside them run where pods of mode crud may. */}}
+{{- define "api.nodes" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "api.env" -}}
