@@ -35,3 +35,134 @@ func TestTheBackupRunsWhereTheServiceDoes(t *testing.T) {
 		}
 	}
 }
+
+// A number from a file of values is a float to Helm, which writes 1000000 as 1e+06.
+func TestLargeNumbers(t *testing.T) {
+	t.Parallel()
+	found := valid(t, service, onPostgres+`
+config: {maxRemovals: 1000000}
+backup: {enabled: true, keep: 1000000}
+podSecurityContext: {runAsUser: 1000660000}
+crud:
+  replicas: 2000000
+  terminationGracePeriodSeconds: 3000000
+  podDisruptionBudget: {minAvailable: 1000000}
+readonly: {autoscaling: {enabled: true, minReplicas: 1000000, maxReplicas: 4000000}}
+`)
+	want(t, found, "CronJob flux-api-backup", `["backup","--dir","/backups","--keep","1000000"]`, "spec", "jobTemplate", "spec", "template", "spec", "containers", "args")
+	want(t, found, "Deployment flux-api-crud", `2000000`, "spec", "replicas")
+	want(t, found, "PodDisruptionBudget flux-api-crud", `1000000`, "spec", "minAvailable")
+	want(t, found, "HorizontalPodAutoscaler flux-api-readonly", `4000000`, "spec", "maxReplicas")
+	if env := found["Deployment flux-api-crud"].at("spec", "template", "spec", "containers", "env"); !strings.Contains(env, `{"name":"MAX_REMOVALS","value":"1000000"}`) {
+		t.Error(env)
+	}
+}
+
+// A label or annotation that is given twice, or that the chart has too, is rendered once, and the nearer one counts.
+func TestLabelsAreThereOnce(t *testing.T) {
+	t.Parallel()
+	found := valid(t, service, onSQLite+`
+commonLabels: {team: platform, a: b}
+crud: {podLabels: {team: payments}, podAnnotations: {checksum/config: own}}
+store: {sqlite: {persistence: {annotations: {helm.sh/resource-policy: none}}}}
+serviceMonitor: {enabled: true, labels: {team: metrics}}
+prometheusRule: {enabled: true, labels: {team: alerts}}
+dashboard: {enabled: true, labels: {team: dashboards, grafana_dashboard: "1"}}
+`)
+	for key, team := range map[string]string{
+		"Service flux-api": "platform", "ServiceMonitor flux-api": "metrics", "PrometheusRule flux-api": "alerts", "ConfigMap flux-api-dashboard": "dashboards",
+	} {
+		want(t, found, key, `"`+team+`"`, "metadata", "labels", "team")
+	}
+	want(t, found, "Deployment flux-api-crud", `"payments"`, "spec", "template", "metadata", "labels", "team")
+	want(t, found, "Deployment flux-api-crud", `"b"`, "spec", "template", "metadata", "labels", "a")
+	want(t, found, "Deployment flux-api-crud", `"own"`, "spec", "template", "metadata", "annotations", "checksum/config")
+	want(t, found, "PersistentVolumeClaim flux-api-data", `"none"`, "metadata", "annotations", "helm.sh/resource-policy")
+}
+
+// A value that YAML reads as a number or boolean is text in an annotation and a selector of nodes.
+func TestAnnotationsAreText(t *testing.T) {
+	t.Parallel()
+	const annotations = "{prometheus.io/scrape: true, prometheus.io/port: 8080, big: 1000000, text: \"1e3\"}"
+	found := valid(t, service, onPostgres+strings.ReplaceAll(`
+serviceAccount: {annotations: $}
+crud: {podAnnotations: $, nodeSelector: {dedicated: true}, service: {annotations: $}, ingress: {enabled: true, host: a.example.com, annotations: $}}
+readonly: {podAnnotations: $, nodeSelector: {zone: 1}, service: {annotations: $}, httpRoute: {enabled: true, annotations: $, parentRefs: [{name: g}]}, ingress: {enabled: true, host: b.example.com, annotations: $}}
+backup: {enabled: true, persistence: {annotations: $}, serviceAccount: {create: true, annotations: $}}
+`, "$", annotations))
+	for _, key := range []string{
+		"ServiceAccount flux-api", "ServiceAccount flux-api-backup", "Service flux-api", "Service flux-api-read", "Ingress flux-api", "Ingress flux-api-read",
+		"HTTPRoute flux-api-read", "PersistentVolumeClaim flux-api-backups",
+	} {
+		for name, value := range map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "big": "1000000", "text": "1e3"} {
+			want(t, found, key, `"`+value+`"`, "metadata", "annotations", name)
+		}
+	}
+	want(t, found, "Deployment flux-api-readonly", `"8080"`, "spec", "template", "metadata", "annotations", "prometheus.io/port")
+	want(t, found, "Deployment flux-api-crud", `{"dedicated":"true"}`, "spec", "template", "spec", "nodeSelector")
+	want(t, found, "CronJob flux-api-backup", `{"dedicated":"true"}`, "spec", "jobTemplate", "spec", "template", "spec", "nodeSelector")
+	valid(t, service, onSQLite+"crud: {service: {annotations: {a: 1}}}\nstore: {sqlite: {persistence: {annotations: "+annotations+"}}}")
+}
+
+// Constraints without a selector would spread nothing.
+func TestSpreadConstraintsSelectThePods(t *testing.T) {
+	t.Parallel()
+	found := valid(t, service, onPostgres+`
+readonly:
+  topologySpreadConstraints:
+    - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
+crud:
+  topologySpreadConstraints:
+    - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}
+`)
+	path := []string{"spec", "template", "spec", "topologySpreadConstraints", "labelSelector"}
+	want(t, found, "Deployment flux-api-readonly", `{"matchLabels":{"app.kubernetes.io/component":"readonly","app.kubernetes.io/instance":"release","app.kubernetes.io/name":"flux-resourceset"}}`, path...)
+	want(t, found, "Deployment flux-api-crud", `{"matchLabels":{"a":"b"}}`, path...)
+}
+
+// A budget that no pod may be missing from blocks each drain of a node.
+func TestBudgetsLetANodeDrain(t *testing.T) {
+	t.Parallel()
+	for values, made := range map[string]bool{
+		"autoscaling: {enabled: true, minReplicas: 1}": false,
+		"autoscaling: {enabled: true, minReplicas: 2}": true,
+		"replicas: 1": false,
+		"replicas: 2": true,
+		"replicas: 2\n  podDisruptionBudget: {minAvailable: 50%}": true,
+	} {
+		_, is := valid(t, service, onPostgres+"readonly:\n  "+values)["PodDisruptionBudget flux-api-readonly"]
+		if is != made {
+			t.Errorf("%s: a budget: %t", values, is)
+		}
+	}
+}
+
+// The policy lets out what other values need: issuers, registries, receivers of webhooks, and what egress adds.
+func TestNetworkPolicyEgress(t *testing.T) {
+	t.Parallel()
+	for values, ports := range map[string]string{
+		`config: {versionScan: true}`:                                 "443",
+		`config: {versionScan: true, versionScanAllowHTTP: true}`:     "443 80",
+		`config: {publicURL: "https://f.example.com"}`:                "443",
+		`config: {publicURL: "https://f", webhookAllowHTTP: true}`:    "443 80",
+		`config: {otlpEndpoint: "https://c", versionScan: true}`:      "443",
+		`config: {otlpEndpoint: "https://c:4318", versionScan: true}`: "4318 443",
+	} {
+		wantEgress(t, onSQLite+"networkPolicy: {enabled: true}\n"+values, ports)
+	}
+	const issuers = "auth: {existingSecret: x, oidcIssuers: [{name: a, url: \"https://login.example.com\"}, {name: b, url: \"http://idp:8443/realms/x\"}, {name: c, url: \"https://idp:9443\", jwks_file: /keys}]}\n"
+	wantEgress(t, issuers+"networkPolicy: {enabled: true}", "443 8443")
+	policy := valid(t, service, onSQLite+"networkPolicy: {enabled: true, egress: [{ports: [{port: 5000}], to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}")["NetworkPolicy flux-api"]
+	if got := policy.at("spec", "egress"); !strings.Contains(got, `{"ports":[{"port":5000}],"to":[{"ipBlock":{"cidr":"10.0.0.0/8"}}]}`) || !strings.Contains(got, `{"port":53,"protocol":"UDP"}`) {
+		t.Error(got)
+	}
+}
+
+func wantEgress(t *testing.T, values, ports string) {
+	t.Helper()
+	egress := `[{"ports":[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}`
+	for port := range strings.FieldsSeq(ports) {
+		egress += `,{"ports":[{"port":` + port + `,"protocol":"TCP"}]}`
+	}
+	want(t, valid(t, service, values), "NetworkPolicy flux-api", egress+"]", "spec", "egress")
+}

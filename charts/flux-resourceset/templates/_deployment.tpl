@@ -12,7 +12,7 @@ metadata:
     app.kubernetes.io/component: {{ .part }}
 spec:
   {{- if not .values.autoscaling.enabled }}
-  replicas: {{ .values.replicas }}
+  replicas: {{ int64 .values.replicas }}
   {{- end }}
   {{- if $sqlite }}
   # Two pods on one SQLite file would corrupt it: the old one goes before the new one comes.
@@ -28,17 +28,11 @@ spec:
   template:
     metadata:
       labels:
-        {{- include "api.labels" $root | nindent 8 }}
+        {{- include "api.labelsAnd" (list $root .values.podLabels) | nindent 8 }}
         app.kubernetes.io/component: {{ .part }}
-        {{- with .values.podLabels }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
       annotations:
         # Variables and the seed are read once: pods are replaced when the chart's own Secrets or ConfigMap change.
-        checksum/config: {{ list $v.auth $v.store.postgres $v.seed | toJson | sha256sum }}
-        {{- with .values.podAnnotations }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- include "api.text" (list (dict "checksum/config" (list $v.auth $v.store.postgres $v.seed | toJson | sha256sum)) .values.podAnnotations) | nindent 8 }}
     spec:
       serviceAccountName: {{ include "api.serviceAccount" $root }}
       automountServiceAccountToken: false
@@ -49,7 +43,7 @@ spec:
       {{- end }}
       securityContext:
         {{- toYaml $v.podSecurityContext | nindent 8 }}
-      terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
+      terminationGracePeriodSeconds: {{ int64 .values.terminationGracePeriodSeconds }}
       {{- with .values.initContainers }}
       initContainers:
         {{- toYaml . | nindent 8 }}
@@ -101,16 +95,11 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       topologySpreadConstraints:
-        {{- if .values.topologySpreadConstraints }}
-        {{- toYaml .values.topologySpreadConstraints | nindent 8 }}
-        {{- else }}
-        - maxSkew: 1
-          topologyKey: kubernetes.io/hostname
-          whenUnsatisfiable: ScheduleAnyway
-          labelSelector:
-            matchLabels:
-              {{- include "api.selector" $root | nindent 14 }}
-              app.kubernetes.io/component: {{ .part }}
+        {{- $nodes := dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway" }}
+        {{- $pods := set (include "api.selector" $root | fromYaml) "app.kubernetes.io/component" .part }}
+        {{- range .values.topologySpreadConstraints | default (list $nodes) }}
+        {{- $selected := dict "labelSelector" (.labelSelector | default (dict "matchLabels" $pods)) }}
+        {{- list (merge $selected .) | toYaml | nindent 8 }}
         {{- end }}
 {{- end }}
 
@@ -121,7 +110,7 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- with .nodeSelector }}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
+  {{- include "api.text" (list .) | nindent 2 }}
 {{- end }}
 {{- with .tolerations }}
 tolerations:
@@ -211,7 +200,7 @@ tolerations:
 - name: PROTECTED_ENVIRONMENTS
   value: {{ join "," $v.config.protectedEnvironments | quote }}
 - name: MAX_REMOVALS
-  value: {{ $v.config.maxRemovals | quote }}
+  value: {{ $v.config.maxRemovals | int64 | quote }}
 {{- if $v.config.requireSecondPerson }}
 - {name: REQUIRE_SECOND_PERSON, value: "true"}
 {{- end }}
@@ -231,7 +220,7 @@ tolerations:
 - {name: PASSIVE, value: "true"}
 {{- end }}
 {{- if ne (int $v.config.watchStreams) 256 }}
-- {name: WATCH_STREAMS, value: {{ $v.config.watchStreams | quote }}}
+- {name: WATCH_STREAMS, value: {{ $v.config.watchStreams | int64 | quote }}}
 {{- end }}
 {{- if $v.config.basePath }}
 - {name: BASE_PATH, value: {{ $v.config.basePath | quote }}}

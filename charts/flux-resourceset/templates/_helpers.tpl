@@ -1,11 +1,27 @@
 {{- define "api.labels" -}}
-{{ include "api.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{ include "api.labelsAnd" (list .) }}
 {{- end }}
+
+{{/* The labels of each object, and those of an own kind of it, which win: (list $ map) */}}
+{{- define "api.labelsAnd" -}}
+{{- $root := first . }}
+{{- include "api.selector" $root }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | quote }}
+{{- with include "api.text" (prepend (rest .) $root.Values.commonLabels) }}
+{{ . }}
+{{- end }}
+{{- end }}
+
+{{/* A list of maps as one map of texts, of which the later win: YAML reads many annotations as numbers and booleans, which
+Kubernetes refuses. */}}
+{{- define "api.text" -}}
+{{- $all := dict }}
+{{- range . }}
+{{- range $key, $value := . }}{{ $_ := set $all $key (kindIs "string" $value | ternary $value (toJson $value)) }}{{ end }}
+{{- end }}
+{{- if $all }}{{ toYaml $all }}{{ end }}
 {{- end }}
 
 {{- define "api.selector" -}}
@@ -131,6 +147,7 @@ tmp: {sizeLimit: 2Gi}
 auth: {staticTokens: true, sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, webhookKeyKey: webhook-key, oidcIssuers: []}
 config: {passive: false, gatesTrustSharedToken: false, otlpEndpoint: "", basePath: "", watchStreams: 256, publicURL: "", webhookAllowHTTP: false, webhookAllowPrivate: false, versionScan: false, versionScanAllowHTTP: false, versionScanAllowPrivate: false, registryAuthFile: "", registryCAFile: ""}
 page: {enabled: true, changes: false}
+networkPolicy: {egress: []}
 nameOverride: ""
 fullnameOverride: ""
 extraObjects: []

@@ -12,7 +12,7 @@ metadata:
     app.kubernetes.io/component: {{ .part }}
   {{- with .values.service.annotations }}
   annotations:
-    {{- toYaml . | nindent 4 }}
+    {{- include "api.text" (list .) | nindent 4 }}
   {{- end }}
 spec:
   type: {{ .values.service.type }}
@@ -41,7 +41,7 @@ metadata:
   {{- end }}
   {{- with $annotations }}
   annotations:
-    {{- toYaml . | nindent 4 }}
+    {{- include "api.text" (list .) | nindent 4 }}
   {{- end }}
 spec:
   {{- with .values.ingress.className }}
@@ -78,7 +78,7 @@ metadata:
     {{- include "api.labels" $root | nindent 4 }}
   {{- with .values.httpRoute.annotations }}
   annotations:
-    {{- toYaml . | nindent 4 }}
+    {{- include "api.text" (list .) | nindent 4 }}
   {{- end }}
 spec:
   parentRefs:
@@ -104,16 +104,15 @@ metadata:
     {{- include "api.labels" $root | nindent 4 }}
 spec:
   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: {{ $root.Values.name }}-{{ .part }}}
-  minReplicas: {{ .values.autoscaling.minReplicas }}
-  maxReplicas: {{ .values.autoscaling.maxReplicas }}
+  minReplicas: {{ int64 .values.autoscaling.minReplicas }}
+  maxReplicas: {{ int64 .values.autoscaling.maxReplicas }}
   metrics:
     - type: Resource
       resource:
         name: cpu
         target: {type: Utilization, averageUtilization: {{ .values.autoscaling.targetCPUUtilizationPercentage }}}
 {{- end }}
-{{- $several := or .values.autoscaling.enabled (gt (int .values.replicas) 1) }}
-{{- if and .values.podDisruptionBudget.enabled $several }}
+{{- if and .values.podDisruptionBudget.enabled (gt (include "api.leastPods" .values | int64) 1) }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -122,11 +121,16 @@ metadata:
   labels:
     {{- include "api.labels" $root | nindent 4 }}
 spec:
-  minAvailable: {{ .values.podDisruptionBudget.minAvailable }}
+  minAvailable: {{ toJson .values.podDisruptionBudget.minAvailable }}
   selector:
     matchLabels:
       {{- include "api.selector" $root | nindent 6 }}
       app.kubernetes.io/component: {{ .part }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* How many pods of a part there are at least. */}}
+{{- define "api.leastPods" -}}
+{{ ternary .autoscaling.minReplicas .replicas .autoscaling.enabled | int64 }}
 {{- end }}
