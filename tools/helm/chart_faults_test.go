@@ -166,3 +166,39 @@ func wantEgress(t *testing.T, values, ports string) {
 	}
 	want(t, valid(t, service, values), "NetworkPolicy flux-api", egress+"]", "spec", "egress")
 }
+
+// Values that Kubernetes or the server would refuse later, or that block each other, are refused with the value's name.
+func TestValuesThatFailLater(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", 59)
+	for values, reason := range map[string]string{
+		onSQLite + "config: {extraEnv: [{name: LOG_LEVEL, value: debug}]}":                          "config.extraEnv must not have LOG_LEVEL, which the chart sets",
+		onSQLite + "config: {extraEnv: [{name: SERVE_STALE_AFTER_RESTART, value: x}]}":              "config.extraEnv must not have SERVE_STALE_AFTER_RESTART",
+		onSQLite + "config: {extraEnv: [{name: A, value: x}, {name: A, value: z}]}":                 "config.extraEnv has A twice",
+		onSQLite + "config: {extraEnv: [{name: N, value: 5}]}":                                      "at '/config/extraEnv/0/value'",
+		onSQLite + "nameOverride: " + long:                                                          "at '/nameOverride'",
+		onSQLite + "commonLabels: {team: " + long + "nnnnn}":                                        "at '/commonLabels/team'",
+		onSQLite + "crud: {podAnnotations: {a: {b: c}}}":                                            "at '/crud/podAnnotations/a'",
+		onSQLite + "image: {pullSecrets: [registry]}":                                               "at '/image/pullSecrets/0'",
+		onSQLite + "config: {environments: [dev, live]}":                                            "config.protectedEnvironments has prod, which is not one of config.environments",
+		onPostgres + "readonly: {autoscaling: {enabled: true, minReplicas: 9}}":                     "readonly.autoscaling.minReplicas is more than maxReplicas",
+		onPostgres + "readonly: {autoscaling: {enabled: true}, resources: {requests: {cpu: null}}}": "readonly.autoscaling needs readonly.resources.requests.cpu",
+		onPostgres + "readonly: {podDisruptionBudget: {minAvailable: 2}}":                           "readonly.podDisruptionBudget.minAvailable lets no pod of 2 go",
+		onPostgres + "readonly: {podDisruptionBudget: {minAvailable: 60%}}":                         "readonly.podDisruptionBudget.minAvailable lets no pod of 2 go",
+		onPostgres + "readonly: {podDisruptionBudget: {minAvailable: all}}":                         "at '/readonly/podDisruptionBudget/minAvailable'",
+		onPostgres + "crud: {ingress: {enabled: true, host: a.x, tlsSecret: a}}\nreadonly: {ingress: {enabled: true, host: b.x, extraHosts: [a.x], tlsSecret: b}}": "crud.ingress and readonly.ingress both have the host a.x, so className and tlsSecret must be the same",
+		onPostgres + "crud: {ingress: {enabled: true, host: a.x, extraHosts: [a.x]}}":                                                                              "crud.ingress has the host a.x twice",
+		onSQLite + "replicas: 2":                     "replicas: use crud.replicas or readonly.replicas",
+		onSQLite + "replicaCount: 2":                 "replicaCount: use crud.replicas or readonly.replicas",
+		onSQLite + "ingress: {enabled: true}":        "ingress: use crud.ingress or readonly.ingress",
+		onSQLite + "resources: {}\nextraEnv: []":     "resources: use crud.resources or readonly.resources",
+		onSQLite + "imagePullSecrets: [{name: x}]":   "imagePullSecrets: use image.pullSecrets",
+		onSQLite + "nodeSelector: {a: b}":            "nodeSelector: use crud.nodeSelector or readonly.nodeSelector",
+		onSQLite + "extraEnv: [{name: A, value: b}]": "extraEnv: use config.extraEnv",
+		onSQLite + "persistence: {enabled: false}":   "persistence: use store.sqlite.persistence",
+	} {
+		if _, err := renderFile(t, service, values); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("should be refused with %q, but: %v\n%s", reason, err, values)
+		}
+	}
+}

@@ -20,6 +20,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if and $tls.existingSecret (or $tls.ca $tls.cert $tls.key) }}{{ $problems = append $problems "api.tls.existingSecret excludes api.tls.ca, cert and key" }}{{ end }}
 {{- if ne (empty $tls.cert) (empty $tls.key) }}{{ $problems = append $problems "api.tls.cert and api.tls.key belong together" }}{{ end }}
 {{- if and (hasPrefix "http://" .Values.api.url) (or $tls.existingSecret $tls.ca $tls.cert) }}{{ $problems = append $problems "api.tls needs an https:// api.url" }}{{ end }}
+{{- range $section, $names := dict "cluster" (list "name" "dns" "environment") "api" (list "url" "token" "existingSecret" "tls") }}
+{{- range $names }}
+{{- if hasKey $.Values . }}{{ $problems = append $problems (printf "%s: use %s.%s" . $section .) }}{{ end }}
+{{- end }}
+{{- end }}
 {{- $types := list "platform-components" "namespaces" "rolebindings" }}
 {{- range .Values.customResources }}
 {{- if has .type $types }}{{ $problems = append $problems (printf "customResources: %q is there already" .type) }}{{ end }}

@@ -59,6 +59,9 @@ spec:
             - {name: metrics, containerPort: 9090}
           env:
             {{- include "api.env" . | nindent 12 }}
+            {{- with $v.config.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
           startupProbe:
             httpGet: {path: /health, port: metrics, scheme: {{ include "api.scheme" $root | upper }}}
             periodSeconds: 2
@@ -118,6 +121,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
+{{/* The variables that the chart sets. */}}
 {{- define "api.env" -}}
 {{- $v := .root.Values }}
 - {name: API_MODE, value: {{ .mode }}}
@@ -250,9 +254,6 @@ tolerations:
 {{- end }}
 {{- if $v.tls.requireClientCert }}
 - {name: REQUIRE_CLIENT_CERT, value: "true"}
-{{- end }}
-{{- with $v.config.extraEnv }}
-{{ toYaml . }}
 {{- end }}
 {{- end }}
 

@@ -89,10 +89,43 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .Values.seed.existingConfigMap .Values.seed.data }}{{ $problems = append $problems "seed.existingConfigMap and seed.data exclude each other" }}{{ end }}
 {{- if and .Values.tls.clientCASecret (not .Values.tls.existingSecret) }}{{ $problems = append $problems "tls.clientCASecret needs tls.existingSecret: client certificates need HTTPS" }}{{ end }}
 {{- if and .Values.tls.requireClientCert (not .Values.tls.clientCASecret) }}{{ $problems = append $problems "tls.requireClientCert needs tls.clientCASecret: the CA whose certificates are good" }}{{ end }}
+{{- $hosts := dict }}
 {{- range $part := list "crud" "readonly" }}
 {{- $values := index $.Values $part }}
 {{- if and $values.ingress.enabled (not $values.ingress.host) }}{{ $problems = append $problems (printf "%s.ingress.host is required" $part) }}{{ end }}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) }}{{ $problems = append $problems (printf "%s.httpRoute.parentRefs is required: the Gateway to attach to" $part) }}{{ end }}
+{{- if $values.autoscaling.enabled }}
+{{- if gt (int64 $values.autoscaling.minReplicas) (int64 $values.autoscaling.maxReplicas) }}{{ $problems = append $problems (printf "%s.autoscaling.minReplicas is more than maxReplicas" $part) }}{{ end }}
+{{- if not (dig "requests" "cpu" "" $values.resources) }}{{ $problems = append $problems (printf "%s.autoscaling needs %s.resources.requests.cpu, of which its target is a share" $part $part) }}{{ end }}
+{{- end }}
+{{- $pods := include "api.leastPods" $values | int64 }}
+{{- $needed := $values.podDisruptionBudget.minAvailable }}
+{{- if kindIs "string" $needed }}{{ $needed = div (add (mul (trimSuffix "%" $needed | int64) $pods) 99) 100 }}{{ end }}
+{{- if and $values.podDisruptionBudget.enabled (gt $pods 1) (ge (int64 $needed) $pods) }}{{ $problems = append $problems (printf "%s.podDisruptionBudget.minAvailable lets no pod of %d go, so nodes could not be drained" $part $pods) }}{{ end }}
+{{- if $values.ingress.enabled }}
+{{- range $host := prepend $values.ingress.extraHosts $values.ingress.host }}
+{{- $of := get $hosts $host }}
+{{- if eq $of $part }}{{ $problems = append $problems (printf "%s.ingress has the host %s twice" $part $host) }}
+{{- else if and $of (ne (list $.Values.crud.ingress.className $.Values.crud.ingress.tlsSecret | toJson) (list $values.ingress.className $values.ingress.tlsSecret | toJson)) }}{{ $problems = append $problems (printf "crud.ingress and readonly.ingress both have the host %s, so className and tlsSecret must be the same" $host) }}{{ end }}
+{{- $_ := set $hosts $host $part }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range .Values.config.protectedEnvironments }}
+{{- if not (has . $.Values.config.environments) }}{{ $problems = append $problems (printf "config.protectedEnvironments has %s, which is not one of config.environments" .) }}{{ end }}
+{{- end }}
+{{- $names := list }}
+{{- range include "api.env" (dict "root" . "part" "crud" "mode" "crud") | fromYamlArray }}{{ $names = append $names .name }}{{ end }}
+{{- $more := list }}
+{{- range .Values.config.extraEnv }}
+{{- if has .name $names }}{{ $problems = append $problems (printf "config.extraEnv must not have %s, which the chart sets" .name) }}{{ end }}
+{{- if has .name $more }}{{ $problems = append $problems (printf "config.extraEnv has %s twice" .name) }}{{ end }}
+{{- $more = append $more .name }}
+{{- end }}
+{{- $elsewhere := dict "replicaCount" "crud.replicas or readonly.replicas" "imagePullSecrets" "image.pullSecrets" "env" "config.extraEnv" "extraEnv" "config.extraEnv" "labels" "commonLabels" "containerSecurityContext" "securityContext" "logLevel" "config.logLevel" "environments" "config.environments" "persistence" "store.sqlite.persistence" "sqlite" "store.sqlite" "postgresql" "store.postgres" "metrics" "serviceMonitor" "existingSecret" "auth.existingSecret" }}
+{{- range keys .Values.crud }}{{ $_ := set $elsewhere . (printf "crud.%s or readonly.%s" . .) }}{{ end }}
+{{- range $key := keys $elsewhere | sortAlpha }}
+{{- if hasKey $.Values $key }}{{ $problems = append $problems (printf "%s: use %s" $key (get $elsewhere $key)) }}{{ end }}
 {{- end }}
 {{- $own := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" }}
 {{- range $label := $own }}
