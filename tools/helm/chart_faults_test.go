@@ -188,6 +188,7 @@ func TestValuesThatFailLater(t *testing.T) {
 		onPostgres + "readonly: {podDisruptionBudget: {minAvailable: all}}":                         "at '/readonly/podDisruptionBudget/minAvailable'",
 		onPostgres + "crud: {ingress: {enabled: true, host: a.x, tlsSecret: a}}\nreadonly: {ingress: {enabled: true, host: b.x, extraHosts: [a.x], tlsSecret: b}}": "crud.ingress and readonly.ingress both have the host a.x, so className and tlsSecret must be the same",
 		onPostgres + "crud: {ingress: {enabled: true, host: a.x, extraHosts: [a.x]}}":                                                                              "crud.ingress has the host a.x twice",
+		onSQLite + "config: {otlpEndpoint: collector:4317}":                                                                                                        "at '/config/otlpEndpoint'",
 		onSQLite + "replicas: 2":                     "replicas: use crud.replicas or readonly.replicas",
 		onSQLite + "replicaCount: 2":                 "replicaCount: use crud.replicas or readonly.replicas",
 		onSQLite + "ingress: {enabled: true}":        "ingress: use crud.ingress or readonly.ingress",

@@ -125,7 +125,7 @@ var (
 
 // problems is why an API server refuses an object. Of custom resources it checks only the metadata.
 func problems(o *unstructured.Unstructured, document string) (found []string) {
-	for _, err := range validation.ValidateObjectMetaAccessor(o, false, validation.NameIsDNSSubdomain, field.NewPath("metadata")) {
+	for _, err := range validation.ValidateObjectMetaAccessor(o, o.GetNamespace() != "", validation.NameIsDNSSubdomain, field.NewPath("metadata")) {
 		found = append(found, err.Error())
 	}
 	if o.GetKind() == "Service" || o.GetKind() == "CronJob" {

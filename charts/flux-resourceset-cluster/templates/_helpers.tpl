@@ -1,7 +1,7 @@
 {{/* Labels of every object of this chart. What ResourceSets apply carries the operator's own. */}}
 {{- define "cluster.labels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ toYaml .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
@@ -87,11 +87,11 @@ spec:
   {{- end }}
   {{- with include "cluster.tokenSecret" .root }}
   secretRef:
-    name: {{ . }}
+    name: {{ toYaml . }}
   {{- end }}
   {{- with include "cluster.tlsSecret" .root }}
   certSecretRef:
-    name: {{ . }}
+    name: {{ toYaml . }}
   {{- end }}
   # Flux Operator reads 100 inputs unless told otherwise, and removes from the cluster what it did not read.
   filter:

@@ -34,7 +34,7 @@ spec:
         # Variables and the seed are read once: pods are replaced when the chart's own Secrets or ConfigMap change.
         {{- include "api.text" (list (dict "checksum/config" (list $v.auth $v.store.postgres $v.seed | toJson | sha256sum)) .values.podAnnotations) | nindent 8 }}
     spec:
-      serviceAccountName: {{ include "api.serviceAccount" $root }}
+      serviceAccountName: {{ include "api.serviceAccount" $root | toYaml }}
       automountServiceAccountToken: false
       enableServiceLinks: false
       {{- with $v.image.pullSecrets }}
@@ -109,7 +109,7 @@ spec:
 {{/* Which nodes pods may run on, as the values of a part say. The jobs and tests beside them run where pods of mode crud may. */}}
 {{- define "api.nodes" -}}
 {{- with .priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ toYaml . }}
 {{- end }}
 {{- with .nodeSelector }}
 nodeSelector:
@@ -138,33 +138,33 @@ tolerations:
 {{- if $v.auth.staticTokens }}
 - name: AUTH_TOKEN
   valueFrom:
-    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.readTokenKey }}}
+    secretKeyRef: {name: {{ toYaml $secret }}, key: {{ $v.auth.readTokenKey | toYaml }}}
 - name: AUTH_TOKEN_PREVIOUS
   valueFrom:
-    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.readTokenPreviousKey }}, optional: true}
+    secretKeyRef: {name: {{ toYaml $secret }}, key: {{ $v.auth.readTokenPreviousKey | toYaml }}, optional: true}
 {{- end }}
 {{- if eq .mode "crud" }}
 {{- if $v.auth.staticTokens }}
 - name: CRUD_AUTH_TOKEN
   valueFrom:
-    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenKey }}, optional: true}
+    secretKeyRef: {name: {{ toYaml $secret }}, key: {{ $v.auth.writeTokenKey | toYaml }}, optional: true}
 - name: CRUD_AUTH_TOKEN_PREVIOUS
   valueFrom:
-    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.writeTokenPreviousKey }}, optional: true}
+    secretKeyRef: {name: {{ toYaml $secret }}, key: {{ $v.auth.writeTokenPreviousKey | toYaml }}, optional: true}
 {{- end }}
 - {name: UI, value: {{ ternary "on" "off" $v.page.enabled | quote }}}
 - {name: UI_CHANGES, value: {{ $v.page.changes | quote }}}
 - name: SESSION_KEY
   valueFrom:
-    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.sessionKeyKey }}, optional: true}
+    secretKeyRef: {name: {{ toYaml $secret }}, key: {{ $v.auth.sessionKeyKey | toYaml }}, optional: true}
 - name: SESSION_KEY_PREVIOUS
   valueFrom:
-    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.sessionKeyPreviousKey }}, optional: true}
+    secretKeyRef: {name: {{ toYaml $secret }}, key: {{ $v.auth.sessionKeyPreviousKey | toYaml }}, optional: true}
 {{- if $v.config.publicURL }}
 - {name: PUBLIC_URL, value: {{ $v.config.publicURL | quote }}}
 - name: WEBHOOK_KEY
   valueFrom:
-    secretKeyRef: {name: {{ $secret }}, key: {{ $v.auth.webhookKeyKey }}, optional: true}
+    secretKeyRef: {name: {{ toYaml $secret }}, key: {{ $v.auth.webhookKeyKey | toYaml }}, optional: true}
 {{- end }}
 {{- if $v.config.webhookAllowHTTP }}
 - {name: WEBHOOK_ALLOW_HTTP, value: "true"}
@@ -295,7 +295,7 @@ tolerations:
 - name: data
   {{- if $disk.enabled }}
   persistentVolumeClaim:
-    claimName: {{ $disk.existingClaim | default (printf "%s-data" $v.name) }}
+    claimName: {{ $disk.existingClaim | default (printf "%s-data" $v.name) | toYaml }}
   {{- else }}
   emptyDir: {}
   {{- end }}
@@ -303,17 +303,17 @@ tolerations:
 {{- if and (eq .mode "crud") (or $v.seed.existingConfigMap $v.seed.data) }}
 - name: seed
   configMap:
-    name: {{ $v.seed.existingConfigMap | default (printf "%s-seed-data" $v.name) }}
+    name: {{ $v.seed.existingConfigMap | default (printf "%s-seed-data" $v.name) | toYaml }}
 {{- end }}
 {{- if $v.tls.existingSecret }}
 - name: tls
   secret:
-    secretName: {{ $v.tls.existingSecret }}
+    secretName: {{ $v.tls.existingSecret | toYaml }}
 {{- end }}
 {{- if $v.tls.clientCASecret }}
 - name: client-ca
   secret:
-    secretName: {{ $v.tls.clientCASecret }}
+    secretName: {{ $v.tls.clientCASecret | toYaml }}
     items:
       - {key: ca.crt, path: ca.crt}
 {{- end }}

@@ -7,7 +7,7 @@
 {{- $root := first . }}
 {{- include "api.selector" $root }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+app.kubernetes.io/managed-by: {{ toYaml $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | quote }}
 {{- with include "api.text" (prepend (rest .) $root.Values.commonLabels) }}
 {{ . }}
@@ -25,8 +25,8 @@ Kubernetes refuses. */}}
 {{- end }}
 
 {{- define "api.selector" -}}
-app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name | toYaml }}
+app.kubernetes.io/instance: {{ toYaml .Release.Name }}
 {{- end }}
 
 {{- define "api.serviceAccount" -}}
@@ -150,8 +150,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $read := and (eq .part "readonly") (or $pg.read.url $pg.read.existingSecret) }}
 {{- $from := ternary $pg.read $pg (not (empty $read)) }}
 {{- if $from.existingSecret }}
-name: {{ $from.existingSecret }}
-key: {{ $from.existingSecretKey }}
+name: {{ toYaml $from.existingSecret }}
+key: {{ toYaml $from.existingSecretKey }}
 {{- else }}
 name: {{ .root.Values.name }}-database
 key: {{ ternary "READ_DATABASE_URL" "DATABASE_URL" (not (empty $read)) }}

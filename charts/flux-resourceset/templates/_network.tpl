@@ -6,7 +6,7 @@
 apiVersion: v1
 kind: Service
 metadata:
-  name: {{ .service }}
+  name: {{ toYaml .service }}
   labels:
     {{- include "api.labels" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .part }}
@@ -30,7 +30,7 @@ spec:
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata:
-  name: {{ .service }}
+  name: {{ toYaml .service }}
   labels:
     {{- include "api.labels" $root | nindent 4 }}
   {{- $annotations := .values.ingress.annotations | default dict }}
@@ -45,7 +45,7 @@ metadata:
   {{- end }}
 spec:
   {{- with .values.ingress.className }}
-  ingressClassName: {{ . }}
+  ingressClassName: {{ toYaml . }}
   {{- end }}
   {{- with .values.ingress.tlsSecret }}
   tls:
@@ -53,7 +53,7 @@ spec:
         {{- range prepend $.values.ingress.extraHosts $.values.ingress.host }}
         - {{ . | quote }}
         {{- end }}
-      secretName: {{ . }}
+      secretName: {{ toYaml . }}
   {{- end }}
   rules:
     {{- range prepend .values.ingress.extraHosts .values.ingress.host }}
@@ -64,7 +64,7 @@ spec:
             pathType: Prefix
             backend:
               service:
-                name: {{ $.service }}
+                name: {{ toYaml $.service }}
                 port: {name: http}
     {{- end }}
 {{- end }}
@@ -73,7 +73,7 @@ spec:
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata:
-  name: {{ .service }}
+  name: {{ toYaml .service }}
   labels:
     {{- include "api.labels" $root | nindent 4 }}
   {{- with .values.httpRoute.annotations }}
@@ -91,7 +91,7 @@ spec:
     - matches:
         - path: {type: PathPrefix, value: {{ .path }}}
       backendRefs:
-        - {name: {{ .service }}, port: {{ .values.service.port }}}
+        - {name: {{ toYaml .service }}, port: {{ .values.service.port }}}
 {{- end }}
 {{- if eq .part .pods }}
 {{- if .values.autoscaling.enabled }}
