@@ -290,6 +290,9 @@ func sample(t *testing.T, file string, found map[string]object) {
 	t.Helper()
 	var all strings.Builder
 	for _, o := range found {
+		if o.GetKind() == "Alert" { // events.operatorKinds needs the definition that Flux Operator installs
+			continue
+		}
 		text, err := yaml.Marshal(o.Object)
 		if err != nil {
 			t.Fatal(err)
