@@ -87,29 +87,36 @@ func (t *Template) Execute(input map[string]any, limits Limits) (string, error) 
 	return out.String(), err
 }
 
-// instrument adds the calls that charge the budget: at the start of each range body, and around each printed value.
-func instrument(list *parse.ListNode) {
+// instrument adds the calls that charge the budget: at the start of each range body, and around each printed value. It returns the size
+// of the text.
+func instrument(list *parse.ListNode) (size int) {
 	if list == nil {
-		return
+		return 0
+	}
+	branch := func(b *parse.BranchNode) (body int) {
+		body = instrument(b.List)
+		size += len(b.Pipe.String()) + body + instrument(b.ElseList)
+		return body
 	}
 	for _, node := range list.Nodes {
 		switch n := node.(type) {
 		case *parse.ActionNode:
+			size += len(n.String())
 			if len(n.Pipe.Decl) == 0 {
 				n.Pipe.Cmds = append(n.Pipe.Cmds, command(outName))
 			}
 		case *parse.IfNode:
-			instrument(n.List)
-			instrument(n.ElseList)
+			branch(&n.BranchNode)
 		case *parse.WithNode:
-			instrument(n.List)
-			instrument(n.ElseList)
+			branch(&n.BranchNode)
 		case *parse.RangeNode:
-			instrument(n.List)
-			instrument(n.ElseList)
-			n.List.Nodes = append([]parse.Node{call(stepName, len(n.List.String()))}, n.List.Nodes...)
+			body := branch(&n.BranchNode)
+			n.List.Nodes = append([]parse.Node{call(stepName, body)}, n.List.Nodes...)
+		default:
+			size += len(node.String())
 		}
 	}
+	return size
 }
 
 func command(name string, args ...int) *parse.CommandNode {

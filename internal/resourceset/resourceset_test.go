@@ -44,6 +44,14 @@ func TestExecute(t *testing.T) {
 	require.ErrorContains(t, err, "nothing")
 }
 
+// TestNestedRanges: the time to parse a template does not grow with the square of its size, with which this one would take many minutes.
+func TestNestedRanges(t *testing.T) {
+	t.Parallel()
+	const depth = 100_000
+	_, err := resourceset.Parse(strings.Repeat("<< range 1 >>", depth) + strings.Repeat("<< end >>", depth))
+	require.NoError(t, err)
+}
+
 // TestEndlessTemplates: any loop, recursion or growing value ends before it costs much.
 func TestEndlessTemplates(t *testing.T) {
 	t.Parallel()
